@@ -28,7 +28,7 @@ from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits, load_splits
 from lamina.encoders import Encoder, load_encoder
 from lamina.probes.targets import Targets, find_targets
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.tasks import label_set, micro_f1
 
 MODEL = "minilm"

@@ -18,7 +18,7 @@ from torch import Tensor
 import lamina
 from benchmarks.bars import Bar
 from lamina.probes.streams import SpanBounds, Stream
-from lamina.results.result import Result
+from lamina.results import Result
 
 TASKS = ("pos", "dep")
 MOST = 0.002

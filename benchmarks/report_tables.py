@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.errors import LaminaError
-from lamina.results.result import Result
+from lamina.results import Result
 
 ROUNDING = 1e-5
 """Relative tolerance, for sums in another order."""

@@ -103,7 +103,7 @@ def draw(result: Path, chart: Chart, path: Path) -> None:
     import vl_convert
 
     from lamina.figures import draw, spec_of
-    from lamina.results.result import Result
+    from lamina.results import Result
 
     found = Result.load(result)
     if found.analysis != chart.analysis:

@@ -130,7 +130,7 @@ def _run_content(path: Path) -> object:
 
 
 def _result_content(folder: Path) -> object:
-    from lamina.results.result import Result
+    from lamina.results import Result
 
     result = Result.load(folder)
     files = {name: path.read_bytes() for name, path in result.files.items()}

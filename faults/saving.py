@@ -73,7 +73,7 @@ class _Stopping:
         import pandas as pd
 
         from lamina.files import writing
-        from lamina.results.result import Provenance, Result
+        from lamina.results import Provenance, Result
 
         about = {"name": "m", "fingerprint": "f"}
         tables = {name: pd.DataFrame({"layer": range(ROWS), "value": [value] * ROWS}) for name in ("one", "two")}
@@ -87,7 +87,7 @@ class _Stopping:
             self._save(value)
 
     def _value(self) -> int:
-        from lamina.results.result import Result
+        from lamina.results import Result
 
         found = {int(value) for table in Result.load(self._target).tables.values() for value in table["value"]}
         if len(found) != 1:

@@ -247,7 +247,7 @@ def make_geometry():
     """
     import pandas as pd
 
-    from lamina.results.result import Provenance, Result
+    from lamina.results import Provenance, Result
 
     def make(
         model: str = "minilm", corpus: str = "ewt", layers: int = 7, measures: Collection[str] | None = None

@@ -27,7 +27,7 @@ def test_another_name_is_an_attribute_error() -> None:
         getattr(lamina, "geo" + "metri")
 
 
-@pytest.mark.parametrize("module", ["lamina", "lamina.cli.main", "lamina.results.result", "lamina.types"])
+@pytest.mark.parametrize("module", ["lamina", "lamina.cli.main", "lamina.results", "lamina.types"])
 def test_importing_brings_nothing_heavy(module: str) -> None:
     asked = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)

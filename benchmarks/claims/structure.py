@@ -37,8 +37,8 @@ from lamina.analyses.structure.scores import (
     contrast_rows,
 )
 from lamina.analyses.structure.scores import TWIN as TREE_TWIN
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance, Result
 from lamina.stats import Units, widening
 
 _DOCUMENTS, _SAMPLES, _LAYERS = 30, 500, 7

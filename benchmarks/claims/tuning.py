@@ -28,7 +28,7 @@ from lamina.analyses.finetune import finetune
 from lamina.analyses.similarity import LeftOut, jackknife_draws
 from lamina.analyses.windows import difference_table, windows
 from lamina.framework.declare import Analysis
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.stats.family import sign_flip_family
 from lamina.targets.target import TargetScores
 from lamina.training.objective import Outcome, Sum, contrast_table

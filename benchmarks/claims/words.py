@@ -34,7 +34,7 @@ from lamina.analyses.word_senses.scores import (
     drawn_rows,
     paired_rows,
 )
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.stats.units import Units
 
 _SAMPLES = 300

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from lamina.framework.settings import Setting
     from lamina.probes.bank import Schedule
     from lamina.report import make_report
+    from lamina.results import Provenance, Result
     from lamina.results.finding import Finding, Source, finding
-    from lamina.results.result import Provenance, Result
     from lamina.tasks import Task
     from lamina.types import Edge, Span, Text
 
@@ -50,12 +50,12 @@ _HOME = {
     "Documents": "lamina.framework.inputs",
     "Edge": "lamina.types",
     "Encoder": "lamina.encoders",
-    "Finding": "lamina.results.finding",
+    "Finding": "lamina.results",
     "LaminaError": "lamina.errors",
-    "Provenance": "lamina.results.result",
+    "Provenance": "lamina.results",
     "QuestionSet": "lamina.framework.inputs",
     "Questions": "lamina.corpora",
-    "Result": "lamina.results.result",
+    "Result": "lamina.results",
     "Runtime": "lamina.activations",
     "SavedResults": "lamina.framework.inputs",
     "Schedule": "lamina.probes.bank",

@@ -17,7 +17,7 @@ from lamina.analyses.probing.paired import read_answers
 from lamina.errors import InputError
 from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 from .saved_predictions import LABELS, write_predictions
 

@@ -20,7 +20,7 @@ from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.verify import check_findings
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.stats import sign_flip_family
 from lamina.testing import TinyEncoder
 from lamina.training import provenance as unseen_module

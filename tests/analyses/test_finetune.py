@@ -12,8 +12,8 @@ import pytest
 import lamina
 from lamina.analyses.finetune import _CURVE, finetune
 from lamina.framework.verify import check_findings
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.training.objective import Outcome, Sum, contrast_table, drawn_score, means, score_contrasts, score_table
 from lamina.training.recipes import RECIPES, SCHEDULES, Schedule, Task, make_plans

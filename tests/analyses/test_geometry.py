@@ -19,7 +19,7 @@ from lamina.corpora import Corpus, corpus_from, load_corpus
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.errors import AssetError, CorpusError, InputError
 from lamina.framework.verify import check_findings
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 

@@ -16,7 +16,7 @@ from lamina.corpora import corpus_from
 from lamina.errors import InputError
 from lamina.framework.verify import check_findings
 from lamina.framework.watch import watch
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.stats import drawn_contrast
 from lamina.testing import TinyEncoder
 from tests.language_models import tiny_causal, tiny_masked

@@ -22,7 +22,7 @@ from lamina.figures.overview import abilities, beside, describe_abilities, roles
 from lamina.figures.theme import BEHAVIOUR_LOOKS
 from lamina.framework.declare import Chapter
 from lamina.framework.registry import all_analyses
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 
 WHERE = Provenance({"name": "m"}, {"name": "c"}, {})

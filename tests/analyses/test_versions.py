@@ -24,7 +24,7 @@ from lamina.analyses import ANALYSES
 from lamina.analyses.contextualization.answers import PRESETS as WORDS_PRESETS
 from lamina.analyses.probing.running import PRESETS as PROBING_PRESETS
 from lamina.corpora import Corpus, Splits, corpus_from, stories
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training.reading import Sets
 from lamina.types import Edge, Span, Text

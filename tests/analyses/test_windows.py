@@ -11,7 +11,7 @@ import pytest
 from lamina.analyses.windows import BY_WORD, CONSTANT, _by_metric, _score_table, difference_table, windows
 from lamina.figures.windows import draw
 from lamina.framework.verify import check_findings
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.training.objective import Outcome, Sum
 
 

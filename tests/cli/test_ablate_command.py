@@ -11,7 +11,7 @@ import pytest
 from lamina.analyses.cause.ablate import EFFECTS
 from lamina.figures import to_svg
 from lamina.figures.ablate import draw
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.cli.conftest import Done
 
 COLUMNS = ",".join(EFFECTS)

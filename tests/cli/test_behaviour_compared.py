@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.cli.conftest import Done
 from tests.language_models import tiny_masked
 

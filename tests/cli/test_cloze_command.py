@@ -11,7 +11,7 @@ import pytest
 
 from lamina.figures import to_svg
 from lamina.figures.cloze import draw
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.cli.conftest import Done
 from tests.language_models import save, tiny_causal, tiny_masked
 

@@ -13,7 +13,7 @@ from lamina.cli.main import app
 from lamina.corpora import load_corpus
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.verify import check_findings
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.training.provenance import TEXTS, text_hash
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lamina.analyses.probing.running import PRESETS
 from lamina.probes.bank import Schedule
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.elmo_folders import OPTIONS, elmo_arrays, save_elmo
 
 WORDS = {"the": "DET", "dog": "NOUN", "unhesitatingly": "ADV", "barked": "VERB"}

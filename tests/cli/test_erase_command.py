@@ -11,7 +11,7 @@ import pytest
 from lamina.analyses.cause.erase.effects import ERASE
 from lamina.figures import to_svg
 from lamina.figures.erase import draw
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.cli.conftest import Done
 
 COLUMNS = ",".join(ERASE)

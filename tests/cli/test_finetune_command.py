@@ -10,7 +10,7 @@ import lamina
 from lamina.errors import ModelError
 from lamina.figures.finetune import draw
 from lamina.framework.verify import check_findings
-from lamina.results.result import Result
+from lamina.results import Result
 
 
 @pytest.fixture

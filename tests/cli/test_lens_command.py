@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.cli.conftest import Done
 
 Run = Callable[..., Done]

@@ -10,7 +10,7 @@ import pytest
 
 from lamina.figures import to_svg
 from lamina.figures.pairs import draw
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.cli.conftest import Done
 from tests.language_models import save, tiny_masked
 

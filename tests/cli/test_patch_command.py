@@ -12,7 +12,7 @@ import pytest
 from lamina.analyses.cause.patch.pairs import EFFECTS, GAPS
 from lamina.figures import to_svg
 from lamina.figures.patch import draw
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.cli.conftest import Done
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lamina.figures import to_svg
 from lamina.figures.perturb import draw
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.cli.conftest import Done
 
 COLUMNS = "how,strength,target,value,low,high,baseline,difference,diff_low,diff_high,p_adjusted,units,needed,unit"

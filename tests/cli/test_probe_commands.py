@@ -20,7 +20,7 @@ from lamina.activations import stores
 from lamina.analyses.probing.running import PRESETS
 from lamina.cli import main
 from lamina.probes.bank import Schedule
-from lamina.results.result import Result as Saved
+from lamina.results import Result as Saved
 
 WORDS = {"the": "DET", "a": "DET", "dog": "NOUN", "cat": "NOUN", "ran": "VERB", "barked": "VERB", "and": "CCONJ"}
 SUMMARY = (

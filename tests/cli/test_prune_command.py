@@ -12,7 +12,7 @@ from lamina.encoders import load_encoder
 from lamina.figures import to_svg
 from lamina.figures.prune import draw
 from lamina.framework.verify import check_findings
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.cli.conftest import Done
 
 

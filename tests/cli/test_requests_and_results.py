@@ -13,8 +13,8 @@ import pytest
 
 from lamina.cli.main import app
 from lamina.framework.registry import names
+from lamina.results import Provenance, Result
 from lamina.results.folder import work_folder
-from lamina.results.result import Provenance, Result
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from lamina.cli import main
 from lamina.figures import to_svg
 from lamina.figures.restore import draw
 from lamina.framework.verify import check_findings
-from lamina.results.result import Result
+from lamina.results import Result
 
 
 @pytest.fixture(scope="module")

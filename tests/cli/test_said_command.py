@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lamina.cli import main
-from lamina.results.result import Result
+from lamina.results import Result
 
 WORDS = {
     "train": ("The dog barked", "The dogs ran away", "Nobody knows the fox", "The cats sat", "The lazy dog ran"),

@@ -11,7 +11,7 @@ import pytest
 
 from lamina.figures import to_svg
 from lamina.figures.senses import draw
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.cli.conftest import Done
 
 WORDS = ("dog", "cat", "end")

@@ -10,7 +10,7 @@ import pytest
 
 from lamina.figures import to_svg
 from lamina.figures.surprisal import draw
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.cli.conftest import Done
 
 SENTENCES = ("The dog barked .", "A cat ran and the dog did n't .", "the dogs bark .", "The cat ran , too .")

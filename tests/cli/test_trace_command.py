@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lamina.cli import main
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 WORDS = ["the", "dogs", "bark", "now"]
 TEXTS = 30

@@ -14,7 +14,7 @@ from lamina.errors import InputError
 from lamina.figures import to_svg
 from lamina.figures.windows import draw
 from lamina.framework.verify import check_findings
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.training import finetune as training
 
 

@@ -8,7 +8,7 @@ import pytest
 from lamina.analyses.probing.reference import reference_table
 from lamina.analyses.probing.summary import BestLayer, Order, Reading, Step, Summary
 from lamina.analyses.probing.tables import Control, Mixing, Score, Training
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 TRACES = ["text_id", "task", "seed", "span1", "span2", "label", "gold", "layer", "probability"]
 PIPELINE = ("pos", "const", "dep", "ner", "srl", "coref", "spr", "rel")

@@ -11,7 +11,7 @@ from lamina.analyses.heads.behaviours import FIRST
 from lamina.analyses.heads.surface import MEASURES, PATTERNS, SHARE_OF_TEXTS, SURFACE
 from lamina.figures import captions_for, to_svg
 from lamina.figures.attention import ENTROPIES, PATTERN_COLOURS, SHARES, TARGETS, cell_width, draw
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 
 def made(layers: int = 3, heads: int = 4, *, decoder: bool = False, gradients: bool = True) -> Result:

@@ -12,7 +12,7 @@ from lamina.analyses.heads.corefheads import BESIDE, COLUMNS
 from lamina.analyses.heads.heads import EXAMPLES
 from lamina.analyses.heads.relations import BEST
 from lamina.figures import captions_of, corefheads, heads, to_svg
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 ABOUT = {"name": "m", "fingerprint": "f"}, {"name": "ewt", "split": "dev", "fingerprint": "g"}
 

@@ -11,7 +11,7 @@ import pytest
 
 from lamina.analyses.compare import BestLayer, Compared, Depth, Difference
 from lamina.figures import draw, to_svg
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 MODELS = ("minilm", "mpnet", "smollm2", "bert", "roberta", "distilbert")
 KINDS = {

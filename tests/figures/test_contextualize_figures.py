@@ -11,7 +11,7 @@ import pytest
 from lamina.analyses.contextualization.finetuning import FINETUNING, SIMILARITY
 from lamina.figures import to_svg
 from lamina.figures.contextualize import draw
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 COLUMNS = ["representation", "layer", "context", "class", "seed", "split", "chose", "count", "value", "low", "high"]
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from lamina.figures import to_svg
 from lamina.figures.diff import draw
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 COLUMNS = ["layer", "head", "measure", "value", "low", "high", "baseline"]
 

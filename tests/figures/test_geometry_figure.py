@@ -10,7 +10,7 @@ import pytest
 from lamina.errors import ResultError
 from lamina.figures import draw, to_svg
 from lamina.figures.geometry import PANELS, describe
-from lamina.results.result import Result
+from lamina.results import Result
 
 
 @pytest.fixture(scope="module")

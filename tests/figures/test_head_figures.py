@@ -16,7 +16,7 @@ from lamina.figures import captions_of, headmap, to_svg
 from lamina.figures import look as look_figure
 from lamina.figures.look import ROW, Panel, lines, text_width
 from lamina.figures.theme import BEHAVIOUR_LOOKS, DARK, BehaviourLook, themed
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 
 

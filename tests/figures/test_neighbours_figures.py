@@ -9,7 +9,7 @@ from lamina.analyses.contextualization.neighbours import neighbours
 from lamina.corpora import Corpus
 from lamina.figures import to_svg
 from lamina.figures.neighbours import _established, around, draw, varied
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 

@@ -10,7 +10,7 @@ import pytest
 
 from lamina.figures import captions_for, to_svg
 from lamina.figures.parse import DIRECTIONS, describe, draw
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 NAN = float("nan")
 

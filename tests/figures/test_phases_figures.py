@@ -17,7 +17,7 @@ from lamina.figures import captions_for, to_svg
 from lamina.figures.phases import draw as draw_phases
 from lamina.figures.token_map import MOST_DRAWN, drawn_rows
 from lamina.figures.token_map import draw as draw_map
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 WORDS = ["[CLS]", "Who", "barks", "[SEP]", "Dogs", "bark", "Cats", "mew", "[SEP]"]
 

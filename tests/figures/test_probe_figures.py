@@ -14,7 +14,7 @@ from lamina.figures import draw, to_svg
 from lamina.figures.pipeline import differential_rows, mixing_rows, order, pipeline, weights
 from lamina.figures.theme import themed
 from lamina.figures.trace import Target, marked
-from lamina.results.result import Result
+from lamina.results import Result
 
 PIPELINE = ("pos", "const", "dep", "ner", "srl", "coref", "spr", "rel")
 

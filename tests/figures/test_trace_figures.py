@@ -10,7 +10,7 @@ from lamina.analyses.probing.ambiguity import Trace
 from lamina.analyses.probing.revisions import RevisedAfter, Revision
 from lamina.figures import captions_of, draw, spec_of, to_svg
 from lamina.figures.trace import traces
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 NAN = float("nan")
 

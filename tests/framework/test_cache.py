@@ -19,7 +19,8 @@ from lamina.framework.cache import ask, default_folder
 from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Seed, Setting
-from lamina.results.result import Result, read_head
+from lamina.results import Result
+from lamina.results.folder import read_head
 from lamina.testing import TinyEncoder
 
 CORPUS = corpus_from([["the", "dog"], ["the", "cat", "ran"], ["a", "dog"]], name="pets")

@@ -15,7 +15,7 @@ from lamina.errors import ModelError
 from lamina.framework.passports import needs_of
 from lamina.framework.registry import all_analyses
 from lamina.report import make_report
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 

@@ -13,8 +13,8 @@ from lamina import Edge, Result, Span, Text, corpus_from
 from lamina.analyses.heads.relations import BEST
 from lamina.figures import captions_for
 from lamina.framework.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS, Sample, sample_of
+from lamina.results import Provenance
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance
 from lamina.testing import TinyEncoder
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lamina.errors import InputError
 from lamina.framework.settings import Checker, Samples, Seed, Setting, settings_of
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 
 def function(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance, Result
 
 _WHERE = Provenance({"name": "minilm"}, {"name": "ewt", "split": "dev"}, {}, command="lamina report minilm")
 

@@ -15,7 +15,7 @@ from lamina.framework.estimate import Cost
 from lamina.framework.registry import get_analysis
 from lamina.report import make_report, making
 from lamina.report.making import in_report
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from tests.language_models import tiny_masked
 

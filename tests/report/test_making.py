@@ -16,7 +16,7 @@ from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings
 from lamina.report import choose, growing, make_report, making
 from lamina.report.page import ReportPage
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 

@@ -24,8 +24,9 @@ from lamina.framework.registry import names
 from lamina.report import write_report
 from lamina.report.chapters import how_sure, strongest, words_of
 from lamina.report.page import Coming, ReportPage
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance, Result, read_head
+from lamina.results.folder import read_head
 
 
 class Page(HTMLParser):

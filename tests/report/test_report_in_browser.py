@@ -13,7 +13,7 @@ import pytest
 
 from lamina.figures import draw
 from lamina.report import chapters, write_report
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from tests.report.glance import at_a_glance_results
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from lamina.errors import InputError
 from lamina.framework.registry import get_analysis
 from lamina.report import make_report, making
 from lamina.report.several import folder_names
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from tests.language_models import tiny_causal
 

@@ -14,9 +14,9 @@ import lamina
 import lamina.results.index as index_module
 from lamina.errors import ResultError
 from lamina.files.checking import json_text, list_files
+from lamina.results import Provenance, Result
 from lamina.results.folder import read_head
 from lamina.results.index import ResultIndex
-from lamina.results.result import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.web.report_page import shown_report
 

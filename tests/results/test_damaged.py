@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from lamina.errors import DamagedError, ResultError
 from lamina.files.checking import write_json
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.folder import check_listed, is_as_saved, leftovers, work_folder
-from lamina.results.result import Provenance, Result, check_result, read_head
+from lamina.results.folder import check_listed, is_as_saved, leftovers, read_head, work_folder
+from lamina.results.result import check_result
 
 ABOUT = {"name": "m", "fingerprint": "f"}
 PROVENANCE = Provenance(ABOUT, ABOUT, {"samples": 3}, command="lamina demo m")

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from lamina.cli.results import app
 from lamina.errors import DamagedError, ResultError
+from lamina.results import Provenance, Result
 from lamina.results.index import ResultIndex, SavedResult, using
-from lamina.results.result import Provenance, Result
 
 ABOUT = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {}, command="lamina try")
 

@@ -16,8 +16,8 @@ import pytest
 
 from lamina.errors import ResultError
 from lamina.files import writing
+from lamina.results import Provenance, Result
 from lamina.results.folder import put_back
-from lamina.results.result import Provenance, Result
 
 ABOUT = {"name": "m", "fingerprint": "f"}
 PROVENANCE = Provenance(ABOUT, ABOUT, {})

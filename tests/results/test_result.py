@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from lamina.errors import ResultError
 from lamina.files.checking import json_text
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding, Source, strongest_first
-from lamina.results.result import FORMAT, Provenance, Result, answer_key, check_result, question_key, read_head
+from lamina.results.folder import FORMAT, answer_key, question_key, read_head
+from lamina.results.result import check_result
 
 PROVENANCE = Provenance(
     {"name": "m", "fingerprint": "f"},

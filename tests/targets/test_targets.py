@@ -30,7 +30,7 @@ from lamina.encoders.scoring import score
 from lamina.errors import InputError, LaminaError
 from lamina.probes.edge import Cut, EdgeProbes, SavedProbes, save_probes
 from lamina.probes.streams import Standard
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.targets.answers import AnswersTarget
 from lamina.targets.choice import TargetData, chosen_targets, targets_of
 from lamina.targets.labels import ClassesTarget, TagsTarget

@@ -14,7 +14,7 @@ from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassif
 import lamina
 from lamina.analyses.finetune import finetune
 from lamina.errors import CorpusError, InputError, ModelError, ResultError, TaskError
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training import running
 from lamina.training.answering import load_answerer

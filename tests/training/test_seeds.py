@@ -20,8 +20,8 @@ from lamina.corpora import corpus_from
 from lamina.corpora.views import View
 from lamina.errors import CorpusError, ModelError
 from lamina.framework.inputs import as_encoder, as_encoders, describe_models
+from lamina.results import Result
 from lamina.results.index import ResultIndex
-from lamina.results.result import Result
 from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds
 from lamina.training.provenance import ABOUT, GUARD, guard_of, read_about, refuse_used, used_texts, view_of
 from lamina.training.reading import Sets

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.analyses.heads.behaviours import BEHAVIOURS
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 
 

@@ -16,7 +16,7 @@ from lamina import load_corpus
 from lamina.corpora.learning import Splits
 from lamina.framework.verify import check_findings
 from lamina.report.page import write_report
-from lamina.results.result import Result
+from lamina.results import Result
 
 VIEWS = ["/", "/sentence", "/sentence/question", "/heads", "/compare", "/runs"]
 COUNT = """

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from lamina.framework.requests import read_request
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.web.jobs import Job, Jobs, TooManyJobsError, UnknownJobError, _read_progress
 

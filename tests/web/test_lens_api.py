@@ -10,7 +10,7 @@ import pytest
 
 from lamina.analyses.probing.trace import trace
 from lamina.probes.edge import Cut, EdgeProbes, save_probes
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.web.api.lens import MOST_WORDS
 

@@ -7,8 +7,8 @@ import pytest
 
 from lamina.analyses.overview import CHAPTERS
 from lamina.framework.registry import get_analysis
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.web.estimates import Estimate
 

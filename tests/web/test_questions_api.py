@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lamina.encoders import load_encoder
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import ABOUT, TEXTS, text_hash
 from lamina.web.settings import Limits

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance, Result
 from lamina.testing import TinyEncoder
 
 ABOUT = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {}, command="lamina try")

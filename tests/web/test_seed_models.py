@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lamina.errors import ModelError
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import ABOUT
 from lamina.web.api.questions import _is_asked

@@ -27,8 +27,8 @@ from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.inputs import SavedResults
 from lamina.framework.settings import Samples, Seed
 from lamina.probes.edge import Cut
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, not_tested, number, rows_of
-from lamina.results.result import Result
 from lamina.stats.best import best_set
 from lamina.stats.family import Contrasts
 from lamina.stats.intervals import interval

@@ -34,8 +34,8 @@ from lamina.framework.inputs import as_result, describe_models
 from lamina.framework.settings import Preset, Samples, Seed, Seeds, Setting, Weights
 from lamina.framework.watch import Weighting
 from lamina.progress import progress
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, cell, finding, layers_in_words, number, rows_of
-from lamina.results.result import Result
 from lamina.stats.best import leads
 from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import interval

@@ -29,8 +29,8 @@ from lamina.framework.inputs import (
     short_name,
 )
 from lamina.framework.settings import DeclaredSetting, Seed, Setting
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
-from lamina.results.result import Result
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 from lamina.training.heads import source_of, with_padding
 from lamina.training.layers import refuse_layers

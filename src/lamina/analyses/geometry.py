@@ -24,8 +24,8 @@ from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.progress import progress
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, finding, not_tested, number, rows_of
-from lamina.results.result import Result
 from lamina.stats.best import best_set
 from lamina.stats.bootstrap import DRAWS, draws_table
 from lamina.stats.family import bootstrap_family

@@ -17,8 +17,8 @@ from jaxtyping import Float
 
 from lamina.analyses.comparison_tables import Compared, Depth, Difference
 from lamina.errors import InputError
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, not_tested, number, rows_of
-from lamina.results.result import Result
 from lamina.stats.family import bootstrap_family
 from lamina.stats.intervals import interval, widening
 from lamina.stats.status import NEGLIGIBLE, Contrast, status_of

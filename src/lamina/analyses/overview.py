@@ -12,8 +12,8 @@ import pandas as pd
 
 from lamina.analyses.probing.findings import best_readings
 from lamina.framework.declare import Chapter
+from lamina.results import Result
 from lamina.results.finding import rows_of
-from lamina.results.result import Result
 from lamina.tasks import title_of
 
 
@@ -77,7 +77,7 @@ def ability_layers(results: Iterable[Result]) -> pd.DataFrame:
     `peak_high` being its ends), where the result has tested that. Where probes had not converged there is no peak.
 
     Example:
-        >>> from lamina.results.result import Provenance
+        >>> from lamina.results import Provenance
         >>> rows = [("layer", "model", 0, 0.5), ("layer", "model", 1, 0.9), ("layer", "random", 1, 0.6)]
         >>> scores = pd.DataFrame(rows, columns=["probe", "of", "layer", "value"]).assign(
         ...     model="m", task="pos", seed="all", metric="f1", count=99, low=lambda t: t["value"] - 0.01,
@@ -199,7 +199,7 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
     coreference heads, the test corrected for all heads decides; of induction heads, that against no copy does too.
 
     Example:
-        >>> from lamina.results.result import Provenance
+        >>> from lamina.results import Provenance
         >>> columns = ["layer", "head", "measure", "value", "low", "high", "baseline"]
         >>> rows = [(1, 1, "to_next", 0.7, 0.6, 0.8, 0.1), (1, 2, "to_next", 0.1, 0.0, 0.2, 0.1)]
         >>> surface = pd.DataFrame(rows, columns=columns)
@@ -291,7 +291,7 @@ def by_chapter(results: Sequence[Result]) -> dict[Chapter, list[Result]]:
     """The results of each chapter that has any, chapters in the order of the report.
 
     Example:
-        >>> from lamina.results.result import Provenance
+        >>> from lamina.results import Provenance
         >>> plain = Provenance({}, {}, {})
         >>> list(by_chapter([Result("heads", {}, plain), Result("geometry", {}, plain)]))
         ['layers', 'heads']

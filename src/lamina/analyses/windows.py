@@ -14,8 +14,8 @@ from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Seed, Setting
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
-from lamina.results.result import Result
 from lamina.stats.status import SURE, Contrast
 from lamina.training.objective import (
     ALL,

@@ -21,7 +21,7 @@ from lamina.errors import InputError
 from lamina.files.reading import parse_json
 from lamina.framework.requests import NONE
 from lamina.lifeline import follow_starter
-from lamina.results.result import COMMAND
+from lamina.results.provenance import COMMAND
 
 if TYPE_CHECKING:
     from lamina.activations import Engine
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lamina.framework.declare import Analysis, Query
     from lamina.framework.inputs import Input
     from lamina.framework.settings import DeclaredSetting
-    from lamina.results.result import Result
+    from lamina.results import Result
 
 
 _OUT = typer.Option("--out", help="Output folder; by default one under results/ with the question's key in its name.")

@@ -60,7 +60,7 @@ def show(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
 
     Example: `lamina results show results/geometry`
     """
-    from lamina.results.result import Result
+    from lamina.results import Result
 
     result = Result.load(folder)
     about = result.provenance
@@ -89,7 +89,7 @@ def draw(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
 
     Example: `lamina results draw results/geometry`
     """
-    from lamina.results.result import Result
+    from lamina.results import Result
 
     Result.load(folder).save(folder, replace=True)
     undrawn = Result.load(folder).undrawn
@@ -110,7 +110,7 @@ def rm(
     Example: `lamina results rm results/geometry --yes`
     """
     from lamina.files.writing import remove_folder
-    from lamina.results.result import read_head
+    from lamina.results.folder import read_head
 
     heads = {folder: read_head(folder) for folder in folders}
     for folder, head in heads.items():

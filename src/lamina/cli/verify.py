@@ -180,7 +180,7 @@ def _unsupported_findings(folder: Path) -> list[str]:
     """Findings that the tables of an intact result do not bear out; other versions' are not derived again."""
     from lamina.framework.registry import get_analysis, names
     from lamina.framework.verify import check_findings
-    from lamina.results.result import Result
+    from lamina.results import Result
 
     result = Result.load(folder)
     if result.analysis not in names() or result.version != get_analysis(result.analysis).version:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import altair
 
-    from lamina.results.result import Result
+    from lamina.results import Result
 
 __all__ = [
     "captions_for",
@@ -35,7 +35,7 @@ def draw(result: Result) -> dict[str, altair.TopLevelMixin]:
     Each chart carries a `description` in words, read aloud by screen readers.
 
     Example:
-        >>> from lamina.results.result import Provenance, Result
+        >>> from lamina.results import Provenance, Result
         >>> draw(Result("counting", {}, Provenance({}, {}, {})))
         {}
     """
@@ -58,7 +58,7 @@ def captions_for(result: Result) -> dict[str, str]:
     """Chart -> how to read it, for this very result: with what its tasks are, what is not drawn, and warnings.
 
     Example:
-        >>> from lamina.results.result import Provenance, Result
+        >>> from lamina.results import Provenance, Result
         >>> result = Result("geometry", {}, Provenance({}, {}, {}, warnings=("Small sample: 9 texts.",)))
         >>> captions_for(result)["layers"].endswith("Small sample: 9 texts.")
         True

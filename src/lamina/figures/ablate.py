@@ -8,8 +8,8 @@ import pandas as pd
 from lamina.analyses.cause.ablate import NORMALISED, harm_of, named, worst_of
 from lamina.analyses.cause.edits import DRAWS, RANDOM_COMPONENT
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, rows_of, themed
+from lamina.results import Result
 from lamina.results.finding import number
-from lamina.results.result import Result
 from lamina.stats.status import SURE
 from lamina.targets.loss import LOSS
 

@@ -6,7 +6,7 @@ import altair as alt
 
 from lamina.figures.attention import head_grid
 from lamina.figures.theme import attention_name, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "distance": (

@@ -9,8 +9,8 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures.theme import INK, series, themed
+from lamina.results import Result
 from lamina.results.finding import rows_of
-from lamina.results.result import Result
 
 CAPTIONS = {
     "diagnostics": (

@@ -11,7 +11,7 @@ from lamina.analyses.layer_comparison import MEAN, MEASURED
 from lamina.figures._heat_map import PANEL_WIDTH, best_in_words, heat_maps
 from lamina.figures.probe import PROBES
 from lamina.figures.theme import INK, Table, Tables, layer_axis, rows_of, series, themed, title_of
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "scores": (

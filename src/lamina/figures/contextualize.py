@@ -10,7 +10,7 @@ import pandas as pd
 
 from lamina.analyses.contextualization.tables import CHOSEN, over_seeds, overall
 from lamina.figures.theme import INK, Table, layer_axis, series, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "layers": (

@@ -9,7 +9,7 @@ import altair as alt
 from lamina.figures.heads import leads as lead_panel
 from lamina.figures.heads import reach_of
 from lamina.figures.theme import COLOURS, INK, SHAPES, Table, attention_name, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "systems": (

@@ -8,7 +8,7 @@ import pandas as pd
 from lamina.figures.attention import GRID_WIDTH, head_grid
 from lamina.figures.compare import by_task, differences
 from lamina.figures.theme import Table, layer_axis, series, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "layers": (

@@ -11,7 +11,7 @@ from lamina.analyses.cause.ablate import named
 from lamina.analyses.cause.erase.concepts import CONCEPT, CONTROL, RANDOM
 from lamina.analyses.cause.erase.effects import OPEN, UNKNOWN, UNUSED, USED
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed, title_of
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.targets.loss import LOSS
 
 CAPTIONS = {

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.figures.theme import INK, layer_axis, series, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "layers": (

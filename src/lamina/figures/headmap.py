@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures.theme import BEHAVIOUR_LOOKS, Table, attention_name, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "map": (

@@ -9,7 +9,7 @@ import pandas as pd
 from lamina.analyses.heads.behaviours import DIFFERENCE, is_ahead
 from lamina.figures.look import Panel, lines
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, attention_name, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "relations": (

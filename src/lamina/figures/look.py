@@ -11,7 +11,7 @@ from typing import NamedTuple
 import altair as alt
 
 from lamina.figures.theme import COLOURS, FAINT, INK, SHADES, Table, attention_name, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "lines": (

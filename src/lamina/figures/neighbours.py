@@ -13,7 +13,7 @@ import pandas as pd
 
 from lamina.analyses.contextualization.occurrences import AND
 from lamina.figures.theme import COLOURS, FAINT, INK, SHAPES, Table, themed
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.stats.status import SURE
 
 CAPTIONS = {

@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures.theme import COLOURS, GREY, Table, layer_axis, series, themed, unconverged
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.tasks.order_rules import BY_NAME
 
 CAPTIONS = {

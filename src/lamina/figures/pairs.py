@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures.theme import COLOURS, INK, SHAPES, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "terms": (

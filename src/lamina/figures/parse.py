@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.figures.theme import COLOURS, INK, Table, attention_name, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "systems": (

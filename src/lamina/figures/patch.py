@@ -8,7 +8,7 @@ import pandas as pd
 from lamina.analyses.cause.patch.pairs import EVERYWHERE
 from lamina.analyses.cause.patch.questions import RANDOM, ROLES
 from lamina.figures.theme import GREY, INK, Table, layer_axis, series, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "patch": (

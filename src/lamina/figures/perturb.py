@@ -8,7 +8,7 @@ import pandas as pd
 from lamina.analyses.behaviour.perturb.perturbations import HOWS, Perturbation
 from lamina.analyses.behaviour.perturb.scores import LOSS, PAIRS, in_words
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, themed, title_of
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "perturb": (

@@ -12,7 +12,7 @@ from lamina.analyses.answering.contrast import TOGETHER
 from lamina.analyses.answering.failure import ADDED_OVER_TWIN, OVER_TWIN
 from lamina.analyses.answering.streaming import ADJUSTED, PSEUDO, TWIN
 from lamina.figures.theme import FEW_SEEDS, INK, Table, layer_axis, rows_of, series, themed
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.stats.status import SURE
 
 CAPTIONS = {

@@ -33,9 +33,9 @@ from lamina.figures.theme import (
     unconverged,
 )
 from lamina.figures.trace import traces
+from lamina.results import Result
 from lamina.results.finding import best_in_words, number
 from lamina.results.finding import rows_of as each_row
-from lamina.results.result import Result
 from lamina.stats.status import SURE
 
 CAPTIONS = {

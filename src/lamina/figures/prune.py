@@ -8,7 +8,7 @@ import pandas as pd
 from lamina.analyses.cause.prune.curve import POINT, RANDOM
 from lamina.analyses.cause.prune.prune import HOW
 from lamina.figures.theme import COLOURS, DASHES, FAINT, GREY, INK, SHAPES, Table, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "prune": (

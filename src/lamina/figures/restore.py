@@ -11,8 +11,8 @@ import pandas as pd
 
 from lamina.analyses.cause.restore.restore import metric_of
 from lamina.figures.theme import COLOURS, DASHES, GREY, INK, SHAPES, Table, layer_axis, themed
+from lamina.results import Result
 from lamina.results.finding import number
-from lamina.results.result import Result
 from lamina.training.recipes import LOWER_IS_BETTER
 
 CAPTIONS = {

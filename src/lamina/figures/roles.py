@@ -7,8 +7,8 @@ import pandas as pd
 
 from lamina.analyses.cause.roles.roles import SURFACE, harm, target_in_words
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed
+from lamina.results import Result
 from lamina.results.finding import number, rows_of
-from lamina.results.result import Result
 from lamina.targets.links import ALL_LINKS, LINK
 from lamina.targets.loss import LOSS
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from lamina.analyses.behaviour.said_tasks import TITLES
 from lamina.figures.theme import INK, layer_axis, series, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 _READING = (
     "shaded: 95 % intervals over documents (for facts, over patterns); rings: first layer with 95 % of the best gain; "

@@ -10,7 +10,7 @@ import pandas as pd
 from lamina.analyses.word_senses.scores import MOST_FREQUENT, SCORED_MAJORITY, SENSES
 from lamina.analyses.word_senses.static import bag_of
 from lamina.figures.theme import COLOURS, DASHES, INK, SHAPES, Table, layer_axis, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "senses": (

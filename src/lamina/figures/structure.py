@@ -10,7 +10,7 @@ import pandas as pd
 
 from lamina.analyses.structure.attention_trees import HEAD, LAYER, PROBE
 from lamina.figures.theme import COLOURS, GREY, INK, SHADES, SHAPES, Table, layer_axis, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "layers": (

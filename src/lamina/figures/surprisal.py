@@ -7,7 +7,7 @@ import pandas as pd
 
 from lamina.analyses.behaviour.surprisal import is_masked
 from lamina.figures.theme import series, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 FEWEST = 20
 """Words that a group needs to be drawn."""

@@ -10,7 +10,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.heads.behaviours import BEHAVIOURS
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.tasks import title_of as title_of
 from lamina.tasks.task import METRIC_NAMES
 
@@ -138,7 +138,7 @@ def attention_name(result: Result) -> str:
     """What the maps of a result hold; results of older versions have no choice of it.
 
     Example:
-        >>> from lamina.results.result import Provenance, Result
+        >>> from lamina.results import Provenance, Result
         >>> attention_name(Result("look", {}, Provenance({}, {}, {"weights": "norm"})))
         'norm-weighted attention'
     """

@@ -14,7 +14,7 @@ import pandas as pd
 
 from lamina.analyses.answering.groups import LEFT_OUT, STABLE
 from lamina.figures.theme import COLOURS, GREY, INK, Table, themed
-from lamina.results.result import Result
+from lamina.results import Result
 
 CAPTIONS = {
     "map": (

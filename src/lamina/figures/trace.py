@@ -11,7 +11,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures.theme import COLOURS, GREY, Table, Tables, layer_axis, rows_of, themed, title_of
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.stats.status import SURE
 
 CAPTIONS = {

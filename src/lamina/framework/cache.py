@@ -21,8 +21,8 @@ from lamina.framework.declare import Query
 from lamina.framework.run import run_together
 from lamina.framework.settings import DeclaredSetting
 from lamina.progress import say
-from lamina.results.folder import question_of, work_folder
-from lamina.results.result import Result, answer_key, read_head, refuse_other
+from lamina.results import Result
+from lamina.results.folder import answer_key, question_of, read_head, refuse_other, work_folder
 
 
 def ask(asked: Query, folder: Path, *, replace: bool = False) -> Result:

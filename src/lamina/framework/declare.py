@@ -26,8 +26,8 @@ from lamina.framework.inputs import REQUIRED, Input, LoadedInputs, Reads
 from lamina.framework.passports import refuse_unfit
 from lamina.framework.sample_size import Sample
 from lamina.framework.settings import Checker, DeclaredSetting, settings_of
+from lamina.results import Result
 from lamina.results.finding import Finding, strongest_first
-from lamina.results.result import Result
 
 if TYPE_CHECKING:
     import pandas
@@ -160,7 +160,7 @@ class Query:
     @cached_property
     def question(self) -> str:
         """Equal for the same question on the same inputs."""
-        from lamina.results.result import question_key
+        from lamina.results.folder import question_key
 
         return question_key(self.analysis.name, *self.loaded.fingerprints, self.parameters)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lamina.corpora.question_sets import Questions
     from lamina.corpora.views import View
     from lamina.encoders import Encoder
-    from lamina.results.result import Result
+    from lamina.results import Result
 
 
 # The models that an analysis reads: by name, by folder, or in memory; one, or one per seed of a fine-tuning.
@@ -214,7 +214,7 @@ def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None
 
 def as_result(given: Any) -> Result:
     """A result out of a folder or a result."""
-    from lamina.results.result import Result
+    from lamina.results import Result
 
     if isinstance(given, Result):
         return given

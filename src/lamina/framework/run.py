@@ -10,7 +10,7 @@ from typing import Any
 from lamina.errors import LaminaError
 from lamina.framework.declare import Query, Tables
 from lamina.framework.sample_size import sample_of
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 
 def run(asked: Query, work: Path | None = None) -> Result:

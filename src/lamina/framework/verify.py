@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from lamina.results import Result
 from lamina.results.finding import Finding
-from lamina.results.result import Result
 from lamina.stats.status import status_of
 
 _HEAD = re.compile(r"(?<![\w.-])(\d+)-(\d+)(?![\w-])")
@@ -46,7 +46,7 @@ def check_words(result: Result, texts: Mapping[str, str]) -> list[str]:
     """Numbers in titles, captions and remarks that stand nowhere in a result's tables, settings or sample.
 
     Example:
-        >>> from lamina.results.result import Provenance
+        >>> from lamina.results import Provenance
         >>> table = pd.DataFrame({"layer": [0, 1], "value": [0.31, 0.874]})
         >>> result = Result("demo", {"scores": table}, Provenance({}, {}, {"samples": 500}))
         >>> check_words(result, {"title": "Layer 1 reads it best (.87)", "caption": "500 samples, .42 at layer 0"})

@@ -15,9 +15,9 @@ from lamina.errors import InputError
 from lamina.figures import captions_for, draw, spec_of, to_svg
 from lamina.files.reading import read_regular
 from lamina.framework.registry import get_analysis
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding, number, p_in_words, strongest_first
 from lamina.results.folder import is_as_saved
-from lamina.results.result import Provenance, Result
 from lamina.stats.status import Status
 
 if TYPE_CHECKING:

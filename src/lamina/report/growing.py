@@ -11,7 +11,7 @@ from types import TracebackType
 from lamina.errors import LaminaError
 from lamina.framework.registry import get_analysis, names
 from lamina.report.page import Coming, ReportPage
-from lamina.results.result import Result
+from lamina.results import Result
 
 _REUSED = 1.0
 """Seconds below which an answer was not computed but reused, and says nothing of the pace."""

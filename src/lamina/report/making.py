@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lamina.framework.declare import Analysis, Query
     from lamina.framework.estimate import Cost
     from lamina.framework.inputs import Precision
-    from lamina.results.result import Result
+    from lamina.results import Result
 
 _FULL: Precision = "float32"
 """What models compute in unless a report says otherwise."""

@@ -26,7 +26,7 @@ from lamina.report.chapters import (
     part_of,
     strongest,
 )
-from lamina.results.result import Result
+from lamina.results import Result
 
 FIGURES, TABLES = "figures", "tables"
 """Folders beside the page: still images, and tables of results that are not saved beside it."""
@@ -160,7 +160,7 @@ def write_report(
 
     Example:
         >>> import pandas as pd, tempfile
-        >>> from lamina.results.result import Provenance
+        >>> from lamina.results import Provenance
         >>> provenance = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {})
         >>> result = Result("demo", {"scores": pd.DataFrame({"layer": [0, 1]})}, provenance)
         >>> with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from lamina.report.page import write_report
 
 if TYPE_CHECKING:
     from lamina.report.making import _Report
-    from lamina.results.result import Result
+    from lamina.results import Result
 
 COMPARED = ("geometry", "probe", "attention", "surprisal", "pairs", "cloze", "lens")
 """The analyses whose results `compare` puts side by side, in the order of the page."""

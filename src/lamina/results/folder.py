@@ -67,8 +67,8 @@ def read_head(folder: Path) -> dict[str, Any]:
         raise ResultError(f"{path} cannot be read ({error}); make the result again") from error
     if head.get("format") not in _READABLE:
         raise ResultError(
-            f"{path} has format {head.get('format')}, this lamina reads up to {FORMAT}; {how_to_remake(head)}, or update "
-            "lamina"
+            f"{path} has format {head.get('format')}, this lamina reads up to {FORMAT}; {how_to_remake(head)}, "
+            "or update lamina"
         )
     for part, kind in (("tables", dict), ("parquet", list), ("files", list), ("hashes", dict)):
         names = head.get(part, kind())

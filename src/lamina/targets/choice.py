@@ -21,7 +21,7 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.language_model import has_language_model, language_model
 from lamina.errors import CorpusError, InputError, ModelError, ResultError, TaskError
 from lamina.probes.edge import Cut, SavedProbes
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.targets.answers import QA, QA_EXACT, SEEN_QUESTIONS, AnswersTarget, answerable
 from lamina.targets.labels import (
     CLASSES_OF_TEXTS,

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from lamina.errors import InputError
 from lamina.figures import captions_of, draw, spec_of
 from lamina.files.reading import open_regular, parse_json
+from lamina.results import Result
 from lamina.results.folder import is_as_saved
 from lamina.results.index import NAME, ResultIndex, SavedResult, using
-from lamina.results.result import Result, without_nan
+from lamina.results.result import without_nan
 
 _HELD = 64
 """Sets of charts kept in memory."""
@@ -46,7 +47,7 @@ def of_tasks(result: Result, tasks: tuple[str, ...]) -> Result:
 
     Example:
         >>> import pandas as pd
-        >>> from lamina.results.result import Provenance
+        >>> from lamina.results import Provenance
         >>> scores = pd.DataFrame({"task": ["pos", "ner"], "value": [0.9, 0.8]})
         >>> result = Result("probe", {"scores": scores}, Provenance({}, {}, {}))
         >>> of_tasks(result, ("ner",)).tables["scores"]["value"].tolist()

@@ -10,7 +10,7 @@ from lamina.results.index import SavedResult
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lamina.results.result import Result
+    from lamina.results import Result
 
 _HARMLESS = frozenset({"samples", "seed", "twin", "reference", "tasks", "suite", "mdl", "store", "twin_limit"})
 """Settings that do not change what is measured, only how surely or what beside it."""
@@ -93,7 +93,7 @@ def curves(result: Result, *, twin: bool) -> pd.DataFrame:
 
     Example:
         >>> import pandas as pd
-        >>> from lamina.results.result import Provenance, Result
+        >>> from lamina.results import Provenance, Result
         >>> rows = [("m", 0, "size", 0.5, 0.4, 0.6), ("m", 2, "size", 0.7, 0.6, 0.8)]
         >>> rows += [("m (random)", 0, "size", 0.1, 0, 0.2)]
         >>> table = pd.DataFrame(rows, columns=["model", "layer", "measure", "value", "low", "high"])

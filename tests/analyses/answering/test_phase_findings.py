@@ -22,8 +22,8 @@ from lamina.analyses.answering.streaming import DIFFERENCES, LAYERS, PHASES
 from lamina.analyses.answering.token_map import token_map
 from lamina.encoders import load_encoder
 from lamina.framework.verify import check_findings
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance, Result
 
 NULLS = ("pseudo roles", "random")
 

@@ -17,7 +17,7 @@ from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import labelled_question
 from lamina.encoders import load_encoder
 from lamina.errors import CorpusError, InputError
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import TEXTS, text_hash
 from lamina.types import Edge, Span, Text

@@ -12,7 +12,7 @@ from scipy.stats import binomtest, permutation_test
 from lamina.analyses.compare import compare
 from lamina.errors import InputError
 from lamina.framework.verify import check_findings
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 GROUPS = {"agreement": 40, "islands": 10}
 

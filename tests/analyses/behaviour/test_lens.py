@@ -28,7 +28,7 @@ from lamina.errors import InputError, ModelError
 from lamina.figures import to_svg
 from lamina.figures.lens import draw
 from lamina.framework.verify import check_findings
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 from tests.language_models import tiny_causal, tiny_masked

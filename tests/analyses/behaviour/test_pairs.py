@@ -23,7 +23,7 @@ from lamina.figures import captions_of, draw
 from lamina.framework.declare import Overview
 from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings
-from lamina.results.result import Result
+from lamina.results import Result
 from tests.language_models import tiny_causal, tiny_masked
 
 WORDS = ("the", "dog", "barked", "at", "a", "cat", "and", "ran")

@@ -31,7 +31,7 @@ from lamina.encoders.loading import encoder_from
 from lamina.errors import CorpusError, ModelError, TaskError
 from lamina.figures.perturb import CAPTIONS, draw
 from lamina.framework.verify import check_findings
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 from tests.encoders.tiny_models import ARCHITECTURES

@@ -19,7 +19,7 @@ from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
 from lamina.encoders.language_model import language_model
 from lamina.figures.said import draw
 from lamina.framework.verify import check_findings
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_masked
 

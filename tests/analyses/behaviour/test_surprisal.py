@@ -20,8 +20,8 @@ from lamina.encoders.scoring import score
 from lamina.errors import CorpusError, ModelError
 from lamina.figures.surprisal import draw
 from lamina.framework.verify import check_findings
+from lamina.results import Result
 from lamina.results.finding import rows_of
-from lamina.results.result import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_causal, tiny_masked

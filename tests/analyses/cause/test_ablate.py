@@ -32,8 +32,8 @@ from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.errors import InputError
 from lamina.framework.verify import check_findings
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance, Result
 from lamina.targets.target import Target, TargetScores
 from lamina.types import Text
 from tests.language_models import tiny_causal

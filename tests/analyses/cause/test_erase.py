@@ -36,8 +36,8 @@ from lamina.encoders.language_model import language_model
 from lamina.errors import CorpusError, TaskError
 from lamina.framework.verify import check_findings
 from lamina.probes.leace import Eraser
+from lamina.results import Provenance, Result
 from lamina.results.finding import Source, rows_of
-from lamina.results.result import Provenance, Result
 from lamina.targets.choice import TargetData
 from lamina.targets.loss import LossTarget
 from lamina.targets.target import TargetScores

@@ -49,7 +49,7 @@ from lamina.encoders.language_model import language_model
 from lamina.encoders.loading import encoder_from
 from lamina.encoders.rows import Row
 from lamina.framework.verify import check_findings
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.tasks.scoring import best
 from lamina.training.answering import Answerer, answerer_of
 from lamina.training.spans import best_spans

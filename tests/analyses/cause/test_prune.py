@@ -43,8 +43,8 @@ from lamina.encoders.language_model import language_model
 from lamina.encoders.pruned import save_pruned
 from lamina.errors import CorpusError
 from lamina.framework.verify import check_findings
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance, Result
 from lamina.targets.loss import LossTarget
 from lamina.targets.target import SubsetTarget, TargetScores, halved, same_items
 from lamina.training.provenance import ABOUT, FORMAT, GUARD, TEXTS, read_about, text_hash, used_texts

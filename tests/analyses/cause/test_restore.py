@@ -20,7 +20,7 @@ from lamina.encoders import load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.figures.restore import draw
 from lamina.framework.verify import check_findings
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.training.classes import Classifying
 from lamina.training.objective import Item, Outcome, Sum, means, text_of
 from lamina.training.reading import Sets

@@ -26,8 +26,8 @@ from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.figures.roles import draw
 from lamina.framework.verify import check_findings
+from lamina.results import Provenance, Result
 from lamina.results.finding import rows_of
-from lamina.results.result import Provenance, Result
 from lamina.targets.choice import TargetData
 from lamina.targets.links import ALL_LINKS, BESIDES, LinksTarget, attachments
 from lamina.targets.target import TargetScores

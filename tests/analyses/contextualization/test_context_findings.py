@@ -21,8 +21,8 @@ from lamina.analyses.contextualization.tables import (
     contrast_table,
 )
 from lamina.framework.verify import check_findings
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance, Result
 from lamina.stats.units import Units
 
 

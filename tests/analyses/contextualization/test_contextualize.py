@@ -18,7 +18,7 @@ from lamina.encoders.passports import passport_of
 from lamina.errors import FormatError, InputError, ModelError
 from lamina.framework.verify import check_findings
 from lamina.probes.mlp import load_probes
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import text_hash
 

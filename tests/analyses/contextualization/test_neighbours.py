@@ -17,7 +17,7 @@ from lamina.analyses.contextualization.occurrences import read_words, sentences
 from lamina.corpora import Corpus
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.verify import check_findings
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 

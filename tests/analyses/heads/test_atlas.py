@@ -13,7 +13,7 @@ from lamina.analyses.heads.behaviours import BEHAVIOURS, LEAD, Found
 from lamina.analyses.heads.look import see
 from lamina.analyses.heads.relations import RELATIONS
 from lamina.errors import InputError
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 
 SENTENCE = "The unhesitating dogs barked."

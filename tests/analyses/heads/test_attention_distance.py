@@ -16,7 +16,7 @@ from lamina.corpora import corpus_from
 from lamina.figures import captions_of, draw
 from lamina.framework.verify import check_findings
 from lamina.framework.watch import watch
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.stats.units import BY_TEXT
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Text

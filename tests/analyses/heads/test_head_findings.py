@@ -19,7 +19,7 @@ from lamina.analyses.heads.relations import BEST, kind_of
 from lamina.analyses.heads.surface import SURFACE
 from lamina.framework.declare import Analysis
 from lamina.framework.verify import check_findings
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 NAN = float("nan")
 

@@ -15,7 +15,7 @@ from lamina.analyses.heads.relations import RELATIONS
 from lamina.corpora import corpus_from
 from lamina.encoders.passports import passport_of
 from lamina.errors import ModelError
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 

@@ -24,7 +24,7 @@ from lamina.encoders.static import StaticEncoder
 from lamina.errors import CorpusError, ModelError
 from lamina.framework.verify import check_findings
 from lamina.framework.watch import WatchedText
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 

@@ -19,7 +19,7 @@ from lamina.encoders.contract import STATES, Want
 from lamina.errors import InputError, ModelError
 from lamina.framework.registry import all_analyses
 from lamina.framework.watch import Watch, WatchedBatch, WatchedText, watch, watch_together
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Edge, Span, Text
 

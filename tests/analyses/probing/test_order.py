@@ -29,8 +29,8 @@ from lamina.encoders import Activations
 from lamina.framework.verify import check_findings
 from lamina.probes.span_means import SpanMeans
 from lamina.probes.targets import find_targets
+from lamina.results import Result
 from lamina.results.finding import Finding
-from lamina.results.result import Result
 from lamina.tasks import label_set
 from lamina.tasks.order_making import make_order_tasks
 from lamina.testing import TinyEncoder

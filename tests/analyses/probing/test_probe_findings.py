@@ -11,7 +11,7 @@ import pytest
 import lamina
 from lamina import Finding, Result
 from lamina.framework.verify import check_findings
-from lamina.results.result import Provenance
+from lamina.results import Provenance
 
 NAN = float("nan")
 LATE = "the probe of layer 2 had not converged after 2,400 steps"

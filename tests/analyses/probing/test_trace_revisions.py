@@ -14,7 +14,7 @@ from lamina.analyses.probing.decisions import Decisions, SavedTargets
 from lamina.analyses.probing.revisions import revised_at, revision_findings, revision_tables, settled_at
 from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 QUICK = {"samples": 50, "shuffles": 99, "seed": 0}
 

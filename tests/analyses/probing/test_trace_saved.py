@@ -17,7 +17,7 @@ from lamina.analyses.probing.decisions import SavedPredictions
 from lamina.analyses.probing.trace import trace
 from lamina.errors import InputError, ResultError
 from lamina.framework.declare import Overview
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 
 TAGS = ("NOUN", "VERB", "X")
 WORDS = {"s1": ["Dogs", "bark"], "s2": ["He", "ran"], "s3": ["Yes"]}

@@ -17,7 +17,7 @@ from lamina.figures import draw, to_svg
 from lamina.probes.edge import Cut, EdgeProbes, SavedProbes, predict, save_probes
 from lamina.probes.streams import Standard, Stream
 from lamina.probes.targets import find_targets
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.tasks import Task
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

@@ -13,8 +13,8 @@ from lamina.analyses.structure.attention_trees import contrast_rows as tree_cont
 from lamina.analyses.structure.findings import first_layer, tell_findings
 from lamina.analyses.structure.probing import STRUCTURE, TRAINING
 from lamina.analyses.structure.scores import BEST, CONTRASTS, UUAS, Score, best_rows, contrast_rows
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
-from lamina.results.result import Provenance, Result
 from lamina.stats import Units
 
 UNITS = Units.of([f"d{number}" for number in range(40)], "document")

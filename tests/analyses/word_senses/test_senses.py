@@ -19,7 +19,7 @@ from lamina.encoders.static import StaticEncoder
 from lamina.errors import CorpusError, InputError
 from lamina.figures.senses import draw
 from lamina.framework.verify import check_findings
-from lamina.results.result import Provenance, Result
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 from tests.analyses.word_senses.planted import splits, targets

@@ -58,8 +58,8 @@ from lamina.framework.estimate import Cost, Estimator, time_call
 from lamina.framework.inputs import QuestionSet, each_of
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.progress import progress
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.family import sign_flip_family
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast, status_of
 from lamina.stats.units import Units

@@ -24,8 +24,8 @@ from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import OneQuestion
 from lamina.framework.settings import Seed, Setting
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, layers_in_words, not_tested, number
-from lamina.results.result import Result
 from lamina.training.answering import answerer_of, refuse_unfit
 from lamina.training.provenance import refuse_seen
 

@@ -57,8 +57,8 @@ from lamina.encoders.passages import Passage, cut_passages
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.results import Result
 from lamina.results.finding import Finding
-from lamina.results.result import Result
 
 Suite = Clozes | Diagnostics | Relations
 _TIMED = 3

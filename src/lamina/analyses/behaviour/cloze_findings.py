@@ -9,8 +9,8 @@ from lamina.analyses.behaviour.cloze_own import CHOICE
 from lamina.analyses.behaviour.cloze_relations import FREQUENCIES, OBJECTS
 from lamina.analyses.behaviour.cloze_scores import ALL, CHANCE, MOST_FREQUENT, NEGATION, PIECES, TWIN
 from lamina.framework.declare import Overview
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.status import Contrast
 
 _NEGATED, _AFFIRMED = "sensitivity_negative", "sensitivity_affirmative"

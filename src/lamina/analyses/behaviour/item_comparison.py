@@ -12,7 +12,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from lamina.errors import InputError
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import Contrasts, sign_flip_strata
 from lamina.stats.intervals import interval, share_interval, widening

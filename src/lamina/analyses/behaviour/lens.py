@@ -29,8 +29,8 @@ from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.probes.translators import BATCH, Translators
+from lamina.results import Result
 from lamina.results.finding import Finding, cell, rows_of
-from lamina.results.result import Result
 from lamina.stats.bootstrap import DRAWS, StreamedBootstrap, draws_table
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.units import Units, unit_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, layers_in_words, number, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.status import Contrast, status_of
 
 NEGLIGIBLE_NATS = 0.02

@@ -34,8 +34,8 @@ from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.family import Contrasts
 from lamina.stats.status import Contrast, status_of
 

@@ -28,8 +28,8 @@ from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import LoadedInputs
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
 from lamina.probes.translators import Translators
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, not_tested, numbers_in_words, rows_of
-from lamina.results.result import Result
 from lamina.stats.status import Contrast
 
 FACTS = "pararel"

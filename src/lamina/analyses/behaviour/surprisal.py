@@ -35,8 +35,8 @@ from lamina.errors import CorpusError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
-from lamina.results.result import Result
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
 from lamina.stats.status import Contrast
 

@@ -38,6 +38,7 @@ from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.results import Result
 from lamina.results.finding import (
     Finding,
     Source,
@@ -49,7 +50,6 @@ from lamina.results.finding import (
     p_in_words,
     rows_of,
 )
-from lamina.results.result import Result
 from lamina.stats.best import BestSet, best_set
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import bootstrap_family
@@ -269,7 +269,7 @@ def unit_of_target(result: Result, target: str) -> str:
     """What effects on a target are paired by.
 
     Example:
-        >>> from lamina.results.result import Provenance
+        >>> from lamina.results import Provenance
         >>> unit_of_target(Result("ablate", {}, Provenance({}, {}, {})), "pairs")
         'pair'
     """

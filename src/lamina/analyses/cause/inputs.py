@@ -24,7 +24,7 @@ from lamina.errors import InputError, LaminaError
 from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_result, chosen_view, model_and
 from lamina.framework.settings import DeclaredSetting, Setting
 from lamina.progress import say
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.targets.answers import QA, QA_EXACT
 from lamina.targets.choice import HEADS, TargetData, chosen_targets
 from lamina.targets.labels import CLASSES_OF_TEXTS, TAGS

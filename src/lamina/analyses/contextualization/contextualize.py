@@ -77,8 +77,8 @@ from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Annotation, Preset, Samples, Seed, Seeds, Setting
 from lamina.progress import say
+from lamina.results import Result
 from lamina.results.finding import Finding, cell
-from lamina.results.result import Result
 
 _SCORED = (
     "One row per representation, layer, class, seed and split; `all` stands for all classes or seeds, `chose` marks "

@@ -15,8 +15,8 @@ from lamina.analyses.contextualization.tables import (
     STATIC,
     Table,
 )
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, finding, not_tested, number, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.status import Contrast
 
 

@@ -38,8 +38,8 @@ from lamina.framework.estimate import Cost, Estimator, time_call
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Annotation, Seed, Setting
 from lamina.progress import progress
+from lamina.results import Result
 from lamina.results.finding import Finding
-from lamina.results.result import Result
 from lamina.stats.best import best_set
 from lamina.stats.family import bootstrap_family
 from lamina.stats.units import UnitKind, Units

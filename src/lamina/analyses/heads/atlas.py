@@ -15,8 +15,8 @@ from lamina.analyses.heads.look import Chosen, reach, see, standing_out
 from lamina.analyses.heads.surface import MEASURES, SurfaceMeter, constant_measures
 from lamina.encoders import Encoder
 from lamina.framework.watch import Weighting
+from lamina.results import Result
 from lamina.results.finding import rows_of
-from lamina.results.result import Result
 from lamina.stats.status import SURE
 
 SHARE, NATS, ACCURACY = "share of attention", "nats", "accuracy"

@@ -45,8 +45,8 @@ from lamina.framework.watch import (
     roles_of,
 )
 from lamina.progress import progress
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.bootstrap import DRAWS, draws_table
 from lamina.stats.status import Contrast
 from lamina.stats.units import BY_DOCUMENT, Unit, unit_of

@@ -19,8 +19,8 @@ from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Samples, Seed, Weights
 from lamina.framework.watch import Watch, WatchedBatch, Watching, refuse_without_maps
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, number, rows_of
-from lamina.results.result import Result
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
 from lamina.stats.status import Contrast

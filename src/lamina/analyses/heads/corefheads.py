@@ -19,8 +19,8 @@ from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Documents
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import CUT, Watch, Watching, first_token, refuse_without_maps
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.best import cross_fit
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals

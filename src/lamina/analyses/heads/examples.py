@@ -14,7 +14,7 @@ from torch import Tensor
 from lamina.analyses.heads.relations import DIRECTIONS, dependencies, most_attended, relations_of, targets_of
 from lamina.encoders import Encoder
 from lamina.framework.watch import WatchedBatch, WatchedText, Weighting, watch
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.types import Text
 
 MOST = 5

@@ -20,8 +20,8 @@ from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Sentence
 from lamina.framework.settings import Setting, Weights
 from lamina.framework.watch import Meter, WatchedBatch, WatchedText, Weighting, refuse_without_maps, to_words, watch
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, not_tested, number, rows_of
-from lamina.results.result import Result
 from lamina.types import Text
 
 RESIDUAL = 0.5

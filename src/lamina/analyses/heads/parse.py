@@ -37,8 +37,9 @@ from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import From, Weighting, refuse_without_maps, watch
 from lamina.probes.parsers import AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
-from lamina.results.result import Result, answer_key, question_key
+from lamina.results.folder import answer_key, question_key
 from lamina.stats.family import sign_flip_family
 from lamina.stats.status import Contrast
 from lamina.stats.units import unit_of

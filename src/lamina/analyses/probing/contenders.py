@@ -14,8 +14,8 @@ from lamina.analyses.probing.paired import Answers, read_answers
 from lamina.analyses.probing.statistics import center_of_gravity
 from lamina.errors import InputError
 from lamina.probes.edge import Cut
+from lamina.results import Result
 from lamina.results.finding import rows_of
-from lamina.results.result import Result
 from lamina.tasks.task import Metric
 
 _READ = {"scores": ("task", "probe", "of", "layer", "seed", "metric", "value"), "summary": ("task",)}

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 
 from lamina.analyses.probing.predictions import TEXTS
 from lamina.errors import ResultError
-from lamina.results.result import Result
+from lamina.results import Result
 
 SUFFIX = ".predictions.parquet"
 _PLACES = ("start1", "end1", "start2", "end2")

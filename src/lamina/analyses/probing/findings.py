@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from lamina.framework.declare import Overview
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, Worth, best_in_words, cell, finding, not_tested, number, rows_of
-from lamina.results.result import Result
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.stats.status import Contrast
 from lamina.tasks import TASKS

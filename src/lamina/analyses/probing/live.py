@@ -18,7 +18,7 @@ from lamina.framework.inputs import as_result
 from lamina.probes.edge import SavedProbes, predict
 from lamina.probes.streams import Stream
 from lamina.probes.targets import find_targets
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.tasks import Task
 from lamina.types import Edge, Span, Text
 

@@ -38,6 +38,7 @@ from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.settings import Samples, Seed, Seeds, Setting
 from lamina.framework.settings import Twin as TwinSetting
+from lamina.results import Result
 from lamina.results.finding import (
     Finding,
     best_in_words,
@@ -50,7 +51,6 @@ from lamina.results.finding import (
     rows_of,
 )
 from lamina.results.finding import Source as Place
-from lamina.results.result import Result
 from lamina.stats.status import Contrast as Test
 from lamina.stats.units import Units
 from lamina.tasks import describe_task

@@ -35,8 +35,9 @@ from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.settings import Samples, Seed, Seeds, Setting, Twin
 from lamina.probes.bank import Schedule
+from lamina.results import Result
 from lamina.results.finding import Finding
-from lamina.results.result import Result, answer_key, question_key
+from lamina.results.folder import answer_key, question_key
 from lamina.tasks import Task, describe_task
 from lamina.training.provenance import folder_of, refuse_seen
 from lamina.training.seed_folders import seed_of

@@ -28,8 +28,8 @@ from lamina.errors import InputError, ResultError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.inputs import Input, LoadedInputs, Reads, Sentence, as_encoder, as_result, describe_models
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting
+from lamina.results import Result
 from lamina.results.finding import Finding, cell, rows_of
-from lamina.results.result import Result
 from lamina.types import Span
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from lamina.analyses.structure.scores import (
     UUAS,
 )
 from lamina.framework.declare import Overview
+from lamina.results import Result
 from lamina.results.finding import (
     Finding,
     Source,
@@ -33,7 +34,6 @@ from lamina.results.finding import (
     percent,
     rows_of,
 )
-from lamina.results.result import Result
 from lamina.stats.status import SURE, Contrast
 
 _BESIDE = {

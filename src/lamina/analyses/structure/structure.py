@@ -42,8 +42,8 @@ from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.framework.watch import refuse_without_maps
 from lamina.probes.structural import PAPER, Group, StructuralSchedule
+from lamina.results import Result
 from lamina.results.finding import Finding
-from lamina.results.result import Result
 
 FULL, SOME, POWERS = "full", "some", "powers"
 

@@ -10,8 +10,8 @@ import pandas as pd
 from lamina.analyses.word_senses.scores import BAGS, CONSTANTS, LAYER_0, MOST_FREQUENT, SCORED_MAJORITY, TWIN
 from lamina.analyses.word_senses.static import bag_of
 from lamina.framework.declare import Overview
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.status import Contrast
 
 _CHOSEN = "chosen.ambiguous"

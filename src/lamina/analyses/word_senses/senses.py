@@ -67,8 +67,8 @@ from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.progress import progress
+from lamina.results import Result
 from lamina.results.finding import Finding
-from lamina.results.result import Result
 from lamina.stats.intervals import interval
 from lamina.training.provenance import folder_of, used_texts
 from lamina.types import Text

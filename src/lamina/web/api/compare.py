@@ -13,8 +13,8 @@ from lamina.analyses.probing.contenders import tasks_of
 from lamina.errors import InputError, LaminaError
 from lamina.figures import captions_for, draw, spec_of
 from lamina.framework.registry import get_analysis
+from lamina.results import Result
 from lamina.results.index import ResultIndex, SavedResult, using
-from lamina.results.result import Result
 from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
 from lamina.web.app_state import AppState, State

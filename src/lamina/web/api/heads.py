@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from lamina.results import Result
 from lamina.results.index import using
-from lamina.results.result import Result
 from lamina.web.api.answers import ERRORS, Typed, rows_of
 from lamina.web.app_state import AppState, State
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from lamina.errors import InputError, ModelError
-from lamina.results.result import Result
+from lamina.results import Result
 from lamina.web.api.answers import ERRORS, Typed, rows_of
 from lamina.web.app_state import AppState, State, TooLongError
 

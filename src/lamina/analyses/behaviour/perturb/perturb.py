@@ -75,8 +75,8 @@ from lamina.framework.inputs import (
     model_and,
 )
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, not_tested, number, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.status import Contrast
 from lamina.stats.units import unit_of
 from lamina.types import Text

@@ -47,8 +47,8 @@ from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, not_tested, number, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.stats.status import Contrast, status_of
 from lamina.targets.choice import TargetData, chosen_targets, targets_of

@@ -60,8 +60,8 @@ from lamina.framework.inputs import (
     short_name,
 )
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, number, rows_of
-from lamina.results.result import Result
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 from lamina.training.provenance import refuse_seen
 

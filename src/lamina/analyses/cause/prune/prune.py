@@ -41,8 +41,8 @@ from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.sample_size import LEAST_DOCUMENTS
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, not_tested, number, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 from lamina.targets.choice import TargetData, chosen_targets, targets_of

@@ -38,8 +38,8 @@ from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.inputs import FORMAT, LIMIT, Input, LoadedInputs, Reads, as_encoder, describe_models, short_name
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, cell, finding, number, rows_of
-from lamina.results.result import Result
 from lamina.stats.best import leads
 from lamina.stats.status import SURE, Contrast, Status, status_of
 from lamina.training.attention import WindowedEncoder

@@ -44,8 +44,8 @@ from lamina.framework.inputs import LoadedInputs, as_encoder, short_name
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.framework.watch import refuse_without_maps
 from lamina.progress import say
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, not_tested, number, p_in_words, rows_of
-from lamina.results.result import Result
 from lamina.stats.status import SURE, Contrast
 from lamina.targets.answers import QA
 from lamina.targets.choice import TargetData
