@@ -67,22 +67,28 @@ class Accuracies:
     @cached_property
     def paradigms(self) -> dict[str, Int[np.ndarray, " own"]]:
         """Name -> the numbers of its items."""
-        found: dict[str, list[int]] = {}
+        numbers: dict[str, list[int]] = {}
         for number, item in enumerate(self.items):
-            found.setdefault(item.paradigm, []).append(number)
-        return {name: np.array(own) for name, own in found.items()}
+            numbers.setdefault(item.paradigm, []).append(number)
+        return {name: np.array(items) for name, items in numbers.items()}
 
     def groups(self, level: Level) -> list[Group]:
         """The paradigms, terms or fields in the order of the items; those without a name are no group."""
-        first = [self.items[int(own[0])] for own in self.paradigms.values()]
+        first = [self.items[int(members[0])] for members in self.paradigms.values()]
         if level == "all":
             return [Group("all", ALL, ALL, ALL, tuple(range(len(first))))]
         named: dict[str, list[int]] = {}
         for number, item in enumerate(first):
             named.setdefault(getattr(item, level), []).append(number)
         return [
-            Group(level, name, _one(first[at].field for at in own), _one(first[at].term for at in own), tuple(own))
-            for name, own in named.items()
+            Group(
+                level,
+                name,
+                _one(first[member].field for member in members),
+                _one(first[member].term for member in members),
+                tuple(members),
+            )
+            for name, members in named.items()
             if name != UNNAMED
         ]
 
@@ -93,17 +99,17 @@ class Accuracies:
 
     def count(self, group: Group, speaker: str | None = None) -> int:
         """Its items that the speaker was asked, by default the model."""
-        asked = np.isfinite(self.verdicts[speaker or self.model].value["plain"])
-        own = list(self.paradigms.values())
-        return sum(int(asked[own[at]].sum()) for at in group.members)
+        answered = np.isfinite(self.verdicts[speaker or self.model].value["plain"])
+        paradigms = list(self.paradigms.values())
+        return sum(int(answered[paradigms[member]].sum()) for member in group.members)
 
     def accuracy(self, group: Group, speaker: str, score: Score) -> Accuracy:
         """The mean over a group's paradigms."""
-        found = self._over(group, (speaker, score))
-        if found.low == found.high and found.value in (0, 1):
+        estimate = self._over(group, (speaker, score))
+        if estimate.low == estimate.high and estimate.value in (0, 1):
             count = self.count(group, speaker)
-            return Accuracy(found.value, *share_interval(round(found.value) * count, count))
-        return found
+            return Accuracy(estimate.value, *share_interval(round(estimate.value) * count, count))
+        return estimate
 
     def chance(self, group: Group) -> float:
         """What chance gives, averaged over the group's paradigms; NaN where that is not known of one."""
@@ -116,10 +122,10 @@ class Accuracies:
         # By name, so that the order of paradigms changes nothing.
         names = sorted(self.paradigms)
         places = [names.index(name) for name in self.paradigms]
-        own = [self.paradigms[name] for name in names]
-        right = np.array([int((values[numbers] == 1).sum()) for numbers in own])
-        counts = np.array([int(np.isin(values[numbers], (0, 1)).sum()) for numbers in own])
-        chances = np.array([self.chances[numbers].mean() for numbers in own])
+        paradigms = [self.paradigms[name] for name in names]
+        right = np.array([int((values[numbers] == 1).sum()) for numbers in paradigms])
+        counts = np.array([int(np.isin(values[numbers], (0, 1)).sum()) for numbers in paradigms])
+        chances = np.array([self.chances[numbers].mean() for numbers in paradigms])
         members = [[places[member] for member in group.members] for group in groups]
         return chance_family(right, counts, chances, members, seed=self.seed)
 
@@ -128,34 +134,34 @@ class Accuracies:
 
         Items that both were asked are paired, and paradigms count alike: an item counts one over their number.
         """
-        apart = self.verdicts[self.model].value[score] - self.verdicts[other].value[score]
-        there = np.isfinite(apart)
-        shares = np.zeros((len(apart), len(groups)))
+        differences = self.verdicts[self.model].value[score] - self.verdicts[other].value[score]
+        there = np.isfinite(differences)
+        shares = np.zeros((len(differences), len(groups)))
         paradigms = [numbers[there[numbers]] for numbers in self.paradigms.values()]
-        for at, group in enumerate(groups):
-            asked = [paradigms[member] for member in group.members if len(paradigms[member])]
-            for numbers in asked:
-                shares[numbers, at] = 1 / len(numbers) / len(asked)
+        for column, group in enumerate(groups):
+            members = [paradigms[member] for member in group.members if len(paradigms[member])]
+            for numbers in members:
+                shares[numbers, column] = 1 / len(numbers) / len(members)
         # By name, so that the order of items changes nothing.
         order = np.argsort([item.item for item in self.items], kind="stable")
-        ahead = np.where(there, apart, 0)[:, None] * shares
+        ahead = np.where(there, differences, 0)[:, None] * shares
         return sign_flip_family(ahead[order], shares[order], seed=self.seed, bounds=(-1.0, 1.0))
 
     def between(self, groups: Sequence[Group], score: Score) -> tuple[list[tuple[Group, Group]], Contrasts]:
         """Every two groups, and by how much the model is right more often in the first; one family."""
         pairs = list(combinations(groups, 2))
-        found = {group.name: self._spread(group, score) for group in groups}
-        estimates = np.array([found[one.name][0] - found[other.name][0] for one, other in pairs])
-        draws = np.stack([found[one.name][1] - found[other.name][1] for one, other in pairs], axis=1)
+        spreads = {group.name: self._spread(group, score) for group in groups}
+        estimates = np.array([spreads[one.name][0] - spreads[other.name][0] for one, other in pairs])
+        draws = np.stack([spreads[one.name][1] - spreads[other.name][1] for one, other in pairs], axis=1)
         units = np.array([float(self.count(one) + self.count(other)) for one, other in pairs])
         return pairs, bootstrap_family(estimates, draws, units, bounds=(-1.0, 1.0))
 
     def _spread(self, group: Group, score: Score) -> tuple[float, Float[np.ndarray, " sample"]]:
         """The mean over paradigms, and its draws. A bootstrap of n items varies too little, by (n - 1) / n."""
-        at = list(self._values).index((self.model, score))
+        column = list(self._values).index((self.model, score))
         means, draws = [], []
         for member in group.members:
-            mean, drawn = (each[..., at] for each in self._by_paradigm[member])
+            mean, drawn = (part[..., column] for part in self._by_paradigm[member])
             count = len(list(self.paradigms.values())[member])
             means.append(float(mean))
             drawn = np.where(np.isfinite(drawn), drawn, mean)
@@ -175,18 +181,18 @@ class Accuracies:
     def _each_paradigm(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         values = np.column_stack(list(self._values.values()))
         there = np.isfinite(values)
-        held = np.where(there, values, 0)
+        filled = np.where(there, values, 0)
         for numbers in self.paradigms.values():
             keys = [self.items[int(number)].item for number in numbers]
             weights = np.stack([weights_of(key, samples=self.samples, seed=self.seed) for key in keys], axis=1)
             with np.errstate(invalid="ignore"):
-                means = held[numbers].sum(0) / there[numbers].sum(0)
-                yield means, weights @ held[numbers] / (weights @ there[numbers])
+                means = filled[numbers].sum(0) / there[numbers].sum(0)
+                yield means, weights @ filled[numbers] / (weights @ there[numbers])
 
     def _over(self, group: Group, column: tuple[str, Score]) -> Accuracy:
-        at = list(self._values).index(column)
-        means = np.array([self._by_paradigm[member][0][at] for member in group.members])
-        draws = np.stack([self._by_paradigm[member][1][:, at] for member in group.members])
+        number = list(self._values).index(column)
+        means = np.array([self._by_paradigm[member][0][number] for member in group.members])
+        draws = np.stack([self._by_paradigm[member][1][:, number] for member in group.members])
         # A paradigm of which a sample has no item does not count in that sample.
         there = np.isfinite(draws)
         with np.errstate(invalid="ignore"):
@@ -198,5 +204,5 @@ class Accuracies:
 
 def _one(names: Iterable[str]) -> str:
     """The name that all have; `all` if they differ."""
-    found = list(dict.fromkeys(names))
-    return found[0] if len(found) == 1 else ALL
+    distinct = list(dict.fromkeys(names))
+    return distinct[0] if len(distinct) == 1 else ALL

@@ -144,44 +144,44 @@ def cloze(
         >>> result.tables["cloze"].query("measure == 'sensitivity_negative'")  # doctest: +SKIP
     """
     model = language_model(encoder)
-    asked = _limited(suite, limit)
+    chosen = _limited(suite, limit)
     facts = FACTS if limit is None else limit
-    found = _ask(model, asked, facts, spelling, seed, answers=True)
-    beside: dict[str, Sequence[Outcome]] = {CHANCE: by_chance(found.scores)}
-    if isinstance(asked, Relations):
-        beside[MOST_FREQUENT] = most_frequent(asked.relations, found.scores)
-    elif isinstance(asked, Clozes):
-        beside[MOST_FREQUENT] = cloze_own.most_frequent(asked.items, found.scores)
+    answered = _ask(model, chosen, facts, spelling, seed, answers=True)
+    beside: dict[str, Sequence[Outcome]] = {CHANCE: by_chance(answered.scores)}
+    if isinstance(chosen, Relations):
+        beside[MOST_FREQUENT] = most_frequent(chosen.relations, answered.scores)
+    elif isinstance(chosen, Clozes):
+        beside[MOST_FREQUENT] = cloze_own.most_frequent(chosen.items, answered.scores)
     if twin:
         fewer = min(facts or twin_limit, twin_limit)
-        said = _ask(model.random_twin(seed), asked, fewer, spelling, seed, answers=False).scores
+        twin_scores = _ask(model.random_twin(seed), chosen, fewer, spelling, seed, answers=False).scores
         # What each of two models knows are not the same facts.
-        beside[TWIN] = [each for each in said if each.measure not in BY_KNOWLEDGE]
+        beside[TWIN] = [outcome for outcome in twin_scores if outcome.measure not in BY_KNOWLEDGE]
 
     def summarise(outcomes: Sequence[Outcome], certain: bool) -> Estimates:
         means = estimates(outcomes, samples=samples, seed=seed, certain=certain)
-        several = len({each.part for each in outcomes}) > 1 and not isinstance(asked, Diagnostics)
+        several = len({outcome.part for outcome in outcomes}) > 1 and not isinstance(chosen, Diagnostics)
         return with_mean(means) if several else means
 
-    means = summarise(found.scores, False)
-    if isinstance(asked, Relations):
-        counts = None if corpus is None else object_counts(load_corpus(corpus, "train"), asked.relations)
-        means |= frequency_effects(asked.relations, found.scores, counts, samples=samples, seed=seed)
+    means = summarise(answered.scores, False)
+    if isinstance(chosen, Relations):
+        counts = None if corpus is None else object_counts(load_corpus(corpus, "train"), chosen.relations)
+        means |= frequency_effects(chosen.relations, answered.scores, counts, samples=samples, seed=seed)
     name = Path(suite.name).stem
-    scores = score_table(found.scores, beside)
-    parts = _part_table(asked, found)
+    scores = score_table(answered.scores, beside)
+    parts = _part_table(chosen, answered)
     return Tables(
         {
             "cloze": cloze_table(name, means),
-            "baselines": baseline_table(name, found.scores, beside, summarise, seed),
-            "contrasts": contrast_table(found.scores, means, FREQUENCIES, seed),
+            "baselines": baseline_table(name, answered.scores, beside, summarise, seed),
+            "contrasts": contrast_table(answered.scores, means, FREQUENCIES, seed),
             "parts": parts,
-            "answers": pd.DataFrame(found.answers, columns=list(ANSWERS)),
+            "answers": pd.DataFrame(answered.answers, columns=list(ANSWERS)),
             "scores": scores,
-            "items": item_table(found.scores, scores),
+            "items": item_table(answered.scores, scores),
         },
-        {**asked.left_out, **{why: count for why, count in found.skipped.items() if count}},
-        scored=_scored(asked, parts),
+        {**chosen.left_out, **{why: count for why, count in answered.skipped.items() if count}},
+        scored=_scored(chosen, parts),
     )
 
 
@@ -204,17 +204,19 @@ def _cost(
 ) -> Cost:  # fmt: skip
     """Some items are asked and timed."""
     model = language_model(encoder)
-    asked, facts = _limited(suite, limit), FACTS if limit is None else limit
-    some = replace(asked, relations=asked.relations[:_TIMED]) if isinstance(asked, Relations) else asked.take(_TIMED)
+    chosen, facts = _limited(suite, limit), FACTS if limit is None else limit
+    some = (
+        replace(chosen, relations=chosen.relations[:_TIMED]) if isinstance(chosen, Relations) else chosen.take(_TIMED)
+    )
     _ask(model, some, 1, spelling, seed, answers=True)  # Warm-up; not timed.
     start = time.perf_counter()
     timed = _ask(model, some, _TIMED, spelling, seed, answers=True)
-    each = (time.perf_counter() - start) / len(timed.answers)
+    seconds_per_text = (time.perf_counter() - start) / len(timed.answers)
     cuts = cut_passages(model, [Passage.typed(row.item, row.text) for row in timed.answers])
     pieces = sum(len(cut.tokens.ids) for cut in cuts) / len(cuts)
-    texts = _texts(model, asked, facts)
-    fewer = _texts(model, asked, min(facts or twin_limit, twin_limit)) if twin else 0
-    seconds = each * (texts + fewer)
+    texts = _texts(model, chosen, facts)
+    fewer = _texts(model, chosen, min(facts or twin_limit, twin_limit)) if twin else 0
+    seconds = seconds_per_text * (texts + fewer)
     return Cost(passes=1 + twin, texts=texts, tokens=round(pieces * texts), seconds=seconds, memory=memory_now())
 
 
@@ -237,18 +239,20 @@ def _texts(model: LanguageModel, suite: Suite, facts: int) -> int:
         return len(suite.items)
     if isinstance(suite, Diagnostics):
         return 2 * sum(map(len, suite.parts.values()))
-    patterns = [sum(model.kind == "masked" or each.ends for each in own.patterns) for own in suite.relations]
-    asked = [min(facts or len(own.facts), len(own.facts)) for own in suite.relations]
-    return sum(a * b for a, b in zip(patterns, asked, strict=True))
+    patterns = [
+        sum(model.kind == "masked" or pattern.ends for pattern in relation.patterns) for relation in suite.relations
+    ]
+    facts_per_relation = [min(facts or len(relation.facts), len(relation.facts)) for relation in suite.relations]
+    return sum(a * b for a, b in zip(patterns, facts_per_relation, strict=True))
 
 
-def _part_table(suite: Suite, found: Outcomes) -> pd.DataFrame:
-    names = {each.id: each.name for each in suite.relations} if isinstance(suite, Relations) else {}
-    texts = pd.Series([each.part for each in found.answers]).value_counts()
+def _part_table(suite: Suite, outcomes: Outcomes) -> pd.DataFrame:
+    names = {relation.id: relation.name for relation in suite.relations} if isinstance(suite, Relations) else {}
+    texts = pd.Series([answer.part for answer in outcomes.answers]).value_counts()
     rows = []
-    for part in dict.fromkeys(each.part for each in found.scores):
-        items = {each.id: each.one_piece for each in found.scores if each.part == part and each.group}
-        single = sum(bool(each) for each in items.values())
+    for part in dict.fromkeys(score.part for score in outcomes.scores):
+        items = {score.id: score.one_piece for score in outcomes.scores if score.part == part and score.group}
+        single = sum(bool(item_score) for item_score in items.values())
         rows.append((part, names.get(part, part), len(items), int(texts[part]), single, len(items) - single))
     return pd.DataFrame(rows, columns=list(PARTS))
 

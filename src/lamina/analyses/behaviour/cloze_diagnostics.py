@@ -44,13 +44,13 @@ class Told(NamedTuple):
 
 def ask_diagnostics(model: LanguageModel, suite: Diagnostics, *, answers: bool) -> Outcomes:
     """Ask every item; with `answers`, what the model said is kept."""
-    found = Outcomes()
+    outcomes = Outcomes()
     for part, items in suite.parts.items():
-        asked = [each for item in items for each in _contexts(item)]
-        told = _ask(model, part, asked, found.answers if answers else None)
+        contexts = [context for item in items for context in _contexts(item)]
+        ratings = _ask(model, part, contexts, outcomes.answers if answers else None)
         for item in items:
-            found.scores.extend(_outcomes(part, item, told, model.vocabulary))
-    return found
+            outcomes.scores.extend(_outcomes(part, item, ratings, model.vocabulary))
+    return outcomes
 
 
 def _contexts(item: Completion | RolePair | Negation) -> Iterator[Asked]:
@@ -73,53 +73,55 @@ def _contexts(item: Completion | RolePair | Negation) -> Iterator[Asked]:
                 yield Asked(f"{item.id} {polarity}", context, tuple(words), (true,) if true in words else ())
 
 
-def _ask(model: LanguageModel, part: str, asked: Sequence[Asked], answers: list[AnswerRow] | None) -> dict[str, Told]:
+def _ask(
+    model: LanguageModel, part: str, contexts: Sequence[Asked], answers: list[AnswerRow] | None
+) -> dict[str, Told]:
     """What the model says, by the context's id; contexts that differ in the article alone are one."""
-    slots = [Slot(f"{part}/{each.id}", f"{each.context} ", ".") for each in asked]
-    told: dict[str, Told] = {}
-    for each, rated in zip(asked, rate(model, slots, [each.words for each in asked]), strict=True):
-        own = told.setdefault(each.id, Told({}, {}, {}))
-        for at, word in enumerate(each.words):
-            own.logprob[word] = float(rated.logprobs[at])
-            own.one_piece[word] = len(rated.ids[at]) == 1
-            own.rank[word] = rated.rank(at)
-        if answers is not None and each.expected:
-            answers.append(_answer(model, part, each, rated))
-    return told
+    slots = [Slot(f"{part}/{context.id}", f"{context.context} ", ".") for context in contexts]
+    ratings: dict[str, Told] = {}
+    for context, rated in zip(contexts, rate(model, slots, [context.words for context in contexts]), strict=True):
+        rating = ratings.setdefault(context.id, Told({}, {}, {}))
+        for number, word in enumerate(context.words):
+            rating.logprob[word] = float(rated.logprobs[number])
+            rating.one_piece[word] = len(rated.ids[number]) == 1
+            rating.rank[word] = rated.rank(number)
+        if answers is not None and context.expected:
+            answers.append(_answer(model, part, context, rated))
+    return ratings
 
 
-def _answer(model: LanguageModel, part: str, asked: Asked, rated: Rated) -> AnswerRow:
-    own = [asked.words.index(word) for word in asked.expected]
-    best = min(own, key=rated.rank)
-    said = " | ".join(rated.top(model, SAID))
-    probability = float(np.exp(rated.logprobs[own]).sum())
+def _answer(model: LanguageModel, part: str, context: Asked, rated: Rated) -> AnswerRow:
+    expected = [context.words.index(word) for word in context.expected]
+    best = min(expected, key=rated.rank)
+    top = " | ".join(rated.top(model, SAID))
+    probability = float(np.exp(rated.logprobs[expected]).sum())
     return AnswerRow(
-        f"{part}/{asked.id}", part, f"{asked.context} ___", "|".join(asked.expected), len(rated.ids[best]),
-        rated.rank(best), probability, said,
+        f"{part}/{context.id}", part, f"{context.context} ___", "|".join(context.expected), len(rated.ids[best]),
+        rated.rank(best), probability, top,
     )  # fmt: skip
 
 
 def _outcomes(
-    part: str, item: Completion | RolePair | Negation, told: dict[str, Told], vocabulary: int
+    part: str, item: Completion | RolePair | Negation, ratings: dict[str, Told], vocabulary: int
 ) -> Iterator[Outcome]:
     if isinstance(item, Completion):
-        own = (_accuracies(told[item.id], (item.expected,)), _completion(item, told[item.id]))
+        measures = (_accuracies(ratings[item.id], (item.expected,)), _completion(item, ratings[item.id]))
         ids, within = (item.id, item.id), item.constraint
     elif isinstance(item, RolePair):
         expected = {"a": item.expected_good, "b": item.expected_reversed}
         contexts = [f"{item.id}-{condition}" for condition in expected]
-        own = (*(_accuracies(told[id], expected[id[-1]]) for id in contexts), _roles(item, told))
+        measures = (*(_accuracies(ratings[id], expected[id[-1]]) for id in contexts), _roles(item, ratings))
         ids, within = (*contexts, item.id), ""
     else:
-        own, ids, within = (_negation(item, told),), (item.id,), LICENSED[item.licensed]
-    for id, measured in zip(ids, own, strict=True):
-        for measure, each in measured:
-            chance = each.chance / vocabulary if measure.startswith("accuracy") else each.chance
+        measures, ids, within = (_negation(item, ratings),), (item.id,), LICENSED[item.licensed]
+    for id, measured in zip(ids, measures, strict=True):
+        for measure, result in measured:
+            chance = result.chance / vocabulary if measure.startswith("accuracy") else result.chance
             group = {"sensitivity": part, "sensitivity_affirmative": f"{part} affirmative",
                      "sensitivity_negative": f"{part} negative"}.get(measure, "")  # fmt: skip
             if isinstance(item, Negation) and measure == "sensitivity":
                 group = ""
-            yield Outcome(part, id, measure, each.value, each.one_piece, chance, item.id, within, group)
+            yield Outcome(part, id, measure, result.value, result.one_piece, chance, item.id, within, group)
 
 
 class _Measured(NamedTuple):
@@ -132,45 +134,45 @@ Measured = Iterator[tuple[str, _Measured]]
 """Measures of one item, with their values."""
 
 
-def _accuracies(told: Told, expected: Sequence[str], suffix: str = "") -> Measured:
+def _accuracies(rating: Told, expected: Sequence[str], suffix: str = "") -> Measured:
     """Whether an expected word is among the k most likely; one of several pieces has to beat the k-th piece.
 
     Chance is left to be divided by the size of the vocabulary.
     """
-    one_piece = any(told.one_piece[word] for word in expected)
-    best = min(told.rank[word] for word in expected)
+    one_piece = any(rating.one_piece[word] for word in expected)
+    best = min(rating.rank[word] for word in expected)
     for k in AT:
         yield f"accuracy_at_{k}{suffix}", _Measured(float(best <= k), one_piece, k * len(expected))
 
 
-def _completion(item: Completion, told: Told) -> Measured:
-    good, *bad = (math.exp(told.logprob[word]) for word in (item.expected, item.within, item.between))
-    one_piece = all(told.one_piece.values())
-    yield "sensitivity", _Measured(float(all(good > each for each in bad)), one_piece, 1 / 3)
-    yield f"sensitivity{OVER}", _Measured(float(all(good - each > THRESHOLD for each in bad)), one_piece)
+def _completion(item: Completion, rating: Told) -> Measured:
+    good, *bad = (math.exp(rating.logprob[word]) for word in (item.expected, item.within, item.between))
+    one_piece = all(rating.one_piece.values())
+    yield "sensitivity", _Measured(float(all(good > other for other in bad)), one_piece, 1 / 3)
+    yield f"sensitivity{OVER}", _Measured(float(all(good - other > THRESHOLD for other in bad)), one_piece)
 
 
-def _roles(item: RolePair, told: dict[str, Told]) -> Measured:
-    both = [told[f"{item.id}-{condition}"] for condition in "ab"]
-    good, bad = (math.exp(own.logprob[item.target]) for own in both)
+def _roles(item: RolePair, ratings: dict[str, Told]) -> Measured:
+    both = [ratings[f"{item.id}-{condition}"] for condition in "ab"]
+    good, bad = (math.exp(rating.logprob[item.target]) for rating in both)
     one_piece = both[0].one_piece[item.target]
     yield "sensitivity", _Measured(float(good > bad), one_piece, 0.5)
     yield f"sensitivity{OVER}", _Measured(float(good - bad > THRESHOLD), one_piece)
 
 
-def _negation(item: Negation, told: dict[str, Told]) -> Measured:
+def _negation(item: Negation, ratings: dict[str, Told]) -> Measured:
     words = (item.true_affirmative, item.true_negative)
-    one_piece = all(told[f"{item.id} {polarity}"].one_piece[word] for polarity in _POLARITIES for word in words)
+    one_piece = all(ratings[f"{item.id} {polarity}"].one_piece[word] for polarity in _POLARITIES for word in words)
     effects: dict[str, float] = {}
     preferred: dict[str, list[float]] = {"": [], OVER: []}
     for polarity, true, false in zip(_POLARITIES, words, words[::-1], strict=True):
-        own = told[f"{item.id} {polarity}"]
-        yield from _accuracies(own, (true,), "" if polarity == "affirmative" else "_negative")
-        good, bad = (math.exp(own.logprob[word]) for word in (true, false))
+        rating = ratings[f"{item.id} {polarity}"]
+        yield from _accuracies(rating, (true,), "" if polarity == "affirmative" else "_negative")
+        good, bad = (math.exp(rating.logprob[word]) for word in (true, false))
         for how, right in (("", good > bad), (OVER, good - bad > THRESHOLD)):
             preferred[how].append(float(right))
             yield f"sensitivity_{polarity}{how}", _Measured(float(right), one_piece, math.nan if how else 0.5)
-        effects[polarity] = (own.logprob[true] - own.logprob[false]) / math.log(2)
+        effects[polarity] = (rating.logprob[true] - rating.logprob[false]) / math.log(2)
         yield f"surprisal_effect_{polarity}", _Measured(effects[polarity], one_piece, 0.0)
     for how, both in preferred.items():
         yield f"sensitivity{how}", _Measured(sum(both) / 2, one_piece, math.nan if how else 0.5)

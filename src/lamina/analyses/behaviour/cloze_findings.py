@@ -45,7 +45,7 @@ class Rows:
 
     def any(self, measure: str) -> bool:
         """Whether some part has this measure."""
-        return any(own == measure for _, own in self._own)
+        return any(name == measure for _, name in self._own)
 
     def get(self, part: str, measure: str) -> Any:
         """A row of `cloze`, or None."""
@@ -63,7 +63,7 @@ def _of_row(row: Any) -> Contrast:
 def _sources(part: str, measures: Sequence[str], baseline: str) -> list[Source]:
     """Rows of a part's measures, the first one's beside a baseline, and how many items it has."""
     beside = Source("baselines", {"part": part, "measure": measures[0], "baseline": baseline})
-    return [beside, *(Source("cloze", {"part": part, "measure": each}) for each in measures)]
+    return [beside, *(Source("cloze", {"part": part, "measure": measure}) for measure in measures)]
 
 
 def _pieces_note(part: Any) -> str:
@@ -80,7 +80,7 @@ def _of_diagnostics(rows: Rows) -> Iterator[Finding]:
     for part in rows.names:
         if rows.get(part, _NEGATED):
             yield from _negation(rows, part)
-        elif own := rows.get(part, "sensitivity"):
+        elif score := rows.get(part, "sensitivity"):
             chance = rows.beside(part, "sensitivity", CHANCE)
             good = (
                 "the expected word is likelier than both that do not fit"
@@ -88,7 +88,7 @@ def _of_diagnostics(rows: Rows) -> Iterator[Finding]:
                 else "the word is likelier than with the roles reversed"
             )
             yield finding(
-                claim=f"{part}: {good} in {percent(own.value)} of {own.n} items; chance is {percent(chance.value)}",
+                claim=f"{part}: {good} in {percent(score.value)} of {score.n} items; chance is {percent(chance.value)}",
                 whether=f"in {part}, {good} more often than by chance",
                 absent=f"{part}: {good} as often as by chance",
                 contrast="difference",
@@ -133,14 +133,14 @@ def _negation(rows: Rows, part: str) -> Iterator[Finding]:
 
 def _of_facts(rows: Rows) -> Iterator[Finding]:
     whole = rows.whole
-    own, frequent = rows.get(whole, OBJECTS), rows.beside(whole, OBJECTS, MOST_FREQUENT)
+    score, frequent = rows.get(whole, OBJECTS), rows.beside(whole, OBJECTS, MOST_FREQUENT)
     over = f" (mean over {len(rows.names)} relations)" if len(rows.names) > 1 else ""
-    said = "always saying the most frequent one"
+    constant = "always saying the most frequent one"
     yield finding(
-        claim=f"{rows.model} puts the right object first among its relation's objects for {percent(own.value)} of "
-        f"facts{over}; {said} is right for {percent(frequent.value)}",
-        whether=f"{rows.model} finds the object of a fact more often than {said} does",
-        absent=f"{rows.model} finds the object of a fact as often as {said} does",
+        claim=f"{rows.model} puts the right object first among its relation's objects for {percent(score.value)} of "
+        f"facts{over}; {constant} is right for {percent(frequent.value)}",
+        whether=f"{rows.model} finds the object of a fact more often than {constant} does",
+        absent=f"{rows.model} finds the object of a fact as often as {constant} does",
         contrast="difference",
         test=_of_row(frequent),
         source=[*_sources(whole, [OBJECTS], MOST_FREQUENT), Source("parts")],
@@ -209,19 +209,19 @@ def _pieces(rows: Rows) -> Iterator[Finding]:
 
 
 def _of_own(rows: Rows) -> Iterator[Finding]:
-    for measure, said, baseline in (
+    for measure, what, baseline in (
         (CHOICE, "the answer is the likeliest candidate", CHANCE),
         ("accuracy_at_1", "the answer is the likeliest word", MOST_FREQUENT),
     ):
-        own, other = rows.get(rows.whole, measure), rows.beside(rows.whole, measure, baseline)
-        if own is None or other is None:
+        score, other = rows.get(rows.whole, measure), rows.beside(rows.whole, measure, baseline)
+        if score is None or other is None:
             continue
         named = "chance" if baseline == CHANCE else "the most frequent answer of the other items"
         yield finding(
-            claim=f"{said[0].upper()}{said[1:]} in {percent(own.value)} of {own.n:,} items; {named} gives "
+            claim=f"{what[0].upper()}{what[1:]} in {percent(score.value)} of {score.n:,} items; {named} gives "
             f"{percent(other.value)}",
-            whether=f"{said} more often than {named} gives",
-            absent=f"{said[0].upper()}{said[1:]} as often as {named} gives",
+            whether=f"{what} more often than {named} gives",
+            absent=f"{what[0].upper()}{what[1:]} as often as {named} gives",
             contrast="difference",
             test=_of_row(other),
             source=_sources(rows.whole, [measure], baseline),
@@ -250,7 +250,7 @@ def overview_of(result: Result) -> Iterable[Overview]:
     """One row per part, the measures that one looks at first, and the baselines of the main one."""
     rows = Rows(result)
     main = next(measure for measure in _SHOWN if rows.any(measure))
-    shown = [measure for measure in _SHOWN[main] if rows.any(measure)]
+    measures = [measure for measure in _SHOWN[main] if rows.any(measure)]
     beside = CHANCE if main == "sensitivity" else MOST_FREQUENT
     parts = ([ALL] if rows.whole == ALL else []) + list(rows.names)
     few = len(parts) <= _FEW
@@ -260,13 +260,18 @@ def overview_of(result: Result) -> Iterable[Overview]:
         # The terminal has room for one interval, and with many parts for none.
         cells = [
             "" if row is None else cell(row.value, row.low, row.high) if measure == main and few else cell(row.value)
-            for measure in shown
+            for measure in measures
             for row in (rows.get(part, measure),)
         ]
         other = rows.beside(part, main, beside)
-        most = max((row.n for measure in shown if (row := rows.get(part, measure)) is not None), default=0)
-        told = "" if other is None else cell(other.value)
-        table.append((part if name == part else f"{part} ({name})", most, *cells, told))
+        most = max((row.n for measure in measures if (row := rows.get(part, measure)) is not None), default=0)
+        baseline = "" if other is None else cell(other.value)
+        table.append((part if name == part else f"{part} ({name})", most, *cells, baseline))
     suite = str(result.tables["cloze"]["suite"].iloc[0])
-    said = ("part", "items", *(_HEADINGS.get(each, each.replace("_", " ")) for each in shown), _HEADINGS[beside])
-    yield Overview(f"{rows.model} on {suite}", said, table)
+    columns = (
+        "part",
+        "items",
+        *(_HEADINGS.get(measure, measure.replace("_", " ")) for measure in measures),
+        _HEADINGS[beside],
+    )
+    yield Overview(f"{rows.model} on {suite}", columns, table)

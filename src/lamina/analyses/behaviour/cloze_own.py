@@ -23,7 +23,7 @@ FOLLOWED = "items whose slot is followed by words, which a causal model does not
 
 def ask_clozes(model: LanguageModel, suite: Clozes, *, answers: bool) -> Outcomes:
     """Ask every item; a causal model those whose slot comes last."""
-    items = [each for each in suite.items if model.kind == "masked" or not re.search(r"\w", each.after)]
+    items = [item for item in suite.items if model.kind == "masked" or not re.search(r"\w", item.after)]
     left_out = len(suite.items) - len(items)
     if not items:
         raise InputError(
@@ -31,50 +31,50 @@ def ask_clozes(model: LanguageModel, suite: Clozes, *, answers: bool) -> Outcome
             "model, or write texts that end with their slot"
         )
     _refuse_unspelt(model, suite.name, items)
-    found = Outcomes(skipped={FOLLOWED: left_out} if left_out else {})
-    slots = [Slot(each.item, each.before, each.after) for each in items]
-    words = [each.candidates or each.answers for each in items]
+    outcomes = Outcomes(skipped={FOLLOWED: left_out} if left_out else {})
+    slots = [Slot(item.item, item.before, item.after) for item in items]
+    words = [item.candidates or item.answers for item in items]
     for item, rated in zip(items, rate(model, slots, words), strict=True):
-        found.scores.extend(_outcomes(item, rated, model.vocabulary))
+        outcomes.scores.extend(_outcomes(item, rated, model.vocabulary))
         if answers:
-            found.answers.append(_answer(model, item, rated))
-    return found
+            outcomes.answers.append(_answer(model, item, rated))
+    return outcomes
 
 
 def most_frequent(items: Iterable[Cloze], outcomes: Iterable[Outcome]) -> list[Outcome]:
     """The same outcomes for a baseline that always says the answer that most other items of the part have."""
-    known = {(each.part, each.id): each for each in items}
+    known = {(item.part, item.id): item for item in items}
     counts: dict[str, Counter[str]] = {}
-    for each in known.values():
-        counts.setdefault(each.part, Counter()).update(each.answers)
-    made = []
-    for each in outcomes:
-        item = known[each.part, each.id]
-        others = counts[each.part] - Counter(item.answers)
+    for item in known.values():
+        counts.setdefault(item.part, Counter()).update(item.answers)
+    baseline = []
+    for outcome in outcomes:
+        item = known[outcome.part, outcome.id]
+        others = counts[outcome.part] - Counter(item.answers)
         offered = [(-count, word) for word, count in others.items() if not item.candidates or word in item.candidates]
-        if each.measure == CHOICE:
+        if outcome.measure == CHOICE:
             # Where nothing that others say is offered, it guesses.
-            value = float(min(offered)[1] in item.answers) if offered else each.chance
-            made.append(each._replace(value=value))
-        elif each.measure.startswith("accuracy_at_"):
+            value = float(min(offered)[1] in item.answers) if offered else outcome.chance
+            baseline.append(outcome._replace(value=value))
+        elif outcome.measure.startswith("accuracy_at_"):
             first = [word for _, word in sorted((-count, word) for word, count in others.items())]
-            said = first[: int(each.measure.rpartition("_")[2])]
-            made.append(each._replace(value=float(any(word in item.answers for word in said))))
-    return made
+            guesses = first[: int(outcome.measure.rpartition("_")[2])]
+            baseline.append(outcome._replace(value=float(any(word in item.answers for word in guesses))))
+    return baseline
 
 
 def _refuse_unspelt(model: LanguageModel, name: str, items: Iterable[Cloze]) -> None:
-    every = list(dict.fromkeys(word for each in items for word in (*each.answers, *each.candidates)))
+    every = list(dict.fromkeys(word for item in items for word in (*item.answers, *item.candidates)))
     if unspelt := cannot_spell(model, every):
-        shown = ", ".join(map(repr, unspelt[:8])) + (f" and {len(unspelt) - 8:,} more" if len(unspelt) > 8 else "")
-        raise InputError(f"{name}: the vocabulary of {model.name} cannot spell {shown}; leave these out")
+        listed = ", ".join(map(repr, unspelt[:8])) + (f" and {len(unspelt) - 8:,} more" if len(unspelt) > 8 else "")
+        raise InputError(f"{name}: the vocabulary of {model.name} cannot spell {listed}; leave these out")
 
 
 def _outcomes(item: Cloze, rated: Rated, vocabulary: int) -> Iterator[Outcome]:
     # The answers come first among the candidates.
     count = len(item.answers)
     one_piece = bool((rated.pieces[:count] == 1).any())
-    rank = min(rated.rank(at) for at in range(count))
+    rank = min(rated.rank(number) for number in range(count))
     for k in AT:
         group = item.part if k == 1 and not item.candidates else ""
         chance = min(1.0, k * count / vocabulary)
@@ -90,9 +90,9 @@ def _outcomes(item: Cloze, rated: Rated, vocabulary: int) -> Iterator[Outcome]:
 def _answer(model: LanguageModel, item: Cloze, rated: Rated) -> AnswerRow:
     count = len(item.answers)
     best = min(range(count), key=rated.rank)
-    said = " | ".join(rated.top(model, SAID))
+    top = " | ".join(rated.top(model, SAID))
     probability = float(np.exp(rated.logprobs[:count]).sum())
     text = f"{item.before}___{item.after}"
     return AnswerRow(
-        item.item, item.part, text, "|".join(item.answers), len(rated.ids[best]), rated.rank(best), probability, said
+        item.item, item.part, text, "|".join(item.answers), len(rated.ids[best]), rated.rank(best), probability, top
     )

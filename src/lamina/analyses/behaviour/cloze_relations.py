@@ -75,19 +75,19 @@ def ask_relations(
     model: LanguageModel, suite: Relations, *, limit: int, spelling: Spelling, seed: int, answers: bool
 ) -> Outcomes:
     """Ask a sample of the facts of every relation, by every pattern that the model can be asked by."""
-    found = Outcomes()
+    outcomes = Outcomes()
     skipped: Counter[str] = Counter()
     with progress(f"facts ({model.name})", total=len(suite.relations)) as advance:
         for relation in suite.relations:
-            rows = found.answers if answers else None
-            for asked in _ask(model, relation, limit, spelling, seed, skipped, rows):
-                found.scores.extend(_outcomes(relation, asked, model.vocabulary))
+            rows = outcomes.answers if answers else None
+            for answers_of_fact in _ask(model, relation, limit, spelling, seed, skipped, rows):
+                outcomes.scores.extend(_outcomes(relation, answers_of_fact, model.vocabulary))
             advance(1, note=relation.id)
-    if not found.scores:
+    if not outcomes.scores:
         why = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
         raise InputError(f"{suite.name}: no fact can be asked of {model.name} ({why})")
-    found.skipped = dict(skipped)
-    return found
+    outcomes.skipped = dict(skipped)
+    return outcomes
 
 
 def sampled(relation: Relation, facts: Sequence[Fact], limit: int, seed: int) -> list[Fact]:
@@ -103,9 +103,11 @@ def sampled(relation: Relation, facts: Sequence[Fact], limit: int, seed: int) ->
         return list(facts)
     drawn = sorted(
         range(len(facts)),
-        key=lambda at: hashlib.sha256(f"{seed}:{relation.id}:{facts[at].id}".encode("utf-8", "replace")).digest(),
+        key=lambda number: hashlib.sha256(
+            f"{seed}:{relation.id}:{facts[number].id}".encode("utf-8", "replace")
+        ).digest(),
     )
-    return [facts[at] for at in sorted(drawn[:limit])]
+    return [facts[number] for number in sorted(drawn[:limit])]
 
 
 def _ask(
@@ -117,23 +119,23 @@ def _ask(
     skipped: Counter[str],
     answers: list[AnswerRow] | None,
 ) -> list[AskedFact]:
-    patterns = [each for each in relation.patterns if model.kind == "masked" or each.ends]
+    patterns = [pattern for pattern in relation.patterns if model.kind == "masked" or pattern.ends]
     skipped[FOLLOWED] += len(relation.patterns) - len(patterns)
     if not patterns:
         skipped[UNASKED] += 1
         return []
     unspelt = set(cannot_spell(model, list(relation.objects)))
-    objects = [each for each in relation.objects if each not in unspelt]
-    facts = [each for each in relation.facts if each.object not in unspelt]
+    objects = [name for name in relation.objects if name not in unspelt]
+    facts = [fact for fact in relation.facts if fact.object not in unspelt]
     skipped[UNSPELT] += len(relation.facts) - len(facts)
     chosen = sampled(relation, facts, limit, seed)
     skipped[BEYOND] += len(facts) - len(chosen)
-    asked: dict[Fact, AskedFact] = {}
+    answers_by_fact: dict[Fact, AskedFact] = {}
     for pattern in patterns:
-        own = [fact for fact in chosen if pattern.fits(fact.object)]
-        skipped[ARTICLE] += len(chosen) - len(own)
-        _ask_pattern(model, relation, pattern, own, objects, spelling, asked, answers)
-    return list(asked.values())
+        fitting = [fact for fact in chosen if pattern.fits(fact.object)]
+        skipped[ARTICLE] += len(chosen) - len(fitting)
+        _ask_pattern(model, relation, pattern, fitting, objects, spelling, answers_by_fact, answers)
+    return list(answers_by_fact.values())
 
 
 def _ask_pattern(
@@ -143,36 +145,36 @@ def _ask_pattern(
     facts: Sequence[Fact],
     objects: Sequence[str],
     spelling: Spelling,
-    asked: dict[Fact, AskedFact],
+    answers_by_fact: dict[Fact, AskedFact],
     answers: list[AnswerRow] | None,
 ) -> None:
-    number = {each: at for at, each in enumerate(objects)}
+    number = {name: place for place, name in enumerate(objects)}
     slots = [Slot(f"{relation.id}/{fact.id}", *pattern.of(fact.subject)) for fact in facts]
-    kept = [number[fact.object] for fact in facts]
+    places = [number[fact.object] for fact in facts]
     for fact, slot, rated in zip(
-        facts, slots, rate_shared(model, slots, objects, kept=kept, spelling=spelling), strict=True
+        facts, slots, rate_shared(model, slots, objects, kept=places, spelling=spelling), strict=True
     ):
-        own = number[fact.object]
+        place = number[fact.object]
         # Other true answers are neither right nor wrong here, as in LAMA.
-        also = [number[each] for each in relation.objects_of[fact.subject] if each != fact.object and each in number]
-        one_piece = len(rated.ids[own]) == 1
-        held = asked.setdefault(fact, AskedFact(fact, len(objects) - len(also), one_piece))
-        rank = rated.rank(own, without=also)
+        also = [number[name] for name in relation.objects_of[fact.subject] if name != fact.object and name in number]
+        one_piece = len(rated.ids[place]) == 1
+        fact_answers = answers_by_fact.setdefault(fact, AskedFact(fact, len(objects) - len(also), one_piece))
+        rank = rated.rank(place, without=also)
         best = _best(rated, spelling, also)
-        held.questions.append(
+        fact_answers.questions.append(
             Question(
                 tuple(rank <= k for k in AT) if one_piece else None,
                 best,
-                best == tuple(rated.ids[own].tolist()),
+                best == tuple(rated.ids[place].tolist()),
                 pattern == relation.patterns[0],
             )
         )
         if answers is not None:
-            said = " | ".join(rated.top(model, SAID))
-            probability = float(np.exp(rated.logprobs[own]))
+            top = " | ".join(rated.top(model, SAID))
+            probability = float(np.exp(rated.logprobs[place]))
             text = f"{slot.before}___{slot.after}"
             answers.append(
-                AnswerRow(slot.id, relation.id, text, fact.object, len(rated.ids[own]), rank, probability, said)
+                AnswerRow(slot.id, relation.id, text, fact.object, len(rated.ids[place]), rank, probability, top)
             )
 
 
@@ -182,48 +184,48 @@ def _best(rated: Rated, spelling: Spelling, without: Sequence[int]) -> tuple[int
     return tuple(rated.ids[int(compared.argmax())].tolist())
 
 
-def _outcomes(relation: Relation, asked: AskedFact, vocabulary: int) -> Iterator[Outcome]:
+def _outcomes(relation: Relation, answers: AskedFact, vocabulary: int) -> Iterator[Outcome]:
     """What the patterns of one fact came to; facts of one subject are resampled together."""
-    fact, questions = asked.fact, asked.questions
+    fact, questions = answers.fact, answers.questions
 
-    def made(measure: str, value: float, chance: float, *, split: bool = False, group: str = "") -> Outcome:
-        one_piece = asked.one_piece if split else None
+    def outcome(measure: str, value: float, chance: float, *, split: bool = False, group: str = "") -> Outcome:
+        one_piece = answers.one_piece if split else None
         return Outcome(relation.id, fact.id, measure, value, one_piece, chance, fact.subject, "", group)
 
-    by_chance = 1 / asked.rivals
-    for at, k in enumerate(AT):
-        hits = [float(each.ranks[at]) for each in questions if each.ranks is not None]
+    by_chance = 1 / answers.rivals
+    for number, k in enumerate(AT):
+        hits = [float(question.ranks[number]) for question in questions if question.ranks is not None]
         if hits:
-            yield made(f"precision_at_{k}", float(np.mean(hits)), k / vocabulary)
-    right = [float(each.right) for each in questions]
-    yield made(OBJECTS, float(np.mean(right)), by_chance, split=True, group=relation.id)
-    if not asked.one_piece:
-        yield made(f"{OBJECTS}_several_pieces", float(np.mean(right)), by_chance)
-    if first := [each.right for each in questions if each.first]:
-        yield made(f"{OBJECTS}_first_pattern", float(first[0]), by_chance)
-    yield made("known", float(any(right)), np.nan)
+            yield outcome(f"precision_at_{k}", float(np.mean(hits)), k / vocabulary)
+    right = [float(question.right) for question in questions]
+    yield outcome(OBJECTS, float(np.mean(right)), by_chance, split=True, group=relation.id)
+    if not answers.one_piece:
+        yield outcome(f"{OBJECTS}_several_pieces", float(np.mean(right)), by_chance)
+    if first := [question.right for question in questions if question.first]:
+        yield outcome(f"{OBJECTS}_first_pattern", float(first[0]), by_chance)
+    yield outcome("known", float(any(right)), np.nan)
     pairs = [float(one.said == other.said) for one, other in combinations(questions, 2)]
     if pairs:
-        yield made("consistency", float(np.mean(pairs)), by_chance)
-        yield made(BY_KNOWLEDGE[0 if any(right) else 1], float(np.mean(pairs)), by_chance)
-        yield made("consistent_and_right", float(all(right)), by_chance ** len(questions))
+        yield outcome("consistency", float(np.mean(pairs)), by_chance)
+        yield outcome(BY_KNOWLEDGE[0 if any(right) else 1], float(np.mean(pairs)), by_chance)
+        yield outcome("consistent_and_right", float(all(right)), by_chance ** len(questions))
 
 
 def most_frequent(relations: Iterable[Relation], outcomes: Iterable[Outcome]) -> list[Outcome]:
     """The same outcomes for a baseline that always says the object that most other facts of the relation have."""
-    known = {each.id: each for each in relations}
-    facts = {(each.id, fact.id): fact for each in known.values() for fact in each.facts}
+    known = {relation.id: relation for relation in relations}
+    facts = {(relation.id, fact.id): fact for relation in known.values() for fact in relation.facts}
     places: dict[tuple[str, str], int] = {}
-    made = []
-    for each in outcomes:
-        key = (each.part, each.id)
+    baseline = []
+    for outcome in outcomes:
+        key = (outcome.part, outcome.id)
         if key not in places:
-            places[key] = _place(known[each.part], facts[key])
-        place, measure = places[key], each.measure
+            places[key] = _place(known[outcome.part], facts[key])
+        place, measure = places[key], outcome.measure
         # Saying the same to everything is as consistent as can be, and no baseline.
         if not measure.startswith("consistency"):
-            made.append(each._replace(value=float(place <= (10 if measure == "precision_at_10" else 1))))
-    return made
+            baseline.append(outcome._replace(value=float(place <= (10 if measure == "precision_at_10" else 1))))
+    return baseline
 
 
 def _place(relation: Relation, fact: Fact) -> int:
@@ -245,7 +247,7 @@ def object_counts(texts: Iterable[Text], relations: Iterable[Relation]) -> dict[
     """How often each object occurs in a corpus, word by word."""
     wanted = {tuple(name.split()): name for relation in relations for name in relation.objects}
     counts = Counter[str]()
-    lengths = sorted({len(each) for each in wanted})
+    lengths = sorted({len(name) for name in wanted})
     for text in texts:
         for length in lengths:
             for start in range(len(text.words) - length + 1):
@@ -263,28 +265,28 @@ def frequency_effects(
     seed: int,
 ) -> Estimates:
     """Rank correlation of an object's frequency with whether it is said: by relation, and within relations, pooled."""
-    frequency = {each.id: each.objects for each in relations}
-    rows = [each for each in outcomes if each.measure == OBJECTS]
-    found: Estimates = {}
+    frequency = {relation.id: relation.objects for relation in relations}
+    rows = [outcome for outcome in outcomes if outcome.measure == OBJECTS]
+    effects: Estimates = {}
     counted: dict[str, Mapping[str, Mapping[str, int]]] = {FREQUENCIES[0]: frequency}
     if in_corpus is not None:
         counted[FREQUENCIES[1]] = dict.fromkeys(frequency, in_corpus)
     for measure, counts_of in counted.items():
         ranked: list[tuple[np.ndarray, np.ndarray, list[str]]] = []
-        for part in dict.fromkeys(each.part for each in rows):
-            own = [each for each in rows if each.part == part]
-            counts = np.array([counts_of[part][each.id.rpartition(" -> ")[2]] for each in own], float)
-            values = np.array([each.value for each in own])
-            if len(own) < _FEWEST or len(set(counts)) < 2 or len(set(values)) < 2:
+        for part in dict.fromkeys(outcome.part for outcome in rows):
+            of_part = [outcome for outcome in rows if outcome.part == part]
+            counts = np.array([counts_of[part][outcome.id.rpartition(" -> ")[2]] for outcome in of_part], float)
+            values = np.array([outcome.value for outcome in of_part])
+            if len(of_part) < _FEWEST or len(set(counts)) < 2 or len(set(values)) < 2:
                 continue
-            units = [f"{part}/{each.unit}" for each in own]
-            found[part, measure] = _correlation(counts, values, units, "spearman", samples, seed)
+            units = [f"{part}/{outcome.unit}" for outcome in of_part]
+            effects[part, measure] = _correlation(counts, values, units, "spearman", samples, seed)
             ranked.append((_ranks(counts), _ranks(values), units))
-        if ranked and len(dict.fromkeys(each.part for each in rows)) > 1:
-            counts, values = (np.concatenate([each[at] for each in ranked]) for at in (0, 1))
-            units = [unit for each in ranked for unit in each[2]]
-            found[ALL, measure] = _correlation(counts, values, units, "pearson", samples, seed)
-    return found
+        if ranked and len(dict.fromkeys(outcome.part for outcome in rows)) > 1:
+            counts, values = (np.concatenate([ranks[side] for ranks in ranked]) for side in (0, 1))
+            units = [unit for ranks in ranked for unit in ranks[2]]
+            effects[ALL, measure] = _correlation(counts, values, units, "pearson", samples, seed)
+    return effects
 
 
 def _correlation(

@@ -123,10 +123,10 @@ def estimate(
     for value, unit in zip(values, units, strict=True):
         if np.isfinite(value):
             sums.setdefault(unit, []).append(value)
-    every = [each for own in sums.values() for each in own]
+    every = [value for of_unit in sums.values() for value in of_unit]
     if not every:
         return Estimate(float("nan"), np.full(samples, np.nan), 0)
-    totals, counts = (np.array([make(own) for own in sums.values()], float) for make in (sum, len))
+    totals, counts = (np.array([make(of_unit) for of_unit in sums.values()], float) for make in (sum, len))
     drawn = np.array([weights_of(unit, samples=samples, seed=seed) for unit in sums]).reshape(len(sums), samples)
     weighed = counts @ drawn
     draws = np.divide(totals @ drawn, weighed, out=np.full(samples, np.nan), where=weighed > 0)
@@ -141,19 +141,19 @@ def estimate(
 
 def mean_of(parts: Sequence[Estimate]) -> Estimate:
     """The mean over parts, each counting the same."""
-    held = [each for each in parts if each.n]
-    if not held:
+    known = [part for part in parts if part.n]
+    if not known:
         return Estimate(float("nan"), np.zeros(0), 0)
-    draws = np.array([each.draws for each in held])
+    draws = np.array([part.draws for part in known])
     # A part of which a sample has no item does not count in that sample.
     there = np.isfinite(draws)
     drawn = np.where(there, draws, 0).sum(0) / there.sum(0).clip(1)
-    value = float(np.mean([each.value for each in held]))
-    count = sum(each.n for each in held)
+    value = float(np.mean([part.value for part in known]))
+    count = sum(part.n for part in known)
     # Where each part came out alike, resampling shows no spread in their mean either.
-    alike = 0 <= value <= 1 and all(each.exact is not None for each in held)
+    alike = 0 <= value <= 1 and all(part.exact is not None for part in known)
     exact = share_interval(round(value * count), count) if alike else None
-    return Estimate(value, drawn, count, exact, sum(each.units for each in held))
+    return Estimate(value, drawn, count, exact, sum(part.units for part in known))
 
 
 def _exact(values: Sequence[float], units: int) -> tuple[float, float] | None:
@@ -172,36 +172,39 @@ def estimates(outcomes: Iterable[Outcome], *, samples: int, seed: int, certain: 
     """Every measure of every part: of all items, of its subsets (`part/high`), and of items of one piece."""
     return {
         key: estimate(
-            (each.value for each in own), (f"{each.part}/{each.unit or each.id}" for each in own),
-            samples=samples, seed=seed, certain=certain,
+            (outcome.value for outcome in members),
+            (f"{outcome.part}/{outcome.unit or outcome.id}" for outcome in members),
+            samples=samples,
+            seed=seed,
+            certain=certain,
         )
-        for key, own in _grouped(outcomes).items()
-    }  # fmt: skip
+        for key, members in _grouped(outcomes).items()
+    }
 
 
 def _grouped(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
     grouped: dict[tuple[str, str], list[Outcome]] = {}
-    for each in outcomes:
-        measures = [each.measure, f"{each.measure}_{ONE_PIECE}"] if each.one_piece else [each.measure]
-        parts = [each.part, f"{each.part}/{each.within}"] if each.within else [each.part]
+    for outcome in outcomes:
+        measures = [outcome.measure, f"{outcome.measure}_{ONE_PIECE}"] if outcome.one_piece else [outcome.measure]
+        parts = [outcome.part, f"{outcome.part}/{outcome.within}"] if outcome.within else [outcome.part]
         for part in parts:
-            for measure in measures if part == each.part else measures[:1]:
-                grouped.setdefault((part, measure), []).append(each)
+            for measure in measures if part == outcome.part else measures[:1]:
+                grouped.setdefault((part, measure), []).append(outcome)
     return grouped
 
 
-def with_mean(found: Estimates) -> Estimates:
+def with_mean(means: Estimates) -> Estimates:
     """The same with the mean over parts of every measure, in front."""
-    measures = dict.fromkeys(measure for _, measure in found)
+    measures = dict.fromkeys(measure for _, measure in means)
     overall = {
-        (ALL, measure): mean_of([each for (_, own), each in found.items() if own == measure]) for measure in measures
+        (ALL, measure): mean_of([mean for (_, name), mean in means.items() if name == measure]) for measure in measures
     }
-    return overall | found
+    return overall | means
 
 
-def cloze_table(suite: str, found: Estimates) -> pd.DataFrame:
+def cloze_table(suite: str, means: Estimates) -> pd.DataFrame:
     """The table `cloze`."""
-    rows = [(suite, *key, each.value, *each.interval, each.n) for key, each in found.items()]
+    rows = [(suite, *key, mean.value, *mean.interval, mean.n) for key, mean in means.items()]
     return pd.DataFrame(rows, columns=list(CLOZE))
 
 
@@ -211,10 +214,10 @@ def baseline_table(
     """The table `baselines`: every measure beside each baseline on the items that both were asked, paired."""
     rows: list[tuple[object, ...]] = []
     for name, others in baselines.items():
-        own, other = shared(outcomes, others)
-        found = summarise(other, name == CHANCE)
-        tests = beside_baseline(own, other, list(found), by_chance=name == CHANCE, seed=seed)
-        for key, against in found.items():
+        ours, other = shared(outcomes, others)
+        means = summarise(other, name == CHANCE)
+        tests = beside_baseline(ours, other, list(means), by_chance=name == CHANCE, seed=seed)
+        for key, against in means.items():
             rows.append((suite, *key, name, against.value, *against.interval, *tests[key], against.n))
     return pd.DataFrame(rows, columns=list(BASELINES))
 
@@ -224,43 +227,43 @@ Key = tuple[str, str]
 
 
 def beside_baseline(
-    own: Sequence[Outcome], other: Sequence[Outcome], keys: Sequence[Key], *, by_chance: bool, seed: int
+    outcomes: Sequence[Outcome], other: Sequence[Outcome], keys: Sequence[Key], *, by_chance: bool, seed: int
 ) -> dict[Key, tuple[float, ...]]:
     """Part and measure -> the difference from a baseline on the same items, as `TEST` names it.
 
     A family is a measure (all that begin with `PREFERRED`: one) over all parts, their subsets, or their mean. Items
     that are right or wrong are tested against what chance gives; otherwise signs are flipped, unit by unit.
     """
-    groups = _grouped(own)
-    beside = {each.key: each.value for each in other}
+    groups = _grouped(outcomes)
+    beside = {outcome.key: outcome.value for outcome in other}
     families: dict[tuple[str, str], list[Key]] = {}
     for key in keys:
         level = ALL if key[0] == ALL else "subset" if "/" in key[0] else "part"
         one_piece = key[1].endswith(ONE_PIECE)
         measure = f"{PREFERRED} {one_piece}" if key[1].startswith(PREFERRED) else key[1]
         families.setdefault((measure, level), []).append(key)
-    found: dict[Key, tuple[float, ...]] = {}
+    tests_by_key: dict[Key, tuple[float, ...]] = {}
     for members in families.values():
         parts = [_strata(groups, key) for key in members]
         known = by_chance and all(_is_share(part) for strata in parts for part in strata)
         tests = _beside_chance(parts, beside, seed) if known else _beside_items(parts, beside, seed)
         columns = [np.ravel(values).tolist() for values in tests]
-        found |= {key: tuple(column[at] for column in columns) for at, key in enumerate(members)}
-    return found
+        tests_by_key |= {key: tuple(column[number] for column in columns) for number, key in enumerate(members)}
+    return tests_by_key
 
 
 def _strata(groups: Mapping[Key, list[Outcome]], key: Key) -> list[list[Outcome]]:
     """The outcomes of a part; of the mean over parts, those of every part."""
     if key[0] != ALL:
         return [groups[key]]
-    return [own for (part, measure), own in groups.items() if measure == key[1] and "/" not in part]
+    return [stratum for (part, measure), stratum in groups.items() if measure == key[1] and "/" not in part]
 
 
 def _is_share(part: Sequence[Outcome]) -> bool:
     """Whether items are right, wrong or half right, and each varies by itself."""
-    return {each.value for each in part} <= {0.0, 0.5, 1.0} and len({each.unit or each.id for each in part}) == len(
-        part
-    )
+    return {outcome.value for outcome in part} <= {0.0, 0.5, 1.0} and len(
+        {outcome.unit or outcome.id for outcome in part}
+    ) == len(part)
 
 
 def _beside_chance(
@@ -268,9 +271,9 @@ def _beside_chance(
 ) -> Contrasts:
     """Members, each of strata, each of items, beside chance; what is half right is left out."""
     strata = [part for member in members for part in member]
-    right = np.array([sum(each.value == 1 for each in part) for part in strata])
-    counts = np.array([sum(each.value in (0, 1) for each in part) for part in strata])
-    chances = np.array([np.mean([chance[each.key] for each in part]) for part in strata])
+    right = np.array([sum(outcome.value == 1 for outcome in part) for part in strata])
+    counts = np.array([sum(outcome.value in (0, 1) for outcome in part) for part in strata])
+    chances = np.array([np.mean([chance[outcome.key] for outcome in part]) for part in strata])
     ends = np.cumsum([0, *(len(member) for member in members)]).tolist()
     return chance_family(right, counts, chances, [range(*pair) for pair in pairwise(ends)], seed=seed)
 
@@ -279,15 +282,17 @@ def _beside_items(
     members: Sequence[Sequence[Sequence[Outcome]]], beside: Mapping[tuple[str, str, str], float], seed: int
 ) -> Contrasts:
     """Paired differences; of means over parts, an item counts one over the number of its part's items."""
-    units = sorted({f"{each.part}/{each.unit or each.id}" for member in members for part in member for each in part})
-    number = {name: at for at, name in enumerate(units)}
+    units = sorted(
+        {f"{outcome.part}/{outcome.unit or outcome.id}" for member in members for part in member for outcome in part}
+    )
+    number = {name: number for number, name in enumerate(units)}
     ahead, shares = np.zeros((2, len(units), len(members)))
     for column, member in enumerate(members):
         for part in member:
             share = 1 / len(part) / len(member)
-            for each in part:
-                row = number[f"{each.part}/{each.unit or each.id}"]
-                ahead[row, column] += share * (each.value - beside[each.key])
+            for outcome in part:
+                row = number[f"{outcome.part}/{outcome.unit or outcome.id}"]
+                ahead[row, column] += share * (outcome.value - beside[outcome.key])
                 shares[row, column] += share
     return sign_flip_family(ahead, shares, seed=seed)
 
@@ -304,10 +309,10 @@ def contrast_table(
             test = drawn_contrast(one.value - several.value, one.draws - several.draws, min(one.units, several.units))
             rows.append((part, PIECES, *test))
     for measure in correlations:
-        own = [(part, each) for (part, name), each in means.items() if name == measure]
-        whole = [each for each in own if each[0] == ALL] or own[:1]
-        for part, each in whole:
-            rows.append((part, measure, *drawn_contrast(each.value, each.draws, each.units)))
+        by_part = [(part, item) for (part, name), item in means.items() if name == measure]
+        whole = [pair for pair in by_part if pair[0] == ALL] or by_part[:1]
+        for part, mean in whole:
+            rows.append((part, measure, *drawn_contrast(mean.value, mean.draws, mean.units)))
     return pd.DataFrame(rows, columns=list(CONTRASTS))
 
 
@@ -318,19 +323,19 @@ NEGATION, PIECES = "negative minus affirmative", "one token minus several"
 def _negated(outcomes: Sequence[Outcome], seed: int) -> dict[str, tuple[float, ...]]:
     """Part -> how much more often the true word is the likelier one in negative contexts; all parts are one family."""
     values: dict[str, dict[str, dict[str, float]]] = {}
-    for each in outcomes:
-        if each.measure in (f"{PREFERRED}_negative", f"{PREFERRED}_affirmative"):
-            values.setdefault(each.part, {}).setdefault(each.id, {})[each.measure] = each.value
+    for outcome in outcomes:
+        if outcome.measure in (f"{PREFERRED}_negative", f"{PREFERRED}_affirmative"):
+            values.setdefault(outcome.part, {}).setdefault(outcome.id, {})[outcome.measure] = outcome.value
     if not values:
         return {}
     units = [(part, id) for part, items in values.items() for id in items]
     ahead, counts = np.zeros((2, len(units), len(values)))
     for row, (part, id) in enumerate(units):
-        own, column = values[part][id], list(values).index(part)
-        ahead[row, column] = own[f"{PREFERRED}_negative"] - own[f"{PREFERRED}_affirmative"]
+        scores, column = values[part][id], list(values).index(part)
+        ahead[row, column] = scores[f"{PREFERRED}_negative"] - scores[f"{PREFERRED}_affirmative"]
         counts[row, column] = 1
     tests = [np.ravel(column).tolist() for column in sign_flip_family(ahead, counts, seed=seed, bounds=(-1.0, 1.0))]
-    return {part: tuple(column[at] for column in tests) for at, part in enumerate(values)}
+    return {part: tuple(column[number] for column in tests) for number, part in enumerate(values)}
 
 
 Summarise = Callable[[Sequence[Outcome], bool], Estimates]
@@ -339,29 +344,37 @@ Summarise = Callable[[Sequence[Outcome], bool], Estimates]
 
 def shared(outcomes: Iterable[Outcome], others: Iterable[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
     """The outcomes of the same items and measures, in the same order."""
-    by_key = {each.key: each for each in others}
-    own = [each for each in outcomes if each.key in by_key]
-    return own, [by_key[each.key]._replace(one_piece=each.one_piece) for each in own]
+    by_key = {outcome.key: outcome for outcome in others}
+    ours = [outcome for outcome in outcomes if outcome.key in by_key]
+    return ours, [by_key[outcome.key]._replace(one_piece=outcome.one_piece) for outcome in ours]
 
 
 def by_chance(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """What drawing at random would give, where that is defined."""
-    return [each._replace(value=each.chance) for each in outcomes if not math.isnan(each.chance)]
+    return [outcome._replace(value=outcome.chance) for outcome in outcomes if not math.isnan(outcome.chance)]
 
 
 def score_table(outcomes: Iterable[Outcome], beside: Mapping[str, Iterable[Outcome]]) -> pd.DataFrame:
     """The table `scores`; baselines that are not there are missing."""
-    others = {name: {each.key: each.value for each in own} for name, own in beside.items()}
+    others = {name: {outcome.key: outcome.value for outcome in of_baseline} for name, of_baseline in beside.items()}
     rows = [
-        (*each.key, float(each.value), each.one_piece, *(others.get(name, {}).get(each.key, np.nan) for name in BESIDE))
-        for each in outcomes
+        (
+            *outcome.key,
+            float(outcome.value),
+            outcome.one_piece,
+            *(others.get(name, {}).get(outcome.key, np.nan) for name in BESIDE),
+        )
+        for outcome in outcomes
     ]
     return pd.DataFrame(rows, columns=list(SCORES))
 
 
 def item_table(outcomes: Iterable[Outcome], scores: pd.DataFrame) -> pd.DataFrame:
     """The table `items`: of every item the measure that models are compared by."""
-    kept = [(at, each) for at, each in enumerate(outcomes) if each.group]
-    own = scores.iloc[[at for at, _ in kept]].drop(columns=["part", "id"])
-    names = {"item": [f"{each.group}/{each.id}" for _, each in kept], "group": [each.group for _, each in kept]}
-    return pd.DataFrame({**names, **{column: own[column].to_numpy() for column in own}})[list(ITEMS)]
+    main = [(row, outcome) for row, outcome in enumerate(outcomes) if outcome.group]
+    of_main = scores.iloc[[row for row, _ in main]].drop(columns=["part", "id"])
+    names = {
+        "item": [f"{outcome.group}/{outcome.id}" for _, outcome in main],
+        "group": [outcome.group for _, outcome in main],
+    }
+    return pd.DataFrame({**names, **{column: of_main[column].to_numpy() for column in of_main}})[list(ITEMS)]

@@ -50,17 +50,17 @@ class Correlations:
         samples: int,
         seed: int,
     ) -> None:
-        self._at = {name: at for at, name in enumerate(variables)}
+        self._at = {name: number for number, name in enumerate(variables)}
         values = np.column_stack([*variables.values()]).astype(float)
         names = sorted(set(documents))
         self.units = len(names)
         """How many documents there are."""
-        number = {name: at for at, name in enumerate(names)}
-        document = np.array([number[name] for name in documents], dtype=np.int64)
+        place = {name: number for number, name in enumerate(names)}
+        document = np.array([place[name] for name in documents], dtype=np.int64)
         # The first sample is the corpus itself: every document once.
         drawn = np.ones((len(names), 1 + samples), np.float32)
-        for at, name in enumerate(names):
-            drawn[at, 1:] = weights_of(name, samples=samples, seed=seed)
+        for number, name in enumerate(names):
+            drawn[number, 1:] = weights_of(name, samples=samples, seed=seed)
         self._found: dict[Kind, np.ndarray] = {
             "pearson": _of_numbers(values, document, drawn),
             "spearman": _of_ranks(values, document, drawn),
@@ -68,17 +68,17 @@ class Correlations:
 
     def of(self, one: str, other: str, kind: Kind, *, given: str | None = None) -> Correlation:
         """Of two variables; what is left of it when both are regressed on `given` (partial correlation)."""
-        found = self.draws(one, other, kind, given=given)
-        return Correlation(float(found[0]), *interval(found[1:]))
+        draws = self.draws(one, other, kind, given=given)
+        return Correlation(float(draws[0]), *interval(draws[1:]))
 
     def draws(self, one: str, other: str, kind: Kind, *, given: str | None = None) -> Float[np.ndarray, " draw"]:
         """The correlation itself, then that of every bootstrap sample; the same samples for all correlations."""
         matrices, a, b = self._found[kind], self._at[one], self._at[other]
-        found = matrices[:, a, b]
+        draws = matrices[:, a, b]
         if given is None:
-            return found
+            return draws
         c = self._at[given]
-        return _partial(found, matrices[:, a, c], matrices[:, b, c])
+        return _partial(draws, matrices[:, a, c], matrices[:, b, c])
 
 
 def _of_numbers(
@@ -90,7 +90,7 @@ def _of_numbers(
     scaled = np.where(varies, (values - values.mean(0)) / np.where(varies, spread, 1), 0.0).T
     # One at a time: all products of all words would not fit.
     moments = chain([np.ones(len(values))], scaled, (one * other for one in scaled for other in scaled))
-    sums = np.column_stack([np.bincount(document, each, minlength=len(drawn)) for each in moments])
+    sums = np.column_stack([np.bincount(document, moment, minlength=len(drawn)) for moment in moments])
     return _matrices(drawn.T.astype(float) @ sums, values.shape[1])
 
 
@@ -100,16 +100,16 @@ def _of_ranks(
     """Ranks among the words of each draw, from -0.5 to 0.5; equal values share the mean of their ranks."""
     groups = [np.unique(column, return_inverse=True)[1] for column in values.T]
     sums = np.zeros((drawn.shape[1], 1 + values.shape[1] + values.shape[1] ** 2))
-    for at, by_document in enumerate(drawn.T):
+    for draw, by_document in enumerate(drawn.T):
         weights = by_document[document].astype(float)
         if not (size := weights.sum()):
             continue
         ranks = np.empty_like(values)
-        for column, own in enumerate(groups):
-            sizes = np.bincount(own, weights)
-            ranks[:, column] = ((np.cumsum(sizes) - sizes / 2) / size - 0.5)[own]
+        for column, group in enumerate(groups):
+            sizes = np.bincount(group, weights)
+            ranks[:, column] = ((np.cumsum(sizes) - sizes / 2) / size - 0.5)[group]
         weighted = ranks * weights[:, None]
-        sums[at] = np.concatenate([[size], weighted.sum(0), (weighted.T @ ranks).ravel()])
+        sums[draw] = np.concatenate([[size], weighted.sum(0), (weighted.T @ ranks).ravel()])
     return _matrices(sums, values.shape[1])
 
 

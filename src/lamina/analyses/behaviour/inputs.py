@@ -94,8 +94,8 @@ class SpokenSplits(TrainedTexts):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        said = f"What is scored: dev, test, or all; of all, baselines learn from the training texts of {self.default}."
-        return (DeclaredSetting("split", str, self.split, Setting(said)), *super().options[1:])
+        text = f"What is scored: dev, test, or all; of all, baselines learn from the training texts of {self.default}."
+        return (DeclaredSetting("split", str, self.split, Setting(text)), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -143,8 +143,8 @@ class SpokenSuite(Reads):
     @property
     def inputs(self) -> tuple[Input, ...]:  # type: ignore[override]
         """See `Reads.inputs`; the first known suite is the default."""
-        said = f"A test suite: {', '.join(self.known)}, or the path of a file or folder."
-        return (MODEL, Input("suite", said, default=self.known[0], option="--suite", kind="suite", named=self.known))
+        text = f"A test suite: {', '.join(self.known)}, or the path of a file or folder."
+        return (MODEL, Input("suite", text, default=self.known[0], option="--suite", kind="suite", named=self.known))
 
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:

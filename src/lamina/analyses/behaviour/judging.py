@@ -52,22 +52,24 @@ class Judged(NamedTuple):
 
     def spread(self, numbers: Sequence[int], size: int) -> Judged:
         """As one of all items, where only those of these numbers were asked."""
-        at = np.array(numbers, int)
+        places = np.array(numbers, int)
 
-        def wider(each: np.ndarray) -> np.ndarray:
-            made = np.full(size, np.nan)
-            made[at] = each
-            return made
+        def wider(values: np.ndarray) -> np.ndarray:
+            spread_out = np.full(size, np.nan)
+            spread_out[places] = values
+            return spread_out
 
         value, margin = self.verdicts
-        own = Verdicts({name: wider(value[name]) for name in SCORES}, {name: wider(margin[name]) for name in SCORES})
+        verdicts = Verdicts(
+            {name: wider(value[name]) for name in SCORES}, {name: wider(margin[name]) for name in SCORES}
+        )
         # The twin's vocabulary is the model's, of which this is told already.
-        return self._replace(verdicts=own, unspelled=0)
+        return self._replace(verdicts=verdicts, unspelled=0)
 
-    def verdicts_of(self, kept: Int[np.ndarray, " kept"]) -> Verdicts:
+    def verdicts_of(self, items: Int[np.ndarray, " kept"]) -> Verdicts:
         """Those of some items."""
         value, margin = self.verdicts
-        return Verdicts({name: value[name][kept] for name in SCORES}, {name: margin[name][kept] for name in SCORES})
+        return Verdicts({name: value[name][items] for name in SCORES}, {name: margin[name][items] for name in SCORES})
 
     def notes(self, name: str) -> dict[str, int]:
         """What provenance says of ties and of sentences that were scored differently -> how many."""
@@ -98,12 +100,12 @@ def judge_by_model(model: LanguageModel, items: Items, masking: Masking = "piece
         passages = [passage for item in regions for passage in passages_of(item)]
         scored = []
         with progress(f"sentences scored by {model.name}", len(passages)) as advance:
-            for each in score(model, passages, masking=masking):
-                scored.append(each)
+            for sentence_scores in score(model, passages, masking=masking):
+                scored.append(sentence_scores)
                 advance()
         judged = _of_regions(regions, scored)
     unknown = unspelled(model, sentences_of(items))
-    return judged._replace(unspelled=sum(any(each in unknown for each in _sentences(item)) for item in items))
+    return judged._replace(unspelled=sum(any(sentence in unknown for sentence in _sentences(item)) for item in items))
 
 
 def judge_by_counting(grams: NGrams, items: Items) -> Judged:
@@ -113,18 +115,20 @@ def judge_by_counting(grams: NGrams, items: Items) -> Judged:
         judged = _of_pairs(pairs, count_pairs(grams, pairs))
     else:
         judged = _of_regions(
-            regions, [counted(grams, each, lower=True) for item in regions for each in passages_of(item)]
+            regions, [counted(grams, passage, lower=True) for item in regions for passage in passages_of(item)]
         )
-    unknown = [any(not grams.knows(word) for each in _sentences(item) for word in lower_words(each)) for item in items]
+    unknown = [
+        any(not grams.knows(word) for sentence in _sentences(item) for word in lower_words(sentence)) for item in items
+    ]
     return judged._replace(unspelled=sum(unknown))
 
 
 def n_grams_of(corpus: str, order: int, items: Items) -> tuple[NGrams, int]:
     """An n-gram model of a corpus's training texts; those that are sentences of the suite are left out and counted."""
-    asked = {tuple(lower_words(sentence)) for sentence in sentences_of(items)}
+    tested = {tuple(lower_words(sentence)) for sentence in sentences_of(items)}
     texts = [tuple(word.lower() for word in text.words) for text in load_corpus(corpus, "train")]
-    kept = [words for words in texts if words not in asked]
-    return NGrams.of(kept, order), len(texts) - len(kept)
+    learned = [words for words in texts if words not in tested]
+    return NGrams.of(learned, order), len(texts) - len(learned)
 
 
 def _by_kind(items: Items) -> tuple[list[Pair], list[RegionItem]]:
@@ -156,7 +160,9 @@ def _of_pairs(pairs: Sequence[Pair], scored: ScoredPairs) -> Judged:
 
 
 def _of_regions(items: Sequence[RegionItem], scored: Sequence[Scored]) -> Judged:
-    verdicts, told = judge_regions(items, scored)
+    verdicts, surprisals = judge_regions(items, scored)
     details = pd.DataFrame(dict.fromkeys(DETAILS, np.nan), index=range(len(items)))
-    details = details.assign(good="", bad="", told=told)
-    return Judged(verdicts, details, sum(each.pieces for each in scored), sum(each.windows > 1 for each in scored))
+    details = details.assign(good="", bad="", told=surprisals)
+    return Judged(
+        verdicts, details, sum(sentence.pieces for sentence in scored), sum(sentence.windows > 1 for sentence in scored)
+    )

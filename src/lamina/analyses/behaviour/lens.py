@@ -160,7 +160,7 @@ def lens(
     # What was typed or named is checked before anything takes long.
     if text is not None:
         every_token(model, text)
-    asked = None if suite is None else read_lens_suite(suite, items)
+    lens_suite = None if suite is None else read_lens_suite(suite, items)
     learning, skipped = learning_of(splits, seed)
     translators = None
     if tuned:
@@ -169,33 +169,33 @@ def lens(
     drawn = draw_positions(model, scored, positions, seed=seed)
     if not len(drawn):
         raise CorpusError(f"{splits.name}: {model.name} has no piece for any of its texts; nothing can be scored")
-    found, fixed = read_layers(model, drawn.wanted, translators, {"unigram": _unigram(model, learning.learn)})
-    means = {"model": _Means(found, drawn, samples, seed)}
+    readings, fixed = read_layers(model, drawn.wanted, translators, {"unigram": _unigram(model, learning.learn)})
+    means = {"model": _Means(readings, drawn, samples, seed)}
     if twin:
         other, _ = read_layers(model.random_twin(seed), drawn.wanted)
         means["twin"] = _Means(other, drawn, samples, seed)
     tables = {
         "lens": _table(_LENS, means["model"].rows()),
-        "reached": _table(_REACHED, ((name, *row) for name, each in means.items() for row in each.reached())),
-        "depth": _table(_DEPTH, ((name, *row) for name, each in means.items() for row in each.depth())),
+        "reached": _table(_REACHED, ((name, *row) for name, mean in means.items() for row in mean.reached())),
+        "depth": _table(_DEPTH, ((name, *row) for name, mean in means.items() for row in mean.depth())),
         "draws": means["model"].draws(),
-        "baseline": _table(_BASELINE, _baseline_rows(fixed, found["plain"], drawn, samples, seed)),
+        "baseline": _table(_BASELINE, _baseline_rows(fixed, readings["plain"], drawn, samples, seed)),
     }
     unit, by_unit = unit_of(drawn.texts).by, _unit_sums(drawn)
     if tuned:
-        tables["gain"] = _table(_GAIN, _gain_rows(found, by_unit, unit))
+        tables["gain"] = _table(_GAIN, _gain_rows(readings, by_unit, unit))
     twins = None if not twin else means["twin"].readings["plain"]
-    tables["contrasts"] = _table(_CONTRASTS, _depth_rows(found, twins, by_unit, unit))
+    tables["contrasts"] = _table(_CONTRASTS, _depth_rows(readings, twins, by_unit, unit))
     if twin:
         tables["twin"] = _table(_LENS, means["twin"].rows())
     if text is not None:
         tables["tokens"] = _table(_TOKENS, token_table(model, text, translators, top))
-    if asked is not None:
-        made, left_out = suite_tables(model, asked, translators, samples=samples, seed=seed)
-        tables |= {name: _table({"pairs": _PAIRS, "cloze": _CLOZE}[name], rows) for name, rows in made.items()}
+    if lens_suite is not None:
+        rows_by_table, left_out = suite_tables(model, lens_suite, translators, samples=samples, seed=seed)
+        tables |= {name: _table({"pairs": _PAIRS, "cloze": _CLOZE}[name], rows) for name, rows in rows_by_table.items()}
         skipped |= left_out
     skipped["scored texts beyond the positions asked for"] = len(scored) - len(drawn.texts)
-    return Tables(tables, skipped, scored={"positions": len(drawn)}, data=_about(asked, drawn, translators))
+    return Tables(tables, skipped, scored={"positions": len(drawn)}, data=_about(lens_suite, drawn, translators))
 
 
 @lens.finds
@@ -210,11 +210,13 @@ def _overview(result: Result) -> Iterable[Overview]:
     table = result.tables["lens"]
     lenses = list(dict.fromkeys(table["lens"]))
     rows: list[tuple[str | int, ...]] = []
-    for layer, own in table.groupby("layer"):
-        told = {(row.lens, row.measure): cell(row.value, row.low, row.high) for row in rows_of(pd.DataFrame(own))}
-        rows.append((str(layer), *(told[each, measure] for measure in ("kl", "agreement") for each in lenses)))
+    for layer, of_layer in table.groupby("layer"):
+        cells = {(row.lens, row.measure): cell(row.value, row.low, row.high) for row in rows_of(pd.DataFrame(of_layer))}
+        rows.append(
+            (str(layer), *(cells[lens_name, measure] for measure in ("kl", "agreement") for lens_name in lenses))
+        )
     about = result.provenance
-    columns = tuple(f"{measure}, {each}" for measure in ("KL (nats)", "agreement") for each in lenses)
+    columns = tuple(f"{measure}, {lens_name}" for measure in ("KL (nats)", "agreement") for lens_name in lenses)
     yield Overview(
         f"{about.model['name']} on {about.corpus['name']}: layers through its head", ("layer", *columns), rows
     )
@@ -235,9 +237,9 @@ def _cost(
     passes = 1 + tuned + twin
     # A step of training is about three passes through the head; a penalty is tried on the selection part.
     training = tuned * (3 * steps * BATCH + SELECTION * 10 + 0.1 * learned)
-    asked = 0 if suite is None else 10 * len(read_lens_suite(suite, items)) * (1 + tuned)
+    suite_positions = 0 if suite is None else 10 * len(read_lens_suite(suite, items)) * (1 + tuned)
     tokens = sum(len(text.words) for text in texts)
-    seconds = rate * (positions * passes + training + asked)
+    seconds = rate * (positions * passes + training + suite_positions)
     memory = memory_now() + 4 * learned * tuned * model.encoder.layers * model.encoder.width
     return Cost(passes, len(texts), tokens, steps * tuned, seconds, memory)
 
@@ -266,11 +268,11 @@ def _unigram(model: LanguageModel, texts: Sequence[Text]) -> torch.Tensor:
 class _Means:
     """Means over positions by lens, measure and layer, and over resampled documents."""
 
-    def __init__(self, found: Mapping[Lens, Readings], drawn: Positions, samples: int, seed: int) -> None:
-        self.readings, self.lenses = found, list(found)
-        self.layers = next(iter(found.values())).kl.shape[1]
+    def __init__(self, readings_by_lens: Mapping[Lens, Readings], drawn: Positions, samples: int, seed: int) -> None:
+        self.readings, self.lenses = readings_by_lens, list(readings_by_lens)
+        self.layers = next(iter(readings_by_lens.values())).kl.shape[1]
         columns = []
-        for readings in found.values():
+        for readings in readings_by_lens.values():
             columns += [readings.measures[measure] for measure in MEASURES]
             columns.append(readings.reached[:, None] == np.arange(self.layers))
         self.value, self.samples = _resampled(np.concatenate(columns, 1), drawn, samples, seed)
@@ -278,9 +280,9 @@ class _Means:
 
     def of(self, lens: Lens, measure: str) -> tuple[np.ndarray, np.ndarray]:
         """[layer], [sample, layer]"""
-        at = self.lenses.index(lens) * (len(MEASURES) + 1) + (*MEASURES, "reached").index(measure)
-        own = slice(at * self.layers, (at + 1) * self.layers)
-        return self.value[own], self.samples[:, own]
+        place = self.lenses.index(lens) * (len(MEASURES) + 1) + (*MEASURES, "reached").index(measure)
+        columns = slice(place * self.layers, (place + 1) * self.layers)
+        return self.value[columns], self.samples[:, columns]
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Of `lens`."""
@@ -336,11 +338,11 @@ def _unit_sums(drawn: Positions) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _gain_rows(
-    found: Mapping[Lens, Readings], by_unit: Callable[[np.ndarray], np.ndarray], unit: str
+    readings: Mapping[Lens, Readings], by_unit: Callable[[np.ndarray], np.ndarray], unit: str
 ) -> Iterator[tuple[Any, ...]]:
     for measure in MEASURES:
-        plain, tuned = (by_unit(found[lens].measures[measure][:, :-1]) for lens in ("plain", "tuned"))
-        tests = tuned_gain(tuned - plain, by_unit(np.ones(len(found["plain"].target))))
+        plain, tuned = (by_unit(readings[lens].measures[measure][:, :-1]) for lens in ("plain", "tuned"))
+        tests = tuned_gain(tuned - plain, by_unit(np.ones(len(readings["plain"].target))))
         for layer, test in enumerate(zip(*tests, strict=True)):
             yield layer, measure, *map(float, test), unit
 
@@ -351,15 +353,15 @@ def tuned_gain(differences: np.ndarray, positions: np.ndarray) -> Contrasts:
 
 
 def _depth_rows(
-    found: Mapping[Lens, Readings], twin: Readings | None, by_unit: Callable[[np.ndarray], np.ndarray], unit: str
+    readings: Mapping[Lens, Readings], twin: Readings | None, by_unit: Callable[[np.ndarray], np.ndarray], unit: str
 ) -> Iterator[tuple[Any, ...]]:
-    own = found["plain"].reached
-    apart = {} if twin is None else {TWIN_CONTRAST: own - twin.reached}
-    if "tuned" in found:
-        apart[TUNED_MINUS_PLAIN] = found["tuned"].reached - own
-    if apart:
-        tests = depth_contrasts(by_unit(np.column_stack(list(apart.values()))), by_unit(np.ones(len(own))))
-        for name, test in zip(apart, zip(*tests, strict=True), strict=True):
+    reached = readings["plain"].reached
+    differences = {} if twin is None else {TWIN_CONTRAST: reached - twin.reached}
+    if "tuned" in readings:
+        differences[TUNED_MINUS_PLAIN] = readings["tuned"].reached - reached
+    if differences:
+        tests = depth_contrasts(by_unit(np.column_stack(list(differences.values()))), by_unit(np.ones(len(reached))))
+        for name, test in zip(differences, zip(*tests, strict=True), strict=True):
             yield name, *map(float, test), unit
 
 
@@ -385,11 +387,11 @@ def _baseline_rows(
             yield name, measure, *intervals_of(value, spread, _units(drawn), exact=measure in SHARES)[0]
 
 
-def _about(asked: LensSuite | None, drawn: Positions, translators: Translators | None) -> dict[str, Any]:
+def _about(suite: LensSuite | None, drawn: Positions, translators: Translators | None) -> dict[str, Any]:
     about: dict[str, Any] = {"positions": len(drawn), "read_texts": len(drawn.texts)}
     about["drawn"] = {f"{unit_of(drawn.texts).by}s": _units(drawn)}
-    if asked is not None:
-        about["suite"] = asked.describe()
+    if suite is not None:
+        about["suite"] = suite.describe()
     if translators is not None:
         about["translators"] = list(translators.chosen)
     return about

@@ -103,12 +103,12 @@ def _lens_of(table: Any) -> str:
 
 def _from_layer(rows: Sequence[Any]) -> list[Any]:
     """The last layers, all of which are clearly above; empty where the last one is not."""
-    found: list[Any] = []
+    last: list[Any] = []
     for row in reversed(rows):
         if _status(row, 0.0, "diff_low", "diff_high") != "clear":
             break
-        found.insert(0, row)
-    return found
+        last.insert(0, row)
+    return last
 
 
 def _pairs_finding(result: Result) -> Iterator[Finding]:

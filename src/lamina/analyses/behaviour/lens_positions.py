@@ -56,9 +56,9 @@ def draw_positions(model: LanguageModel, texts: Iterable[Text], most: int, *, se
         for text, cut in zip(some, cut_passages(model, [Passage.of(text) for text in some]), strict=True):
             if len(owners) >= most:
                 break
-            own = _some_of(list(_parts_of(model, text, cut, seed)), of_each, _rng(seed, text.id))
-            owners += [len(chosen)] * sum(len(part.places) for part in own)
-            parts += own
+            drawn_parts = _some_of(list(_parts_of(model, text, cut, seed)), of_each, _rng(seed, text.id))
+            owners += [len(chosen)] * sum(len(part.places) for part in drawn_parts)
+            parts += drawn_parts
             chosen.append(text)
     return Positions(wanted_of(parts), np.array(owners, np.int64), tuple(chosen))
 
@@ -69,10 +69,10 @@ def _some_of(parts: Sequence[Part], most: int, rng: np.random.Generator) -> list
         # None of its hidden words has a piece of its own.
         return []
     sizes = [len(part.places) for part in parts]
-    kept = np.zeros(sum(sizes), bool)
-    kept[rng.permutation(len(kept))[:most]] = True
-    each = zip(parts, np.split(kept, np.cumsum(sizes)[:-1]), strict=True)
-    return [Part(part.row, part.places[own], part.targets[own]) for part, own in each if own.any()]
+    chosen = np.zeros(sum(sizes), bool)
+    chosen[rng.permutation(len(chosen))[:most]] = True
+    by_part = zip(parts, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True)
+    return [Part(part.row, part.places[mask], part.targets[mask]) for part, mask in by_part if mask.any()]
 
 
 class Part(NamedTuple):
@@ -89,8 +89,8 @@ def wanted_of(parts: Sequence[Part]) -> Wanted:
     """Several rows with what is asked of them, as one."""
     owners = np.repeat(np.arange(len(parts)), [len(part.places) for part in parts])
     places, targets = (
-        np.concatenate([np.zeros(0, np.int64), *each]).astype(np.int64)
-        for each in ([part.places for part in parts], [part.targets for part in parts])
+        np.concatenate([np.zeros(0, np.int64), *arrays]).astype(np.int64)
+        for arrays in ([part.places for part in parts], [part.targets for part in parts])
     )
     return Wanted([part.row for part in parts], owners, places, targets)
 
@@ -99,14 +99,14 @@ def _parts_of(model: LanguageModel, text: Text, cut: Cut, seed: int) -> Iterator
     rows = model.encoder.rows(0, cut)
     if model.kind == "causal":
         for row in rows:
-            asked = asked_in(row, cut)
-            yield Part(row, asked - 1, row.ids[asked])
+            tokens = asked_in(row, cut)
+            yield Part(row, tokens - 1, row.ids[tokens])
         return
     for word in hidden_words(text, seed).tolist():
         for row in rows:
-            asked = asked_in(row, cut)
+            tokens = asked_in(row, cut)
             inside = row.words == word
-            places = asked[inside[asked]]
+            places = tokens[inside[tokens]]
             # A word of a long text is in several windows, and asked for where it has most context.
             if len(places):
                 ids = np.where(inside, model.mask or 0, row.ids)

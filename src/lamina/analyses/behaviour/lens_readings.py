@@ -87,15 +87,15 @@ class _Final(NamedTuple):
         there = torch.from_numpy(targets[numbers]).to(logits.device)
         return cls(numbers, there, logprobs, weights, (weights * logprobs).sum(-1))
 
-    def note(self, readings: Readings, layer: int, said: Tensor) -> None:
+    def note(self, readings: Readings, layer: int, logits: Tensor) -> None:
         """Compare logits [position, piece] with it."""
-        told, total = said.gather(1, self.there[:, None]), said.logsumexp(-1)
+        actual, total = logits.gather(1, self.there[:, None]), logits.logsumexp(-1)
         # Without a second table of log-probabilities: the sum over p (log p - logits), and what normalises them.
-        kl = self.negentropy - (self.weights * said).sum(-1) + total
+        kl = self.negentropy - (self.weights * logits).sum(-1) + total
         readings.kl[self.numbers, layer] = kl.clamp_min(0).double().cpu().numpy()
-        readings.logprob[self.numbers, layer] = (told[:, 0] - total).double().cpu().numpy()
-        readings.rank[self.numbers, layer] = (1 + (said > told).sum(-1)).cpu().numpy()
-        readings.top[self.numbers, layer] = said.argmax(-1).cpu().numpy()
+        readings.logprob[self.numbers, layer] = (actual[:, 0] - total).double().cpu().numpy()
+        readings.rank[self.numbers, layer] = (1 + (logits > actual).sum(-1)).cpu().numpy()
+        readings.top[self.numbers, layer] = logits.argmax(-1).cpu().numpy()
 
 
 def read_layers(
@@ -114,21 +114,21 @@ def read_layers(
     """
     layers, fixed = model.encoder.layers, fixed or {}
     lenses: tuple[Lens, ...] = ("plain",) if translators is None else ("plain", "tuned")
-    found: dict[Lens, Readings] = {lens: _empty(wanted.target, layers) for lens in lenses}
+    by_lens: dict[Lens, Readings] = {lens: _empty(wanted.target, layers) for lens in lenses}
     others = {name: _empty(wanted.target, 1) for name in fixed}
     most = most_at_once(model)
     with torch.no_grad(), progress(f"layers of {model.name} through its head", len(wanted.target)) as advance:
         for numbers, states in layer_states(model, wanted):
             for some, part in zip(np.split(numbers, range(most, len(numbers), most)), states.split(most), strict=True):
                 final = _Final.of(model.logits(part[:, -1]), some, wanted.target)
-                for lens, readings in found.items():
+                for lens, readings in by_lens.items():
                     for layer in range(layers - 1):
                         final.note(readings, layer, lens_says(model, part[:, layer], layer, lens, translators))
                     final.note(readings, layers - 1, final.logprobs)
                 for name, logprobs in fixed.items():
                     final.note(others[name], 0, logprobs.to(final.logprobs)[None].expand_as(final.logprobs))
                 advance(len(some))
-    return found, others
+    return by_lens, others
 
 
 def lens_says(model: LanguageModel, states: Tensor, layer: int, lens: Lens, translators: Translators | None) -> Tensor:
@@ -154,9 +154,9 @@ def intervals_of(
         >>> intervals_of(np.array([1.0]), np.ones((9, 1)), 20, exact=True)[0][2]
         1.0
     """
-    found = []
-    for own, low, high in zip(value.tolist(), *(ends.tolist() for ends in column_intervals(samples)), strict=True):
-        if exact and low == high and own in (0, 1):
-            low, high = share_interval(round(own) * units, units)
-        found.append((own, low, high))
-    return found
+    rows = []
+    for mean, low, high in zip(value.tolist(), *(ends.tolist() for ends in column_intervals(samples)), strict=True):
+        if exact and low == high and mean in (0, 1):
+            low, high = share_interval(round(mean) * units, units)
+        rows.append((mean, low, high))
+    return rows

@@ -64,7 +64,7 @@ class LensSuite:
 def read_lens_suite(name: str, items: int) -> LensSuite:
     """A suite of minimal pairs or of clozes, the first items of every paradigm or part."""
     try:
-        found = read_pairs(name, skip_equal=True).take(items)
+        pairs = read_pairs(name, skip_equal=True).take(items)
     except InputError as no_pairs:
         try:
             other = read_cloze(name)
@@ -73,40 +73,40 @@ def read_lens_suite(name: str, items: int) -> LensSuite:
                 f"--suite {name} is neither a suite of minimal pairs ({no_pairs}) nor one of clozes ({no_clozes})"
             ) from None
         every = list(_asked(other))
-        kept = tuple(first_of_each(every, items, lambda each: each.part))
+        clozes = tuple(first_of_each(every, items, lambda cloze: cloze.part))
         left_out = dict(other.left_out)
-        if len(kept) < len(every):
-            left_out[f"clozes beyond the first {items:,} of a part"] = len(every) - len(kept)
-        return LensSuite(other.name, other.fingerprint, clozes=kept, left_out=left_out)
-    return LensSuite(found.name, found.fingerprint, found.pairs, left_out=found.left_out)
+        if len(clozes) < len(every):
+            left_out[f"clozes beyond the first {items:,} of a part"] = len(every) - len(clozes)
+        return LensSuite(other.name, other.fingerprint, clozes=clozes, left_out=left_out)
+    return LensSuite(pairs.name, pairs.fingerprint, pairs.pairs, left_out=pairs.left_out)
 
 
 def _asked(suite: Clozes | Diagnostics | Relations) -> Iterator[Asked]:
     """The slots of a suite with one answer each; of a relation, by its first pattern that ends with the object."""
     if isinstance(suite, Clozes):
-        for each in suite.items:
-            yield Asked(each.item, each.part, Slot(each.item, each.before, each.after), each.answers[0])
+        for item in suite.items:
+            yield Asked(item.item, item.part, Slot(item.item, item.before, item.after), item.answers[0])
     elif isinstance(suite, Diagnostics):
         for part, items in suite.parts.items():
-            for each in items:
-                yield from _diagnostic(part, each)
+            for item in items:
+                yield from _diagnostic(part, item)
     else:
         yield from _facts(suite)
 
 
 def _diagnostic(part: str, item: Completion | RolePair | Negation) -> Iterator[Asked]:
-    def asked(condition: str, context: str, answer: str) -> Asked:
+    def cloze(condition: str, context: str, answer: str) -> Asked:
         name = f"{part} {condition}".strip()
         key = f"{name}/{item.id}"
         return Asked(key, name, Slot(key, f"{context.rstrip()} ", "."), answer)
 
     if isinstance(item, Completion):
-        yield asked("", item.context, item.expected)
+        yield cloze("", item.context, item.expected)
     elif isinstance(item, RolePair):
-        yield asked("", item.good, item.target)
+        yield cloze("", item.good, item.target)
     else:
-        yield asked("affirmative", item.context("affirmative", item.true_affirmative), item.true_affirmative)
-        yield asked("negative", item.context("negative", item.true_negative), item.true_negative)
+        yield cloze("affirmative", item.context("affirmative", item.true_affirmative), item.true_affirmative)
+        yield cloze("negative", item.context("negative", item.true_negative), item.true_negative)
 
 
 def _facts(suite: Relations) -> Iterator[Asked]:
@@ -114,7 +114,7 @@ def _facts(suite: Relations) -> Iterator[Asked]:
         # A causal model sees the subject only if the object comes last.
         patterns = [pattern for pattern in relation.patterns if pattern.ends]
         for fact in relation.facts:
-            pattern = next((each for each in patterns if each.fits(fact.object)), None)
+            pattern = next((candidate for candidate in patterns if candidate.fits(fact.object)), None)
             if pattern is not None:
                 key = f"{relation.id}/{fact.id}"
                 yield Asked(key, relation.id, Slot(key, *pattern.of(fact.subject)), fact.object)
@@ -136,12 +136,12 @@ def suite_tables(
 def _pair_rows(
     model: LanguageModel, pairs: Sequence[Pair], translators: Translators | None, samples: int, seed: int
 ) -> list[tuple[Any, ...]]:
-    sentences = list(dict.fromkeys(each for pair in pairs for each in (pair.good, pair.bad)))
-    found, owner = _sentences(model, sentences, translators)
-    number = {sentence: at for at, sentence in enumerate(sentences)}
+    sentences = list(dict.fromkeys(sentence for pair in pairs for sentence in (pair.good, pair.bad)))
+    by_lens, owner = _sentences(model, sentences, translators)
+    number = {sentence: place for place, sentence in enumerate(sentences)}
     good, bad = (np.array([number[getattr(pair, side)] for pair in pairs]) for side in ("good", "bad"))
     rows = []
-    for lens, readings in found.items():
+    for lens, readings in by_lens.items():
         totals = np.zeros((len(sentences), readings.logprob.shape[1]))
         np.add.at(totals, owner, readings.logprob)
         # Sentences that are equally likely are told apart by chance.
@@ -150,8 +150,8 @@ def _pair_rows(
         for paradigm, by_layer in _by_group(right, keys, groups, samples, seed).items():
             tests = zip(*above(right - 0.5, groups, paradigm, most=0.5, seed=seed), strict=True)
             rows += [
-                (layer, lens, paradigm, *each, *map(float, test))
-                for layer, (each, test) in enumerate(zip(by_layer, tests, strict=True))
+                (layer, lens, paradigm, *interval, *map(float, test))
+                for layer, (interval, test) in enumerate(zip(by_layer, tests, strict=True))
             ]
     return rows
 
@@ -160,7 +160,7 @@ def _sentences(
     model: LanguageModel, sentences: Sequence[str], translators: Translators | None
 ) -> tuple[dict[Lens, Readings], np.ndarray]:
     """What every piece of the sentences is read as, and the sentence that each belongs to."""
-    cuts = cut_passages(model, [Passage.typed(str(at), sentence) for at, sentence in enumerate(sentences)])
+    cuts = cut_passages(model, [Passage.typed(str(number), sentence) for number, sentence in enumerate(sentences)])
     _, wanted = every_piece(model, cuts)
     owner = np.repeat(np.arange(len(cuts)), [len(cut.tokens.ids) - cut.head - cut.tail for cut in cuts])
     return read_layers(model, wanted, translators)[0], owner
@@ -169,18 +169,18 @@ def _sentences(
 def _cloze_rows(
     model: LanguageModel, clozes: Sequence[Asked], translators: Translators | None, samples: int, seed: int
 ) -> tuple[list[tuple[Any, ...]], int]:
-    kept, parts = [], []
-    for asked, part in zip(clozes, _answers(model, clozes), strict=True):
+    readable, parts = [], []
+    for cloze, part in zip(clozes, _answers(model, clozes), strict=True):
         if part is not None:
-            kept.append(asked)
+            readable.append(cloze)
             parts.append(part)
-    if not kept:
+    if not readable:
         raise InputError(f"{model.name} has a single piece for none of the answers of the suite; name another one")
     wanted: Wanted = wanted_of(parts)
-    found, _ = read_layers(model, wanted, translators)
-    keys, groups = [each.item for each in kept], [each.part for each in kept]
+    by_lens, _ = read_layers(model, wanted, translators)
+    keys, groups = [cloze.item for cloze in readable], [cloze.part for cloze in readable]
     rows = []
-    for lens, readings in found.items():
+    for lens, readings in by_lens.items():
         measures = {
             "probability": np.exp(readings.logprob),
             "precision_at_1": (readings.rank == 1).astype(float),
@@ -196,13 +196,13 @@ def _cloze_rows(
                     (layer, lens, part, measure, *row, *map(float, test))
                     for layer, (row, test) in enumerate(zip(by_layer, tested, strict=True))
                 ]
-    return rows, len(clozes) - len(kept)
+    return rows, len(clozes) - len(readable)
 
 
 def _answers(model: LanguageModel, clozes: Sequence[Asked]) -> Iterator[Part | None]:
     """What is asked for each cloze; None where its answer is not a single known piece, or the text is too long."""
     unknown = model.encoder.tokenizer.unk_token_id
-    for cut in cut_passages(model, [each.slot.filled(each.answer) for each in clozes]):
+    for cut in cut_passages(model, [cloze.slot.filled(cloze.answer) for cloze in clozes]):
         ids, inside = cut.tokens.ids, np.flatnonzero(cut.tokens.words == _ANSWER)
         if len(inside) != 1 or len(ids) > model.encoder.limit or ids[inside[0]] == unknown:
             yield None
@@ -228,10 +228,10 @@ def above(differences: np.ndarray, groups: Sequence[str], group: str, *, most: f
         [0.656, 0.031]
     """
     names = list(dict.fromkeys(groups)) if group == ALL else [group]
-    own = np.array([each in names for each in groups])
-    shares = np.array([1 / groups.count(each) / len(names) if each in names else 0.0 for each in groups])[own]
+    inside = np.array([name in names for name in groups])
+    shares = np.array([1 / groups.count(name) / len(names) if name in names else 0.0 for name in groups])[inside]
     return sign_flip_family(
-        differences[own] * shares[:, None], shares, alternative="greater", bounds=(-most, most), seed=seed
+        differences[inside] * shares[:, None], shares, alternative="greater", bounds=(-most, most), seed=seed
     )
 
 
@@ -249,20 +249,20 @@ def _by_group(
     """
     drawn = np.stack([weights_of(key, samples=samples, seed=seed) for key in keys], 1).astype(float)
     sums: list[np.ndarray] = []
-    found: dict[str, list[tuple[float, float, float]]] = {ALL: []}
+    intervals: dict[str, list[tuple[float, float, float]]] = {ALL: []}
     for group in dict.fromkeys(groups):
-        own = np.array([each == group for each in groups])
-        weights = drawn[:, own]
+        inside = np.array([name == group for name in groups])
+        weights = drawn[:, inside]
         with np.errstate(invalid="ignore"):
             # Not a number in a sample that drew no item of the group.
-            sums.append(weights @ values[own] / weights.sum(1, keepdims=True))
-        found[group] = intervals_of(values[own].mean(0), sums[-1], len(weights[0]), exact=_is_share(values))
+            sums.append(weights @ values[inside] / weights.sum(1, keepdims=True))
+        intervals[group] = intervals_of(values[inside].mean(0), sums[-1], len(weights[0]), exact=_is_share(values))
     there = np.isfinite(np.stack(sums))
     with np.errstate(invalid="ignore"):
         together = np.where(there, np.stack(sums), 0).sum(0) / there.sum(0)
-    mean = np.mean([[row[0] for row in rows] for group, rows in found.items() if group != ALL], axis=0)
-    found[ALL] = intervals_of(mean, together, len(keys), exact=_is_share(values))
-    return found
+    mean = np.mean([[row[0] for row in rows] for group, rows in intervals.items() if group != ALL], axis=0)
+    intervals[ALL] = intervals_of(mean, together, len(keys), exact=_is_share(values))
+    return intervals
 
 
 def _is_share(values: np.ndarray) -> bool:

@@ -40,10 +40,10 @@ def token_table(
         for some, part in zip(np.split(numbers, range(most, len(numbers), most)), states.split(most), strict=True):
             for layer in range(part.shape[1]):
                 for lens in lenses:
-                    said = _said(model, part, layer, lens, translators, wanted.target[some], top)
-                    for at, number in enumerate(some.tolist()):
-                        rows += [(number, (names[number], number, layer, lens, *row)) for row in said[at]]
-    yield from (row for _, row in sorted(rows, key=lambda each: each[0]))
+                    top_rows = _said(model, part, layer, lens, translators, wanted.target[some], top)
+                    for place, number in enumerate(some.tolist()):
+                        rows += [(number, (names[number], number, layer, lens, *row)) for row in top_rows[place]]
+    yield from (row for _, row in sorted(rows, key=lambda numbered: numbered[0]))
 
 
 def every_token(model: LanguageModel, text: str) -> Wanted:
@@ -64,7 +64,7 @@ def every_token(model: LanguageModel, text: str) -> Wanted:
         return wanted
     # The last token tells what comes after the text.
     after = np.array([size - 1]), np.array([UNKNOWN])
-    places, targets = (np.concatenate(each) for each in zip((wanted.place, wanted.target), after, strict=True))
+    places, targets = (np.concatenate(parts) for parts in zip((wanted.place, wanted.target), after, strict=True))
     return Wanted(rows[0], np.zeros(len(places), np.int64), places, targets)
 
 
@@ -85,20 +85,20 @@ def _said(
         best = logprobs.topk(min(top, logprobs.shape[-1]), dim=-1)
         there = torch.from_numpy(np.maximum(targets, 0)).to(logprobs.device)
         actual = logprobs.gather(1, there[:, None])[:, 0].exp().tolist()
-    found = []
-    for at, (ids, values) in enumerate(zip(best.indices, best.values.exp().tolist(), strict=True)):
-        own = float("nan") if targets[at] == UNKNOWN else actual[at]
+    rows = []
+    for token, (ids, values) in enumerate(zip(best.indices, best.values.exp().tolist(), strict=True)):
+        probability = float("nan") if targets[token] == UNKNOWN else actual[token]
         pieces = _names(model, ids.cpu().numpy())
-        found.append(
+        rows.append(
             [
-                (rank, piece, value, own, kl[at])
+                (rank, piece, value, probability, kl[token])
                 for rank, (piece, value) in enumerate(zip(pieces, values, strict=True), start=1)
             ]
         )
-    return found
+    return rows
 
 
 def _names(model: LanguageModel, ids: np.ndarray) -> list[str]:
     """Pieces as they are read, a leading space kept as one where the vocabulary has it; empty for what is not there."""
     named = model.encoder.piece_names(np.maximum(ids, 0).tolist())
-    return ["" if each == UNKNOWN else name for each, name in zip(ids.tolist(), named, strict=True)]
+    return ["" if id == UNKNOWN else name for id, name in zip(ids.tolist(), named, strict=True)]

@@ -57,9 +57,9 @@ def tuned_lens(
             return Translators.of(tensors, tuple(head["chosen"]))
         learn = _examples(model, texts.learn, positions, seed)
         select = _examples(model, texts.select, SELECTION, seed)
-        made = fit_translators(model, learn, select, steps=steps, seed=seed)
-        save_tensors(path, made.tensors(), {**about, "chosen": made.chosen})
-    return made
+        translators = fit_translators(model, learn, select, steps=steps, seed=seed)
+        save_tensors(path, translators.tensors(), {**about, "chosen": translators.chosen})
+    return translators
 
 
 def _examples(model: LanguageModel, texts: Sequence[Text], positions: int, seed: int) -> Examples:

@@ -34,8 +34,8 @@ class _Level(NamedTuple):
 
     def find(self, keys: Int[np.ndarray, " asked"]) -> Int[np.ndarray, " asked"]:
         """The number of each n-gram; -1 for those that do not occur."""
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[at] == keys, at, -1)
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[place] == keys, place, -1)
 
 
 class NGrams:
@@ -115,13 +115,15 @@ def _levels(read: Int[np.ndarray, " token"], symbols: int, order: int) -> list[_
     """The n-grams of each length up to `order`, of texts that follow each other, each after its start."""
     starts = read == _START
     keys, grams = np.unique(read, return_inverse=True)
-    found = [_Grams(keys, grams, starts)]
+    grams_by_length = [_Grams(keys, grams, starts)]
     for _ in range(1, order):
-        found.append(found[-1].longer(read, symbols))
+        grams_by_length.append(grams_by_length[-1].longer(read, symbols))
     levels = []
-    for at, own in enumerate(found):
-        counts = own.occurrences() if at == order - 1 else found[at + 1].preceding(own)
-        levels.append(_smoothed(own.keys, counts, symbols, contexts=len(found[at - 1].keys) if at else 1))
+    for length, current in enumerate(grams_by_length):
+        counts = current.occurrences() if length == order - 1 else grams_by_length[length + 1].preceding(current)
+        levels.append(
+            _smoothed(current.keys, counts, symbols, contexts=len(grams_by_length[length - 1].keys) if length else 1)
+        )
     return levels
 
 
@@ -179,5 +181,5 @@ def _discounts(counts: Int[np.ndarray, " gram"]) -> tuple[float, float, float]:
     if not (once and twice and thrice and four):
         return _FALLBACK
     share = once / (once + 2 * twice)
-    found = (1 - 2 * share * twice / once, 2 - 3 * share * thrice / twice, 3 - 4 * share * four / thrice)
-    return found if all(0 <= each <= most for most, each in enumerate(found, start=1)) else _FALLBACK
+    discounts = (1 - 2 * share * twice / once, 2 - 3 * share * thrice / twice, 3 - 4 * share * four / thrice)
+    return discounts if all(0 <= discount <= most for most, discount in enumerate(discounts, start=1)) else _FALLBACK

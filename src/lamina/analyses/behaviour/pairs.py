@@ -166,43 +166,43 @@ def pairs(
         >>> result.tables["pairs"].query("paradigm == 'all'")  # doctest: +SKIP
     """
     suite = _asked(suite, only, limit)
-    asked = list(suite)
+    chosen = list(suite)
     model = language_model(encoder)
     skipped = dict(suite.left_out)
     # First of all: a corpus that cannot be read should not be found out after minutes.
-    grams, seen = (None, 0) if ngrams is None else n_grams_of(ngrams, order, asked)
-    judged = {MODEL: judge_by_model(model, asked, masking)}
+    grams, seen = (None, 0) if ngrams is None else n_grams_of(ngrams, order, chosen)
+    judged = {MODEL: judge_by_model(model, chosen, masking)}
     if twin:
-        some = _first(asked, twin_limit)
-        beside = judge_by_model(model.random_twin(seed), [asked[at] for at in some], masking)
-        judged[TWIN] = beside.spread(some, len(asked))
+        some = _first(chosen, twin_limit)
+        beside = judge_by_model(model.random_twin(seed), [chosen[number] for number in some], masking)
+        judged[TWIN] = beside.spread(some, len(chosen))
     if grams is not None:
-        judged[grams.name] = judge_by_counting(grams, asked)
+        judged[grams.name] = judge_by_counting(grams, chosen)
         skipped[f"texts of {ngrams} that are sentences of the suite, not shown to the {grams.name} model"] = seen
-    kept = np.flatnonzero(judged[MODEL].scored())
-    if not len(kept):
+    scored = np.flatnonzero(judged[MODEL].scored())
+    if not len(scored):
         raise CorpusError(f"{suite.name}: {model.name} has no probability for any of its items; nothing can be scored")
-    items = [asked[at] for at in kept]
-    own = {name: each.verdicts_of(kept) for name, each in judged.items()}
-    found = Accuracies(items, own, chances_of(items), samples, seed)
-    skipped["items of which a sentence or region has no piece, not scored"] = len(asked) - len(kept)
-    few = sum(len(each) < _FEWEST for each in found.paradigms.values())
+    items = [chosen[number] for number in scored]
+    verdicts = {name: judgement.verdicts_of(scored) for name, judgement in judged.items()}
+    accuracies = Accuracies(items, verdicts, chances_of(items), samples, seed)
+    skipped["items of which a sentence or region has no piece, not scored"] = len(chosen) - len(scored)
+    few = sum(len(numbers) < _FEWEST for numbers in accuracies.paradigms.values())
     skipped[f"paradigms of fewer than {_FEWEST} items: intervals of means over them are too narrow"] = few
-    for name, each in judged.items():
-        skipped |= each.notes(model.name if name == MODEL else f"the {name}")
-    table = _item_table(items, judged, kept)
+    for name, judgement in judged.items():
+        skipped |= judgement.notes(model.name if name == MODEL else f"the {name}")
+    table = _item_table(items, judged, scored)
     return Tables(
         {
-            "pairs": pd.DataFrame(_pair_rows(found, Path(suite.name).stem), columns=list(_PAIRS)),
-            "terms": pd.DataFrame(_term_rows(found), columns=list(_TERMS)),
-            "baselines": pd.DataFrame(_baseline_rows(found), columns=list(_BASELINES)),
-            "contrasts": pd.DataFrame(_contrast_rows(found), columns=list(_CONTRASTS)),
+            "pairs": pd.DataFrame(_pair_rows(accuracies, Path(suite.name).stem), columns=list(_PAIRS)),
+            "terms": pd.DataFrame(_term_rows(accuracies), columns=list(_TERMS)),
+            "baselines": pd.DataFrame(_baseline_rows(accuracies), columns=list(_BASELINES)),
+            "contrasts": pd.DataFrame(_contrast_rows(accuracies), columns=list(_CONTRASTS)),
             "wrong": _most_wrong(table),
             "items": table,
         },
         skipped,
-        data={"pairs": len(kept), "paradigms": len(found.paradigms)},
-        scored={"pairs": len(kept)},
+        data={"pairs": len(scored), "paradigms": len(accuracies.paradigms)},
+        scored={"pairs": len(scored)},
     )
 
 
@@ -217,22 +217,22 @@ def _asked(
 def _first(items: Sequence[Any], limit: int) -> list[int]:
     """The numbers of the first items of each paradigm."""
     taken: Counter[str] = Counter()
-    found = []
-    for at, item in enumerate(items):
+    numbers = []
+    for number, item in enumerate(items):
         taken[item.paradigm] += 1
         if taken[item.paradigm] <= limit:
-            found.append(at)
-    return found
+            numbers.append(number)
+    return numbers
 
 
-def _pair_rows(found: Accuracies, suite: str) -> Iterator[tuple[Any, ...]]:
+def _pair_rows(accuracies: Accuracies, suite: str) -> Iterator[tuple[Any, ...]]:
     for score in SCORES:
         for level in ("all", "paradigm"):
-            groups = found.groups(level)
-            for group, test in zip(groups, _tests(found.against_chance(groups, score)), strict=True):
-                told = (suite, group.field, group.term, group.name, score, found.count(group))
-                accuracy = found.accuracy(group, found.model, score)
-                yield *told, *accuracy, found.chance(group), *test, beside_chance(*test)
+            groups = accuracies.groups(level)
+            for group, test in zip(groups, _tests(accuracies.against_chance(groups, score)), strict=True):
+                where = (suite, group.field, group.term, group.name, score, accuracies.count(group))
+                accuracy = accuracies.accuracy(group, accuracies.model, score)
+                yield *where, *accuracy, accuracies.chance(group), *test, beside_chance(*test)
 
 
 def _tests(tests: Contrasts) -> Iterator[tuple[float, ...]]:
@@ -251,61 +251,61 @@ def beside_chance(difference: float, low: float, high: float, p: float, _units: 
     return status if status != "clear" else "above" if difference > 0 else "below"
 
 
-def _term_rows(found: Accuracies) -> Iterator[tuple[Any, ...]]:
+def _term_rows(accuracies: Accuracies) -> Iterator[tuple[Any, ...]]:
     levels: tuple[Level, ...] = ("all", "term", "field")
     for score in SCORES:
         for level in levels:
-            groups = found.groups(level)
-            for group, test in zip(groups, _tests(found.against_chance(groups, score)), strict=True):
-                told = (level, group.name, score, len(group.members), found.count(group))
-                yield *told, *found.accuracy(group, found.model, score), found.chance(group), *test
+            groups = accuracies.groups(level)
+            for group, test in zip(groups, _tests(accuracies.against_chance(groups, score)), strict=True):
+                where = (level, group.name, score, len(group.members), accuracies.count(group))
+                yield *where, *accuracies.accuracy(group, accuracies.model, score), accuracies.chance(group), *test
 
 
-def _baseline_rows(found: Accuracies) -> Iterator[tuple[Any, ...]]:
+def _baseline_rows(accuracies: Accuracies) -> Iterator[tuple[Any, ...]]:
     levels: tuple[Level, ...] = ("all", "field", "term", "paradigm")
-    for other in list(found.verdicts)[1:]:
+    for other in list(accuracies.verdicts)[1:]:
         for score in SCORES:
             for level in levels:
-                groups = found.groups(level)
-                for group, test in zip(groups, _tests(found.differences(groups, other, score)), strict=True):
-                    told = (other, group.level, group.name, score, found.count(group, other))
-                    yield *told, *found.accuracy(group, other, score), *test
+                groups = accuracies.groups(level)
+                for group, test in zip(groups, _tests(accuracies.differences(groups, other, score)), strict=True):
+                    where = (other, group.level, group.name, score, accuracies.count(group, other))
+                    yield *where, *accuracies.accuracy(group, other, score), *test
 
 
-def compared_groups(found: Accuracies) -> list[Group]:
+def compared_groups(accuracies: Accuracies) -> list[Group]:
     """Terms; paradigms where there are fewer than two terms; none where there are too many to compare each two."""
-    terms = found.groups("term")
-    groups = terms if len(terms) > 1 else found.groups("paradigm")
+    terms = accuracies.groups("term")
+    groups = terms if len(terms) > 1 else accuracies.groups("paradigm")
     return groups if 1 < len(groups) <= _MOST_GROUPS else []
 
 
-def _contrast_rows(found: Accuracies) -> Iterator[tuple[Any, ...]]:
-    groups = compared_groups(found)
+def _contrast_rows(accuracies: Accuracies) -> Iterator[tuple[Any, ...]]:
+    groups = compared_groups(accuracies)
     if not groups:
         return
-    pairs, tests = found.between(groups, "plain")
+    pairs, tests = accuracies.between(groups, "plain")
     for (one, other), test in zip(pairs, _tests(tests), strict=True):
         yield one.level, one.name, other.name, *test
 
 
-def _item_table(items: Sequence[Any], judged: Mapping[str, Judged], kept: np.ndarray) -> pd.DataFrame:
-    own = next(iter(judged.values()))
-    others = {"ngram" if name != TWIN else TWIN: each for name, each in list(judged.items())[1:]}
+def _item_table(items: Sequence[Any], judged: Mapping[str, Judged], scored: np.ndarray) -> pd.DataFrame:
+    model = next(iter(judged.values()))
+    others = {"ngram" if name != TWIN else TWIN: judgement for name, judgement in list(judged.items())[1:]}
     columns: dict[str, Any] = {
         "item": [item.item for item in items],
         "group": [item.paradigm for item in items],
-        "value": own.verdicts.value["plain"][kept],
-        "per_token": own.verdicts.value["per_token"][kept],
-        "margin": own.verdicts.margin["plain"][kept],
-        "margin_per_token": own.verdicts.margin["per_token"][kept],
+        "value": model.verdicts.value["plain"][scored],
+        "per_token": model.verdicts.value["per_token"][scored],
+        "margin": model.verdicts.margin["plain"][scored],
+        "margin_per_token": model.verdicts.margin["per_token"][scored],
         "field": [item.field for item in items],
         "term": [item.term for item in items],
     }
     for name in (TWIN, "ngram"):
         there = others.get(name)
-        columns[name] = np.nan if there is None else there.verdicts.value["plain"][kept]
-        columns[f"{name}_per_token"] = np.nan if there is None else there.verdicts.value["per_token"][kept]
-    details = own.details.iloc[kept].reset_index(drop=True)
+        columns[name] = np.nan if there is None else there.verdicts.value["plain"][scored]
+        columns[f"{name}_per_token"] = np.nan if there is None else there.verdicts.value["per_token"][scored]
+    details = model.details.iloc[scored].reset_index(drop=True)
     return pd.concat([pd.DataFrame(columns), details], axis=1)[list(_ITEMS)]
 
 
@@ -379,7 +379,7 @@ def _extremes(result: Result, model: str) -> Iterator[Finding]:
     rows = table[(table["score"] == "plain") & table[column].isin([*contrasts["one"], *contrasts["other"]])]
     rows = rows[rows["level"] == level] if level == "term" else rows
     best, worst = (getattr(rows["accuracy"], which)() for which in ("idxmax", "idxmin"))
-    best, worst = (next(rows_of(rows.loc[[at]])) for at in (best, worst))
+    best, worst = (next(rows_of(rows.loc[[row_number]])) for row_number in (best, worst))
     if best.accuracy == worst.accuracy:
         return
     names = [getattr(row, column) for row in (best, worst)]
@@ -398,7 +398,7 @@ def _extremes(result: Result, model: str) -> Iterator[Finding]:
         test=test,
         source=[
             Source("contrasts", {"one": row.one, "other": row.other}),
-            *(Source(name, {column: each, **where}) for each in names),
+            *(Source(name, {column: level_name, **where}) for level_name in names),
         ],
         unit="item",
         importance=("localised",),
@@ -450,12 +450,12 @@ def _overview(result: Result) -> Iterable[Overview]:
     rows: list[tuple[str | int, ...]] = []
     for where, source in (("all", table[table["paradigm"] == ALL].assign(name=ALL)), (level, named)):
         for name in dict.fromkeys(source["name"]):
-            own = {row.score: row for row in rows_of(source[source["name"] == name])}
+            by_score = {row.score: row for row in rows_of(source[source["name"] == name])}
             beside = baselines[(baselines["level"] == where) & (baselines["name"] == name)]
-            plain = own["plain"]
-            said = {row.of: _asked_of(row, plain.pairs) for row in rows_of(beside[beside["score"] == "plain"])}
-            shown = [cell(plain.accuracy, plain.low, plain.high), cell(own["per_token"].accuracy)]
-            rows.append((name, plain.pairs, *shown, *(said[other] for other in others)))
+            plain = by_score["plain"]
+            by_baseline = {row.of: _asked_of(row, plain.pairs) for row in rows_of(beside[beside["score"] == "plain"])}
+            cells = [cell(plain.accuracy, plain.low, plain.high), cell(by_score["per_token"].accuracy)]
+            rows.append((name, plain.pairs, *cells, *(by_baseline[other] for other in others)))
     about = result.provenance
     title = f"{about.model['name']} on {table['suite'].iloc[0]}: accuracy"
     yield Overview(title, (level, "pairs", "plain", "per token", *others), rows)
@@ -472,17 +472,17 @@ def _cost(
     only: Sequence[str] | None, masking: Masking, twin: bool, twin_limit: int, **__: object,
 ) -> Cost:  # fmt: skip
     """Some items are scored and timed."""
-    asked = list(_asked(suite, only, limit))
+    chosen = list(_asked(suite, only, limit))
     model = language_model(encoder)
-    sample = asked[:: -(-len(asked) // _TIMED)]
+    sample = chosen[:: -(-len(chosen) // _TIMED)]
     judge_by_model(model, sample[:1], masking)  # Warm-up; not timed.
     start = time.perf_counter()
     timed = judge_by_model(model, sample, masking)
-    seconds, share = time.perf_counter() - start, len(asked) / len(sample)
-    passes = 1 + twin * len(_first(asked, twin_limit)) / len(asked)
+    seconds, share = time.perf_counter() - start, len(chosen) / len(sample)
+    passes = 1 + twin * len(_first(chosen, twin_limit)) / len(chosen)
     return Cost(
         passes=1 + twin,
-        texts=len(set(sentences_of(asked))),
+        texts=len(set(sentences_of(chosen))),
         tokens=round(share * timed.pieces),
         seconds=passes * share * seconds,
         memory=memory_now(),

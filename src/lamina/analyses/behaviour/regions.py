@@ -74,8 +74,8 @@ def judge(item: RegionItem, scored: Sequence[Scored]) -> Outcome | None:
     """
     plain: dict[Key, float] = {}
     per_piece: dict[Key, float] = {}
-    for condition, each in zip(item.sentences, scored, strict=True):
-        regions = _bits(item.sentences[condition], each)
+    for condition, sentence_scores in zip(item.sentences, scored, strict=True):
+        regions = _bits(item.sentences[condition], sentence_scores)
         plain |= _surprisals(condition, regions, item)
         per_piece |= _per_piece(condition, regions)
     named = named_regions(item.predictions)
@@ -116,17 +116,17 @@ def _bits(regions: Mapping[int, str], scored: Scored) -> dict[int, np.ndarray]:
 
 def _surprisals(condition: str, regions: Mapping[int, np.ndarray], item: RegionItem) -> dict[Key, float]:
     """Condition and region -> surprisal; NaN where there is none. A sentence has that of all its regions."""
-    found: dict[Key, float] = {}
+    surprisals: dict[Key, float] = {}
     for number, bits in regions.items():
         empty = 0.0 if item.metric == "sum" and not item.sentences[condition][number] else math.nan
-        found[condition, number] = float(_OF[item.metric](bits)) if len(bits) else empty
-    return {**found, (condition, None): sum(found.values())}
+        surprisals[condition, number] = float(_OF[item.metric](bits)) if len(bits) else empty
+    return {**surprisals, (condition, None): sum(surprisals.values())}
 
 
 def _per_piece(condition: str, regions: Mapping[int, np.ndarray]) -> dict[Key, float]:
     """The same per piece; 0 for an empty region. A sentence has the mean over all its pieces."""
-    found: dict[Key, float] = {
+    means: dict[Key, float] = {
         (condition, number): float(bits.mean()) if len(bits) else 0.0 for number, bits in regions.items()
     }
     every = np.concatenate([*regions.values()])
-    return {**found, (condition, None): float(every.mean()) if len(every) else 0.0}
+    return {**means, (condition, None): float(every.mean()) if len(every) else 0.0}

@@ -62,11 +62,11 @@ class SpokenFacts(SpokenSplits):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        said = (
+        text = (
             f"Facts for the task {RELATION}: {FACTS} (left out where it is not on this machine), or a folder in its "
             "layout. Use `none` to leave the task out."
         )
-        return (*super().options, DeclaredSetting("facts", str | None, FACTS, Setting(said, file=True)))
+        return (*super().options, DeclaredSetting("facts", str | None, FACTS, Setting(text, file=True)))
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Any
@@ -83,16 +83,16 @@ class SpokenFacts(SpokenSplits):
         return replace(loaded, arguments=(*loaded.arguments, facts), data=data)
 
 
-def _facts(asked: str | None) -> Relations | None:
+def _facts(name: str | None) -> Relations | None:
     from lamina import assets
     from lamina.corpora.cloze import read_cloze
 
-    if asked is None or (asked == FACTS and assets.held(FACTS) is None):
+    if name is None or (name == FACTS and assets.held(FACTS) is None):
         return None
-    found = read_cloze(asked)
-    if not isinstance(found, Relations):
-        raise InputError(f"facts: {asked} holds no facts of relations with patterns; name {FACTS} or a folder like it")
-    return found
+    facts = read_cloze(name)
+    if not isinstance(facts, Relations):
+        raise InputError(f"facts: {name} holds no facts of relations with patterns; name {FACTS} or a folder like it")
+    return facts
 
 
 @analysis(
@@ -168,15 +168,17 @@ def said(
         known = vocabularies(model, data.train, data.tasks)
         data = _askable(model, data, known, tasks, skipped)
         if data.tasks:
-            asked = answer(models, data, known, most=words, learn=learn, seen=seen, translators=translators, seed=seed)
-            scores += [TaskScores(each, samples=samples, seed=seed) for each in asked]
-            skipped.update(_left_out(asked))
+            task_answers = answer(
+                models, data, known, most=words, learn=learn, seen=seen, translators=translators, seed=seed
+            )
+            scores += [TaskScores(task, samples=samples, seed=seed) for task in task_answers]
+            skipped.update(_left_out(task_answers))
     if not scores:
         raise CorpusError(f"{splits.name}: too few words with classes to learn from and to score; give more texts")
     return Tables(
         _tables(scores, model, lens),
         dict(skipped),
-        scored={each.asked.task: len(each.asked.gold) for each in scores},
+        scored={task.asked.task: len(task.asked.gold) for task in scores},
     )
 
 
@@ -200,9 +202,9 @@ def _data(
     """The treebank's tasks, then the facts'."""
     wanted = _wanted(tasks)
     has = set(splits.train.annotations) & set(splits.scored.annotations)
-    own = [task for task in TREEBANK_TASKS if task.name in wanted and has.issuperset(task.needs)]
+    available = [task for task in TREEBANK_TASKS if task.name in wanted and has.issuperset(task.needs)]
     for task in TREEBANK_TASKS:
-        if task.name in wanted and task not in own:
+        if task.name in wanted and task not in available:
             missing = ", ".join(sorted(set(task.needs) - has))
             if tasks is not None:
                 raise CorpusError(
@@ -216,13 +218,13 @@ def _data(
                 f"the task {RELATION} needs facts: run `lamina assets get {FACTS}`, or pass --facts FOLDER"
             )
         skipped[f"tasks without facts ({RELATION}); `lamina assets get {FACTS}` fetches some"] += 1
-    if own:
+    if available:
         division = divide(splits, seed=seed)
         skipped["training texts that are also scored"] += division.left_out
         texts = list(splits.train)
-        learn, select = ([texts[at] for at in numbers] for numbers in (division.learn, division.stop))
-        made = [Items.of(each, own) for each in (learn, select, splits.scored)]
-        yield Data(made[0], made[1], made[2], tuple(task.name for task in own))
+        learn, select = ([texts[number] for number in numbers] for numbers in (division.learn, division.stop))
+        parts = [Items.of(texts_of_part, available) for texts_of_part in (learn, select, splits.scored)]
+        yield Data(parts[0], parts[1], parts[2], tuple(task.name for task in available))
     if RELATION in wanted and facts is not None:
         skipped.update({f"{RELATION}: {what}": count for what, count in facts.left_out.items()})
         data, left_out = relation_data(facts, causal=model.kind == "causal", seed=seed)
@@ -244,14 +246,14 @@ def _askable(
     skipped: Counter[str],
 ) -> Data:
     """Without tasks that have fewer than two classes, or no words in one of the parts."""
-    kept = []
+    askable = []
     parts = [(part, part.firsts(model)) for part in (data.learn, data.select, data.scored)]
     for task in data.tasks:
         labels = known[task].numbers
         skipped[f"{task}: training words of classes that are too rare"] += known[task].rare
         there = [sum(label in labels for _, label in part.hidable(task, firsts)) for part, firsts in parts]
         if len(labels) >= 2 and min(there) > 0:
-            kept.append(task)
+            askable.append(task)
         elif tasks is not None:
             raise CorpusError(
                 f"the task {task} has too few words: {there[0]} to learn from, {there[1]} to select by, {there[2]} to "
@@ -259,29 +261,29 @@ def _askable(
             )
         else:
             skipped[f"tasks with too few words ({task})"] += 1
-    return data._replace(tasks=tuple(kept))
+    return data._replace(tasks=tuple(askable))
 
 
-def _left_out(asked: Sequence[Asked]) -> dict[str, int]:
-    found = {}
-    for each in asked:
-        labels = each.vocabulary.numbers
-        there = [label in labels for _, label in each.items.asked(each.task)]
-        found[f"{each.task}: scored words of classes that training has too few of"] = there.count(False)
-        found[f"{each.task}: words beyond --words, or without a piece"] = there.count(True) - len(each.gold)
-        found[f"{each.task}: probes that have not converged"] = each.unconverged
-    return found
+def _left_out(answers: Sequence[Asked]) -> dict[str, int]:
+    left_out = {}
+    for task in answers:
+        labels = task.vocabulary.numbers
+        there = [label in labels for _, label in task.items.asked(task.task)]
+        left_out[f"{task.task}: scored words of classes that training has too few of"] = there.count(False)
+        left_out[f"{task.task}: words beyond --words, or without a piece"] = there.count(True) - len(task.gold)
+        left_out[f"{task.task}: probes that have not converged"] = task.unconverged
+    return left_out
 
 
 def _tables(scores: Sequence[TaskScores], model: LanguageModel, lens: str) -> dict[str, pd.DataFrame]:
-    made = {
-        "said": (_SAID, (row for each in scores for row in each.rows(lens))),
+    tables = {
+        "said": (_SAID, (row for task in scores for row in task.rows(lens))),
         "layers": (_LAYERS, layer_rows(scores)),
-        "joint": (_JOINT, (row for each in scores for row in each.joint())),
-        "examples": (_EXAMPLES, (row for each in scores for row in each.examples(_piece(model)))),
-        "items": (_ITEMS, (row for each in scores for row in each.items())),
+        "joint": (_JOINT, (row for task in scores for row in task.joint())),
+        "examples": (_EXAMPLES, (row for task in scores for row in task.examples(_piece(model)))),
+        "items": (_ITEMS, (row for task in scores for row in task.items())),
     }
-    return {name: pd.DataFrame(list(rows), columns=list(columns)) for name, (columns, rows) in made.items()}
+    return {name: pd.DataFrame(list(rows), columns=list(columns)) for name, (columns, rows) in tables.items()}
 
 
 def _piece(model: LanguageModel):
@@ -293,22 +295,22 @@ def _piece(model: LanguageModel):
 def _findings(result: Result) -> Iterable[Finding]:
     """Of every task, where it is known and where it is said; or that this could not be shown."""
     table = result.tables["layers"]
-    own = table[table["measure"] == MASS]
-    for task in dict.fromkeys(own["task"]):
-        rows = {row.of: row for row in rows_of(own[own["task"] == task])}
-        known, told = rows["known"], rows["said"]
-        if pd.isna(known.layer) or pd.isna(told.layer):
-            yield _missing(task, known, told)
+    of_mass = table[table["measure"] == MASS]
+    for task in dict.fromkeys(of_mass["task"]):
+        rows = {row.of: row for row in rows_of(of_mass[of_mass["task"] == task])}
+        known, lens = rows["known"], rows["said"]
+        if pd.isna(known.layer) or pd.isna(lens.layer):
+            yield _missing(task, known, lens)
         else:
-            yield _order(task, known, told, rows[LATER])
+            yield _order(task, known, lens, rows[LATER])
 
 
-def _order(task: str, known: Any, told: Any, later: Any) -> Finding:
+def _order(task: str, known: Any, lens: Any, later: Any) -> Finding:
     """The layers from which on it is known and said; the test is of the distance between the two."""
     title, name = TITLES[task], TITLES[task].lower()
-    parts = [f"known from layer {known.layer:.0f} on", f"said from layer {told.layer:.0f} on"]
+    parts = [f"known from layer {known.layer:.0f} on", f"said from layer {lens.layer:.0f} on"]
     first, second = ("known", "said") if later.difference >= 0 else ("said", "known")
-    gaps = [row.reason for row in (known, told) if isinstance(row.reason, str) and row.reason]
+    gaps = [row.reason for row in (known, lens) if isinstance(row.reason, str) and row.reason]
     return finding(
         claim=f"{title}: {', '.join(parts if first == 'known' else parts[::-1])}",
         whether=f"{name} is {first} at an earlier layer than it is {second}",
@@ -324,9 +326,9 @@ def _order(task: str, known: Any, told: Any, later: Any) -> Finding:
     )
 
 
-def _missing(task: str, known: Any, told: Any) -> Finding:
+def _missing(task: str, known: Any, lens: Any) -> Finding:
     """Not shown to be known, or said: the best layer beside the baseline."""
-    row = told if pd.isna(told.layer) else known
+    row = lens if pd.isna(lens.layer) else known
     whether = f"{TITLES[task].lower()} is {row.of} at any layer"
     source = Source("layers", {"task": task, "measure": MASS, "of": row.of})
     if row.reason != NOT_ABOVE:
@@ -352,11 +354,11 @@ def _layer(row: Any) -> str:
 def _overview(result: Result) -> Iterable[Overview]:
     """One row per task."""
     table = result.tables["layers"]
-    own = table[table["measure"] == MASS]
+    of_mass = table[table["measure"] == MASS]
     rows: list[tuple[str | int, ...]] = []
-    for task in dict.fromkeys(own["task"]):
-        by = {row.of: row for row in rows_of(own[own["task"] == task])}
-        shown = [
+    for task in dict.fromkeys(of_mass["task"]):
+        by = {row.of: row for row in rows_of(of_mass[of_mass["task"] == task])}
+        cells = [
             part
             for of in ("known", "said")
             for part in (
@@ -365,7 +367,7 @@ def _overview(result: Result) -> Iterable[Overview]:
                 _best_layers(result, task, of),
             )
         ]
-        rows.append((TITLES[task], *shown, cell(by["said"].baseline)))
+        rows.append((TITLES[task], *cells, cell(by["said"].baseline)))
     about = result.provenance
     title = f"{about.model['name']} on {about.corpus['name']}: hidden words, probability of the right class"
     ways = [part for of in ("known", "said") for part in (f"{of} at layer", "at best", "best layers")]
@@ -375,11 +377,11 @@ def _overview(result: Result) -> Iterable[Overview]:
 def _best_layers(result: Result, task: str, of: str) -> str:
     """The layers that no other was shown to beat."""
     table = result.tables["said"]
-    own = table[
+    curve = table[
         (table["task"] == task) & (table["of"] == of) & (table["model"] == "model") & (table["measure"] == MASS)
     ]
-    best = own[own["among_best"] == "yes"]["layer"].tolist()
-    return "any" if len(best) == len(own) else numbers_in_words(best) if best else "-"
+    best = curve[curve["among_best"] == "yes"]["layer"].tolist()
+    return "any" if len(best) == len(curve) else numbers_in_words(best) if best else "-"
 
 
 @said.costs

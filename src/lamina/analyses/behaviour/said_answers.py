@@ -91,27 +91,27 @@ def answer(
         name: _draw(models["model"], getattr(data, name), data.tasks, vocabularies, size, seed)
         for name, size in sizes.items()
     }
-    found: dict[str, dict[tuple[str, Of], Answers]] = {task: {} for task in data.tasks}
+    answers_by_task: dict[str, dict[tuple[str, Of], Answers]] = {task: {} for task in data.tasks}
     for name, model in models.items():
-        states, said = _hidden(model, data, parts, vocabularies, translators if name == "model" else None)
+        states, by_lens = _hidden(model, data, parts, vocabularies, translators if name == "model" else None)
         for task, answers in _known(parts, states, vocabularies, model).items():
-            found[task][name, "known"] = answers
-            found[task][name, "said"] = said[task]
+            answers_by_task[task][name, "known"] = answers
+            answers_by_task[task][name, "said"] = by_lens[task]
         del states
         if seen and name == "model":
-            own = {part: _collect(own_words, model, getattr(data, part), parts[part].words) for part in parts}
-            for task, answers in _known(parts, own, vocabularies, model).items():
-                found[task][name, "seen"] = answers
+            unmasked = {part: _collect(own_words, model, getattr(data, part), parts[part].words) for part in parts}
+            for task, answers in _known(parts, unmasked, vocabularies, model).items():
+                answers_by_task[task][name, "seen"] = answers
     drawn = parts["scored"]
     return [
         Asked(
             task,
-            [drawn.words[at] for at in drawn.by_task[task][0]],
+            [drawn.words[number] for number in drawn.by_task[task][0]],
             drawn.by_task[task][1],
             data.scored,
             vocabularies[task],
-            sum(int((each.label[:1] < 0).sum()) for each in found[task].values()),
-            found[task],
+            sum(int((task_answers.label[:1] < 0).sum()) for task_answers in answers_by_task[task].values()),
+            answers_by_task[task],
         )
         for task in data.tasks
     ]
@@ -144,16 +144,16 @@ def _hidden(
 ) -> tuple[dict[str, np.ndarray], dict[str, Answers]]:
     """The states of all hidden words, and what the lens makes of those that are scored."""
     states = {part: _collect(hidden, model, getattr(data, part), drawn.words) for part, drawn in parts.items()}
-    own = {task: vocabularies[task] for task in data.tasks}
-    masses, top = _through(model, states["scored"], own, translators)
-    said = {}
+    classes = {task: vocabularies[task] for task in data.tasks}
+    masses, top = _through(model, states["scored"], classes, translators)
+    by_lens = {}
     for task, (places, gold) in parts["scored"].by_task.items():
         mass = masses[task][places]
         total = mass.sum(-1)
         share = mass / np.maximum(total, 1e-30)[..., None]
         right = np.take_along_axis(share, gold[:, None, None], -1)[..., 0]
-        said[task] = Answers(mass.argmax(-1), right, top[places], total)
-    return states, said
+        by_lens[task] = Answers(mass.argmax(-1), right, top[places], total)
+    return states, by_lens
 
 
 def _collect(
@@ -164,22 +164,22 @@ def _collect(
 ) -> np.ndarray:
     """[word, layer, width] The states that words are told from."""
     encoder = model.encoder
-    found = np.empty((len(words), encoder.layers, encoder.width), np.float32)
+    vectors = np.empty((len(words), encoder.layers, encoder.width), np.float32)
     by_passage: dict[int, list[int]] = {}
     for number, word in enumerate(words):
         by_passage.setdefault(word.passage, []).append(number)
-    asked = sorted(by_passage)
+    passages = sorted(by_passage)
     with progress(f"{model.name}: words", len(words)) as advance:
-        for start in range(0, len(asked), _AT_ONCE):
-            some = asked[start : start + _AT_ONCE]
+        for start in range(0, len(passages), _AT_ONCE):
+            some = passages[start : start + _AT_ONCE]
             numbers = [number for passage in some for number in by_passage[passage]]
-            local = {passage: at for at, passage in enumerate(some)}
+            local = {passage: number for number, passage in enumerate(some)}
             within = [Word(local[words[number].passage], words[number].part) for number in numbers]
             wanted = how(model, [items.passages[passage] for passage in some], within)
             for places, states in layer_states(model, wanted):
-                found[np.array(numbers)[places]] = states.cpu().numpy()
+                vectors[np.array(numbers)[places]] = states.cpu().numpy()
             advance(len(numbers))
-    return found
+    return vectors
 
 
 def _through(
@@ -190,7 +190,7 @@ def _through(
 ) -> tuple[dict[str, np.ndarray], Int[np.ndarray, "word layer"]]:
     """Task -> [word, layer, label] the mass of each class; and the piece with the highest probability."""
     device = model.encoder.device
-    shares = torch.from_numpy(np.hstack([each.shares for each in tasks.values()])).float().to(device)
+    shares = torch.from_numpy(np.hstack([vocabulary.shares for vocabulary in tasks.values()])).float().to(device)
     masses = np.zeros((*states.shape[:2], shares.shape[1]))
     top = np.zeros(states.shape[:2], int)
     most = max(1, _LOGITS // model.vocabulary)
@@ -198,13 +198,13 @@ def _through(
         for layer in range(states.shape[1]):
             for start in range(0, len(states), most):
                 some = slice(start, start + most)
-                own = torch.from_numpy(states[some, layer]).to(device)
-                own = own if translators is None else translators(own, layer)
-                chances = lens_logits(model, own, layer).softmax(-1)
+                vectors = torch.from_numpy(states[some, layer]).to(device)
+                vectors = vectors if translators is None else translators(vectors, layer)
+                chances = lens_logits(model, vectors, layer).softmax(-1)
                 masses[some, layer] = (chances @ shares).cpu().numpy()
                 top[some, layer] = chances.argmax(-1).cpu().numpy()
             advance()
-    bounds = np.cumsum([0, *(len(each.labels) for each in tasks.values())])
+    bounds = np.cumsum([0, *(len(vocabulary.labels) for vocabulary in tasks.values())])
     cut = zip(tasks, bounds[:-1], bounds[1:], strict=True)
     return {task: masses[..., start:stop] for task, start, stop in cut}, top
 
@@ -216,7 +216,7 @@ def _known(
     model: LanguageModel,
 ) -> dict[str, Answers]:
     """Task -> what a linear probe on each layer answers."""
-    found = {}
+    by_task = {}
     tasks = parts["scored"].by_task
     with progress(f"{model.name}: probes", len(tasks) * model.encoder.layers) as advance:
         for task, (places, gold) in tasks.items():
@@ -231,8 +231,11 @@ def _known(
                 )
                 probe = fit(learn, select, len(vocabularies[task].labels), model.encoder.device)
                 if probe.converged:
-                    said = probe.probabilities(states["scored"][places, layer])
-                    label[:, layer], right[:, layer] = said.argmax(1), said[np.arange(len(gold)), gold]
+                    probabilities = probe.probabilities(states["scored"][places, layer])
+                    label[:, layer], right[:, layer] = (
+                        probabilities.argmax(1),
+                        probabilities[np.arange(len(gold)), gold],
+                    )
                 advance()
-            found[task] = Answers(label, right)
-    return found
+            by_task[task] = Answers(label, right)
+    return by_task

@@ -35,9 +35,9 @@ def relation_data(relations: Relations, *, causal: bool, seed: int) -> tuple[Dat
     learn, select, scored = [], [], []
     skipped: Counter[str] = Counter()
     for relation in relations.relations:
-        patterns = [each for each in relation.patterns if not causal or "[X]" in each.before]
+        patterns = [pattern for pattern in relation.patterns if not causal or "[X]" in pattern.before]
         skipped["relation: patterns whose subject comes after the object"] += len(relation.patterns) - len(patterns)
-        patterns.sort(key=lambda each: _drawn(seed, relation.id, each.text))
+        patterns.sort(key=lambda pattern: _drawn(seed, relation.id, pattern.text))
         first = round(len(patterns) * SCORED)
         second = first + round(len(patterns) * SELECT)
         skipped["relation: relations with too few patterns to be scored"] += not first
@@ -52,9 +52,9 @@ def _sentences(
     relation: Relation, facts: Sequence[Fact], patterns: Sequence[Pattern], kind: str, seed: int
 ) -> Iterator[Item]:
     for fact in facts:
-        fitting = [each for each in patterns if each.fits(fact.object)]
+        fitting = [pattern for pattern in patterns if pattern.fits(fact.object)]
         if fitting:
-            pattern = min(fitting, key=lambda each: _drawn(seed, fact.id, each.text))
+            pattern = min(fitting, key=lambda candidate: _drawn(seed, fact.id, candidate.text))
             before, after = pattern.of(fact.subject)
             id = f"{relation.id}/{fact.id}"
             passage = Passage.regions(id, [before, fact.object, after])
@@ -83,23 +83,23 @@ def object_kinds(relations: Sequence[Relation]) -> dict[str, str]:
 
     alike = overlaps(relations)
     if len(relations) < 2:
-        return {each.id: each.name for each in relations}
+        return {relation.id: relation.name for relation in relations}
     apart = 1 - alike[np.triu_indices(len(relations), 1)]
     cluster = fcluster(linkage(apart, "average"), 1 - OVERLAP, "distance")
     kinds = {}
     for number in dict.fromkeys(cluster.tolist()):
-        own = np.flatnonzero(cluster == number).tolist()
-        middle = relations[own[int(alike[np.ix_(own, own)].sum(1).argmax())]].name
-        named = middle if len(own) == 1 else f"{middle} and {len(own) - 1} more"
-        kinds |= {relations[at].id: named for at in own}
-    return {each.id: kinds[each.id] for each in relations}
+        members = np.flatnonzero(cluster == number).tolist()
+        middle = relations[members[int(alike[np.ix_(members, members)].sum(1).argmax())]].name
+        named = middle if len(members) == 1 else f"{middle} and {len(members) - 1} more"
+        kinds |= {relations[number].id: named for number in members}
+    return {relation.id: kinds[relation.id] for relation in relations}
 
 
 def overlaps(relations: Sequence[Relation]) -> np.ndarray:
     """[relation, relation] The share of facts whose objects two relations have in common."""
-    objects = {name: at for at, name in enumerate(sorted({each for one in relations for each in one.objects}))}
+    objects = {name: number for number, name in enumerate(sorted({name for one in relations for name in one.objects}))}
     shares = np.zeros((len(relations), len(objects)))
-    for at, relation in enumerate(relations):
+    for number, relation in enumerate(relations):
         for name, count in relation.objects.items():
-            shares[at, objects[name]] = count / max(1, len(relation.facts))
+            shares[number, objects[name]] = count / max(1, len(relation.facts))
     return np.stack([np.minimum(shares, one).sum(1) for one in shares])

@@ -61,12 +61,12 @@ class First(NamedTuple):
 class Resampled:
     """Means over words, whose documents are drawn again and again."""
 
-    def __init__(self, asked: Asked, *, samples: int, seed: int) -> None:
-        names = [asked.items.items[word.passage].document for word in asked.words]
-        self.kind = "pattern" if asked.task == RELATION else "document"
+    def __init__(self, answers: Asked, *, samples: int, seed: int) -> None:
+        names = [answers.items.items[word.passage].document for word in answers.words]
+        self.kind = "pattern" if answers.task == RELATION else "document"
         if len(set(names)) == 1:
             # One document cannot be resampled: its texts are.
-            names = [asked.items.passages[word.passage].id for word in asked.words]
+            names = [answers.items.passages[word.passage].id for word in answers.words]
             self.kind = "text"
         self.units = Units.of(names, "document")
         self._weights = self.units.weights(samples=samples, seed=seed).astype(float)
@@ -89,22 +89,25 @@ class Resampled:
 class TaskScores:
     """Everything that is told of one task."""
 
-    def __init__(self, asked: Asked, *, samples: int, seed: int) -> None:
-        self.asked = asked
-        self._resampled = Resampled(asked, samples=samples, seed=seed)
+    def __init__(self, task_answers: Asked, *, samples: int, seed: int) -> None:
+        self.asked = task_answers
+        self._resampled = Resampled(task_answers, samples=samples, seed=seed)
         self.units = len(self._resampled.units)
         """Documents, or patterns, that vary ..."""
         self.unit = self._resampled.kind
         """... and what they are."""
-        prior = asked.vocabulary.prior
-        least = {"accuracy": (asked.gold == prior.argmax()).astype(float), "probability": prior[asked.gold]}
-        self.baselines = {measure: self._resampled.curve(each[:, None]) for measure, each in least.items()}
+        prior = task_answers.vocabulary.prior
+        least = {
+            "accuracy": (task_answers.gold == prior.argmax()).astype(float),
+            "probability": prior[task_answers.gold],
+        }
+        self.baselines = {measure: self._resampled.curve(values[:, None]) for measure, values in least.items()}
         """What the most frequent class in training gets, and the share of each class there."""
-        self.tests = {measure: self._above(measure, each) for measure, each in least.items()}
+        self.tests = {measure: self._above(measure, values) for measure, values in least.items()}
         """Measure -> [way, layer] how far each layer is above that."""
         self.curves = {
-            (*key, measure): self._resampled.curve(_values(answers, asked, measure))
-            for key, answers in asked.answers.items()
+            (*key, measure): self._resampled.curve(_values(answers, task_answers, measure))
+            for key, answers in task_answers.answers.items()
             for measure in MEASURES
         }
 
@@ -137,29 +140,31 @@ class TaskScores:
         for layer, value in enumerate(curve.value.tolist()):
             low, high = curve.interval(layer)
             among = (np.nan, "") if best is None else (best.p[layer], _yes(best.among[layer]))
-            told = (self.asked.task, of, model, used, layer, measure, value, low, high, least, len(self.asked.gold))
-            yield *told, *among
+            where = (self.asked.task, of, model, used, layer, measure, value, low, high, least, len(self.asked.gold))
+            yield *where, *among
 
     def layers(self, measure: str, later: Sequence[float]) -> Iterator[Row]:
         """Of the table `layers`: where it is first known and first said, and the test of how much later."""
         least = self.baselines[measure]
-        known, said = (self.first(of, measure) for of in WAYS)
-        for way, (of, each) in enumerate(zip(WAYS, (known, said), strict=True)):
+        known, lens = (self.first(of, measure) for of in WAYS)
+        for way, (of, first_layer) in enumerate(zip(WAYS, (known, lens), strict=True)):
             curve = self.curves["model", of, measure]
-            best = (each.best, float(curve.value[each.best]), *curve.interval(each.best))
-            test = [float(values[way, each.best]) for values in self.tests[measure]]
-            told = (self.asked.task, measure, of, each.layer, *_whole(interval(each.draws)))
-            yield *told, *best, float(least.value[0]), *test, self.unit, each.reason
-        reason = "; ".join(f"{of}: {each.reason}" for of, each in zip(WAYS, (known, said), strict=True) if each.reason)
-        between = (said.layer - known.layer, *_whole(interval(said.draws - known.draws)))
+            best = (first_layer.best, float(curve.value[first_layer.best]), *curve.interval(first_layer.best))
+            test = [float(values[way, first_layer.best]) for values in self.tests[measure]]
+            where = (self.asked.task, measure, of, first_layer.layer, *_whole(interval(first_layer.draws)))
+            yield *where, *best, float(least.value[0]), *test, self.unit, first_layer.reason
+        reason = "; ".join(
+            f"{of}: {way_layer.reason}" for of, way_layer in zip(WAYS, (known, lens), strict=True) if way_layer.reason
+        )
+        between = (lens.layer - known.layer, *_whole(interval(lens.draws - known.draws)))
         yield self.asked.task, measure, LATER, *between, *[np.nan] * 5, *later, self.unit, reason
 
     def later(self, measure: str) -> tuple[float, Float[np.ndarray, " sample"]]:
         """Layers from where it is known to where it is said, between layers too; and in every sample."""
-        known, said = (self.first(of, measure) for of in WAYS)
-        if known.places is None or said.places is None:
+        known, lens = (self.first(of, measure) for of in WAYS)
+        if known.places is None or lens.places is None:
             return np.nan, np.full(len(known.draws), np.nan)
-        return said.place - known.place, said.places - known.places
+        return lens.place - known.place, lens.places - known.places
 
     def first(self, of: Of, measure: str) -> First:
         """The first layer at which it is known, or said."""
@@ -170,63 +175,63 @@ class TaskScores:
 
     def joint(self) -> Iterator[Row]:
         """Of the table `joint`: shares of words that are known or said, both or neither, at the same layer."""
-        known, said = (self._right(of) for of in WAYS)
-        for yes, told in ((True, True), (True, False), (False, True), (False, False)):
-            curve = self._resampled.curve(np.where(np.isnan(known), np.nan, (known == yes) & (said == told)))
+        known, lens = (self._right(of) for of in WAYS)
+        for yes, by_lens in ((True, True), (True, False), (False, True), (False, False)):
+            curve = self._resampled.curve(np.where(np.isnan(known), np.nan, (known == yes) & (lens == by_lens)))
             for layer, value in enumerate(curve.value.tolist()):
-                yield self.asked.task, layer, _yes(yes), _yes(told), value, *curve.interval(layer)
+                yield self.asked.task, layer, _yes(yes), _yes(by_lens), value, *curve.interval(layer)
 
     def _right(self, of: Of) -> np.ndarray:
         return _values(self.asked.answers["model", of], self.asked, "accuracy")
 
     def examples(self, piece: Callable[[int], str]) -> Iterator[Row]:
         """Of the table `examples`: the widest gaps where it is first known, and at the last layer."""
-        known, said = (self.asked.answers["model", of] for of in WAYS)
+        known, lens = (self.asked.answers["model", of] for of in WAYS)
         by_probe, by_lens = (self._right(of) == 1 for of in WAYS)
-        at = self.first("known", "probability").layer
-        layers = {known.label.shape[1] - 1} | (set() if np.isnan(at) else {int(at)})
+        first_known = self.first("known", "probability").layer
+        layers = {known.label.shape[1] - 1} | (set() if np.isnan(first_known) else {int(first_known)})
         for layer in sorted(layers):
-            gap = known.gold[:, layer] - said.gold[:, layer]
+            gap = known.gold[:, layer] - lens.gold[:, layer]
             kinds = (
                 ("known, not said", by_probe & ~by_lens, -gap),
                 ("said, not known", by_lens & ~by_probe, gap),
             )
             for kind, which, order in kinds:
-                found = np.flatnonzero(which[:, layer] & (known.label[:, layer] >= 0))
-                for word in found[np.argsort(order[found], kind="stable")][:_EXAMPLES]:
+                words = np.flatnonzero(which[:, layer] & (known.label[:, layer] >= 0))
+                for word in words[np.argsort(order[words], kind="stable")][:_EXAMPLES]:
                     yield self.asked.task, layer, kind, *self._example(int(word), layer, piece)
 
     def _example(self, number: int, layer: int, piece: Callable[[int], str]) -> Row:
-        asked, labels = self.asked, self.asked.vocabulary.labels
-        known, said = (asked.answers["model", of] for of in WAYS)
-        sentence, word = asked.items.sentence(asked.words[number])
-        item, gold = asked.items.item_of(asked.words[number]), labels[asked.gold[number]]
+        answers, labels = self.asked, self.asked.vocabulary.labels
+        known, lens = (answers.answers["model", of] for of in WAYS)
+        sentence, word = answers.items.sentence(answers.words[number])
+        item, gold = answers.items.item_of(answers.words[number]), labels[answers.gold[number]]
         by_probe = labels[known.label[number, layer]], float(known.gold[number, layer])
-        by_lens = labels[said.label[number, layer]], float(said.gold[number, layer])
-        top = "" if said.top is None else piece(int(said.top[number, layer]))
+        by_lens = labels[lens.label[number, layer]], float(lens.gold[number, layer])
+        top = "" if lens.top is None else piece(int(lens.top[number, layer]))
         return item, sentence, word, gold, *by_probe, *by_lens, top
 
     def items(self) -> Iterator[Row]:
         """Of the table `items`: one row per word, at the last layer."""
-        known, said = (self.asked.answers["model", of] for of in WAYS)
+        known, lens = (self.asked.answers["model", of] for of in WAYS)
         labels = (*self.asked.vocabulary.labels, "")
         for number, (word, gold) in enumerate(zip(self.asked.words, self.asked.gold.tolist(), strict=True)):
             key = f"{self.asked.task}/{self.asked.items.item_of(word)}"
-            right = float(said.label[number, -1] == gold)
-            told = labels[known.label[number, -1]], labels[said.label[number, -1]]
-            yield key, self.asked.task, right, labels[gold], *told, known.gold[number, -1], said.gold[number, -1]
+            right = float(lens.label[number, -1] == gold)
+            predicted = labels[known.label[number, -1]], labels[lens.label[number, -1]]
+            yield key, self.asked.task, right, labels[gold], *predicted, known.gold[number, -1], lens.gold[number, -1]
 
 
 def layer_rows(scores: Sequence[TaskScores]) -> Iterator[Row]:
     """Of the table `layers`, task by task; how much later is tested for all tasks together."""
     tests = {}
     for measure in MEASURES:
-        estimates, draws = zip(*(each.later(measure) for each in scores), strict=True)
-        found = later_family(np.array(estimates), np.column_stack(draws), np.array([each.units for each in scores]))
-        tests[measure] = [np.ravel(values).tolist() for values in found]
-    for at, each in enumerate(scores):
+        estimates, draws = zip(*(task.later(measure) for task in scores), strict=True)
+        family = later_family(np.array(estimates), np.column_stack(draws), np.array([task.units for task in scores]))
+        tests[measure] = [np.ravel(values).tolist() for values in family]
+    for number, task in enumerate(scores):
         for measure in MEASURES:
-            yield from each.layers(measure, [column[at] for column in tests[measure]])
+            yield from task.layers(measure, [column[number] for column in tests[measure]])
 
 
 def later_family(
@@ -292,10 +297,10 @@ def _reached(
     return layer.astype(float), np.where(between, layer - 1 + part, layer)
 
 
-def _values(answers: Answers, asked: Asked, measure: str) -> Float[np.ndarray, "word layer"]:
+def _values(answers: Answers, task: Asked, measure: str) -> Float[np.ndarray, "word layer"]:
     if measure == "probability":
         return answers.gold
-    return np.where(answers.label < 0, np.nan, answers.label == asked.gold[:, None])
+    return np.where(answers.label < 0, np.nan, answers.label == task.gold[:, None])
 
 
 def _whole(ends: tuple[float, float]) -> tuple[float, float]:
@@ -303,5 +308,5 @@ def _whole(ends: tuple[float, float]) -> tuple[float, float]:
     return float(np.floor(ends[0])), float(np.ceil(ends[1]))
 
 
-def _yes(told: bool) -> str:
-    return "yes" if told else "no"
+def _yes(condition: bool) -> str:
+    return "yes" if condition else "no"

@@ -81,8 +81,8 @@ def _agreement(text: Text) -> dict[int, Marked]:
             continue
         label, head = heads.get(word, ("", word))
         subject = subjects.get(head if label in _LEANS else word)
-        asked = subject is not None and text.words[subject].lower() not in _NO_NUMBER
-        marked[word] = Marked(_FINITE[tag], asked)
+        maskable = subject is not None and text.words[subject].lower() not in _NO_NUMBER
+        marked[word] = Marked(_FINITE[tag], maskable)
     return marked
 
 

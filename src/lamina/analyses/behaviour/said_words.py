@@ -65,10 +65,10 @@ class Items:
 
     def firsts(self, model: LanguageModel) -> list[Int[np.ndarray, " part"]]:
         """The first piece of each part of each passage; -1 for one that cannot be hidden or counted."""
-        found = first_pieces(model, self.passages)
+        firsts = first_pieces(model, self.passages)
         return [
-            np.where(each.sizes > 1, -1, each.ids) if item.one_piece else each.ids
-            for item, each in zip(self.items, found, strict=True)
+            np.where(pieces.sizes > 1, -1, pieces.ids) if item.one_piece else pieces.ids
+            for item, pieces in zip(self.items, firsts, strict=True)
         ]
 
     def asked(self, task: str) -> list[tuple[Word, str]]:
@@ -94,7 +94,7 @@ class Items:
             return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
         known = [(word, labels[label]) for word, label in self.hidable(task, firsts) if label in labels]
-        return sorted(sorted(known, key=lambda each: place(each[0]))[:most])
+        return sorted(sorted(known, key=lambda labelled: place(labelled[0]))[:most])
 
     def item_of(self, word: Word) -> str:
         """The word's key, equal whatever the model."""
@@ -151,15 +151,15 @@ def vocabularies(model: LanguageModel, train: Items, tasks: Sequence[str]) -> di
 def _vocabulary(
     train: Items, task: str, firsts: Sequence[Int[np.ndarray, " part"]], seen: Float[np.ndarray, " piece"]
 ) -> Vocabulary:
-    asked = Counter(label for _, label in train.hidable(task, firsts))
-    labels = tuple(sorted(label for label, count in asked.items() if count >= LEAST))
+    counts_by_label = Counter(label for _, label in train.hidable(task, firsts))
+    labels = tuple(sorted(label for label, count in counts_by_label.items() if count >= LEAST))
     numbers = {label: number for number, label in enumerate(labels)}
     counts = np.zeros((len(seen), len(labels)))
     for item, first in zip(train.items, firsts, strict=True):
         for part, mark in item.marks[task].items():
             if mark.label in numbers and first[part] >= 0:
                 counts[first[part], numbers[mark.label]] += 1
-    total = np.array([asked[label] for label in labels], float)
+    total = np.array([counts_by_label[label] for label in labels], float)
     shares = counts / np.maximum(seen, 1)[:, None]
-    rare = sum(count for label, count in asked.items() if label not in numbers)
+    rare = sum(count for label, count in counts_by_label.items() if label not in numbers)
     return Vocabulary(labels, shares, total / max(1.0, total.sum()), rare)

@@ -134,22 +134,22 @@ def surprisal(
     model = language_model(encoder)
     texts = list(splits.scored)
     counts = Counter(word.lower() for text in splits.train for word in text.words)
-    own = scored_by(model, texts, masking)
-    words = Words(texts, own, counts)
+    scores = scored_by(model, texts, masking)
+    words = Words(texts, scores, counts)
     if not words.kept.any():
         raise CorpusError(f"{splits.name}: the model has a probability for none of its words; nothing can be scored")
-    speakers = {model.name: own}
+    speakers = {model.name: scores}
     if twin:
         other = model.random_twin(seed)
         speakers[other.name] = scored_by(other, texts, masking)
     fold = folds_case(encoder)
-    models = [NGrams.of((read_words(text, fold) for text in splits.train), each) for each in (1, order)]
+    models = [NGrams.of((read_words(text, fold) for text in splits.train), length) for length in (1, order)]
     speakers |= {grams.name: counted_by(grams, words, fold) for grams in models}
     unknown = sum(not models[0].knows(word) for text in texts for word in read_words(text, fold))
     sums = Sums(speakers, words, samples, seed)
     correlated = _correlated(speakers, words, samples, seed)
     tables = {
-        "words": _word_table(words, own),
+        "words": _word_table(words, scores),
         "summary": pd.DataFrame(_summary(speakers, sums), columns=list(_SUMMARY)),
         "differences": pd.DataFrame(_differences(sums, words.unit), columns=list(_DIFFERENCES)),
         "correlations": pd.DataFrame(_correlations(speakers, words, correlated), columns=list(_CORRELATIONS)),
@@ -158,23 +158,23 @@ def surprisal(
         "baselines": _baselines(speakers, words),
         "items": _items(speakers, words),
     }
-    return Tables(tables, _left_out(words, own, unknown), scored={"words": int(words.kept.sum())})
+    return Tables(tables, _left_out(words, scores, unknown), scored={"words": int(words.kept.sum())})
 
 
 def _summary(speakers: Mapping[str, Scores], sums: Sums) -> Iterator[tuple[Any, ...]]:
-    for name, each in speakers.items():
+    for name, scores in speakers.items():
         per_word = sums.bits(name)
         yield name, MEASURES[0], *per_word.interval()
         yield name, MEASURES[1], *Drawn(2**per_word.all).interval()
-        if each.pieces is not None:
+        if scores.pieces is not None:
             yield name, MEASURES[2], *Drawn(2 ** sums.bits(name, by=PIECES).all).interval()
 
 
 def _differences(sums: Sums, unit: str) -> Iterator[tuple[Any, ...]]:
-    own, *others = sums.names
+    model, *others = sums.names
     tests = more_bits(sums.by_unit[:, : len(sums.names)], sums.by_unit[:, WORDS])
-    for at, name in enumerate(others):
-        yield own, name, *_tested(tests, at), unit
+    for member, name in enumerate(others):
+        yield model, name, *_tested(tests, member), unit
 
 
 def more_bits(bits: Float[np.ndarray, "unit model"], words: Float[np.ndarray, " unit"]) -> Contrasts:
@@ -188,15 +188,15 @@ def more_bits(bits: Float[np.ndarray, "unit model"], words: Float[np.ndarray, " 
     return sign_flip_family(bits[:, :1] - bits[:, 1:], words)
 
 
-def _tested(tests: Contrasts, at: int) -> tuple[float, ...]:
+def _tested(tests: Contrasts, member: int) -> tuple[float, ...]:
     """Difference, interval, p, units and how many are needed, of one member."""
-    return tuple(float(np.ravel(values)[at]) for values in tests)
+    return tuple(float(np.ravel(values)[member]) for values in tests)
 
 
 def _bands(sums: Sums, words: Words) -> Iterator[tuple[Any, ...]]:
     for name in sums.names:
-        for (by, band), own in words.bands.items():
-            yield name, by, band, len(own), *sums.bits(name, (by, band)).interval()
+        for (by, band), numbers in words.bands.items():
+            yield name, by, band, len(numbers), *sums.bits(name, (by, band)).interval()
 
 
 _ASKED = ((LENGTH, NOTHING), (LENGTH, FREQUENCY), (FREQUENCY, NOTHING), (FREQUENCY, LENGTH))
@@ -205,56 +205,57 @@ _ASKED = ((LENGTH, NOTHING), (LENGTH, FREQUENCY), (FREQUENCY, NOTHING), (FREQUEN
 
 def _correlated(speakers: Mapping[str, Scores], words: Words, samples: int, seed: int) -> Correlations | None:
     """Of words with a letter: punctuation is short, frequent and easy to foresee, which is not what is asked."""
-    own = np.flatnonzero(words.spelled)
-    if len(own) < _FEWEST:
+    numbers = np.flatnonzero(words.spelled)
+    if len(numbers) < _FEWEST:
         return None
-    variables = {LENGTH: words.length[own].astype(float), FREQUENCY: np.log2(words.frequency[own] + 1)}
-    variables |= {name: each.bits[own] for name, each in speakers.items()}
-    documents = [words.units[text] for text in words.text[own]]
+    variables = {LENGTH: words.length[numbers].astype(float), FREQUENCY: np.log2(words.frequency[numbers] + 1)}
+    variables |= {name: scores.bits[numbers] for name, scores in speakers.items()}
+    documents = [words.units[text] for text in words.text[numbers]]
     return Correlations(variables, documents, samples=samples, seed=seed)
 
 
 def _correlations(
-    speakers: Mapping[str, Scores], words: Words, found: Correlations | None
+    speakers: Mapping[str, Scores], words: Words, correlations: Correlations | None
 ) -> Iterator[tuple[Any, ...]]:
-    if found is None:
+    if correlations is None:
         return
     count = int(words.spelled.sum())
     for name in speakers:
         for one, given in _ASKED:
             for kind in KINDS:
-                yield name, one, given, kind, *found.of(name, one, kind, given=_constant(given)), count
+                yield name, one, given, kind, *correlations.of(name, one, kind, given=_constant(given)), count
 
 
-def _contrasts(names: Sequence[str], unit: str, found: Correlations | None) -> Iterator[tuple[Any, ...]]:
-    if found is None:
+def _contrasts(names: Sequence[str], unit: str, correlations: Correlations | None) -> Iterator[tuple[Any, ...]]:
+    if correlations is None:
         return
-    own, *others = names
+    model, *others = names
     rows = [(other, one, given) for other in others for one, given in _ASKED]
-    tests = apart(found, own, [(other, one, _constant(given)) for other, one, given in rows])
-    for at, row in enumerate(rows):
-        yield own, *row, *_tested(tests, at), unit
+    tests = apart(correlations, model, [(other, one, _constant(given)) for other, one, given in rows])
+    for member, row in enumerate(rows):
+        yield model, *row, *_tested(tests, member), unit
 
 
-def apart(found: Correlations, own: str, rows: Sequence[tuple[str, str, str | None]]) -> Contrasts:
+def apart(correlations: Correlations, model: str, rows: Sequence[tuple[str, str, str | None]]) -> Contrasts:
     """Spearman's rho of one model minus that of another, by what it is with and what is held constant."""
     draws = np.column_stack(
         [
-            found.draws(own, one, "spearman", given=given) - found.draws(other, one, "spearman", given=given)
+            correlations.draws(model, one, "spearman", given=given)
+            - correlations.draws(other, one, "spearman", given=given)
             for other, one, given in rows
         ]
     )
-    return bootstrap_family(draws[0], draws[1:], found.units, bounds=(-2.0, 2.0))
+    return bootstrap_family(draws[0], draws[1:], correlations.units, bounds=(-2.0, 2.0))
 
 
 def _constant(given: str) -> str | None:
     return None if given == NOTHING else given
 
 
-def _word_table(words: Words, own: Scores) -> pd.DataFrame:
+def _word_table(words: Words, scores: Scores) -> pd.DataFrame:
     ids = [text.id for text in words.texts for _ in text.words]
     index = np.arange(len(words.forms)) - words.starts[words.text]
-    return pd.DataFrame(dict(zip(_WORDS, (ids, index, words.forms, own.bits), strict=True)))
+    return pd.DataFrame(dict(zip(_WORDS, (ids, index, words.forms, scores.bits), strict=True)))
 
 
 def _baselines(speakers: Mapping[str, Scores], words: Words) -> pd.DataFrame:
@@ -264,29 +265,29 @@ def _baselines(speakers: Mapping[str, Scores], words: Words) -> pd.DataFrame:
 
 def _by_role(speakers: Mapping[str, Scores]) -> dict[str, Float[np.ndarray, " word"]]:
     """Surprisal by each of the baselines; NaN for a twin that was not asked."""
-    own, *twin, unigram, ngram = (each.bits for each in speakers.values())
-    return {"twin": twin[0] if twin else np.full(len(own), np.nan), "unigram": unigram, "ngram": ngram}
+    model, *twin, unigram, ngram = (scores.bits for scores in speakers.values())
+    return {"twin": twin[0] if twin else np.full(len(model), np.nan), "unigram": unigram, "ngram": ngram}
 
 
 def _items(speakers: Mapping[str, Scores], words: Words) -> pd.DataFrame:
     """Means by document: what two models are paired by."""
-    own = np.flatnonzero(words.kept)
-    table = pd.DataFrame({"item": [words.units[text] for text in words.text[own]], "group": _GROUP, "words": 1})
+    numbers = np.flatnonzero(words.kept)
+    table = pd.DataFrame({"item": [words.units[text] for text in words.text[numbers]], "group": _GROUP, "words": 1})
     bits = {"value": next(iter(speakers.values())).bits, **_by_role(speakers)}
-    table = table.assign(**{name: each[own] for name, each in bits.items()})
+    table = table.assign(**{name: surprisals[numbers] for name, surprisals in bits.items()})
     means = {name: (name, "mean") for name in bits}
-    found = table.groupby(["item", "group"], sort=False).agg(words=("words", "size"), **means).reset_index()
-    return found[list(_ITEMS)]
+    means_by_item = table.groupby(["item", "group"], sort=False).agg(words=("words", "size"), **means).reset_index()
+    return means_by_item[list(_ITEMS)]
 
 
-def _left_out(words: Words, own: Scores, unknown: int) -> dict[str, int]:
+def _left_out(words: Words, scores: Scores, unknown: int) -> dict[str, int]:
     unspelled = int((words.kept & ~words.spelled).sum())
     return {
         "words inside a piece of the word before (cannot: can, not), counted as one word with it": words.shared,
         "words that the model's vocabulary cannot spell, without surprisal": int((~words.kept).sum()) - words.shared,
         "words without a letter, left out of correlations and of bands of frequency and length": unspelled,
         "words not in the training texts: n-gram models know them all as one unknown word": unknown,
-        "texts longer than the model's limit, scored in overlapping windows": own.windowed,
+        "texts longer than the model's limit, scored in overlapping windows": scores.windowed,
         "texts of a corpus that does not say where spaces are: words joined by spaces": _unspaced(words),
     }
 
@@ -299,30 +300,30 @@ def _unspaced(words: Words) -> int:
 @surprisal.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """Beside the n-gram and the twin in bits, then whether frequency and length say more than of an untrained model."""
-    said = _Said.of(result)
-    others = {said.ngram: said.says_ngram}
-    if said.twin:
-        others[said.twin] = "its twin with random weights"
+    about = _Said.of(result)
+    others = {about.ngram: about.says_ngram}
+    if about.twin:
+        others[about.twin] = "its twin with random weights"
     for name, beside in others.items():
         table = result.tables["differences"]
         (row,) = rows_of(table[table["against"] == name])
         yield finding(
-            claim=f"{said.model} finds {number(said.bits(said.model)[0])} bits of {said.called} in a word; {beside} "
-            f"finds {number(said.bits(name)[0])}",
-            whether=f"{said.model} finds words less surprising than {beside} does",
-            absent=f"{said.model} finds words as surprising as {beside} does",
+            claim=f"{about.model} finds {number(about.bits(about.model)[0])} bits of {about.called} in a word; "
+            f"{beside} finds {number(about.bits(name)[0])}",
+            whether=f"{about.model} finds words less surprising than {beside} does",
+            absent=f"{about.model} finds words as surprising as {beside} does",
             contrast="difference",
             test=Contrast.of(row, "difference"),
             source=[
                 Source("differences", {"against": name}),
-                *(Source("summary", {"model": each, "measure": MEASURES[0]}) for each in (said.model, name)),
+                *(Source("summary", {"model": speaker, "measure": MEASURES[0]}) for speaker in (about.model, name)),
             ],
             unit=row.unit,
-            importance=("answers", "beats control") if name == said.ngram else ("beats control",),
+            importance=("answers", "beats control") if name == about.ngram else ("beats control",),
             margin=NEGLIGIBLE_BITS,
         )
-    other, whose = (said.twin, "the twin's") if said.twin else (said.ngram, f"the {said.ngram} model's")
-    called = said.called.capitalize()
+    other, whose = (about.twin, "the twin's") if about.twin else (about.ngram, f"the {about.ngram} model's")
+    called = about.called.capitalize()
     for one, given, text in (
         (FREQUENCY, NOTHING, "the log frequency of words"),
         (LENGTH, FREQUENCY, "the length of words of equal frequency"),
@@ -331,13 +332,13 @@ def _findings(result: Result) -> Iterable[Finding]:
         table = result.tables["contrasts"]
         rows = table[(table["against"] == other) & (table["with"] == one) & (table["given"] == given)]
         for row in rows_of(rows):
-            own, beside = (said.correlation(name, one, given) for name in (said.model, other))
-            if own is None or beside is None:
+            ours, beside = (about.correlation(name, one, given) for name in (about.model, other))
+            if ours is None or beside is None:
                 continue
             yield finding(
-                claim=f"{called} and {text} correlate with Spearman's rho {number(own[0])}; {whose} with "
+                claim=f"{called} and {text} correlate with Spearman's rho {number(ours[0])}; {whose} with "
                 f"{number(beside[0])}",
-                whether=f"{said.called} of {said.model} depends on {text} otherwise than {whose}",
+                whether=f"{about.called} of {about.model} depends on {text} otherwise than {whose}",
                 absent=f"{called} and {text} correlate as {whose} does",
                 contrast="difference",
                 test=Contrast.of(row, "difference"),
@@ -345,7 +346,7 @@ def _findings(result: Result) -> Iterable[Finding]:
                     Source("contrasts", {"against": other, **where}),
                     *(
                         Source("correlations", {"model": name, **where, "kind": "spearman"})
-                        for name in (said.model, other)
+                        for name in (about.model, other)
                     ),
                 ],
                 unit=row.unit,
@@ -357,15 +358,15 @@ def _findings(result: Result) -> Iterable[Finding]:
 @surprisal.shows
 def _overview(result: Result) -> Iterable[Overview]:
     """One row per model."""
-    said = _Said.of(result)
+    about = _Said.of(result)
     rows = []
     for name in dict.fromkeys(result.tables["summary"]["model"]):
-        likely = [f"{found[0]:,.1f}" if (found := said.measure(name, each)) else "" for each in MEASURES[1:]]
-        both = [said.correlation(name, each, NOTHING) for each in (LENGTH, FREQUENCY)]
-        rows.append((name, cell(*said.bits(name)), *likely, *(cell(*each) if each else "" for each in both)))
+        likely = [f"{value[0]:,.1f}" if (value := about.measure(name, measure)) else "" for measure in MEASURES[1:]]
+        both = [about.correlation(name, variable, NOTHING) for variable in (LENGTH, FREQUENCY)]
+        rows.append((name, cell(*about.bits(name)), *likely, *(cell(*values) if values else "" for values in both)))
     corpus = result.provenance.corpus
     columns = ("model", "bits per word", "perplexity", "per piece", "rho, length", "rho, log frequency")
-    yield Overview(f"{said.called.capitalize()} on {corpus['name']} ({corpus['split']})", columns, rows)
+    yield Overview(f"{about.called.capitalize()} on {corpus['name']} ({corpus['split']})", columns, rows)
 
 
 class _Said(NamedTuple):
@@ -379,8 +380,8 @@ class _Said(NamedTuple):
 
     @classmethod
     def of(cls, result: Result) -> _Said:
-        own, *twin, _, ngram = dict.fromkeys(result.tables["summary"]["model"])
-        return cls(result, own, ngram, twin[0] if twin else None, is_masked(result))
+        model, *twin, _, ngram = dict.fromkeys(result.tables["summary"]["model"])
+        return cls(result, model, ngram, twin[0] if twin else None, is_masked(result))
 
     @property
     def called(self) -> str:
@@ -414,8 +415,8 @@ def is_masked(result: Result) -> bool:
 
 
 def _interval(rows: pd.DataFrame) -> tuple[float, float, float] | None:
-    found = [(float(row.value), float(row.low), float(row.high)) for row in rows_of(rows)]
-    return found[0] if found else None
+    intervals = [(float(row.value), float(row.low), float(row.high)) for row in rows_of(rows)]
+    return intervals[0] if intervals else None
 
 
 @surprisal.costs
@@ -430,11 +431,11 @@ def _cost(
     work = sizes * (np.minimum(sizes, model.encoder.limit) if model.kind == "masked" else 1)
     some = np.arange(0, len(passages), max(1, int(work.sum()) // _TRIED))
     list(score(model, passages[:1], masking=masking))
-    seconds = time_call(lambda: list(score(model, [passages[at] for at in some], masking=masking)))
+    seconds = time_call(lambda: list(score(model, [passages[number] for number in some], masking=masking)))
     seconds *= (1 + twin) * work.sum() / work[some].sum()
     seconds += 2 * time_call(lambda: NGrams.of((text.words for text in splits.train), order))
     words = sum(len(text.words) for text in splits.scored)
-    drawn = {str(at): np.random.default_rng(at).random(_TRIED) for at in range(4 + twin)}
+    drawn = {str(number): np.random.default_rng(number).random(_TRIED) for number in range(4 + twin)}
     bootstrap = time_call(lambda: Correlations(drawn, ["one"] * _TRIED, samples=10, seed=0))
     seconds += bootstrap * samples / 10 * words / _TRIED
     return Cost(1 + twin, len(passages), int(sizes.sum()), 0, float(seconds), memory_now() + 400 * words)

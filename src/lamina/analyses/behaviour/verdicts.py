@@ -57,13 +57,13 @@ class ScoredPairs(NamedTuple):
         """
         scored = (self.pieces_good > 0) & (self.pieces_bad > 0)
         # Where a sentence has no piece, nothing is compared.
-        pieces = [np.where(scored, each, 1) for each in (self.pieces_good, self.pieces_bad)]
+        pieces = [np.where(scored, count, 1) for count in (self.pieces_good, self.pieces_bad)]
         margin: dict[Score, np.ndarray] = {
             "plain": self.good - self.bad,
             "per_token": self.good / pieces[0] - self.bad / pieces[1],
         }
-        margin = {name: np.where(scored, each, np.nan) for name, each in margin.items()}
-        return Verdicts({name: right_or_wrong(each) for name, each in margin.items()}, margin)
+        margin = {name: np.where(scored, values, np.nan) for name, values in margin.items()}
+        return Verdicts({name: right_or_wrong(values) for name, values in margin.items()}, margin)
 
 
 def right_or_wrong(margin: Float[np.ndarray, " item"]) -> Float[np.ndarray, " item"]:
@@ -89,9 +89,9 @@ def score_pairs(model: LanguageModel, pairs: Sequence[Pair], *, masking: Masking
     totals, pieces = np.empty(len(numbers)), np.empty(len(numbers), int)
     windowed = 0
     with progress(f"sentences scored by {model.name}", len(numbers)) as advance:
-        for at, found in enumerate(score(model, map(written, numbers), masking=masking)):
-            totals[at], pieces[at] = found.total, found.pieces
-            windowed += found.windows > 1
+        for number, scored in enumerate(score(model, map(written, numbers), masking=masking)):
+            totals[number], pieces[number] = scored.total, scored.pieces
+            windowed += scored.windows > 1
             advance()
     return _of_pairs(pairs, numbers, totals, pieces)._replace(windowed=windowed)
 
@@ -110,8 +110,8 @@ def count_pairs(grams: NGrams, pairs: Sequence[Pair]) -> ScoredPairs:
         for sentence in (pair.good, pair.bad):
             numbers.setdefault(sentence, len(numbers))
     words = [lower_words(sentence) for sentence in numbers]
-    totals = np.array([grams.total(each) for each in words])
-    return _of_pairs(pairs, numbers, totals, np.array([len(each) for each in words], int))
+    totals = np.array([grams.total(sentence) for sentence in words])
+    return _of_pairs(pairs, numbers, totals, np.array([len(sentence) for sentence in words], int))
 
 
 def judge_regions(items: Sequence[RegionItem], scored: Iterable[Scored]) -> tuple[Verdicts, list[str]]:
@@ -122,13 +122,13 @@ def judge_regions(items: Sequence[RegionItem], scored: Iterable[Scored]) -> tupl
     waiting = iter(scored)
     outcomes = [judge(item, list(islice(waiting, len(item.sentences)))) for item in items]
     missing = Outcome(np.nan, np.nan, np.nan, np.nan, False, "")
-    found = [missing if each is None else each for each in outcomes]
-    value: dict[Score, np.ndarray] = {name: np.array([getattr(each, name) for each in found]) for name in SCORES}
+    known = [missing if outcome is None else outcome for outcome in outcomes]
+    value: dict[Score, np.ndarray] = {name: np.array([getattr(outcome, name) for outcome in known]) for name in SCORES}
     margin: dict[Score, np.ndarray] = {
-        "plain": np.array([each.margin for each in found]),
-        "per_token": np.array([each.margin_per_token for each in found]),
+        "plain": np.array([outcome.margin for outcome in known]),
+        "per_token": np.array([outcome.margin_per_token for outcome in known]),
     }
-    return Verdicts(value, margin), [each.told for each in found]
+    return Verdicts(value, margin), [outcome.told for outcome in known]
 
 
 def lower_words(sentence: str) -> list[str]:
@@ -156,8 +156,8 @@ def unspelled(model: LanguageModel, sentences: Iterable[str]) -> set[str]:
     tokenizer = model.encoder.tokenizer
     unknown = tokenizer.unk_token_id
     given = list(dict.fromkeys(sentences))
-    made = tokenizer.backend_tokenizer.encode_batch(given, add_special_tokens=False)
-    return {sentence for sentence, each in zip(given, made, strict=True) if unknown in each.ids}
+    encodings = tokenizer.backend_tokenizer.encode_batch(given, add_special_tokens=False)
+    return {sentence for sentence, encoding in zip(given, encodings, strict=True) if unknown in encoding.ids}
 
 
 def _of_pairs(pairs: Sequence[Pair], numbers: Mapping[str, int], totals: np.ndarray, pieces: np.ndarray) -> ScoredPairs:

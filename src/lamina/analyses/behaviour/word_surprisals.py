@@ -42,10 +42,10 @@ class Scores(NamedTuple):
 class Words:
     """The words of all texts, one after the other; `own` is what the model says of them."""
 
-    def __init__(self, texts: Sequence[Text], own: Scores, counts: Mapping[str, int]) -> None:
-        self.texts, self.kept = texts, np.isfinite(own.bits)
+    def __init__(self, texts: Sequence[Text], scores: Scores, counts: Mapping[str, int]) -> None:
+        self.texts, self.kept = texts, np.isfinite(scores.bits)
         self.starts = np.cumsum([0, *(len(text.words) for text in texts)])
-        there = np.ones(len(own.bits), bool) if own.pieces is None else own.pieces > 0
+        there = np.ones(len(scores.bits), bool) if scores.pieces is None else scores.pieces > 0
         there[self.starts[:-1]] = True
         self.owner = np.maximum.accumulate(np.where(there, np.arange(len(there)), 0))
         """The word itself; the last one before it with a piece where it has none of its own (cannot: can, not)."""
@@ -70,17 +70,17 @@ class Words:
     @cached_property
     def bands(self) -> dict[tuple[str, str], Int[np.ndarray, " own"]]:
         """What words are grouped by and the group's name -> the numbers of its words."""
-        found = {("frequency", name): self._within(self.frequency, *ends) for name, ends in _decades(self.frequency)}
+        bands = {("frequency", name): self._within(self.frequency, *ends) for name, ends in _decades(self.frequency)}
         for size in range(1, _LONGEST):
-            found["length", str(size)] = self._within(self.length, size, size)
-        found["length", f"{_LONGEST}+"] = self._within(self.length, _LONGEST, np.inf)
+            bands["length", str(size)] = self._within(self.length, size, size)
+        bands["length", f"{_LONGEST}+"] = self._within(self.length, _LONGEST, np.inf)
         tags: dict[str, list[int]] = {}
         for start, text in zip(self.starts, self.texts, strict=False):
             for edge in text.edges.get("pos", ()):
                 if len(edge.span) == 1 and edge.labels and self.kept[start + edge.span.start]:
                     tags.setdefault(edge.labels[0], []).append(int(start) + edge.span.start)
-        found |= {("pos", tag): np.array(tags[tag]) for tag in sorted(tags)}
-        return {band: own for band, own in found.items() if len(own)}
+        bands |= {("pos", tag): np.array(tags[tag]) for tag in sorted(tags)}
+        return {band: words for band, words in bands.items() if len(words)}
 
     def _within(self, values: np.ndarray, low: float, high: float) -> Int[np.ndarray, " own"]:
         return np.flatnonzero(self.spelled & (values >= low) & (values <= high))
@@ -104,25 +104,25 @@ def scored_by(model: LanguageModel, texts: Sequence[Text], masking: Masking) -> 
     """What a language model says of the words of these texts."""
     bits, pieces, windowed = [], [], 0
     with progress(f"surprisal by {model.name}", len(texts)) as advance:
-        for each in score(model, map(Passage.of, texts), masking=masking):
-            bits.append(each.by_span / -math.log(2))
-            pieces.append(np.bincount(each.spans[each.spans >= 0], minlength=each.parts))
-            windowed += each.windows > 1
+        for scored in score(model, map(Passage.of, texts), masking=masking):
+            bits.append(scored.by_span / -math.log(2))
+            pieces.append(np.bincount(scored.spans[scored.spans >= 0], minlength=scored.parts))
+            windowed += scored.windows > 1
             advance()
-    found = np.concatenate(bits)
-    found[_unspelled(model, texts)] = np.nan
-    return Scores(found, np.concatenate(pieces), windowed)
+    surprisals = np.concatenate(bits)
+    surprisals[_unspelled(model, texts)] = np.nan
+    return Scores(surprisals, np.concatenate(pieces), windowed)
 
 
 def _unspelled(model: LanguageModel, texts: Sequence[Text]) -> list[int]:
     """Words of which the tokenizer makes unknown tokens: the model has a probability for these, not for the word."""
     unknown = model.encoder.tokenizer.unk_token_id
-    found, start = [], 0
+    numbers, start = [], 0
     for text in texts:
         tokens = cut_passages(model, [Passage.of(text)])[0].tokens
-        found += [start + int(word) for word in set(tokens.words[tokens.ids == unknown]) if word >= 0]
+        numbers += [start + int(word) for word in set(tokens.words[tokens.ids == unknown]) if word >= 0]
         start += len(text.words)
-    return found
+    return numbers
 
 
 def counted_by(grams: NGrams, words: Words, fold: bool) -> Scores:
@@ -148,27 +148,29 @@ class Sums:
 
     def __init__(self, speakers: Mapping[str, Scores], words: Words, samples: int, seed: int) -> None:
         self.names, self.bands = list(speakers), words.bands
-        pieces = next(each.pieces for each in speakers.values() if each.pieces is not None)
-        bits = np.column_stack([each.bits for each in speakers.values()])
+        pieces = next(scores.pieces for scores in speakers.values() if scores.pieces is not None)
+        bits = np.column_stack([scores.bits for scores in speakers.values()])
         groups = [np.flatnonzero(words.kept), *self.bands.values()]
-        each = [*bits.T, np.ones(len(bits)), pieces]
-        sums = StreamedBootstrap(len(groups) * len(each), samples=samples, seed=seed)
+        columns = [*bits.T, np.ones(len(bits)), pieces]
+        sums = StreamedBootstrap(len(groups) * len(columns), samples=samples, seed=seed)
         # [text, group, what is summed]
-        made = np.zeros((len(words.texts), len(groups), len(each)))
-        for at, own in enumerate(groups):
-            for column, values in enumerate(each):
-                made[:, at, column] = np.bincount(words.text[own], values[own], minlength=len(words.texts))
-        sums.add_all(torch.from_numpy(made.reshape(len(made), -1)), words.units)
-        shape = (len(groups), len(each))
-        self.by_unit = Units.of(words.units, words.unit).sums(made[:, 0])
+        sums_by_text = np.zeros((len(words.texts), len(groups), len(columns)))
+        for group, numbers in enumerate(groups):
+            for column, values in enumerate(columns):
+                sums_by_text[:, group, column] = np.bincount(
+                    words.text[numbers], values[numbers], minlength=len(words.texts)
+                )
+        sums.add_all(torch.from_numpy(sums_by_text.reshape(len(sums_by_text), -1)), words.units)
+        shape = (len(groups), len(columns))
+        self.by_unit = Units.of(words.units, words.unit).sums(sums_by_text[:, 0])
         """[unit, model] Bits in all words of a document; the columns `WORDS` and `PIECES` count them."""
         self._sums = np.concatenate([sums.value[None], sums.samples]).reshape(-1, *shape)
 
     def bits(self, name: str, band: tuple[str, str] | None = None, *, by: int = WORDS) -> Drawn:
         """Mean surprisal per word, or per piece, of one model on all words or those of one band."""
-        own = self._sums[:, 0 if band is None else 1 + list(self.bands).index(band)]
-        there = own[:, by]
-        mean = np.divide(own[:, self.names.index(name)], there, out=np.full(len(own), np.nan), where=there > 0)
+        sums = self._sums[:, 0 if band is None else 1 + list(self.bands).index(band)]
+        there = sums[:, by]
+        mean = np.divide(sums[:, self.names.index(name)], there, out=np.full(len(sums), np.nan), where=there > 0)
         return Drawn(mean)
 
 

@@ -145,19 +145,19 @@ class _Row:
         self._trained_on = fingerprint_of(setup.key, whole.key, row, permuted)
         self.probes_path = setup.folder / f"probes-{self._trained_on[:24]}.safetensors"
 
-    def answers(self, shown: Sequence[Representation]) -> Iterator[Answers]:
+    def answers(self, representations: Sequence[Representation]) -> Iterator[Answers]:
         """Of every seed, about the vectors of each representation; those kept before are not computed again."""
-        missing = [each for each in shown if not self._is_kept(self._path(each))]
+        missing = [wanted for wanted in representations if not self._is_kept(self._path(wanted))]
         unsaved = self._save and not self._is_kept(self.probes_path)
         if missing or unsaved:
             self._compute(missing, unsaved=unsaved)
-        for each in shown:
+        for wanted in representations:
             for seed in range(self._setup.preset.seeds):
-                about = (each.name, self.layer, self._context, seed, self._whole.of_types)
-                yield Answers(*about, partial(self._read, self._path(each), seed))
+                about = (wanted.name, self.layer, self._context, seed, self._whole.of_types)
+                yield Answers(*about, partial(self._read, self._path(wanted), seed))
 
-    def _path(self, shown: Representation) -> Path:
-        about = fingerprint_of(self._trained_on, shown.key)
+    def _path(self, representation: Representation) -> Path:
+        about = fingerprint_of(self._trained_on, representation.key)
         return self._setup.folder / f"answers-{about[:24]}.safetensors"
 
     def _is_kept(self, path: Path) -> bool:
@@ -171,32 +171,32 @@ class _Row:
         return True
 
     def _compute(self, missing: Sequence[Representation], *, unsaved: bool) -> None:
-        setup, own = self._setup, self._whole.read(self._row)
+        setup, vectors_of_layer = self._setup, self._whole.read(self._row)
         train_items, dev, test = (self._items(split) for split in SPLITS)
-        learn = Vectors(own, train_items)
+        learn = Vectors(vectors_of_layer, train_items)
         learn = learn if setup.faithful else learn.centred()
-        trained = self._train(own, learn, train_items, dev)
+        trained = self._train(vectors_of_layer, learn, train_items, dev)
         if unsaved:
             save_probes(self.probes_path, trained, learn, self._about())
         scored = np.concatenate([dev, test])
-        for each in missing:
-            vectors = Vectors(own if each is self._whole else each.read(self._row), scored).like(learn)
-            said = trained.says(vectors.on(setup.device), setup.device)
+        for wanted in missing:
+            vectors = Vectors(vectors_of_layer if wanted is self._whole else wanted.read(self._row), scored).like(learn)
+            predicted = trained.says(vectors.on(setup.device), setup.device)
             # Seed by seed, and one bit per answer.
-            by_seed = said.reshape(setup.preset.seeds, len(setup.data.classes), len(scored))
-            packed = {str(seed): torch.from_numpy(np.packbits(own.T)) for seed, own in enumerate(by_seed)}
-            save_tensors(self._path(each), packed, {"format": FORMAT})
+            by_seed = predicted.reshape(setup.preset.seeds, len(setup.data.classes), len(scored))
+            packed = {str(seed): torch.from_numpy(np.packbits(of_seed.T)) for seed, of_seed in enumerate(by_seed)}
+            save_tensors(self._path(wanted), packed, {"format": FORMAT})
 
-    def _train(self, own: Source, learn: Vectors, train_items: np.ndarray, dev: np.ndarray) -> Trained:
+    def _train(self, source: Source, learn: Vectors, train_items: np.ndarray, dev: np.ndarray) -> Trained:
         setup = self._setup
         probes = [
             ClassProbe(label, seed) for seed in range(setup.preset.seeds) for label in range(len(setup.data.classes))
         ]
-        told = Examples(learn, self._labels(train_items))
-        choose = Examples(Vectors(own, dev).like(learn), self._labels(dev))
-        at = "" if self.layer is None else f", layer {self.layer}"
-        what = f"class probes of {self._whole.name}{at}, context {self._context}"
-        return train(told, choose, probes, setup.training, device=setup.device, what=what)
+        learned = Examples(learn, self._labels(train_items))
+        choose = Examples(Vectors(source, dev).like(learn), self._labels(dev))
+        where = "" if self.layer is None else f", layer {self.layer}"
+        what = f"class probes of {self._whole.name}{where}, context {self._context}"
+        return train(learned, choose, probes, setup.training, device=setup.device, what=what)
 
     def _read(self, path: Path, seed: int) -> Bool[np.ndarray, "occurrence label"]:
         data, of_types = self._setup.data, self._whole.of_types
@@ -211,7 +211,7 @@ class _Row:
         data = self._setup.data
         if not self._whole.of_types:
             return data.of(split)
-        return np.flatnonzero([own == split for own in data.split])
+        return np.flatnonzero([split_of_word == split for split_of_word in data.split])
 
     def _labels(self, items: np.ndarray) -> Bool[torch.Tensor, "labelling item label"]:
         gold = own_classes(self._setup.data) if self._whole.of_types else self._setup.data.gold

@@ -40,16 +40,16 @@ class Beside(Generic[Made]):
 
     def during(self, others: Iterable[Each]) -> Iterator[Each]:
         """The same values, computed as they are asked for; with all threads again once the work is done."""
-        for each in others:
+        for other in others:
             if self._made.done():
                 torch.set_num_threads(self._threads)
-            yield each
+            yield other
 
     def result(self) -> Made:
         """What came of the work, waiting for it if need be."""
-        made = self._made.result()
+        result = self._made.result()
         torch.set_num_threads(self._threads)
-        return made
+        return result
 
     def _run(self, work: Callable[[], Made]) -> None:
         try:

@@ -177,43 +177,45 @@ def contextualize(
         size = disk_bytes(encoder, tuned, chosen, data)
         where = runtime.residence(encoder, size)
         workspace = Workspace(runtime.store, stack, None if where.stored else where.device)
-        said = f"vectors of {len(data.text):,} words in context, {2 * encoder.layers * encoder.width:,} bytes each"
+        what = f"vectors of {len(data.text):,} words in context, {2 * encoder.layers * encoder.width:,} bytes each"
         if where.stored:
-            workspace.refuse_full(size, said)
+            workspace.refuse_full(size, what)
         else:
-            say(f"{said}, are {where.why}")
+            say(f"{what}, are {where.why}")
         answers = workspace.folder(fingerprint_of("answers", data.places, data.labels, encoder.fingerprint))
         setup = Setup(data, chosen, seed, faithful, runtime.training_device, answers)
-        asked = _Question(setup, encoder, Representations(data, workspace))
+        question = _Question(setup, encoder, Representations(data, workspace))
         board = Scoreboard(data, samples=samples, seed=seed, selects=not faithful)
         # Encoded first, on all cores; then skip-gram, which takes one core, trains beside the probes.
-        asked.whole.read(0)
+        question.whole.read(0)
         skipgram = stack.enter_context(Beside(skipgram_of(corpus, seed, answers)))
-        learned = probe_finetuned(setup, asked.made, tuned, asked.whole, save=True)
-        own = [each for each in learned if each.representation == asked.whole.name]
-        swept = list(skipgram.during(asked.sweep()))
+        learned = probe_finetuned(setup, question.made, tuned, question.whole, save=True)
+        of_model = [
+            answers_of_layer for answers_of_layer in learned if answers_of_layer.representation == question.whole.name
+        ]
+        swept = list(skipgram.during(question.sweep()))
         free = context_free(encoder, static, skipgram.result())
-        tables = board.tables([*own, *asked.beside(free)])
+        tables = board.tables([*of_model, *question.beside(free)])
         tables["context"] = board.f1(swept)
-        tables["pairs"] = board.pairs([*own, *swept])
+        tables["pairs"] = board.pairs([*of_model, *swept])
         pieces = pieces_of(encoder, data.words)
         tables["failures"] = failure_cases(tables["pairs"], pieces)
         tables["pieces"] = scores_by_pieces(tables["pairs"], pieces)
         tables["contexts"] = histogram(data)
         split = "dev" if faithful else "test"
-        tables["contrasts"], tables["best"] = board.compared(asked.whole.name, split)
+        tables["contrasts"], tables["best"] = board.compared(question.whole.name, split)
         if tuned:
             tables["finetuning"], changes = finetuning_table(setup, board, tuned, learned)
             tables["contrasts"] = pd.concat([tables["contrasts"], changes], ignore_index=True)
             tables["attention_similarity"] = attention_similarity(tuned, data.texts)
         predicted = answers / f"{fingerprint_of(setup.key, chosen.context_sizes)[:16]}-{NAME}"
-        write_predictions(predicted, data, split, [*own, *swept])
+        write_predictions(predicted, data, split, [*of_model, *swept])
         return Tables(
             tables,
             data.skipped | unknown_words(free, data),
             data={"used": _used(data), "settings": asdict(chosen)},
             seeds=(seed, *range(chosen.seeds)),
-            files={NAME: predicted, **probe_files(setup, asked.whole)},
+            files={NAME: predicted, **probe_files(setup, question.whole)},
             scored={"words": sum(data.split[pair.word] == split for pair in data.pairs)},
         )
 
@@ -294,22 +296,22 @@ def _find(
 class _Question:
     """What is probed besides fine-tuned models."""
 
-    def __init__(self, setup: Setup, encoder: Encoder, made: Representations) -> None:
+    def __init__(self, setup: Setup, encoder: Encoder, representations: Representations) -> None:
         self._setup, self._encoder = setup, encoder
-        self.made = made
-        self.whole = made.contextual(encoder)
+        self.made = representations
+        self.whole = representations.contextual(encoder)
 
     def beside(self, free: Sequence[Encoder]) -> Iterator[Answers]:
         """Everything that the layers are compared with; `free` know no context."""
-        made, whole = self.made, self.whole
-        yield from answer(self._setup, made.averaged(whole, f"AVG-{whole.name}"))
-        for each in free:
-            in_place = made.contextual(each)
-            yield from answer(self._setup, made.averaged(in_place, in_place.name))
-            made.done(in_place)
+        representations, whole = self.made, self.whole
+        yield from answer(self._setup, representations.averaged(whole, f"AVG-{whole.name}"))
+        for vectors in free:
+            in_place = representations.contextual(vectors)
+            yield from answer(self._setup, representations.averaged(in_place, in_place.name))
+            representations.done(in_place)
         # Of skip-gram the paper has no bag.
-        for each in (each for each in free if each.name != "skip-gram"):
-            yield from self._once(made.contextual(each, bag=True, name=f"P-{name_of(each)}"))
+        for vectors in (vectors for vectors in free if vectors.name != "skip-gram"):
+            yield from self._once(representations.contextual(vectors, bag=True, name=f"P-{name_of(vectors)}"))
         yield from answer_permuted(self._setup, whole)
 
     def sweep(self) -> Iterator[Answers]:

@@ -50,7 +50,7 @@ def probed_rows(
     permuted = layers if setup.preset.permuted == "all" else 1
     yield Rows(layers * (1 + sizes + len(tuned)) + permuted, width)
     yield Rows(layers, width, of_types=True)
-    for other in (*(each.width for each in static), RANDOM_WIDTH):
+    for other in (*(vectors.width for vectors in static), RANDOM_WIDTH):
         yield Rows(1, other)
         yield Rows(1, other, of_types=True)
     # Skip-gram has no bag.
@@ -66,22 +66,22 @@ def disk_bytes(encoder: Encoder, tuned: Sequence[Finetuned], chosen: Amounts, da
     Those of whole texts stay; those of one other model, window or bag are there beside them, one after the other.
     """
     whole = 2 * encoder.layers * encoder.width * len(data.text)
-    through = {each.window for each in tuned if each.window is not None}
+    through = {model.window for model in tuned if model.window is not None}
     beside = max((bool(chosen.context_sizes), _most_at_once(tuned, through)))
     return whole * (1 + beside) + 2 * RANDOM_WIDTH * len(data.text)
 
 
 def _most_at_once(tuned: Sequence[Finetuned], through: set[int]) -> int:
     """Vectors beside those of the model: the fine-tuned ones of one window, and the pretrained model's through it."""
-    plain = sum(each.window is None for each in tuned)
-    return max([plain, *(1 + sum(each.window == window for each in tuned) for window in through)])
+    plain = sum(model.window is None for model in tuned)
+    return max([plain, *(1 + sum(model.window == window for model in tuned) for window in through)])
 
 
 def encoding_cost(encoder: Encoder, tuned: Sequence[Finetuned], chosen: Amounts, data: WordsInContext) -> Cost:
     """What encoding takes: whole texts with every model, and the windows of every size; some texts are timed."""
     pieces = [len(encoder.tokenize(text).ids) for text in data.texts]
     per_word = sum(pieces) / max(1, sum(len(text.words) for text in data.texts))
-    models = 1 + len(tuned) + len({each.window for each in tuned if each.window is not None})
+    models = 1 + len(tuned) + len({model.window for model in tuned if model.window is not None})
     rate = _seconds_per_token(encoder, data)
     windows = sum(len(data.text) * per_word * (2 * size + 1) for size in chosen.context_sizes)
     seconds = rate * (models * sum(pieces) + windows)
@@ -100,15 +100,15 @@ def training_cost(estimator: Estimator, setup: Setup, rows: Sequence[Rows]) -> C
     """What training all class probes takes. One step is one batch through the probes of one row."""
     training = setup.training
     probes = len(setup.data.classes) * setup.preset.seeds
-    each = {width: _step_seconds(setup, width) for width in {own.width for own in rows}}
+    step_seconds = {width: _step_seconds(setup, width) for width in {group.width for group in rows}}
     total = Cost(passes=0)
-    for own in rows:
-        train, dev, test = _items(setup.data, of_types=own.of_types)
+    for group in rows:
+        train, dev, test = _items(setup.data, of_types=group.of_types)
         batches = training.epochs * ceil(train / training.batch)
         looks = training.epochs // training.validate_every if training.select else 0
         passed = _FORWARD * (looks * dev + dev + test) / training.batch
-        seconds = own.rows * (batches + passed) * probes * each[own.width]
-        total += estimator.training(own.rows * batches, seconds / (own.rows * batches))
+        seconds = group.rows * (batches + passed) * probes * step_seconds[group.width]
+        total += estimator.training(group.rows * batches, seconds / (group.rows * batches))
     return total
 
 

@@ -36,17 +36,17 @@ def _compared(row: Any, *, claim: str, whether: str, absent: str, importance: An
     """A finding about one row of `contrasts`."""
     names = ("comparison", "family", "task", "layer", "representation", "against", "window")
     where = {name: _plain(getattr(row, name)) for name in names if not pd.isna(getattr(row, name))}
-    own = Source("contrasts", where)
+    source = Source("contrasts", where)
     test = Contrast.of(row, estimate="difference")
     if test.p != test.p and not test.needed:
-        return not_tested(whether, "the two do not differ in any word", source=[own])
+        return not_tested(whether, "the two do not differ in any word", source=[source])
     return finding(
         claim=claim,
         whether=whether,
         absent=absent,
         contrast="difference",
         test=test,
-        source=[own, *more.pop("source", ())],
+        source=[source, *more.pop("source", ())],
         unit="word type",
         importance=importance,
         **more,
@@ -100,7 +100,7 @@ def _with_less_context(rows: Table) -> Iterator[Finding]:
     """The whole text beside the smallest context that was asked for."""
     if rows.empty:
         return
-    row = min(rows_of(rows), key=lambda each: int(each.window))
+    row = min(rows_of(rows), key=lambda candidate: int(candidate.window))
     seen = "the word alone" if row.window == 0 else f"{row.window} words on each side"
     how = "better" if row.difference > 0 else "worse"
     numbers = f"micro-F1 {number(row.value)}, {seen} {number(row.baseline)}"

@@ -76,7 +76,7 @@ class Finetuned:
 
 def load_finetuned(base: Encoder, folders: Sequence[str]) -> list[Finetuned]:
     """The fine-tuned models, those of one task together; one of another architecture than `base` is refused."""
-    twice = [folder for at, folder in enumerate(folders) if folder in folders[:at]]
+    twice = [folder for number, folder in enumerate(folders) if folder in folders[:number]]
     if twice:
         raise InputError(f"{twice[0]} is given twice; name every fine-tuned folder once")
     about = [read_about(folder) if (Path(folder) / ABOUT).is_file() else {} for folder in folders]
@@ -84,8 +84,8 @@ def load_finetuned(base: Encoder, folders: Sequence[str]) -> list[Finetuned]:
     bases: dict[int | None, Encoder] = {None: base}
     probe = Text("a probe of the tokenizer", ("Unhesitating", "dogs", "barked", "."))
     tuned = []
-    for folder, said, name in zip(folders, about, names, strict=True):
-        encoder, window = load_encoder(folder), said.get("attention_window")
+    for folder, details, name in zip(folders, about, names, strict=True):
+        encoder, window = load_encoder(folder), details.get("attention_window")
         passport_of(encoder)
         before, after = (_shape(model, probe) for model in (base, encoder))
         if before != after:
@@ -94,21 +94,23 @@ def load_finetuned(base: Encoder, folders: Sequence[str]) -> list[Finetuned]:
                 "model it was fine-tuned from"
             )
         bases.setdefault(window, _through(base, window))
-        tuned.append(Finetuned(name, folder, _through(encoder, window), bases[window], window, _seed(said)))
-    return sorted(tuned, key=lambda each: names.index(each.task))
+        tuned.append(Finetuned(name, folder, _through(encoder, window), bases[window], window, _seed(details)))
+    return sorted(tuned, key=lambda model: names.index(model.task))
 
 
 def _names(folders: Sequence[str], about: Sequence[dict[str, Any]]) -> list[str]:
     """The task of each model; a folder's name where models of one task differ in more than their seed."""
-    tasks = [str(said.get("task", Path(folder).name)) for folder, said in zip(folders, about, strict=True)]
-    runs = [(_way(said) or folder, _seed(said)) for folder, said in zip(folders, about, strict=True)]
+    tasks = [str(details.get("task", Path(folder).name)) for folder, details in zip(folders, about, strict=True)]
+    runs = [(_way(details) or folder, _seed(details)) for folder, details in zip(folders, about, strict=True)]
     groups = [run[0] if runs.count(run) == 1 else folder for folder, run in zip(folders, runs, strict=True)]
     kinds = [task for task, _ in set(zip(tasks, groups, strict=True))]
     different = {task for task in kinds if kinds.count(task) > 1}
     firsts = [folders[groups.index(group)] for group in groups]
     short = [Path(first).name for first in firsts]
     clash = {
-        name for name in short if len({first for first, own in zip(firsts, short, strict=True) if own == name}) > 1
+        name
+        for name in short
+        if len({first for first, short_name in zip(firsts, short, strict=True) if short_name == name}) > 1
     }
     return [
         task if task not in different else first if name in clash else name
@@ -126,7 +128,7 @@ def _way(about: dict[str, Any]) -> str:
         return ""
     plan = {name: value for name, value in about.get("plan", {}).items() if name not in _OWN_SEED}
     return json.dumps(
-        {**{name: each for name, each in about.items() if name not in _OWN_SEED}, "plan": plan}, sort_keys=True
+        {**{name: value for name, value in about.items() if name not in _OWN_SEED}, "plan": plan}, sort_keys=True
     )
 
 
@@ -153,28 +155,28 @@ def _shape(model: Encoder, text: Text) -> str:
 
 def texts_used(tuned: Sequence[Finetuned]) -> frozenset[str]:
     """Hashes of every text that one of the models was fine-tuned on."""
-    return frozenset().union(*(used_texts(each.folder) for each in tuned))
+    return frozenset().union(*(used_texts(model.folder) for model in tuned))
 
 
 def probe_finetuned(
-    setup: Setup, made: Representations, tuned: Sequence[Finetuned], whole: Representation, save: bool
+    setup: Setup, representations: Representations, tuned: Sequence[Finetuned], whole: Representation, save: bool
 ) -> list[Answers]:
     """Answers about the pretrained model (through each window), about (a) new vectors by old probes, by (b) new probes.
 
     The pretrained model's own come first; with `save` its probes are kept.
     """
     answers = []
-    windows = dict.fromkeys([None, *(each.window for each in tuned)])
+    windows = dict.fromkeys([None, *(model.window for model in tuned)])
     for window in windows:
-        own = [each for each in tuned if each.window == window]
-        changed = [made.contextual(each.encoder, name=_named(each, "a")) for each in own]
-        before = whole if window is None else made.contextual(own[0].base)
+        of_window = [model for model in tuned if model.window == window]
+        changed = [representations.contextual(model.encoder, name=_named(model, "a")) for model in of_window]
+        before = whole if window is None else representations.contextual(of_window[0].base)
         answers += answer(setup, before, instead=changed, save=save and window is None)
-        for each, vectors in zip(own, changed, strict=True):
-            answers += answer(setup, vectors.rows(slice(None), _named(each, "b")))
-            made.done(vectors)
+        for model, vectors in zip(of_window, changed, strict=True):
+            answers += answer(setup, vectors.rows(slice(None), _named(model, "b")))
+            representations.done(vectors)
         if window is not None:
-            made.done(before)
+            representations.done(before)
     return answers
 
 
@@ -191,8 +193,8 @@ def finetuning_table(
     layers = sorted({layer for _, layer in scores if layer is not None})
     rows = []
     members: list[Compared] = []
-    for task in dict.fromkeys(each.task for each in tuned):
-        models = [each for each in tuned if each.task == task]
+    for task in dict.fromkeys(model.task for model in tuned):
+        models = [model for model in tuned if model.task == task]
         window = WHOLE if models[0].window is None else str(models[0].window)
         rows += [
             (task, window, PRETRAINED, layer, ALL, *_number(scores[models[0].base.name, layer])) for layer in layers
@@ -200,8 +202,8 @@ def finetuning_table(
         means = {(PRETRAINED, layer): scores[models[0].base.name, layer] for layer in layers}
         for way in ("a", "b"):
             for layer in layers:
-                own = {each.seed: scores[_named(each, way), layer] for each in models}
-                together = own | {ALL: board.pooled(list(own.values()), split)}
+                by_seed = {model.seed: scores[_named(model, way), layer] for model in models}
+                together = by_seed | {ALL: board.pooled(list(by_seed.values()), split)}
                 means[way, layer] = together[ALL]
                 rows += [(task, window, way, layer, seed, *_number(score)) for seed, score in together.items()]
         members += [
@@ -229,16 +231,16 @@ def attention_similarity(tuned: Sequence[Finetuned], texts: Iterable[Text]) -> p
     """
     first = list(islice(texts, COMPARED_TEXTS))
     rows = []
-    for each in tuned:
-        base = each.base
-        if not (base.has_maps and each.encoder.has_maps):
+    for model in tuned:
+        base = model.base
+        if not (base.has_maps and model.encoder.has_maps):
             continue
         some = [fit(base, text) for text in first]
-        cosines = _cosines(base, each.encoder, some)
-        own = np.diagonal(cosines, axis1=1, axis2=2)
-        others = (cosines.sum(1) - own) / (base.heads - 1) if base.heads > 1 else np.full(own.shape, np.nan)
+        cosines = _cosines(base, model.encoder, some)
+        same_head = np.diagonal(cosines, axis1=1, axis2=2)
+        others = (cosines.sum(1) - same_head) / (base.heads - 1) if base.heads > 1 else np.full(same_head.shape, np.nan)
         rows += [
-            (each.task, each.seed, block + 1, head + 1, own[block, head], others[block, head])
+            (model.task, model.seed, block + 1, head + 1, same_head[block, head], others[block, head])
             for block in range(base.blocks)
             for head in range(base.heads)
         ]
@@ -259,5 +261,5 @@ def _cosines(base: Encoder, tuned: Encoder, texts: Sequence[Text]) -> Float[np.n
     return (sums / max(count, 1)).numpy()
 
 
-def _named(each: Finetuned, way: str) -> str:
-    return f"{each.run} ({way})"
+def _named(model: Finetuned, way: str) -> str:
+    return f"{model.run} ({way})"

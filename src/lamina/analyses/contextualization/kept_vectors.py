@@ -43,7 +43,7 @@ class OnDisk:
     def take(self, items: Int[torch.Tensor, " item"]) -> Float[torch.Tensor, "item width"]:
         """See `Source.take`. Not mapped: a file that shrinks would end the process."""
         size = self.width * self.dtype.itemsize
-        rows = [os.pread(self.file.fileno(), size, at * size) for at in items.tolist()]
+        rows = [os.pread(self.file.fileno(), size, item * size) for item in items.tolist()]
         if any(len(row) != size for row in rows):
             raise DamagedError("a file of vectors became shorter while it was read; run the same command again")
         return torch.frombuffer(bytearray(b"".join(rows)), dtype=self.dtype).view(len(rows), self.width)
@@ -59,30 +59,30 @@ class OccurrenceVectors:
     edges: tuple[int, ...]
     """Where parts begin, and the number of occurrences."""
 
-    def layer(self, at: int) -> Source:
+    def layer(self, layer: int) -> Source:
         """One layer: in memory where it fits, otherwise on disk."""
         for dtype in (torch.float16, torch.float32):
             size = self.edges[-1] * self.width * dtype.itemsize
             fits = size <= _MOST_MEMORY * psutil.virtual_memory().available
-            made = self._in_memory(at, dtype) if fits else self._on_disk(at, dtype)
-            if made is not None:
-                return made
+            source = self._in_memory(layer, dtype) if fits else self._on_disk(layer, dtype)
+            if source is not None:
+                return source
         raise AssertionError("float32 holds every part")
 
-    def _in_memory(self, at: int, dtype: torch.dtype) -> Source | None:
+    def _in_memory(self, layer: int, dtype: torch.dtype) -> Source | None:
         """None where some part needs more precision."""
         vectors = torch.empty(self.edges[-1], self.width, dtype=dtype)
-        for number, part in self.parts(at):
+        for number, part in self.parts(layer):
             if part.dtype.itemsize > dtype.itemsize:
                 return None
             vectors[self.edges[number] : self.edges[number + 1]] = part
         return InMemory(vectors)
 
-    def _on_disk(self, at: int, dtype: torch.dtype) -> Source | None:
+    def _on_disk(self, layer: int, dtype: torch.dtype) -> Source | None:
         with told(self.folder):
             # Without a name: it is gone with the process, however that ends.
             file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - open as long as its vectors are used
-            for _, part in self.parts(at):
+            for _, part in self.parts(layer):
                 if part.dtype.itemsize > dtype.itemsize:
                     file.close()
                     return None
@@ -96,9 +96,9 @@ class OccurrenceVectors:
 
     def put(self, number: int, vectors: Float[torch.Tensor, "layer item width"]) -> None:
         """Write one part."""
-        for layer, own in enumerate(vectors):
-            kept = {"vectors": narrowed(own).cpu()}
-            save_tensors(part_path(self.folder, number, layer), kept, {"format": FORMAT, "layer": layer})
+        for layer, of_layer in enumerate(vectors):
+            tensors = {"vectors": narrowed(of_layer).cpu()}
+            save_tensors(part_path(self.folder, number, layer), tensors, {"format": FORMAT, "layer": layer})
 
     def parts(self, layer: int) -> Iterator[tuple[int, Float[torch.Tensor, "item width"]]]:
         """The vectors of one layer, part by part."""
@@ -130,9 +130,9 @@ class HeldVectors:
         """Room for vectors."""
         return cls([torch.empty(edges[-1], width, dtype=torch.half, device=device) for _ in range(layers)], edges)
 
-    def layer(self, at: int) -> Source:
+    def layer(self, layer: int) -> Source:
         """One layer."""
-        return InMemory(self.by_layer[at])
+        return InMemory(self.by_layer[layer])
 
     def part(self, number: int, layer: int) -> Float[torch.Tensor, "item width"]:
         """One part of one layer."""
@@ -140,11 +140,11 @@ class HeldVectors:
 
     def put(self, number: int, vectors: Float[torch.Tensor, "layer item width"]) -> None:
         """Fill one part; a layer becomes float32 where float16 does not do."""
-        for layer, own in enumerate(vectors):
-            kept = narrowed(own)
-            if kept.dtype == torch.float32:
+        for layer, of_layer in enumerate(vectors):
+            narrow = narrowed(of_layer)
+            if narrow.dtype == torch.float32:
                 self.by_layer[layer] = self.by_layer[layer].float()
-            self.part(number, layer).copy_(kept)
+            self.part(number, layer).copy_(narrow)
 
 
 def part_path(folder: Path, part: int, layer: int) -> Path:

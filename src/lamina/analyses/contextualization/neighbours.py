@@ -76,24 +76,28 @@ def nearest(
     """
     _, numbered = np.unique(group, return_inverse=True)
     groups = torch.from_numpy(numbered).to(vectors.device)
-    found = []
+    neighbours = []
     for some in np.array_split(queries, max(1, -(-len(queries) // _QUERIES))):
-        found += _nearest(vectors, torch.from_numpy(some).to(vectors.device), groups, count)
-    return found
+        neighbours += _nearest(vectors, torch.from_numpy(some).to(vectors.device), groups, count)
+    return neighbours
 
 
 def _nearest(vectors: torch.Tensor, queries: torch.Tensor, groups: torch.Tensor, count: int) -> list[list[Neighbour]]:
-    asked = _unit(vectors[queries])
-    best = asked.new_full((len(asked), int(groups.max()) + 1), -torch.inf)
+    unit_queries = _unit(vectors[queries])
+    best = unit_queries.new_full((len(unit_queries), int(groups.max()) + 1), -torch.inf)
     for start in range(0, len(vectors), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        alike = asked @ _unit(vectors[part]).T
-        best.scatter_reduce_(1, groups[part].expand(len(asked), -1), alike, "amax")
-    best[torch.arange(len(asked), device=best.device), groups[queries]] = -torch.inf
+        alike = unit_queries @ _unit(vectors[part]).T
+        best.scatter_reduce_(1, groups[part].expand(len(unit_queries), -1), alike, "amax")
+    best[torch.arange(len(unit_queries), device=best.device), groups[queries]] = -torch.inf
     similarity, chosen = best.topk(min(count, best.shape[1]), dim=1)
     return [
-        [_member(vectors, groups, query, group) for value, group in zip(values, own, strict=True) if value > -torch.inf]
-        for query, values, own in zip(asked, similarity.tolist(), chosen.tolist(), strict=True)
+        [
+            _member(vectors, groups, query, group)
+            for value, group in zip(values, nearest_groups, strict=True)
+            if value > -torch.inf
+        ]
+        for query, values, nearest_groups in zip(unit_queries, similarity.tolist(), chosen.tolist(), strict=True)
     ]
 
 
@@ -101,8 +105,8 @@ def _member(vectors: torch.Tensor, groups: torch.Tensor, query: torch.Tensor, gr
     """The nearest row of a group: kept out of the pass over all rows, which needs no more than how near it is."""
     rows = torch.nonzero(groups == group).squeeze(1)
     alike = _unit(vectors[rows]) @ query
-    at = int(alike.argmax())
-    return Neighbour(int(rows[at]), float(alike[at]))
+    place = int(alike.argmax())
+    return Neighbour(int(rows[place]), float(alike[place]))
 
 
 def _unit(vectors: torch.Tensor) -> torch.Tensor:
@@ -227,17 +231,24 @@ def neighbours(
     skipped[encoder.replaced] = stored.unknown
     skipped["texts longer than the model's limit, encoded in windows"] = stored.windowed
     near = list(_without_context(encoder, words, chosen, vectors, count, skipped))
-    classes = [words.classes.get(int(at), "") for at in contexts]
+    classes = [words.classes.get(int(context), "") for context in contexts]
     skipped["contexts without a class"] = classes.count("")
     group = _groups(words, repeat=repeat)
-    others = [words.types.index(each.word) for each in examples[1:]]
+    others = [words.types.index(example.word) for example in examples[1:]]
     mapped = _Mapped(words, _documents(corpus), contexts, others, most_contexts, seed)
     with progress(f"neighbours in {encoder.name}", encoder.layers) as advance:
         for layer in range(encoder.layers):
             at_layer = states.layer(layer)
-            found = nearest(at_layer, contexts, group, count)
-            near += _in_context(found, words, layer)
-            mapped.add(layer, at_layer, [{words.types[words.type_of[each.row]] for each in own} for own in found])
+            nearest_by_context = nearest(at_layer, contexts, group, count)
+            near += _in_context(nearest_by_context, words, layer)
+            mapped.add(
+                layer,
+                at_layer,
+                [
+                    {words.types[words.type_of[neighbour.row]] for neighbour in nearest_here}
+                    for nearest_here in nearest_by_context
+                ],
+            )
             del at_layer  # two layers of a large corpus are one too many
             advance()
     tables = _tables(corpus, words, contexts, classes, near) | mapped.tables()
@@ -272,14 +283,14 @@ def _cost(
     """
     start = time.perf_counter()
     words = read_words(corpus, annotation)
-    found = max(map(len, candidates(words).values())) if word is None else len(words.of(word))
+    occurrences = max(map(len, candidates(words).values())) if word is None else len(words.of(word))
     # Once to read the words, once to find their sentences.
     reading = 2 * (time.perf_counter() - start)
-    queries = min(found, most_contexts)
+    queries = min(occurrences, most_contexts)
     layer = _layer_seconds(encoder, corpus, queries, count, repeat=repeat) * len(words.type_of)
     alike = np.random.default_rng(0).normal(size=(queries, encoder.width))
     weights = np.ones((_SAMPLES, queries))
-    apart = time_call(lambda: separation(alike, [str(at % 2) for at in range(queries)], weights=weights))
+    apart = time_call(lambda: separation(alike, [str(number % 2) for number in range(queries)], weights=weights))
     apart *= len(candidates(words)) if word is None else 1
     # The vectors do not matter here: one, as often as there are words.
     same = torch.ones(1, encoder.width).expand(len(words.type_of), -1)
@@ -300,10 +311,10 @@ def _layer_seconds(encoder: Encoder, corpus: Corpus, queries: int, count: int, *
     words = read_words(sample)
     with tempfile.TemporaryDirectory() as store:
         states = WordVectors(Runtime(Path(store)).extract(encoder, sample), words.lengths)
-        asked = np.arange(queries) % len(words.type_of)
+        queried = np.arange(queries) % len(words.type_of)
 
         def work() -> None:
-            nearest(states.layer(0), asked, _groups(words, repeat=repeat), count)
+            nearest(states.layer(0), queried, _groups(words, repeat=repeat), count)
 
         # Warm-up; not timed.
         work()
@@ -315,12 +326,12 @@ def _overview(result: Result) -> Iterable[Overview]:
     """Without context, then the first contexts at the last layer; the tables have the rest."""
     near, contexts = result.tables["neighbours"], result.tables["contexts"]
     rows = []
-    for space, own in near[near["space"] != LAYER].groupby("space", sort=False):
-        rows.append((str(space), "", ", ".join(own["neighbour"])))
+    for space, of_space in near[near["space"] != LAYER].groupby("space", sort=False):
+        rows.append((str(space), "", ", ".join(of_space["neighbour"])))
     last = near["layer"].max()
     for context in contexts.head(_SHOWN).itertuples():
-        own = near[(near["layer"] == last) & (near["context"] == context.context)]
-        rows.append((f"layer {last}", context.sentence, ", ".join(own["neighbour"])))
+        of_context = near[(near["layer"] == last) & (near["context"] == context.context)]
+        rows.append((f"layer {last}", context.sentence, ", ".join(of_context["neighbour"])))
     about = result.provenance
     title = f"{about.model['name']} on {about.corpus['name']}: near “{about.corpus['word']}”"
     yield Overview(title, ("space", "context", "nearest words"), rows)
@@ -364,8 +375,8 @@ class _Mapped:
 
         def drawn(rows: np.ndarray) -> _Contexts:
             names, kind = documents
-            units = Units.of((names[words.place(int(at))[0]] for at in rows), kind)
-            classes = [words.classes.get(int(at), "") for at in rows]
+            units = Units.of((names[words.place(int(row))[0]] for row in rows), kind)
+            classes = [words.classes.get(int(row), "") for row in rows]
             return _Contexts(rows, classes, units, units.weights(samples=_SAMPLES, seed=seed))
 
         self._own, self._seed = drawn(contexts), seed
@@ -376,14 +387,14 @@ class _Mapped:
 
     def add(self, layer: int, vectors: Float[torch.Tensor, "word width"], near: Sequence[set[str]]) -> None:
         """One layer: vectors of all words, and the nearest words of each context."""
-        own = vectors[self._own.rows].cpu().numpy()
-        seen = plane(own, self._before)
-        self._before = seen.points
+        vectors_of_word = vectors[self._own.rows].cpu().numpy()
+        view = plane(vectors_of_word, self._before)
+        self._before = view.points
         classes = self._own.classes
-        self._senses += [(layer, at, *point, classes[at]) for at, point in enumerate(seen.points.tolist())]
-        self._explained.append(seen.explained)
+        self._senses += [(layer, number, *point, classes[number]) for number, point in enumerate(view.points.tolist())]
+        self._explained.append(view.explained)
         self._apart.append(self._own.separation(vectors, self._seed))
-        self._beside.append([each.separation(vectors, self._seed) for each in self._others])
+        self._beside.append([other_word.separation(vectors, self._seed) for other_word in self._others])
         sizes = np.array([[max(len(one), len(other), 1) for other in near] for one in near])
         self._listed.append(np.array([[len(one & other) for other in near] for one in near]) / sizes)
 
@@ -396,14 +407,14 @@ class _Mapped:
         }
 
     def _separation(self) -> pd.DataFrame:
-        units = [len(each.units) for each in (self._own, *self._others)]
+        units = [len(contexts.units) for contexts in (self._own, *self._others)]
         table = separation_table([[one, *others] for one, others in zip(self._apart, self._beside, strict=True)], units)
         about = {"unit": self._own.units.kind, "contexts": len(comparable(self._own.classes))}
         return table.assign(**about, explained=self._explained)[list(SEPARATION)]
 
     def by_context(self) -> Float[np.ndarray, " context"]:
         """The silhouette of each context where the classes lie farthest apart."""
-        values = [each.silhouette for each in self._apart]
+        values = [separated.silhouette for separated in self._apart]
         return (
             self._apart[int(np.nanargmax(values))].by_context
             if np.isfinite(values).any()
@@ -418,19 +429,25 @@ def separation_table(layers: Sequence[Sequence[Separation]], units: Sequence[int
         layers: layer -> of the word that is shown, then of those that it was chosen from.
         units: of each of these words, how many documents are resampled.
     """
-    every = [each for layer in layers for each in layer]
+    every = [separated for layer in layers for separated in layer]
     shape = len(layers), len(units)
     observed, shuffled = (
-        np.array([getattr(each, name) for each in every]).reshape(shape) for name in ("silhouette", "shuffled")
+        np.array([getattr(separated, name) for separated in every]).reshape(shape)
+        for name in ("silhouette", "shuffled")
     )
-    draws = np.stack([each.draws for each in every], 1).reshape(-1, *shape)
+    draws = np.stack([separated.draws for separated in every], 1).reshape(-1, *shape)
     counts = np.broadcast_to(np.asarray(units, float), shape)
     tests = bootstrap_family(observed - shuffled, draws - shuffled, counts, bounds=(-2.0, 2.0))
-    shown = {name: values[:, 0] for name, values in zip(tests._fields, tests, strict=True)}
+    of_word = {name: values[:, 0] for name, values in zip(tests._fields, tests, strict=True)}
     best = best_set(observed[:, 0], draws[:, :, 0], int(units[0]))
     columns = {"layer": range(len(layers)), "silhouette": observed[:, 0], "baseline": shuffled[:, 0]}
-    columns |= {"difference": shown["estimate"], "low": shown["low"], "high": shown["high"], "p_adjusted": shown["p"]}
-    columns |= {"units": shown["units"], "needed": shown["needed"], "words": len(units)}
+    columns |= {
+        "difference": of_word["estimate"],
+        "low": of_word["low"],
+        "high": of_word["high"],
+        "p_adjusted": of_word["p"],
+    }
+    columns |= {"units": of_word["units"], "needed": of_word["needed"], "words": len(units)}
     return pd.DataFrame({**columns, "p_beaten": best.p, "among_best": best.among})
 
 
@@ -444,8 +461,8 @@ def shared_table(
         units: the documents of the contexts.
         weights: how often each sample draws each document.
     """
-    found = [_pair_mean(each, units, np.concatenate([np.ones((1, len(units))), weights])) for each in listed]
-    values, draws = np.array([each[0] for each in found]), np.stack([each[1:] for each in found], 1)
+    means = [_pair_mean(of_layer, units, np.concatenate([np.ones((1, len(units))), weights])) for of_layer in listed]
+    values, draws = np.array([mean[0] for mean in means]), np.stack([mean[1:] for mean in means], 1)
     tests = bootstrap_family(values - values[0], draws - draws[:, :1], len(units), bounds=(-1.0, 1.0))
     columns = {"layer": range(len(listed)), "value": values, "baseline": values[0], "difference": tests.estimate}
     return pd.DataFrame({**columns, **tests.columns(), "unit": units.kind})[list(SHARED)]
@@ -469,7 +486,7 @@ def _pair_mean(
 def _draw(words: Occurrences, word: str, most: int, seed: int) -> np.ndarray:
     """At most so many contexts, in the order of the texts; those without a class only where there is room."""
     drawn = np.random.default_rng(seed).permutation(words.of(word)).tolist()
-    return np.sort(sorted(drawn, key=lambda at: at not in words.classes)[:most])
+    return np.sort(sorted(drawn, key=lambda row: row not in words.classes)[:most])
 
 
 def _without_context(
@@ -480,55 +497,60 @@ def _without_context(
     spaces: list[tuple[str, Encoder]] = [] if static is None else [(STATIC, static)]
     if isinstance(encoder, HuggingFaceEncoder):
         spaces.append((INPUT, encoder.lexical()))
-    for space, each in spaces:
-        known, rows = _types(each, words.types)
-        skipped[f"words that {each.name} lacks, no neighbours there"] += len(words.types) - len(known)
+    for space, vectors_of_types in spaces:
+        known, rows = _types(vectors_of_types, words.types)
+        skipped[f"words that {vectors_of_types.name} lacks, no neighbours there"] += len(words.types) - len(known)
         if word not in known:
             continue
-        at = np.array([known.index(word)])
-        for rank, (row, similarity) in enumerate(nearest(rows, at, np.arange(len(known)), count)[0], start=1):
+        query = np.array([known.index(word)])
+        for rank, (row, similarity) in enumerate(nearest(rows, query, np.arange(len(known)), count)[0], start=1):
             yield _Near(space, None, None, rank, known[row], None, similarity)
 
 
 def _static(name: str, skipped: Counter[str]) -> Encoder | None:
     try:
-        found = load_encoder(name)
+        encoder = load_encoder(name)
     except AssetError:
         skipped[f"static vectors that are not at hand ({name})"] += 1
         return None
-    if not isinstance(found, StaticEncoder):
+    if not isinstance(encoder, StaticEncoder):
         raise ModelError(f"{name} is a model, not static vectors; name an asset as glove, or a .txt, .vec or .bin file")
-    return found
+    return encoder
 
 
 def _types(encoder: Encoder, types: Sequence[str]) -> tuple[list[str], torch.Tensor]:
     """Words that the encoder has a vector for, and the means of their pieces."""
     known, rows = [], []
-    for each, word in zip(encoder.encode([Text(word, (word,)) for word in types]), types, strict=True):
-        if not each.tokens.unknown and each.states is not None:
+    for encoded, word in zip(encoder.encode([Text(word, (word,)) for word in types]), types, strict=True):
+        if not encoded.tokens.unknown and encoded.states is not None:
             known.append(word)
-            rows.append(each.states[torch.from_numpy(each.tokens.words != SPECIAL), 0].float().mean(0))
+            rows.append(encoded.states[torch.from_numpy(encoded.tokens.words != SPECIAL), 0].float().mean(0))
     return known, torch.stack(rows) if rows else torch.empty(0, encoder.width)
 
 
-def _in_context(found: Sequence[Sequence[Neighbour]], words: Occurrences, layer: int) -> Iterator[_Near]:
-    for context, own in enumerate(found):
-        for rank, (row, similarity) in enumerate(own, start=1):
+def _in_context(by_context: Sequence[Sequence[Neighbour]], words: Occurrences, layer: int) -> Iterator[_Near]:
+    for context, nearest_here in enumerate(by_context):
+        for rank, (row, similarity) in enumerate(nearest_here, start=1):
             yield _Near(LAYER, layer, context, rank, words.types[words.type_of[row]], row, similarity)
 
 
 def _tables(
     corpus: Corpus, words: Occurrences, contexts: np.ndarray, classes: Sequence[str], near: Sequence[_Near]
 ) -> dict[str, pd.DataFrame]:
-    shown = sentences(corpus, words, [*contexts.tolist(), *(each.row for each in near if each.row is not None)])
-    own = [shown[int(at)] for at in contexts]
-    listed = [(at, *where, name, float("nan")) for at, (where, name) in enumerate(zip(own, classes, strict=True))]
+    sentence_of = sentences(
+        corpus, words, [*contexts.tolist(), *(neighbour.row for neighbour in near if neighbour.row is not None)]
+    )
+    of_contexts = [sentence_of[int(context)] for context in contexts]
+    listed = [
+        (number, *where, name, float("nan"))
+        for number, (where, name) in enumerate(zip(of_contexts, classes, strict=True))
+    ]
     rows = []
-    for each in near:
-        text_id = "" if each.context is None else own[each.context][0]
-        beside = "" if each.row is None else shown[each.row][1]
-        where = (each.space, each.layer, each.context, text_id)
-        rows.append((*where, each.rank, each.neighbour, beside, each.similarity))
+    for neighbour in near:
+        text_id = "" if neighbour.context is None else of_contexts[neighbour.context][0]
+        beside = "" if neighbour.row is None else sentence_of[neighbour.row][1]
+        where = (neighbour.space, neighbour.layer, neighbour.context, text_id)
+        rows.append((*where, neighbour.rank, neighbour.neighbour, beside, neighbour.similarity))
     return {
         "neighbours": pd.DataFrame(rows, columns=list(NEIGHBOURS)).astype({"layer": "Int64", "context": "Int64"}),
         "contexts": pd.DataFrame(listed, columns=list(CONTEXTS)),

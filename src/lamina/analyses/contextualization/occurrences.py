@@ -47,17 +47,17 @@ class Occurrences:
 
     def of(self, word: str) -> Int[np.ndarray, " occurrence"]:
         """Where a word occurs, in any case; an error with words like it where it does not."""
-        asked = word.strip().lower()
-        if len(asked.split()) != 1:
+        lowered = word.strip().lower()
+        if len(lowered.split()) != 1:
             raise InputError(f"one word is looked at, not {word!r}; name a single word of the corpus")
-        if asked not in self.types:
-            near = get_close_matches(asked, self.types, n=5)
+        if lowered not in self.types:
+            near = get_close_matches(lowered, self.types, n=5)
             like = f"words like it there: {', '.join(near)}" if near else "no word there is like it"
             raise InputError(
-                f"{asked!r} does not occur among the {len(self.types):,} words of {self.name}; {like}. Name another "
+                f"{lowered!r} does not occur among the {len(self.types):,} words of {self.name}; {like}. Name another "
                 "word, split or corpus, or raise --limit"
             )
-        return np.flatnonzero(self.type_of == self.types.index(asked))
+        return np.flatnonzero(self.type_of == self.types.index(lowered))
 
     def place(self, word: int) -> tuple[int, int]:
         """The text of a word, and where in it."""
@@ -82,7 +82,7 @@ def read_words(corpus: Corpus, annotation: str | None = None) -> Occurrences:
     classes: dict[int, str] = {}
     for text in corpus:
         if chosen is not None:
-            classes |= {len(spoken) + at: name for at, name in _classes(text, chosen).items()}
+            classes |= {len(spoken) + place: name for place, name in _classes(text, chosen).items()}
         spoken += [numbers.setdefault(word.lower(), len(numbers)) for word in text.words]
         lengths.append(len(text.words))
     if not spoken:
@@ -93,33 +93,33 @@ def read_words(corpus: Corpus, annotation: str | None = None) -> Occurrences:
 
 def _classes(text: Text, annotation: str) -> dict[int, str]:
     """Of single words only: an annotation of several words together is of none of them."""
-    found: defaultdict[int, set[str]] = defaultdict(set)
+    labels_by_word: defaultdict[int, set[str]] = defaultdict(set)
     for edge in text.edges.get(annotation, ()):
         if len(edge.span) == 1:
-            found[edge.span.start].update(edge.labels)
-    return {word: AND.join(sorted(labels)) for word, labels in found.items() if labels}
+            labels_by_word[edge.span.start].update(edge.labels)
+    return {word: AND.join(sorted(labels)) for word, labels in labels_by_word.items() if labels}
 
 
 def sentences(corpus: Corpus, words: Occurrences, wanted: Iterable[int]) -> dict[int, tuple[str, str]]:
     """Word -> the id of its text, and the text around it with the word in brackets."""
     by_text: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for word in set(wanted):
-        text, at = words.place(word)
-        by_text[text].append((word, at))
-    found = {}
+        text, place = words.place(word)
+        by_text[text].append((word, place))
+    by_word = {}
     for number, text in enumerate(corpus):
-        for word, at in by_text.get(number, ()):
-            found[word] = text.id, in_brackets(text.words, at)
-    return found
+        for word, place in by_text.get(number, ()):
+            by_word[word] = text.id, in_brackets(text.words, place)
+    return by_word
 
 
-def in_brackets(words: tuple[str, ...], at: int) -> str:
+def in_brackets(words: tuple[str, ...], place: int) -> str:
     """The words around one word, which is in brackets.
 
     Example:
         >>> in_brackets(("a", "quiet", "place"), 2)
         'a quiet [place]'
     """
-    start, end = max(0, at - _AROUND), min(len(words), at + 1 + _AROUND)
-    shown = [f"[{word}]" if start + here == at else word for here, word in enumerate(words[start:end])]
-    return " ".join(["…"] * (start > 0) + shown + ["…"] * (end < len(words)))
+    start, end = max(0, place - _AROUND), min(len(words), place + 1 + _AROUND)
+    listed = [f"[{word}]" if start + here == place else word for here, word in enumerate(words[start:end])]
+    return " ".join(["…"] * (start > 0) + listed + ["…"] * (end < len(words)))

@@ -40,14 +40,14 @@ def write_predictions(path: Path, data: WordsInContext, split: str, answers: Ite
         metadata={"lamina": json.dumps({"classes": data.classes, "split": split})},
     )  # fmt: skip
     with fresh_path(path) as fresh, pq.ParquetWriter(fresh, schema, compression="zstd") as writer:
-        for each in answers:
-            about = {"representation": each.representation, "layer": each.layer, "context": each.context}
+        for of_layer in answers:
+            about = {"representation": of_layer.representation, "layer": of_layer.layer, "context": of_layer.context}
             constant = [
                 pa.array([value] * len(items), schema.field(name).type)
-                for name, value in {**about, "seed": each.seed}.items()
+                for name, value in {**about, "seed": of_layer.seed}.items()
             ]
-            said = _names(each.said[items], data.classes)
-            writer.write_table(pa.table([*columns.values(), *constant, said], schema=schema))
+            predicted = _names(of_layer.said[items], data.classes)
+            writer.write_table(pa.table([*columns.values(), *constant, predicted], schema=schema))
 
 
 def _about(data: WordsInContext, items: np.ndarray) -> dict[str, pyarrow.Array]:
@@ -68,11 +68,11 @@ def _about(data: WordsInContext, items: np.ndarray) -> dict[str, pyarrow.Array]:
     }
 
 
-def _names(told: np.ndarray, classes: tuple[str, ...]) -> pyarrow.Array:
+def _names(holds: np.ndarray, classes: tuple[str, ...]) -> pyarrow.Array:
     """[item] The names of the classes that hold."""
     import pyarrow as pa
 
-    rows, labels = np.nonzero(told)
-    starts = np.searchsorted(rows, np.arange(len(told) + 1))
+    rows, labels = np.nonzero(holds)
+    starts = np.searchsorted(rows, np.arange(len(holds) + 1))
     names = pa.array(classes, pa.string()).take(pa.array(labels))
     return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), names)

@@ -44,9 +44,9 @@ class Representation:
 
     def rows(self, chosen: slice, name: str) -> Representation:
         """Some of the rows, under another name."""
-        kept = range(len(self.layers))[chosen]
-        layers = tuple(self.layers[row] for row in kept)
-        return Representation(name, layers, f"{self.key} {kept}", lambda row: self.read(kept[row]), self.of_types)
+        numbers = range(len(self.layers))[chosen]
+        layers = tuple(self.layers[row] for row in numbers)
+        return Representation(name, layers, f"{self.key} {numbers}", lambda row: self.read(numbers[row]), self.of_types)
 
 
 class Representations:
@@ -107,20 +107,20 @@ def skipgram_of(corpus: Corpus, seed: int, folder: Path) -> Callable[[], StaticE
     """Trains skip-gram on the corpus, in any thread, or reads what a run that was stopped left in `folder`."""
     path = folder / f"skipgram-{fingerprint_of(corpus.fingerprint, seed, RANDOM_WIDTH)[:16]}.safetensors"
     try:
-        kept, head = load_tensors(path)
-        words = bytes(kept["words"].numpy()).decode("utf-8", "surrogatepass").split("\0")
-        read = StaticEncoder(words, kept["vectors"].numpy(), name=head["name"])
+        tensors, head = load_tensors(path)
+        words = bytes(tensors["words"].numpy()).decode("utf-8", "surrogatepass").split("\0")
+        read = StaticEncoder(words, tensors["vectors"].numpy(), name=head["name"])
     except (OSError, DamagedError, KeyError):
         train = skipgram_trainer(corpus, width=RANDOM_WIDTH, seed=seed)
         return lambda: _kept(train(), path)
     return lambda: read
 
 
-def _kept(made: StaticEncoder, path: Path) -> StaticEncoder:
-    words, vectors = made.table
+def _kept(encoder: StaticEncoder, path: Path) -> StaticEncoder:
+    words, vectors = encoder.table
     spelled = np.frombuffer("\0".join(words).encode("utf-8", "surrogatepass"), np.uint8)
-    save_tensors(path, {"words": torch.tensor(spelled), "vectors": torch.from_numpy(vectors)}, {"name": made.name})
-    return made
+    save_tensors(path, {"words": torch.tensor(spelled), "vectors": torch.from_numpy(vectors)}, {"name": encoder.name})
+    return encoder
 
 
 def random_vectors() -> StaticEncoder:
@@ -146,8 +146,8 @@ def _is_lower(encoder: Encoder) -> bool:
 def unknown_words(encoders: Iterable[Encoder], data: WordsInContext) -> Counter[str]:
     """How many words of the data each file of vectors lacks: they are drawn from N(0, I)."""
     lacking: Counter[str] = Counter()
-    for each in encoders:
-        if isinstance(each, StaticEncoder) and each.name != "random":
-            spoken = (each.tokenize(Text(word, tuple(word.split()))) for word in data.words)
-            lacking[f"words that {each.name} lacks, drawn from N(0, I)"] = sum(own.unknown > 0 for own in spoken)
+    for encoder in encoders:
+        if isinstance(encoder, StaticEncoder) and encoder.name != "random":
+            spoken = (encoder.tokenize(Text(word, tuple(word.split()))) for word in data.words)
+            lacking[f"words that {encoder.name} lacks, drawn from N(0, I)"] = sum(token.unknown > 0 for token in spoken)
     return lacking

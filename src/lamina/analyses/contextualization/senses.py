@@ -80,19 +80,19 @@ def separation(
         permutations: how many shuffles.
         weights: how often each bootstrap sample draws each context's document.
     """
-    kept = comparable(classes, least)
-    names, labels = np.unique(np.array(classes)[kept], return_inverse=True)
+    compared = comparable(classes, least)
+    names, labels = np.unique(np.array(classes)[compared], return_inverse=True)
     by_context, samples = np.full(len(classes), np.nan), 0 if weights is None else len(weights)
     if len(names) < 2:
         return Separation(np.nan, np.nan, np.full(samples, np.nan), by_context)
-    apart = _distances(vectors[kept])
+    apart = _distances(vectors[compared])
     rng = np.random.default_rng(seed)
-    by_context[kept] = _silhouettes(apart, labels[None])[0]
+    by_context[compared] = _silhouettes(apart, labels[None])[0]
     shuffled = np.nan
     if permutations:
         shuffled = _silhouettes(apart, np.stack([rng.permutation(labels) for _ in range(permutations)])).mean()
-    draws = np.empty(0) if weights is None else _resampled(apart, labels, weights[:, kept])
-    return Separation(float(by_context[kept].mean()), float(shuffled), draws, by_context)
+    draws = np.empty(0) if weights is None else _resampled(apart, labels, weights[:, compared])
+    return Separation(float(by_context[compared].mean()), float(shuffled), draws, by_context)
 
 
 def _silhouettes(
@@ -126,12 +126,12 @@ def _resampled(
 def _ratio(sums: np.ndarray, inside: np.ndarray, own_counts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """`(b - a) / max(a, b)` of mean distances to the own class (a) and to the nearest other one (b)."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        own = np.where(inside, sums / np.where(own_counts > 0, own_counts, np.nan), 0).sum(2)
+        within = np.where(inside, sums / np.where(own_counts > 0, own_counts, np.nan), 0).sum(2)
         other = np.where(inside, np.inf, sums / np.where(counts > 0, counts, np.nan))
     other = np.where(np.isnan(other), np.inf, other).min(2)
-    most = np.maximum(own, other)
-    found = np.divide(other - own, most, out=np.zeros(most.shape), where=(most > 0) & np.isfinite(most))
-    return np.where(np.isfinite(own) & np.isfinite(other), found, np.nan)
+    most = np.maximum(within, other)
+    ratios = np.divide(other - within, most, out=np.zeros(most.shape), where=(most > 0) & np.isfinite(most))
+    return np.where(np.isfinite(within) & np.isfinite(other), ratios, np.nan)
 
 
 def comparable(classes: Sequence[str], least: int = LEAST) -> Int[np.ndarray, " context"]:
@@ -144,7 +144,7 @@ def comparable(classes: Sequence[str], least: int = LEAST) -> Int[np.ndarray, " 
         [0, 1]
     """
     counts = Counter(name for name in classes if name and AND not in name)
-    return np.array([at for at, name in enumerate(classes) if counts[name] >= least], dtype=np.int64)
+    return np.array([number for number, name in enumerate(classes) if counts[name] >= least], dtype=np.int64)
 
 
 class Example(NamedTuple):
@@ -165,12 +165,12 @@ def best_examples(
     the last layer's; of equals, the word with more contexts comes first. The first was chosen among many: it shows what
     is possible, not what is usual.
     """
-    found = []
+    examples = []
     for word, contexts in candidates(words, least).items():
-        labels = [words.classes[at] for at in contexts]
+        labels = [words.classes[context] for context in contexts]
         value = separation(vectors[contexts].cpu().numpy(), labels, least=least, permutations=0).silhouette
-        found.append(Example(words.types[word], len(set(labels)), len(contexts), value))
-    return sorted(found, key=lambda each: (-each.silhouette, -each.contexts, each.word))
+        examples.append(Example(words.types[word], len(set(labels)), len(contexts), value))
+    return sorted(examples, key=lambda example: (-example.silhouette, -example.contexts, example.word))
 
 
 def candidates(words: Occurrences, least: int = LEAST) -> Mapping[int, list[int]]:
@@ -179,20 +179,20 @@ def candidates(words: Occurrences, least: int = LEAST) -> Mapping[int, list[int]
     Of more than 100 such words those with most contexts.
     """
     by_type: defaultdict[int, list[int]] = defaultdict(list)
-    for at in sorted(words.classes):
-        by_type[int(words.type_of[at])].append(at)
-    kept = {}
+    for context in sorted(words.classes):
+        by_type[int(words.type_of[context])].append(context)
+    contexts_by_word = {}
     for word, contexts in by_type.items():
-        several = [contexts[at] for at in comparable([words.classes[each] for each in contexts], least)]
-        if len({words.classes[at] for at in several}) > 1:
-            kept[word] = several
-    if not kept:
+        several = [contexts[place] for place in comparable([words.classes[context] for context in contexts], least)]
+        if len({words.classes[context] for context in several}) > 1:
+            contexts_by_word[word] = several
+    if not contexts_by_word:
         raise CorpusError(
             f"{words.name}: no word has two classes of at least {least} contexts each, so none can be chosen; name one "
             "with --word, or take a corpus with more semantic classes (the train split of ewt, a Wiki-PSE file)"
         )
-    frequent = sorted(kept, key=lambda word: (-len(kept[word]), words.types[word]))[:MOST_WORDS]
-    return {word: kept[word] for word in sorted(frequent)}
+    frequent = sorted(contexts_by_word, key=lambda word: (-len(contexts_by_word[word]), words.types[word]))[:MOST_WORDS]
+    return {word: contexts_by_word[word] for word in sorted(frequent)}
 
 
 def _distances(vectors: np.ndarray) -> np.ndarray:

@@ -62,13 +62,13 @@ class Grid:
         pairs = tuple(pair for pair in data.pairs if data.split[pair.word] == split and len(pair.contexts) >= least)
         return cls(pairs, at_least_half(data.gold, pairs), len(data.words))
 
-    def count(self, said: Bool[np.ndarray, "occurrence label"]) -> Counts:
+    def count(self, answers: Bool[np.ndarray, "occurrence label"]) -> Counts:
         """Decisions from answers about all occurrences of the data (those outside the grid do not matter)."""
-        decided = at_least_half(said, self.pairs)
-        own = np.zeros_like(self.gold)
-        own[np.arange(len(self.pairs)), [pair.label for pair in self.pairs]] = True
-        each = (decided & self.gold, decided, self.gold, own, own & decided)
-        return Counts(*(self._by_word(part) for part in each))
+        decided = at_least_half(answers, self.pairs)
+        own_class = np.zeros_like(self.gold)
+        own_class[np.arange(len(self.pairs)), [pair.label for pair in self.pairs]] = True
+        parts = (decided & self.gold, decided, self.gold, own_class, own_class & decided)
+        return Counts(*(self._by_word(part) for part in parts))
 
     def _by_word(self, part: np.ndarray) -> np.ndarray:
         sums = np.zeros((self.words, part.shape[1]), np.int64)
@@ -76,7 +76,9 @@ class Grid:
         return sums
 
 
-def at_least_half(said: Bool[np.ndarray, "occurrence label"], pairs: Sequence[Pair]) -> Bool[np.ndarray, "pair label"]:
+def at_least_half(
+    answers: Bool[np.ndarray, "occurrence label"], pairs: Sequence[Pair]
+) -> Bool[np.ndarray, "pair label"]:
     """What holds of at least half of each pair's contexts.
 
     Example:
@@ -85,21 +87,21 @@ def at_least_half(said: Bool[np.ndarray, "occurrence label"], pairs: Sequence[Pa
         [[True, False], [True, False]]
     """
     if not pairs:
-        return np.zeros((0, said.shape[1]), bool)
+        return np.zeros((0, answers.shape[1]), bool)
     sizes = np.array([len(pair.contexts) for pair in pairs])
     order = np.concatenate([pair.contexts for pair in pairs])
     # Summed as small numbers: there are millions of contexts.
-    votes = np.add.reduceat(said[order], np.cumsum(sizes) - sizes, axis=0, dtype=np.int32)
+    votes = np.add.reduceat(answers[order], np.cumsum(sizes) - sizes, axis=0, dtype=np.int32)
     return 2 * votes >= sizes[:, None]
 
 
-def by_word(data: WordsInContext, split: str, said: Bool[np.ndarray, "word label"]) -> Counts:
+def by_word(data: WordsInContext, split: str, answers: Bool[np.ndarray, "word label"]) -> Counts:
     """Words against classes, each word once with all its classes: the paper's grid for vectors without context."""
     true = np.zeros((len(data.words), len(data.classes)), bool)
     np.logical_or.at(true, data.word, data.gold)
-    inside = np.array([own == split for own in data.split])[:, None]
-    true, told = true & inside, said & inside
-    return Counts(*(part.astype(np.int64) for part in (true & told, told, true, true, true & told)))
+    inside = np.array([split_of_word == split for split_of_word in data.split])[:, None]
+    true, decided = true & inside, answers & inside
+    return Counts(*(part.astype(np.int64) for part in (true & decided, decided, true, true, true & decided)))
 
 
 class Scores(NamedTuple):
@@ -129,15 +131,15 @@ class WordBootstrap:
         """How many pairs have their own class found."""
         return self._scores(counts.found, counts.own, counts.own)
 
-    def _scores(self, over: np.ndarray, under: np.ndarray, own: np.ndarray) -> Scores:
+    def _scores(self, over: np.ndarray, under: np.ndarray, pairs: np.ndarray) -> Scores:
         over, under = (_with_all(part[self._scored]) for part in (over, under))
         value = _ratio(over.sum(0), under.sum(0))
-        return Scores(value, _ratio(self._weights @ over, self._weights @ under), _with_all(own).sum(0).astype(int))
+        return Scores(value, _ratio(self._weights @ over, self._weights @ under), _with_all(pairs).sum(0).astype(int))
 
     def pooled(self, seeds: Sequence[Scores]) -> Scores:
         """The mean over seeds; words are drawn, and from `ENOUGH_SEEDS` on seeds vary with them."""
-        values = np.stack([each.value for each in seeds])
-        draws = draws_over_seeds(values, np.stack([each.draws for each in seeds])).clip(0, 1)
+        values = np.stack([scores.value for scores in seeds])
+        draws = draws_over_seeds(values, np.stack([scores.draws for scores in seeds])).clip(0, 1)
         return Scores(values.mean(0), draws, seeds[0].pairs)
 
 
@@ -244,8 +246,8 @@ def contrast_rows(comparison: str, family: str, members: Sequence[Compared], uni
         return
     values = np.array([(member.own.value, member.other.value) for member in members])
     draws = np.stack([member.own.draws - member.other.draws for member in members], 1)
-    found = bootstrap_family(values[:, 0] - values[:, 1], draws, units, bounds=(-1.0, 1.0))
-    for member, (value, baseline), *numbers in zip(members, values.tolist(), *found, strict=True):
+    tests = bootstrap_family(values[:, 0] - values[:, 1], draws, units, bounds=(-1.0, 1.0))
+    for member, (value, baseline), *numbers in zip(members, values.tolist(), *tests, strict=True):
         where = member.task, member.layer, member.representation, member.against, member.window
         yield comparison, family, *where, value, baseline, *map(float, numbers)
 
@@ -262,8 +264,8 @@ def compare_micro(scored: Mapping[Row, Micro], model: str, split: str, units: in
         split: the words that are scored.
         units: how many there are.
     """
-    own = {row: micro for row, micro in scored.items() if row.split == split}
-    layers = {row.layer: micro for row, micro in own.items() if row[0] == model and row.context == WHOLE_TEXT}
+    of_split = {row: micro for row, micro in scored.items() if row.split == split}
+    layers = {row.layer: micro for row, micro in of_split.items() if row[0] == model and row.context == WHOLE_TEXT}
     others = {row.layer: micro.value for row, micro in scored.items() if row[:1] == (model,) and row[2:] == (
         WHOLE_TEXT, "dev" if split == "test" else "test",
     )}  # fmt: skip
@@ -271,20 +273,20 @@ def compare_micro(scored: Mapping[Row, Micro], model: str, split: str, units: in
     if others:
         families[CHOSEN] = [max(others, key=lambda layer: others[layer])]
     rows: list[tuple] = []
-    for family, shown in families.items():
+    for family, chosen in families.items():
         for comparison in (STATIC, AVERAGE, LESS_CONTEXT):
             members = [
                 Compared(layer, model, against, row.window, layers[layer], micro)
-                for layer in shown
-                for row, micro in own.items()
+                for layer in chosen
+                for row, micro in of_split.items()
                 if (against := _comparable(comparison, row, model, layer))
             ]
             rows += contrast_rows(comparison, family, members, units)
     numbers = [layer for layer in layers if layer is not None]
     values = np.array([layers[layer].value for layer in numbers])
     draws = np.stack([layers[layer].draws for layer in numbers], 1) if numbers else np.empty((0, 0))
-    found = best_set(values, draws, units)
-    best = pd.DataFrame(dict(zip(BEST, (numbers, values, found.p, found.among), strict=True)))
+    best_layers = best_set(values, draws, units)
+    best = pd.DataFrame(dict(zip(BEST, (numbers, values, best_layers.p, best_layers.among), strict=True)))
     return contrast_table(rows), best
 
 
@@ -323,97 +325,102 @@ class Scoreboard:
 
     def _judge(self, split: str, samples: int, seed: int) -> _Judge:
         data = self._data
-        words = np.flatnonzero([own == split for own in data.split])
+        words = np.flatnonzero([split_of_word == split for split_of_word in data.split])
         draws = WordBootstrap(data.words, words, samples=samples, seed=seed)
         return _Judge(split, Grid.of(data, split), Grid.of(data, split, least=FREQUENT), draws)
 
     def tables(self, answers: Sequence[Answers]) -> dict[str, pd.DataFrame]:
         """`sclass` (F1), `recall`, `frequent` (F1 of pairs with many contexts) and `words` (F1, words as one grid)."""
-        found: dict[str, list[Score]] = {"sclass": [], "recall": [], "frequent": [], "words": []}
-        for own in _rows(answers):
+        rows: dict[str, list[Score]] = {"sclass": [], "recall": [], "frequent": [], "words": []}
+        for seeds in _rows(answers):
             for judge in self._judges:
-                counts = [judge.grid.count(each.said) for each in own]
-                frequent = [judge.frequent.count(each.said) for each in own]
-                found["sclass"] += self._scored(own, judge, [judge.draws.f1(each) for each in counts], keep=True)
-                found["recall"] += self._scored(own, judge, [judge.draws.recall(each) for each in counts])
-                found["frequent"] += self._scored(own, judge, [judge.draws.f1(each) for each in frequent])
-                if own[0].of_types:
-                    by_words = [by_word(self._data, judge.split, self._of_words(each.said)) for each in own]
-                    found["words"] += self._scored(own, judge, [judge.draws.f1(each) for each in by_words])
-        return {name: as_table(rows) for name, rows in found.items()}
+                counts = [judge.grid.count(answers_of_seed.said) for answers_of_seed in seeds]
+                frequent = [judge.frequent.count(answers_of_seed.said) for answers_of_seed in seeds]
+                rows["sclass"] += self._scored(seeds, judge, [judge.draws.f1(counted) for counted in counts], keep=True)
+                rows["recall"] += self._scored(seeds, judge, [judge.draws.recall(counted) for counted in counts])
+                rows["frequent"] += self._scored(seeds, judge, [judge.draws.f1(counted) for counted in frequent])
+                if seeds[0].of_types:
+                    by_words = [
+                        by_word(self._data, judge.split, self._of_words(answers_of_seed.said))
+                        for answers_of_seed in seeds
+                    ]
+                    rows["words"] += self._scored(seeds, judge, [judge.draws.f1(counted) for counted in by_words])
+        return {name: as_table(scored) for name, scored in rows.items()}
 
     def f1(self, answers: Iterable[Answers]) -> pd.DataFrame:
         """F1 alone."""
         rows: list[Score] = []
-        for own in _rows(answers):
+        for seeds in _rows(answers):
             for judge in self._judges:
-                scores = [judge.draws.f1(judge.grid.count(each.said)) for each in own]
-                rows += self._scored(own, judge, scores, keep=True)
+                scores = [judge.draws.f1(judge.grid.count(answers_of_seed.said)) for answers_of_seed in seeds]
+                rows += self._scored(seeds, judge, scores, keep=True)
         return as_table(rows)
 
     def micro(self, answers: Iterable[Answers], split: str) -> dict[tuple[str, int | None], Scores]:
         """F1 of a split by representation and layer, pooled over the seeds of the probes, with its draws."""
-        (judge,) = [each for each in self._judges if each.split == split]
+        (judge,) = [candidate for candidate in self._judges if candidate.split == split]
         return {
-            (own[0].representation, own[0].layer): judge.draws.pooled(
-                [judge.draws.f1(judge.grid.count(each.said)) for each in own]
+            (seeds[0].representation, seeds[0].layer): judge.draws.pooled(
+                [judge.draws.f1(judge.grid.count(answers_of_seed.said)) for answers_of_seed in seeds]
             )
-            for own in _rows(answers)
+            for seeds in _rows(answers)
         }
 
     def pooled(self, scores: Sequence[Scores], split: str) -> Scores:
         """The mean of several models' scores, on the same draws of words."""
-        (judge,) = [each for each in self._judges if each.split == split]
+        (judge,) = [candidate for candidate in self._judges if candidate.split == split]
         return judge.draws.pooled(scores)
 
     def compared(self, model: str, split: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         """`contrasts` and `best` of the words of a split, of all that was scored so far; see `compare_micro`."""
-        (judge,) = [each for each in self._judges if each.split == split]
+        (judge,) = [candidate for candidate in self._judges if candidate.split == split]
         return compare_micro(self.micro_f1, model, split, judge.draws.units)
 
     def units(self, split: str) -> int:
         """How many words of a split are resampled."""
-        return next(each.draws.units for each in self._judges if each.split == split)
+        return next(judge.draws.units for judge in self._judges if judge.split == split)
 
     def pairs(self, answers: Iterable[Answers]) -> pd.DataFrame:
         """Of every pair of test words: the share of seeds that find its own class."""
         grid = self._judges[-1].grid
         own_class = np.arange(len(grid.pairs)), [pair.label for pair in grid.pairs]
         rows = []
-        for own in _rows(answers):
-            first = own[0]
-            found = np.mean([at_least_half(each.said, grid.pairs)[own_class] for each in own], axis=0)
-            for pair, share in zip(grid.pairs, found.tolist(), strict=True):
+        for seeds in _rows(answers):
+            first = seeds[0]
+            shares = np.mean(
+                [at_least_half(answers_of_seed.said, grid.pairs)[own_class] for answers_of_seed in seeds], axis=0
+            )
+            for pair, share in zip(grid.pairs, shares.tolist(), strict=True):
                 what = (self._data.words[pair.word], self._data.classes[pair.label], len(pair.contexts))
                 rows.append((first.representation, first.layer, first.context, *what, share))
         return pd.DataFrame(rows, columns=list(PAIRS)).astype({"layer": "Int64"})
 
-    def _of_words(self, said: np.ndarray) -> np.ndarray:
-        every = np.zeros((len(self._data.words), said.shape[1]), bool)
-        every[self._data.word] = said
+    def _of_words(self, answers: np.ndarray) -> np.ndarray:
+        every = np.zeros((len(self._data.words), answers.shape[1]), bool)
+        every[self._data.word] = answers
         return every
 
     def _scored(
-        self, own: Sequence[Answers], judge: _Judge, seeds: Sequence[Scores], *, keep: bool = False
+        self, answers: Sequence[Answers], judge: _Judge, seeds: Sequence[Scores], *, keep: bool = False
     ) -> Iterator[Score]:
-        first = own[0]
-        named = [(str(each.seed), scores) for each, scores in zip(own, seeds, strict=True)]
+        first = answers[0]
+        named = [(str(answers_of_seed.seed), scores) for answers_of_seed, scores in zip(answers, seeds, strict=True)]
         pooled = judge.draws.pooled(seeds)
         if keep:
             row = Row(first.representation, first.layer, first.context, judge.split)
             self.micro_f1[row] = Micro(float(pooled.value[-1]), pooled.draws[:, -1])
         for seed, scores in [*named, (ALL, pooled)]:
-            for at, label in enumerate((*self._data.classes, ALL)):
+            for number, label in enumerate((*self._data.classes, ALL)):
                 chose = self._selects and judge.split == "dev"
                 where = (first.representation, first.layer, first.context, label, seed, judge.split, chose)
-                value = float(scores.value[at])
-                yield Score(*where, int(scores.pairs[at]), value, *interval(scores.draws[:, at]))
+                value = float(scores.value[number])
+                yield Score(*where, int(scores.pairs[number]), value, *interval(scores.draws[:, number]))
 
 
 def _rows(answers: Iterable[Answers]) -> Iterator[list[Answers]]:
     """Seeds of one row, which come one after the other."""
-    for _, own in groupby(answers, key=lambda each: (each.representation, each.layer, each.context)):
-        yield list(own)
+    for _, of_row in groupby(answers, key=lambda of_seed: (of_seed.representation, of_seed.layer, of_seed.context)):
+        yield list(of_row)
 
 
 def as_table(rows: Sequence[Score]) -> pd.DataFrame:
@@ -497,8 +504,8 @@ def failure_cases(pairs: Table, pieces: Mapping[str, int], *, layer: int | None 
         HURTS: without & ~full & scored["full"].notna(),
         HELPS: ~without & full & scored["without"].notna(),
     }
-    found = [scored[chosen].assign(kind=kind) for kind, chosen in kinds.items()]
-    ordered = [each.sort_values(["contexts", "word", "class"], ascending=[False, True, True]) for each in found]
+    by_kind = [scored[chosen].assign(kind=kind) for kind, chosen in kinds.items()]
+    ordered = [rows.sort_values(["contexts", "word", "class"], ascending=[False, True, True]) for rows in by_kind]
     return pd.concat(ordered, ignore_index=True)[list(FAILURES)]
 
 
@@ -518,11 +525,11 @@ def scores_by_pieces(pairs: Table, pieces: Mapping[str, int], *, layer: int | No
 def _side_by_side(pairs: Table, layer: int | None) -> Table:
     """One row per pair of the model's layer: found alone, found in its whole text; NaN where that was not asked."""
     of_layers = pairs[pairs["layer"].notna()]
-    at = of_layers["layer"].max() if layer is None else layer
-    own = of_layers[of_layers["layer"] == at]
+    chosen = of_layers["layer"].max() if layer is None else layer
+    of_layer = of_layers[of_layers["layer"] == chosen]
     keys = ["representation", "layer", "word", "class", "contexts"]
     columns = {
-        name: own[own["context"] == context].set_index(keys)["found"]
+        name: of_layer[of_layer["context"] == context].set_index(keys)["found"]
         for name, context in (("without", _ALONE), ("full", _FULL))
     }
     return pd.DataFrame(columns).astype(float).reset_index()

@@ -59,17 +59,17 @@ class Workspace:
     def folder(self, key: str) -> Path:
         """The folder of this key; another process that wants it waits."""
         if key not in self._open:
-            own = self._stack.enter_context(ExitStack())
-            self._open[key] = own.enter_context(run_folder(key, self.root)), own
+            lock = self._stack.enter_context(ExitStack())
+            self._open[key] = lock.enter_context(run_folder(key, self.root)), lock
         return self._open[key][0]
 
     def drop(self, key: str) -> None:
         """Delete the folder: what it holds has served."""
         if key in self._open:
-            folder, own = self._open.pop(key)
+            folder, lock = self._open.pop(key)
             for path in folder.glob("*.safetensors"):
                 path.unlink(missing_ok=True)
-            own.close()
+            lock.close()
 
     def refuse_full(self, size: int, what: str) -> None:
         """Say how much disk something takes; an error where there is not as much."""
@@ -140,18 +140,18 @@ def word_vectors(
     encoder, data = wanted.encoder, wanted.data
     if workspace.held is not None:
         edges = part_edges(data.text, wanted.item_bytes, _HELD_PART_BYTES)
-        held = HeldVectors.empty(encoder.layers, encoder.width, edges, workspace.held)
-        _make(wanted, edges, range(len(edges) - 1), whole, held.put)
-        return held
+        vectors = HeldVectors.empty(encoder.layers, encoder.width, edges, workspace.held)
+        _make(wanted, edges, range(len(edges) - 1), whole, vectors.put)
+        return vectors
     edges = part_edges(data.text, wanted.item_bytes)
-    made = OccurrenceVectors(workspace.folder(wanted.key), encoder.layers, encoder.width, edges)
-    missing = [number for number in range(len(edges) - 1) if not made.has(number)]
+    on_disk = OccurrenceVectors(workspace.folder(wanted.key), encoder.layers, encoder.width, edges)
+    missing = [number for number in range(len(edges) - 1) if not on_disk.has(number)]
     if missing:
         # What other analyses may ask for: whole texts, as they are.
         whole_texts = wanted.size is None and encoder.blocks > 0 and not wanted.bag and not wanted.lower
         with stored_too(encoder, workspace.root) if whole_texts else nullcontext() as keep:
-            _make(wanted, edges, missing, whole, made.put, keep)
-    return made
+            _make(wanted, edges, missing, whole, on_disk.put, keep)
+    return on_disk
 
 
 def _make(
@@ -166,15 +166,15 @@ def _make(
     encoder, data = wanted.encoder, wanted.data
     seen = "whole texts" if wanted.size is None else f"{wanted.size} words on each side"
     with progress(f"words of {encoder.name}, {seen}", edges[-1]) as advance:
-        texts, at = iter(data.texts), 0
+        texts, first = iter(data.texts), 0
         for number in range(len(edges) - 1):
             items = range(edges[number], edges[number + 1])
             last = int(data.text[items[-1]]) + 1
-            own = list(islice(texts, last - at))
+            texts_of_part = list(islice(texts, last - first))
             if number in missing:
                 copy = None if whole is None or wanted.size is None else partial(whole.part, number)
-                put(number, _encoded(wanted, items, own, at, copy, keep))
-            at = last
+                put(number, _encoded(wanted, items, texts_of_part, first, copy, keep))
+            first = last
             advance(len(items))
 
 
@@ -210,21 +210,21 @@ def _encoded(
         keep: called with every text that is encoded, and its states.
     """
     encoder = wanted.encoder
-    made = torch.zeros(encoder.layers, len(items), encoder.width, device=device_of(encoder))
+    vectors = torch.zeros(encoder.layers, len(items), encoder.width, device=device_of(encoder))
     seen, copied = _windows(wanted, items, texts, first, copies=whole is not None)
     if whole is not None and copied:
         for layer in range(encoder.layers):
-            made[layer, copied] = whole(layer)[copied].to(made)
+            vectors[layer, copied] = whole(layer)[copied].to(vectors)
     places = list(seen.values())
-    encoded = [Text(str(at), *one) for at, one in enumerate(seen)]
+    encoded = [Text(str(number), *one) for number, one in enumerate(seen)]
     for packed in encoder.packed(encoded, on="device"):
-        gather(packed, places, made, bag=wanted.bag)
+        gather(packed, places, vectors, bag=wanted.bag)
         if keep is not None:
-            for each in packed.each():
-                keep(encoded[int(each.text)], each)
-    if not bool(torch.isfinite(made).all()):
+            for encoded_text in packed.each():
+                keep(encoded[int(encoded_text.text)], encoded_text)
+    if not bool(torch.isfinite(vectors).all()):
         raise ModelError(f"{encoder.name} gave vectors with values that are not numbers; look at its weights or file")
-    return made
+    return vectors
 
 
 def _windows(
@@ -237,18 +237,18 @@ def _windows(
     data, size = wanted.data, wanted.size
     seen: dict[_Seen, list[_Place]] = {}
     copied = []
-    for at, item in enumerate(items):
+    for number, item in enumerate(items):
         text = texts[data.text[item] - first]
         start, end = data.spans[item].tolist()
         begin, stop = (0, len(text.words)) if size is None else (max(0, start - size), min(len(text.words), end + size))
         is_whole = stop - begin == len(text.words)
         if is_whole and copies:
-            copied.append(at)
+            copied.append(number)
             continue
         words = text.words[begin:stop]
         words = tuple(word.lower() for word in words) if wanted.lower else words
         segments = text.segments if is_whole else ()
-        seen.setdefault((words, segments), []).append(_Place(at, start - begin, end - begin))
+        seen.setdefault((words, segments), []).append(_Place(number, start - begin, end - begin))
     return seen, copied
 
 
@@ -267,7 +267,7 @@ def gather(
             rows.append(start + np.flatnonzero(inside))
             items.append(place.item)
         start += len(words)
-    sizes = torch.tensor([len(own) for own in rows])
+    sizes = torch.tensor([len(tokens_of_item) for tokens_of_item in rows])
     owner, pieces = torch.repeat_interleave(sizes), torch.from_numpy(np.concatenate(rows))
     states = packed.states.index_select(0, pieces.to(packed.states.device)).to(into.device).float()
     sums = sum_rows(states.flatten(1), owner.to(into.device), len(items)).unflatten(1, states.shape[1:])

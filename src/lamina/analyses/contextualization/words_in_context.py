@@ -67,26 +67,26 @@ class UsedTexts:
         return len(self.numbers)
 
     def __iter__(self) -> Iterator[Text]:
-        held = self.__dict__.get("_held")
-        return self._read() if held is None else iter(held)
+        texts = self.__dict__.get("_held")
+        return self._read() if texts is None else iter(texts)
 
     def _read(self) -> Iterator[Text]:
         wanted = iter(self.numbers.tolist())
         following = next(wanted, None)
-        held: list[Text] | None = [] if len(self) <= _MOST_HELD else None
+        texts: list[Text] | None = [] if len(self) <= _MOST_HELD else None
         for number, text in enumerate(self.corpus):
             if following is None:
                 return
             if number == following:
                 cut = fit(self.encoder, text, self.most_pieces)
-                made = Text(cut.id, cut.words, cut.segments, doc=cut.doc)
+                used = Text(cut.id, cut.words, cut.segments, doc=cut.doc)
                 following = next(wanted, None)
-                if held is not None:
-                    held.append(made)
+                if texts is not None:
+                    texts.append(used)
                     if following is None:
                         # Before it is given: who has the last one asks for no more.
-                        self.__dict__["_held"] = held
-                yield made
+                        self.__dict__["_held"] = texts
+                yield used
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,20 +112,20 @@ class WordsInContext:
 
     def of(self, split: str) -> Int[np.ndarray, " occurrence"]:
         """The occurrences of a split's words."""
-        return np.flatnonzero(np.array([own == split for own in self.split])[self.word])
+        return np.flatnonzero(np.array([split_of_word == split for split_of_word in self.split])[self.word])
 
     @cached_property
     def places(self) -> str:
         """A fingerprint of the texts and of where the words are in them, whatever their classes."""
         arrays = (self.texts.numbers, self.text, self.spans)
-        digests = [hashlib.sha256(np.ascontiguousarray(each, np.int64).data).hexdigest() for each in arrays]
+        digests = [hashlib.sha256(np.ascontiguousarray(array, np.int64).data).hexdigest() for array in arrays]
         return fingerprint_of(self.texts.corpus.fingerprint, self.texts.most_pieces, digests)
 
     @cached_property
     def labels(self) -> str:
         """A fingerprint of classes, words and splits."""
         arrays = (self.word, self.gold)
-        digests = [hashlib.sha256(np.ascontiguousarray(each, np.int64).data).hexdigest() for each in arrays]
+        digests = [hashlib.sha256(np.ascontiguousarray(array, np.int64).data).hexdigest() for array in arrays]
         return fingerprint_of(self.classes, self.words, self.split, digests)
 
 
@@ -207,25 +207,25 @@ def find_words(
     """
     chosen = annotation_of(corpus, annotation)
     skipped: Counter[str] = Counter()
-    found = _collect(corpus, encoder, chosen, most_pieces, without, seed, skipped)
-    rows = _fully_rated(found, skipped)
-    split = _splits(found, rows, seed)
-    word, sets = (np.frombuffer(each, np.int32) for each in (found.words, found.labels))
+    annotated = _collect(corpus, encoder, chosen, most_pieces, without, seed, skipped)
+    rows = _fully_rated(annotated, skipped)
+    split = _splits(annotated, rows, seed)
+    word, sets = (np.frombuffer(column, np.int32) for column in (annotated.words, annotated.labels))
     if most_words is not None:
-        rows = rows[_drawn_words(found, split, most_words, seed)[word[rows]]]
-    usable = _usable_classes(found, rows, split, corpus, chosen, skipped)
+        rows = rows[_drawn_words(annotated, split, most_words, seed)[word[rows]]]
+    usable = _usable_classes(annotated, rows, split, corpus, chosen, skipped)
     # Which usable classes an occurrence has, by the number of its set.
-    has = found.sets()[:, usable]
+    has = annotated.sets()[:, usable]
     left = rows[np.any(has[sets[rows]], axis=1)]
     skipped[LOST_WORDS] += len(rows) - len(left)
-    classes = tuple(np.array(found.classes, object)[usable].tolist())
+    classes = tuple(np.array(annotated.classes, object)[usable].tolist())
     read = partial(UsedTexts, corpus, encoder, most_pieces)
-    return _sampled(found, left, split, classes, has, read, most_contexts, skipped)
+    return _sampled(annotated, left, split, classes, has, read, most_contexts, skipped)
 
 
-def annotation_of(corpus: Corpus, asked: str | None) -> str:
+def annotation_of(corpus: Corpus, name: str | None) -> str:
     """The annotation that has the classes."""
-    candidates = [asked] if asked else ["sclass", "supersense"]
+    candidates = [name] if name else ["sclass", "supersense"]
     there = [name for name in candidates if name in corpus.annotations]
     if not there:
         named = " or ".join(map(repr, candidates))
@@ -240,7 +240,7 @@ def _collect(
     corpus: Corpus, encoder: Encoder, annotation: str, most: int, without: frozenset[str], seed: int,
     skipped: Counter[str],
 ) -> _Found:  # fmt: skip
-    found = _Found()
+    annotated = _Found()
     for number, text in enumerate(corpus):
         if not text.edges.get(annotation):
             continue
@@ -250,26 +250,26 @@ def _collect(
         cut = fit(encoder, text, most)
         skipped[TRUNCATED] += len(text.edges[annotation]) - len(cut.edges[annotation])
         # Several edges over one span are several classes of one occurrence.
-        said: dict[Span, set[str]] = {}
+        labels_by_span: dict[Span, set[str]] = {}
         rated: dict[Span, frozenset[str] | None] = {}
         for edge in cut.edges[annotation]:
             if edge.labels:
-                said.setdefault(edge.span, set()).update(edge.labels)
+                labels_by_span.setdefault(edge.span, set()).update(edge.labels)
                 rated[edge.span] = None if edge.rated is None else frozenset(edge.rated)
             else:
                 skipped[NO_CLASS] += 1
-        for span, labels in said.items():
-            found.add(number, cut, span, tuple(sorted(labels)), rated[span], seed)
-        found.listed |= {_word(cut, edge.span): edge.labels[0] for edge in cut.edges.get("sclass_split", ())}
-    return found
+        for span, labels in labels_by_span.items():
+            annotated.add(number, cut, span, tuple(sorted(labels)), rated[span], seed)
+        annotated.listed |= {_word(cut, edge.span): edge.labels[0] for edge in cut.edges.get("sclass_split", ())}
+    return annotated
 
 
-def _fully_rated(found: _Found, skipped: Counter[str]) -> Int[np.ndarray, " found"]:
+def _fully_rated(annotated: _Found, skipped: Counter[str]) -> Int[np.ndarray, " found"]:
     """The occurrences of which every class is known to hold or not."""
-    every = set(found.classes)
-    full = np.array([rated is None or every <= rated for rated in found.known_rated], bool)
-    rows = np.flatnonzero(full[np.frombuffer(found.rated, np.int32)]) if len(full) else np.zeros(0, np.int64)
-    skipped[PARTLY_RATED] += len(found.rated) - len(rows)
+    every = set(annotated.classes)
+    full = np.array([rated is None or every <= rated for rated in annotated.known_rated], bool)
+    rows = np.flatnonzero(full[np.frombuffer(annotated.rated, np.int32)]) if len(full) else np.zeros(0, np.int64)
+    skipped[PARTLY_RATED] += len(annotated.rated) - len(rows)
     return rows
 
 
@@ -277,17 +277,17 @@ def _word(text: Text, span: Span) -> str:
     return " ".join(text.words[span.start : span.end]).lower()
 
 
-def _splits(found: _Found, rows: Int[np.ndarray, " found"], seed: int) -> Int[np.ndarray, " word"]:
+def _splits(annotated: _Found, rows: Int[np.ndarray, " found"], seed: int) -> Int[np.ndarray, " word"]:
     """Word -> the number of its split, -1 for a word without occurrence.
 
     As listed, with dev cut out of train where no list is called so; by hash otherwise.
     """
-    split = np.full(len(found.known_words), -1)
-    listed, cut_dev = found.listed, "dev" not in found.listed.values()
+    split = np.full(len(annotated.known_words), -1)
+    listed, cut_dev = annotated.listed, "dev" not in annotated.listed.values()
     there = np.zeros(len(split), bool)
-    there[np.frombuffer(found.words, np.int32)[rows]] = True
-    for word, at in found.known_words.items():
-        if not there[at]:
+    there[np.frombuffer(annotated.words, np.int32)[rows]] = True
+    for word, number in annotated.known_words.items():
+        if not there[number]:
             continue
         share = _share(seed, "split", word)
         if not listed:
@@ -296,26 +296,26 @@ def _splits(found: _Found, rows: Int[np.ndarray, " found"], seed: int) -> Int[np
             # A word that no list has is learned from: what is scored stays as it was given.
             given = listed.get(word, "train")
             given = "dev" if given == "train" and cut_dev and share < _LISTED_DEV_SHARE else given
-        split[at] = SPLITS.index(given)
+        split[number] = SPLITS.index(given)
     return split
 
 
-def _drawn_words(found: _Found, split: np.ndarray, most: int, seed: int) -> Bool[np.ndarray, " word"]:
-    there = [word for word, at in found.known_words.items() if split[at] >= 0]
+def _drawn_words(annotated: _Found, split: np.ndarray, most: int, seed: int) -> Bool[np.ndarray, " word"]:
+    there = [word for word, number in annotated.known_words.items() if split[number] >= 0]
     drawn = np.zeros(len(split), bool)
     for word in sorted(there, key=lambda word: _share(seed, "word", word))[:most]:
-        drawn[found.known_words[word]] = True
+        drawn[annotated.known_words[word]] = True
     return drawn
 
 
 def _usable_classes(
-    found: _Found, rows: np.ndarray, split: np.ndarray, corpus: Corpus, annotation: str, skipped: Counter[str]
+    annotated: _Found, rows: np.ndarray, split: np.ndarray, corpus: Corpus, annotation: str, skipped: Counter[str]
 ) -> Bool[np.ndarray, " class"]:
     """The classes that have a word in every split."""
-    word, sets = (np.frombuffer(each, np.int32)[rows] for each in (found.words, found.labels))
-    seen = np.zeros((len(SPLITS), len(found.known_labels)), bool)
+    word, sets = (np.frombuffer(column, np.int32)[rows] for column in (annotated.words, annotated.labels))
+    seen = np.zeros((len(SPLITS), len(annotated.known_labels)), bool)
     seen[split[word], sets] = True
-    in_split = np.stack([found.sets()[own].any(0) for own in seen])
+    in_split = np.stack([annotated.sets()[in_one_split].any(0) for in_one_split in seen])
     usable = np.asarray(in_split.all(0))
     skipped[LOST_CLASSES] += int(in_split.any(0).sum() - usable.sum())
     if not usable.any():
@@ -328,43 +328,49 @@ def _usable_classes(
 
 
 def _sampled(
-    found: _Found, rows: np.ndarray, split: np.ndarray, classes: tuple[str, ...], has: Bool[np.ndarray, "set class"],
-    read: Callable[[np.ndarray], UsedTexts], most: int, skipped: Counter[str],
-) -> WordsInContext:  # fmt: skip
+    annotated: _Found,
+    rows: np.ndarray,
+    split: np.ndarray,
+    classes: tuple[str, ...],
+    has: Bool[np.ndarray, "set class"],
+    read: Callable[[np.ndarray], UsedTexts],
+    most: int,
+    skipped: Counter[str],
+) -> WordsInContext:
     """At most so many contexts of each pair, those with the lowest keys."""
-    word, sets = (np.frombuffer(each, np.int32)[rows] for each in (found.words, found.labels))
-    key = np.frombuffer(found.keys, np.float64)[rows]
-    kept = np.zeros(len(rows), bool)
+    word, sets = (np.frombuffer(column, np.int32)[rows] for column in (annotated.words, annotated.labels))
+    key = np.frombuffer(annotated.keys, np.float64)[rows]
+    used_rows = np.zeros(len(rows), bool)
     chosen: list[tuple[int, np.ndarray, np.ndarray]] = []
     for label in range(len(classes)):
-        own = np.flatnonzero(has[sets, label])
+        of_class = np.flatnonzero(has[sets, label])
         # By word, then by key; the rank within the word says who stays.
-        own = own[np.lexsort((key[own], word[own]))]
-        first = np.r_[True, np.diff(word[own]) != 0]
+        of_class = of_class[np.lexsort((key[of_class], word[of_class]))]
+        first = np.r_[True, np.diff(word[of_class]) != 0]
         starts = np.flatnonzero(first)
-        rank = np.arange(len(own)) - np.repeat(starts, np.diff(np.r_[starts, len(own)]))
-        own = own[rank < most]
-        kept[own] = True
-        chosen.append((label, own, word[own]))
-    skipped[OVER_THE_CAP] += int(len(rows) - kept.sum())
-    used = rows[kept]
-    number = np.cumsum(kept) - 1
-    spoken = list(found.known_words)
-    old_words = np.unique(word[kept])
+        rank = np.arange(len(of_class)) - np.repeat(starts, np.diff(np.r_[starts, len(of_class)]))
+        of_class = of_class[rank < most]
+        used_rows[of_class] = True
+        chosen.append((label, of_class, word[of_class]))
+    skipped[OVER_THE_CAP] += int(len(rows) - used_rows.sum())
+    used = rows[used_rows]
+    number = np.cumsum(used_rows) - 1
+    spoken = list(annotated.known_words)
+    old_words = np.unique(word[used_rows])
     order = sorted(old_words.tolist(), key=spoken.__getitem__)
     word_at = np.full(len(spoken), -1)
     word_at[order] = np.arange(len(order))
-    numbers, text = np.unique(np.frombuffer(found.texts, np.int64)[used], return_inverse=True)
-    spans = np.stack([np.frombuffer(each, np.int32)[used] for each in (found.starts, found.ends)], 1)
+    numbers, text = np.unique(np.frombuffer(annotated.texts, np.int64)[used], return_inverse=True)
+    spans = np.stack([np.frombuffer(column, np.int32)[used] for column in (annotated.starts, annotated.ends)], 1)
     return WordsInContext(
         classes,
-        tuple(spoken[at] for at in order),
-        tuple(SPLITS[split[at]] for at in order),
+        tuple(spoken[spoken_number] for spoken_number in order),
+        tuple(SPLITS[split[spoken_number]] for spoken_number in order),
         read(numbers),
         text.astype(np.int32),
         spans,
-        word_at[word[kept]].astype(np.int32),
-        has[sets[kept]],
+        word_at[word[used_rows]].astype(np.int32),
+        has[sets[used_rows]],
         tuple(_pairs(chosen, number, word_at)),
         skipped,
     )
@@ -373,8 +379,8 @@ def _sampled(
 def _pairs(chosen: Sequence[tuple[int, np.ndarray, np.ndarray]], number: np.ndarray, word_at: np.ndarray) -> list[Pair]:
     """Every word with every class it has, by word and then by class; contexts in the order of the texts."""
     pairs = []
-    for label, own, words in chosen:
-        contexts = number[own].astype(np.int32)
+    for label, rows, words in chosen:
+        contexts = number[rows].astype(np.int32)
         order = np.lexsort((contexts, words))
         contexts, words = contexts[order], words[order]
         starts = np.flatnonzero(np.r_[True, np.diff(words) != 0]) if len(words) else np.zeros(0, int)

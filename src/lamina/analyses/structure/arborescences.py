@@ -69,10 +69,10 @@ def directed_from(links: Int[np.ndarray, "link 2"], size: int, root: int) -> Int
 
 
 def _masked(scores: np.ndarray, root: int) -> np.ndarray:
-    own = scores.astype(float)
-    np.fill_diagonal(own, -np.inf)
-    own[:, root] = -np.inf
-    return own
+    masked = scores.astype(float)
+    np.fill_diagonal(masked, -np.inf)
+    masked[:, root] = -np.inf
+    return masked
 
 
 def _heads(scores: np.ndarray, root: int) -> np.ndarray:
@@ -93,10 +93,10 @@ def _heads(scores: np.ndarray, root: int) -> np.ndarray:
     smaller[:many, :many] = scores[rest[:, None], rest]
     smaller[:many, many] = gains[np.arange(many), entered]
     smaller[many, :many] = leaving[left, np.arange(many)]
-    found = _heads(smaller, int(np.searchsorted(rest, root)))
-    below = found[:many]
+    inner = _heads(smaller, int(np.searchsorted(rest, root)))
+    below = inner[:many]
     heads[rest] = np.where(below == many, ring[left], np.where(below < 0, -1, rest[np.minimum(below, many - 1)]))
-    enters = found[many]
+    enters = inner[many]
     heads[ring[entered[enters]]] = rest[enters]
     return heads
 

@@ -68,8 +68,8 @@ class Plain(NamedTuple):
     @property
     def root(self) -> int | None:
         """None where it is punctuation."""
-        found = np.flatnonzero(self.heads == -1)
-        return int(found[0]) if len(found) else None
+        roots = np.flatnonzero(self.heads == -1)
+        return int(roots[0]) if len(roots) else None
 
 
 def plain(tree: GoldTree) -> Plain:
@@ -80,20 +80,20 @@ def plain(tree: GoldTree) -> Plain:
         >>> plain(tree).heads.tolist()
         [1, -1]
     """
-    kept = tree.kept
+    words = tree.kept
     place = np.full(len(tree) + 1, -2)
     place[0] = -1
-    place[kept + 1] = np.arange(len(kept))
-    return Plain(place[tree.heads[kept]], kept)
+    place[words + 1] = np.arange(len(words))
+    return Plain(place[tree.heads[words]], words)
 
 
-def hits(found: Int[np.ndarray, " kept"], gold: Plain, *, given: bool) -> Float[np.ndarray, " 4"]:
+def hits(heads: Int[np.ndarray, " kept"], gold: Plain, *, given: bool) -> Float[np.ndarray, " 4"]:
     """Right heads, words, right links and links. With the root `given`, it is not counted as a word."""
     counted = gold.heads >= (0 if given else -1)
     below = np.flatnonzero(gold.heads >= 0)
     above = gold.heads[below]
-    linked = (found[below] == above) | (found[above] == below)
-    return np.array([(found == gold.heads)[counted].sum(), counted.sum(), linked.sum(), len(below)], float)
+    linked = (heads[below] == above) | (heads[above] == below)
+    return np.array([(heads == gold.heads)[counted].sum(), counted.sum(), linked.sum(), len(below)], float)
 
 
 class _Counts:
@@ -111,21 +111,21 @@ class _Counts:
         for (place, directed), by_key in self._found.items():
             counts = np.array([by_key.get(tree.key, np.zeros(4)) for tree in trees])
             flat = np.zeros(len(trees), int)
-            for measure, at in ((UAS, 0), (UUAS, 2)):
+            for measure, column in ((UAS, 0), (UUAS, 2)):
                 # Trees that were directed afterwards have the same links whatever their root.
                 once = directed == UNDIRECTED if place[0] in (PROBE, CHAIN) else True
                 if once if measure == UUAS else directed != UNDIRECTED:
-                    estimate = intervals.estimate(Tally(counts[:, at], counts[:, at + 1], flat))
+                    estimate = intervals.estimate(Tally(counts[:, column], counts[:, column + 1], flat))
                     rows.append((*place, directed, measure, *estimate))
         return rows
 
     def contrasts(self, trees: Sequence[GoldTree], *, seed: int) -> list[tuple[Any, ...]]:
         """`COMPARED` on the same words, with their sums by document."""
-        found = {place[0]: by_key for (place, directed), by_key in self._found.items() if directed == FREE}
+        counts_by_source = {place[0]: by_key for (place, directed), by_key in self._found.items() if directed == FREE}
         units = Intervals(trees, samples=1, seed=seed).units
         sums = {
-            source: units.sums(np.array([found[source].get(tree.key, np.zeros(4)) for tree in trees])[:, :2])
-            for source in {source for pair in COMPARED for source in pair} & found.keys()
+            source: units.sums(np.array([counts_by_source[source].get(tree.key, np.zeros(4)) for tree in trees])[:, :2])
+            for source in {source for pair in COMPARED for source in pair} & counts_by_source.keys()
         }
         return contrast_rows(sums, units)
 
@@ -135,13 +135,16 @@ def contrast_rows(sums: Mapping[str, Float[np.ndarray, "unit 2"]], units: Units)
     pairs = [(source, against) for source, against in COMPARED if source in sums and against in sums]
     if not pairs:
         return []
-    apart = np.stack([sums[source][:, 0] - sums[against][:, 0] for source, against in pairs], 1)
+    differences = np.stack([sums[source][:, 0] - sums[against][:, 0] for source, against in pairs], 1)
     counts = np.stack([sums[source][:, 1] for source, _ in pairs], 1)
-    tests = sign_flip_family(apart, counts, bounds=(-1.0, 1.0)).columns()
-    shares = {source: float(own[:, 0].sum() / max(own[:, 1].sum(), 1)) for source, own in sums.items()}
+    tests = sign_flip_family(differences, counts, bounds=(-1.0, 1.0)).columns()
+    shares = {
+        source: float(sums_of_source[:, 0].sum() / max(sums_of_source[:, 1].sum(), 1))
+        for source, sums_of_source in sums.items()
+    }
     return [
-        (*pair, *(shares[source] for source in pair), *(float(column[at]) for column in tests.values()), units.kind)
-        for at, pair in enumerate(pairs)
+        (*pair, *(shares[source] for source in pair), *(float(column[number]) for column in tests.values()), units.kind)
+        for number, pair in enumerate(pairs)
     ]
 
 
@@ -184,8 +187,8 @@ class _Chooser:
     def _uas(self, scores: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         sums = None
         for maps, gold in self.held:
-            found = np.array([hits(arborescence(each), gold, given=False) for each in scores(maps)])
-            sums = found if sums is None else sums + found
+            counts = np.array([hits(arborescence(score), gold, given=False) for score in scores(maps)])
+            sums = counts if sums is None else sums + counts
         return np.zeros(0) if sums is None else sums[:, 0] / np.maximum(sums[:, 1], 1)
 
 
@@ -351,9 +354,9 @@ def _choose(chooser: _Chooser, encoder: Encoder) -> _Choices:
     scores = chooser.scores()
     ways = scores.argmax(0)
     single = encoder.blocks * encoder.heads
-    own = scores.max(0)
-    best = int(own[:single].argmax())
-    order = [(int(ways[number]), int(number)) for number in np.argsort(-own[:single], kind="stable")]
+    best_way = scores.max(0)
+    best = int(best_way[:single].argmax())
+    order = [(int(ways[number]), int(number)) for number in np.argsort(-best_way[:single], kind="stable")]
     combined = chooser.combined(order)
     many = int(combined.argmax())
     rows: list[tuple[Any, ...]] = [

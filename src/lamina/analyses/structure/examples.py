@@ -28,12 +28,12 @@ def example_rows(
     """Sentences drawn by hash, whatever the probe makes of them."""
     if layer is None or (layer, "depth") not in predicted:
         return []
-    fit = [at for at, tree in enumerate(trees) if _LENGTHS[0] <= len(tree.kept) <= _LENGTHS[1]]
-    fit = fit or [at for at, tree in enumerate(trees) if len(tree.kept) > 1]
-    drawn = sorted(fit, key=lambda at: hashlib.sha256(f"{seed}:{trees[at].key}".encode()).digest())[:_MANY]
+    fit = [number for number, tree in enumerate(trees) if _LENGTHS[0] <= len(tree.kept) <= _LENGTHS[1]]
+    fit = fit or [number for number, tree in enumerate(trees) if len(tree.kept) > 1]
+    drawn = sorted(fit, key=lambda number: hashlib.sha256(f"{seed}:{trees[number].key}".encode()).digest())[:_MANY]
     rows = []
-    for at in drawn:
-        tree, distances, depths = trees[at], predicted[layer, "distance"][at], predicted[layer, "depth"][at]
+    for number in drawn:
+        tree, distances, depths = trees[number], predicted[layer, "distance"][number], predicted[layer, "depth"][number]
         links = smallest_tree(distances, tree.kept)
         root = int(tree.kept[depths[tree.kept].argmin()])
         linked = directed_from(links, len(tree), root) + 1

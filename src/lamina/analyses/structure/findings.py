@@ -67,8 +67,8 @@ _MEASURED = {
 
 def first_layer(best: pd.DataFrame, measure: str) -> int | None:
     """The layer with the best score: the one that is shown, not one that is proven to be best."""
-    own = best[best["measure"] == measure]
-    return int(own["layer"].iloc[int(own["value"].to_numpy().argmax())]) if len(own) else None
+    of_measure = best[best["measure"] == measure]
+    return int(of_measure["layer"].iloc[int(of_measure["value"].to_numpy().argmax())]) if len(of_measure) else None
 
 
 def tell_findings(result: Result) -> Iterator[Finding]:
@@ -122,25 +122,25 @@ def _beside(result: Result, measure: str) -> Iterator[Finding]:
 
 def _best_layers(best: pd.DataFrame, measure: str) -> str:
     """Which layers can be best."""
-    own, things = best[best["measure"] == measure], _MEASURED[measure].things
-    among = best_in_words(own["layer"].tolist(), own["among_best"].astype(bool).tolist())
-    if among or len(own) == 1:
-        return f"{things[0].upper()}{things[1:]} are found{' best' if len(own) > 1 else ''} at {among}"
+    of_measure, things = best[best["measure"] == measure], _MEASURED[measure].things
+    among = best_in_words(of_measure["layer"].tolist(), of_measure["among_best"].astype(bool).tolist())
+    if among or len(of_measure) == 1:
+        return f"{things[0].upper()}{things[1:]} are found{' best' if len(of_measure) > 1 else ''} at {among}"
     return f"No layer was shown to find {things} better than another"
 
 
 def _missing(training: pd.DataFrame, kind: str) -> str:
     """Layers that have no score."""
-    own = training[(training["of"] == MODEL) & (training["kind"] == kind)]
-    own = own[(own["rank"] == own["rank"].max()) & ~own["converged"].astype(bool)]
-    return f"Probes of {layers_in_words(own['layer'])} had not converged and have no score." if len(own) else ""
+    largest = training[(training["of"] == MODEL) & (training["kind"] == kind)]
+    largest = largest[(largest["rank"] == largest["rank"].max()) & ~largest["converged"].astype(bool)]
+    return f"Probes of {layers_in_words(largest['layer'])} had not converged and have no score." if len(largest) else ""
 
 
 def _below_twin(result: Result) -> Iterator[Finding]:
     """Layers at which less is found than with random weights."""
     table = result.tables["contrasts"]
-    own = table[(table["measure"] == UUAS) & (table["against"] == TWIN)]
-    below = own[(own["estimate"] < 0) & (own["p_adjusted"] < SURE) & (own["high"] < 0)]
+    beside_twin = table[(table["measure"] == UUAS) & (table["against"] == TWIN)]
+    below = beside_twin[(beside_twin["estimate"] < 0) & (beside_twin["p_adjusted"] < SURE) & (beside_twin["high"] < 0)]
     if below.empty:
         return
     row = next(rows_of(below.sort_values(["p_adjusted", "estimate"], ascending=False)))
@@ -163,8 +163,8 @@ def _below_twin(result: Result) -> Iterator[Finding]:
 def _control(result: Result) -> Iterator[Finding]:
     table = result.tables["contrasts"]
     layer = first_layer(result.tables["best"], UUAS)
-    own = table[(table["measure"] == UUAS) & (table["against"] == CONTROL) & (table["layer"] == layer)]
-    for row in rows_of(own):
+    beside_control = table[(table["measure"] == UUAS) & (table["against"] == CONTROL) & (table["layer"] == layer)]
+    for row in rows_of(beside_control):
         of = f"the probe of layer {layer}"
         yield finding(
             claim=f"{of[0].upper()}{of[1:]} finds {percent(row.value)} of annotated links, of shuffled trees' links "
@@ -181,10 +181,10 @@ def _control(result: Result) -> Iterator[Finding]:
 
 def _unfitted(training: pd.DataFrame) -> Iterator[Finding]:
     """Layers whose probes have settled above the loss of one answer for all: a plateau alone is no fit."""
-    own = training[(training["of"] == MODEL) & training["converged"].astype(bool)]
-    own = own[own["rank"] == own["rank"].max()]
+    largest = training[(training["of"] == MODEL) & training["converged"].astype(bool)]
+    largest = largest[largest["rank"] == largest["rank"].max()]
     for kind, answer in (("distance", "one distance for all pairs of words"), ("depth", "one depth for all words")):
-        means = own[own["kind"] == kind].groupby("layer")[["loss", "constant"]].mean()
+        means = largest[largest["kind"] == kind].groupby("layer")[["loss", "constant"]].mean()
         above = means[means["loss"] >= means["constant"]]
         if len(above):
             reason = f"the probes fit no better than {answer}, so their scores say only how words are ordered"
@@ -198,10 +198,10 @@ def _unfitted(training: pd.DataFrame) -> Iterator[Finding]:
 def _attention(table: pd.DataFrame) -> Iterator[Finding]:
     """The best head and the best combination, chosen on training sentences; what attention adds to words."""
     for source in (COMBINED, BEST):
-        own = table[table["source"] == source]
-        if own.empty:
+        of_source = table[table["source"] == source]
+        if of_source.empty:
             continue
-        row = hardest(own)
+        row = hardest(of_source)
         name, other = _ATTENTION[source], _ATTENTION[row.against]
         yield finding(
             claim=f"{name} gives {percent(row.value)} of words their head, {other} {percent(row.other)}",
@@ -236,11 +236,11 @@ def describe(result: Result) -> Iterable[Overview]:
     rows: list[tuple[str | int, ...]] = []
     largest = table["rank"].max()
     named: Any
-    for named, own in table.groupby(["of", "layer"], sort=False, dropna=False):
+    for named, of_group in table.groupby(["of", "layer"], sort=False, dropna=False):
         of, layer = named
-        at = own[(own["rank"] == largest) | own["rank"].isna()]
-        at = at[at["seed"].isna() | (at["seed"] == at["seed"].min())]
-        cells = {row.measure: cell(row.value, row.low, row.high) for row in rows_of(at)}
+        of_rank = of_group[(of_group["rank"] == largest) | of_group["rank"].isna()]
+        of_rank = of_rank[of_rank["seed"].isna() | (of_rank["seed"] == of_rank["seed"].min())]
+        cells = {row.measure: cell(row.value, row.low, row.high) for row in rows_of(of_rank)}
         rows.append((str(of), "-" if pd.isna(layer) else int(layer), *(cells.get(name, "-") for name in MEASURES)))
     about = result.provenance
     title = f"{about.model['name']} on {about.corpus['name']} ({about.corpus.get('split', '')}), rank {largest}"

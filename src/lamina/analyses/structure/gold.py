@@ -47,26 +47,26 @@ class GoldTree:
     def distances(self) -> Int[np.ndarray, "word word"]:
         """Links between each two words."""
         size = len(self.heads)
-        found = np.zeros((size, size), np.int16)
+        distances = np.zeros((size, size), np.int16)
         placed: list[int] = []
         # From the root down: a word's distances are those of its head, and one more.
         for word in np.argsort(self.depths, kind="stable"):
             if placed:
                 head = self.heads[word] - 1
-                found[word, placed] = found[placed, word] = found[head, placed] + 1
+                distances[word, placed] = distances[placed, word] = distances[head, placed] + 1
             placed.append(int(word))
-        return found
+        return distances
 
     @cached_property
     def depths(self) -> Int[np.ndarray, " word"]:
         """Links from each word to the root."""
-        found = np.zeros(len(self.heads), np.int16)
+        depths = np.zeros(len(self.heads), np.int16)
         above = self.heads - 1
-        at = above.copy()
-        while (going := at >= 0).any():
-            found += going
-            at = np.where(going, above[np.maximum(at, 0)], -1)
-        return found
+        ancestor = above.copy()
+        while (going := ancestor >= 0).any():
+            depths += going
+            ancestor = np.where(going, above[np.maximum(ancestor, 0)], -1)
+        return depths
 
     @cached_property
     def kept(self) -> Int[np.ndarray, " kept"]:
@@ -83,7 +83,7 @@ class GoldTree:
         return np.sort(links[~self.punctuation[links[:, 1]]], 1)
 
 
-def smallest_tree(distances: np.ndarray, kept: Int[np.ndarray, " kept"]) -> Int[np.ndarray, "link 2"]:
+def smallest_tree(distances: np.ndarray, words: Int[np.ndarray, " kept"]) -> Int[np.ndarray, "link 2"]:
     """The minimum spanning tree of some words, as pairs; among equal distances the pair that comes first.
 
     Kruskal's algorithm over pairs in a stable order, as the released code has it: ties are decided alike.
@@ -92,9 +92,9 @@ def smallest_tree(distances: np.ndarray, kept: Int[np.ndarray, " kept"]) -> Int[
         >>> smallest_tree(np.array([[0, 1, 2.0], [1, 0, 1.5], [2, 1.5, 0]]), np.arange(3)).tolist()
         [[0, 1], [1, 2]]
     """
-    one, other = np.triu_indices(len(kept), 1)
-    pairs = np.stack([kept[one], kept[other]], 1)
-    part = {int(word): int(word) for word in kept}
+    one, other = np.triu_indices(len(words), 1)
+    pairs = np.stack([words[one], words[other]], 1)
+    part = {int(word): int(word) for word in words}
 
     def find(word: int) -> int:
         while part[word] != word:
@@ -102,15 +102,15 @@ def smallest_tree(distances: np.ndarray, kept: Int[np.ndarray, " kept"]) -> Int[
             word = part[word]
         return word
 
-    found = []
-    for at in np.argsort(distances[pairs[:, 0], pairs[:, 1]], kind="stable"):
-        a, b = find(int(pairs[at, 0])), find(int(pairs[at, 1]))
+    links = []
+    for pair in np.argsort(distances[pairs[:, 0], pairs[:, 1]], kind="stable"):
+        a, b = find(int(pairs[pair, 0])), find(int(pairs[pair, 1]))
         if a != b:
             part[a] = b
-            found.append(pairs[at])
-            if len(found) == len(kept) - 1:
+            links.append(pairs[pair])
+            if len(links) == len(words) - 1:
                 break
-    return np.array(found, int).reshape(-1, 2)
+    return np.array(links, int).reshape(-1, 2)
 
 
 def gold_of(text: Text, unit: str, *, faithful: bool = False) -> GoldTree:
@@ -169,13 +169,13 @@ def _wrong(text: Text, heads: Int[np.ndarray, " word"]) -> str | None:
         return f"word {unknown[0] + 1} ({text.words[unknown[0]]!r}) has no head"
     roots = np.flatnonzero(heads == ROOT)
     if len(roots) != 1:
-        named = " and ".join(f"{at + 1} ({text.words[at]!r})" for at in roots[:2])
+        named = " and ".join(f"{word + 1} ({text.words[word]!r})" for word in roots[:2])
         return f"words {named} are both roots" if len(roots) else "no word is the root, so its heads form a cycle"
-    at = heads - 1
+    ancestor = heads - 1
     for _ in range(int(np.ceil(np.log2(len(heads) + 1))) + 1):
         # Pointers twice as far each time: all but those in cycles come out at the root.
-        at = np.where(at >= 0, at[np.maximum(at, 0)], -1)
-    caught = np.flatnonzero(at >= 0)
+        ancestor = np.where(ancestor >= 0, ancestor[np.maximum(ancestor, 0)], -1)
+    caught = np.flatnonzero(ancestor >= 0)
     if len(caught):
         return f"the heads of word {caught[0] + 1} ({text.words[caught[0]]!r}) form a cycle"
     return None

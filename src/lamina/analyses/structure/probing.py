@@ -103,28 +103,28 @@ class Probing:
         predicted: dict[tuple[int, Kind], list[np.ndarray]] = {}
         largest = max(group.rank for group in groups)
         for group in groups:
-            made = bank.trained_[group]
-            values = apply_maps(made.maps, scored, trees.scored, group.kind)
-            kept = scores if group.rank == largest else defaultdict(list)
-            rows += self._rows(group, names, values, trees.scored, made.converged, kept)
-            if of == MODEL and group.rank == largest and group.seed == min(each.seed for each in groups):
-                for at, layer in enumerate(self._layers):
-                    if made.converged[at]:
-                        predicted[layer, group.kind] = [each[at] for each in values]
+            trained = bank.trained_[group]
+            values = apply_maps(trained.maps, scored, trees.scored, group.kind)
+            largest_scores = scores if group.rank == largest else defaultdict(list)
+            rows += self._rows(group, names, values, trees.scored, trained.converged, largest_scores)
+            if of == MODEL and group.rank == largest and group.seed == min(other.seed for other in groups):
+                for number, layer in enumerate(self._layers):
+                    if trained.converged[number]:
+                        predicted[layer, group.kind] = [value[number] for value in values]
             if projections:
                 drawn = torch.randn(
-                    made.maps.shape[1:], generator=torch.Generator().manual_seed(group.seed + self._how.seed)
+                    trained.maps.shape[1:], generator=torch.Generator().manual_seed(group.seed + self._how.seed)
                 )
-                maps = drawn.to(made.maps.device).expand(len(self._layers), -1, -1)
+                maps = drawn.to(trained.maps.device).expand(len(self._layers), -1, -1)
                 beside = apply_maps(maps, scored[: len(self._layers)], trees.scored, group.kind)
                 names_of: list[tuple[str, int | None]] = [(PROJECTION, layer) for layer in self._layers]
-                rows += self._rows(group, names_of, beside, trees.scored, np.ones(len(names_of), bool), kept)
+                rows += self._rows(group, names_of, beside, trees.scored, np.ones(len(names_of), bool), largest_scores)
         constants = constant_losses(learn, stop)
         training = [
             (layer, group.rank, name, group.seed, group.kind, loss, constants[group.kind], *numbers)
-            for group, made in bank.trained_.items()
+            for group, trained in bank.trained_.items()
             for (name, layer), loss, *numbers in zip(
-                names, made.losses.tolist(), made.epochs.tolist(), made.converged.tolist(), strict=True
+                names, trained.losses.tolist(), trained.epochs.tolist(), trained.converged.tolist(), strict=True
             )
         ]
         return Probed(rows, training, dict(scores), predicted)
@@ -135,11 +135,11 @@ class Probing:
         place = best_place([trees.train[number] for number in trees.learn])
         distances = [chain_distances(len(tree))[None] for tree in trees.scored]
         depths = [chain_depths(len(tree), place)[None] for tree in trees.scored]
-        made = [(Group("distance", 0, 0), distances), (Group("depth", 0, 0), depths)]
+        by_kind = [(Group("distance", 0, 0), distances), (Group("depth", 0, 0), depths)]
         scores: dict[tuple[str, int | None, str], list[Score]] = defaultdict(list)
         rows = [
             row
-            for group, values in made
+            for group, values in by_kind
             for row in self._rows(group, [(CHAIN, None)], values, trees.scored, np.ones(1, bool), scores)
         ]
         return Probed([(None, None, CHAIN, None, *row[4:]) for row in rows], [], dict(scores), {})
@@ -170,8 +170,8 @@ class Probing:
         else:
             tallies = root_tally(values, trees, faithful=self._how.faithful), depth_correlations(values, trees)
         rows: list[tuple[Any, ...]] = []
-        for measure, own in zip((first, second), tallies, strict=True):
-            for (of, layer), tally, whole in zip(names, own, converged, strict=True):
+        for measure, by_name in zip((first, second), tallies, strict=True):
+            for (of, layer), tally, whole in zip(names, by_name, converged, strict=True):
                 score = self._intervals.score(tally)
                 # A number that has not converged is not shown as one.
                 estimate = self._intervals.of(score) if whole else Estimate(*[float("nan")] * 3)
@@ -182,13 +182,15 @@ class Probing:
 
 def apply_maps(maps: torch.Tensor, vectors: torch.Tensor, trees: Sequence[GoldTree], kind: Kind) -> list[np.ndarray]:
     """Squared distances [layer, word, word], or squared norms [layer, word], of every sentence."""
-    found = []
+    by_sentence = []
     sizes = [len(tree) for tree in trees]
-    projected = torch.stack([own.float() @ each for own, each in zip(vectors, maps, strict=True)])
+    projected = torch.stack(
+        [layer_vectors.float() @ layer_map for layer_vectors, layer_map in zip(vectors, maps, strict=True)]
+    )
     for part in projected.split(sizes, dim=1):
-        made = squared_distances(part) if kind == "distance" else part.square().sum(-1)
-        found.append(made.cpu().numpy())
-    return found
+        values = squared_distances(part) if kind == "distance" else part.square().sum(-1)
+        by_sentence.append(values.cpu().numpy())
+    return by_sentence
 
 
 def constant_losses(learn: Sentences, stop: Sentences) -> dict[Kind, float]:
@@ -199,13 +201,13 @@ def constant_losses(learn: Sentences, stop: Sentences) -> dict[Kind, float]:
         >>> constant_losses(some, some)
         {'distance': 0.0, 'depth': 0.5}
     """
-    apart = [each[~np.eye(len(each), dtype=bool)] for each in learn.distances]
+    apart = [tree[~np.eye(len(tree), dtype=bool)] for tree in learn.distances]
     distance = float(np.median(np.concatenate(apart))) if sum(map(len, apart)) else 0.0
     depth = float(np.median(np.concatenate(list(learn.depths))))
-    distances = [np.abs(each - distance * (1 - np.eye(len(each)))).mean() for each in stop.distances]
+    distances = [np.abs(tree - distance * (1 - np.eye(len(tree)))).mean() for tree in stop.distances]
     return {
         "distance": float(np.mean(distances)),
-        "depth": float(np.mean([np.abs(each - depth).mean() for each in stop.depths])),
+        "depth": float(np.mean([np.abs(tree - depth).mean() for tree in stop.depths])),
     }
 
 
@@ -222,8 +224,8 @@ def chain_distances(size: int) -> np.ndarray:
 
 def chain_depths(size: int, place: int) -> np.ndarray:
     """Words from a place, counted from the start (0, 1, ...) or from the end (-1, -2, ...)."""
-    at = min(place, size - 1) if place >= 0 else max(size + place, 0)
-    return np.abs(np.arange(size) - at).astype(float)
+    root = min(place, size - 1) if place >= 0 else max(size + place, 0)
+    return np.abs(np.arange(size) - root).astype(float)
 
 
 def best_place(trees: Sequence[GoldTree]) -> int:

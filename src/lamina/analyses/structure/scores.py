@@ -72,8 +72,8 @@ class Intervals:
     def score(self, tally: Tally) -> Score:
         """The score, and its draws; NaN where nothing counts."""
         strata, stratum = np.unique(tally.strata, return_inverse=True)
-        held = np.arange(len(strata)) == stratum[:, None]
-        hits, of = (self.units.sums(np.where(held, part[:, None], 0.0)) for part in (tally.hits, tally.of))
+        in_stratum = np.arange(len(strata)) == stratum[:, None]
+        hits, of = (self.units.sums(np.where(in_stratum, part[:, None], 0.0)) for part in (tally.hits, tally.of))
         there = of.sum(0) > 0
         if not there.any():
             return Score(float("nan"), np.full(len(self._weights), np.nan))
@@ -109,14 +109,16 @@ def best_rows(scores: Scores, units: Units) -> list[tuple[Any, ...]]:
     """
     rows: list[tuple[Any, ...]] = []
     for measure in MEASURES:
-        layers = {layer: pooled(own) for (of, layer, by), own in scores.items() if of == MODEL and by == measure}
+        layers = {
+            layer: pooled(by_seed) for (of, layer, by), by_seed in scores.items() if of == MODEL and by == measure
+        }
         known = {layer: score for layer, score in layers.items() if np.isfinite(score.value)}
         if not known:
             continue
         values, draws = np.array([score.value for score in known.values()]), _columns(known.values())
-        found = best_set(values, draws, len(units))
+        best_layers = best_set(values, draws, len(units))
         low, high = widened_intervals(values, draws, len(units))
-        parts = zip(known, values, low, high, found.p, found.among, strict=True)
+        parts = zip(known, values, low, high, best_layers.p, best_layers.among, strict=True)
         rows += [
             (measure, layer, float(value), float(start), float(end), float(p), bool(inside), len(units))
             for layer, value, start, end, p, inside in parts
@@ -136,12 +138,12 @@ def contrast_rows(scores: Scores, units: Units) -> list[tuple[Any, ...]]:
     pairs = [pair for pair in pairs if np.isfinite([pair[3].value, pair[4].value]).all()]
     if not pairs:
         return []
-    estimates = np.array([own.value - other.value for *_, own, other in pairs])
-    draws = _columns([Score(0.0, own.draws - other.draws) for *_, own, other in pairs])
+    estimates = np.array([ours.value - other.value for *_, ours, other in pairs])
+    draws = _columns([Score(0.0, ours.draws - other.draws) for *_, ours, other in pairs])
     tests = bootstrap_family(estimates, draws, len(units), bounds=(-1.0, 1.0)).columns()
     return [
-        (*place, own.value, other.value, *(float(column[at]) for column in tests.values()), units.kind)
-        for at, (*place, own, other) in enumerate(pairs)
+        (*place, ours.value, other.value, *(float(column[number]) for column in tests.values()), units.kind)
+        for number, (*place, ours, other) in enumerate(pairs)
     ]
 
 
@@ -157,21 +159,23 @@ def _columns(scores: Any) -> Float[np.ndarray, "sample score"]:
 
 def links_tally(distances: Sequence[np.ndarray], trees: Sequence[GoldTree]) -> list[Tally]:
     """Links found by minimum spanning trees; `distances` of a sentence are [probe, word, word]."""
-    hits = [links_hit(each, tree) for each, tree in zip(distances, trees, strict=True)]
+    hits = [links_hit(of_sentence, tree) for of_sentence, tree in zip(distances, trees, strict=True)]
     of = np.array([len(tree.links) for tree in trees], float)
     return [Tally(row, of, np.zeros(len(trees), int)) for row in np.array(hits, float).T]
 
 
 def links_hit(distances: Float[np.ndarray, "probe word word"], tree: GoldTree) -> Int[np.ndarray, " probe"]:
     """How many links of a sentence each probe's minimum spanning tree has, punctuation left out."""
-    links, kept = tree.links, tree.kept
+    links, words = tree.links, tree.kept
     if not len(links):
         return np.zeros(len(distances), int)
     if tree.repaired:
         gold = set(map(tuple, links.tolist()))
-        return np.array([len(gold & set(map(tuple, smallest_tree(each, kept).tolist()))) for each in distances])
-    via = spanning_trees(-distances[:, kept[:, None], kept])
-    one, other = np.searchsorted(kept, links).T
+        return np.array(
+            [len(gold & set(map(tuple, smallest_tree(of_probe, words).tolist()))) for of_probe in distances]
+        )
+    via = spanning_trees(-distances[:, words[:, None], words])
+    one, other = np.searchsorted(words, links).T
     return ((via[:, one] == other) | (via[:, other] == one)).sum(1)
 
 
@@ -182,20 +186,22 @@ def root_tally(depths: Sequence[np.ndarray], trees: Sequence[GoldTree], *, faith
     released code.
     """
     hits, of = [], []
-    for each, tree in zip(depths, trees, strict=True):
-        kept = tree.kept
-        counted = faithful or (len(kept) > 1 and not tree.punctuation[tree.root])
+    for of_sentence, tree in zip(depths, trees, strict=True):
+        words = tree.kept
+        counted = faithful or (len(words) > 1 and not tree.punctuation[tree.root])
         # The released code takes the least deep of all words where there is nothing but punctuation.
-        among = kept if len(kept) else np.arange(len(tree))
-        hits.append((among[each[:, among].argmin(1)] == tree.root) * counted)
+        among = words if len(words) else np.arange(len(tree))
+        hits.append((among[of_sentence[:, among].argmin(1)] == tree.root) * counted)
         of.append(float(counted))
     return [Tally(row, np.array(of), np.zeros(len(trees), int)) for row in np.array(hits, float).T]
 
 
 def distance_correlations(distances: Sequence[np.ndarray], trees: Sequence[GoldTree]) -> list[Tally]:
     """Spearman's correlation of each word's distances to all words, by length of the sentence."""
-    sums = [_row_correlations(each, tree.distances).sum(-1) if _counts(tree) else np.zeros(len(each))
-            for each, tree in zip(distances, trees, strict=True)]  # fmt: skip
+    sums = [
+        _row_correlations(values, tree.distances).sum(-1) if _counts(tree) else np.zeros(len(values))
+        for values, tree in zip(distances, trees, strict=True)
+    ]
     of = np.array([float(len(tree)) if _counts(tree) else 0.0 for tree in trees])
     sizes = np.array([len(tree) for tree in trees])
     return [Tally(row, of, sizes) for row in np.array(sums).T]
@@ -203,8 +209,10 @@ def distance_correlations(distances: Sequence[np.ndarray], trees: Sequence[GoldT
 
 def depth_correlations(depths: Sequence[np.ndarray], trees: Sequence[GoldTree]) -> list[Tally]:
     """Spearman's correlation of the depths of a sentence's words, by length of the sentence."""
-    sums = [_row_correlations(each[:, None], tree.depths[None])[:, 0] if _counts(tree) else np.zeros(len(each))
-            for each, tree in zip(depths, trees, strict=True)]  # fmt: skip
+    sums = [
+        _row_correlations(values[:, None], tree.depths[None])[:, 0] if _counts(tree) else np.zeros(len(values))
+        for values, tree in zip(depths, trees, strict=True)
+    ]
     of = np.array([float(_counts(tree)) for tree in trees])
     sizes = np.array([len(tree) for tree in trees])
     return [Tally(row, of, sizes) for row in np.array(sums).T]

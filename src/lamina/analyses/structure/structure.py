@@ -170,29 +170,33 @@ def structure(
     trees = read_trees(splits, faithful=faithful, seed=seed)
     how = How(PAPER if faithful else StructuralSchedule(), faithful, samples, seed)
     probing = Probing(splits, trees, chosen, how, runtime)
-    every = [Group(kind, rank, seed + at) for kind in ("distance", "depth") for rank in widths for at in range(seeds)]
+    every = [
+        Group(kind, rank, seed + number) for kind in ("distance", "depth") for rank in widths for number in range(seeds)
+    ]
     largest = [group for group in every if group.rank == widths[-1]]
-    own = probing.probe(encoder, MODEL, every, decay=True, projections=True)
-    made = [own]
+    of_model = probing.probe(encoder, MODEL, every, decay=True, projections=True)
+    results = [of_model]
     if twin:
-        made.append(probing.probe(encoder.random_twin(seed), TWIN, largest))
+        results.append(probing.probe(encoder.random_twin(seed), TWIN, largest))
     if control:
-        made.append(probing.probe(encoder, CONTROL, largest))
-    made.append(probing.chain())
-    rows = [row for each in made for row in each.rows]
+        results.append(probing.probe(encoder, CONTROL, largest))
+    results.append(probing.chain())
+    rows = [row for result in results for row in result.rows]
     scores: dict[tuple[str, int | None, str], list[Score]] = {}
-    for each in made:
-        scores |= each.scores
-    training = pd.DataFrame([row for each in made for row in each.training], columns=list(TRAINING))
+    for result in results:
+        scores |= result.scores
+    training = pd.DataFrame([row for result in results for row in result.training], columns=list(TRAINING))
     table = pd.DataFrame(rows, columns=list(STRUCTURE)).astype({"layer": "Int64", "rank": "Int64", "seed": "Int64"})
     best = pd.DataFrame(best_rows(scores, probing.units), columns=list(BEST))
-    shown = first_layer(best, UUAS)
+    drawn_layer = first_layer(best, UUAS)
     tables = {
         "structure": table,
         "best": best,
         "contrasts": pd.DataFrame(contrast_rows(scores, probing.units), columns=list(CONTRASTS)),
         "training": training,
-        "examples": pd.DataFrame(example_rows(trees.scored, own.predicted, shown, seed=seed), columns=list(EXAMPLES)),
+        "examples": pd.DataFrame(
+            example_rows(trees.scored, of_model.predicted, drawn_layer, seed=seed), columns=list(EXAMPLES)
+        ),
     }
     skipped: Counter[str] = Counter()
     skipped["probes that did not converge"] = int((~training["converged"].astype(bool)).sum())
@@ -203,15 +207,15 @@ def structure(
     skipped["training texts that are in the scored split too, left out"] = trees.repeated
     scored = {"links": sum(len(tree.links) for tree in trees.scored)}
     if attention and encoder.heads:
-        found = _from_attention(
-            encoder, splits, trees, own, attention=attention, learn=learn, samples=samples, seed=seed
+        from_attention = _from_attention(
+            encoder, splits, trees, of_model, attention=attention, learn=learn, samples=samples, seed=seed
         )
         placed = {"layer": "Int64", "head": "Int64"}
-        tables["trees"] = pd.DataFrame(found.trees, columns=list(TREES)).astype(placed)
-        tables["tree_contrasts"] = pd.DataFrame(found.contrasts, columns=list(TREE_CONTRASTS))
-        tables["chosen"] = pd.DataFrame(found.chosen, columns=list(CHOSEN)).astype(placed)
-        skipped.update(found.skipped)
-        scored["sentences with trees from attention"] = found.scored
+        tables["trees"] = pd.DataFrame(from_attention.trees, columns=list(TREES)).astype(placed)
+        tables["tree_contrasts"] = pd.DataFrame(from_attention.contrasts, columns=list(TREE_CONTRASTS))
+        tables["chosen"] = pd.DataFrame(from_attention.chosen, columns=list(CHOSEN)).astype(placed)
+        skipped.update(from_attention.skipped)
+        scored["sentences with trees from attention"] = from_attention.scored
     return Tables(
         tables,
         dict(+skipped),
@@ -245,8 +249,8 @@ def _cost(
     whole = estimator.trial(passes=1 + twin, data=replace(corpus, train=thin(corpus.train, texts, seed)))
     schedule = PAPER if faithful else StructuralSchedule()
     steps = (schedule.validate_every or len(corpus.train) // schedule.batch) * schedule.max_validations
-    held = 2 * encoder.layers * encoder.width * whole.tokens
-    return replace(whole, steps=steps * (1 + twin + control), memory=whole.memory + held)
+    state_bytes = 2 * encoder.layers * encoder.width * whole.tokens
+    return replace(whole, steps=steps * (1 + twin + control), memory=whole.memory + state_bytes)
 
 
 def _layers(encoder: Encoder, layers: Sequence[int] | None) -> list[int]:
@@ -264,26 +268,34 @@ def _ranks(encoder: Encoder, ranks: Sequence[str]) -> list[int]:
     """Ascending; the largest is the one that everything is compared at."""
     width = encoder.width
     powers = [2**power for power in range(width.bit_length()) if 2**power < width]
-    found: set[int] = set()
-    for each in ranks or (SOME,):
-        if each == FULL:
-            found.add(width)
-        elif each == SOME:
-            found |= {rank for rank in (2, 8, 32, 128) if rank < width} | {width}
-        elif each == POWERS:
-            found |= {*powers, width}
-        elif each.isdecimal() and 1 <= int(each) <= width:
-            found.add(int(each))
+    chosen: set[int] = set()
+    for rank in ranks or (SOME,):
+        if rank == FULL:
+            chosen.add(width)
+        elif rank == SOME:
+            chosen |= {rank for rank in (2, 8, 32, 128) if rank < width} | {width}
+        elif rank == POWERS:
+            chosen |= {*powers, width}
+        elif rank.isdecimal() and 1 <= int(rank) <= width:
+            chosen.add(int(rank))
         else:
             raise InputError(
-                f"--rank {each}: a rank is a number from 1 to {width} (the width of {encoder.name}), full, "
+                f"--rank {rank}: a rank is a number from 1 to {width} (the width of {encoder.name}), full, "
                 "some or powers"
             )
-    return sorted(found)
+    return sorted(chosen)
 
 
 def _from_attention(
-    encoder: Encoder, splits: Splits, trees: Trees, own: Probed, *, attention: int, learn: int, samples: int, seed: int
+    encoder: Encoder,
+    splits: Splits,
+    trees: Trees,
+    of_model: Probed,
+    *,
+    attention: int,
+    learn: int,
+    samples: int,
+    seed: int,
 ) -> FromAttention:
     """Trees from maps, on a part of the texts: maps are not stored."""
     learned = {trees.train[number].key for number in trees.learn}
@@ -291,11 +303,13 @@ def _from_attention(
     scored = list(thin(splits.scored, attention, seed))
     by_id = {tree.key: tree for tree in trees.train}
     gold = {tree.key: tree for tree in trees.scored}
-    place = {tree.key: at for at, tree in enumerate(trees.scored)}
+    place = {tree.key: number for number, tree in enumerate(trees.scored)}
     probed = {
-        layer: {text.id: (distances[place[text.id]], own.predicted[layer, "depth"][place[text.id]]) for text in scored}
-        for (layer, kind), distances in own.predicted.items()
-        if kind == "distance" and (layer, "depth") in own.predicted
+        layer: {
+            text.id: (distances[place[text.id]], of_model.predicted[layer, "depth"][place[text.id]]) for text in scored
+        }
+        for (layer, kind), distances in of_model.predicted.items()
+        if kind == "distance" and (layer, "depth") in of_model.predicted
     }
     return trees_from_attention(
         encoder, train, {text.id: by_id[text.id] for text in train}, scored,

@@ -88,21 +88,21 @@ def scale_layers(
     are squared norms, and with it they can follow any direction, not only its square. On 800 texts, the correlation
     of depths at layer 5 of minilm is .68 with it and was .49 without.
     """
-    at = torch.from_numpy(rows).to(vectors.device)
+    numbers = torch.from_numpy(rows).to(vectors.device)
     for number in range(len(vectors)):
-        own = vectors[number, at].float()
-        own = own - own.mean(0)
-        variances, directions = torch.linalg.eigh((own.T @ own / len(own)).double())
+        centred = vectors[number, numbers].float()
+        centred = centred - centred.mean(0)
+        variances, directions = torch.linalg.eigh((centred.T @ centred / len(centred)).double())
         most = _LOUD**2 * variances.clamp_min(0).median()
         loud = variances > most.clamp_min(1e-12)
         turned = directions[:, loud].float()
         down = (1 - (most / variances[loud]).sqrt()).float()
-        own -= own @ turned * down @ turned.T
-        length = own.square().sum(1).mean().sqrt().clamp_min(1e-6)
+        centred -= centred @ turned * down @ turned.T
+        length = centred.square().sum(1).mean().sqrt().clamp_min(1e-6)
         for layer in (vectors[number], *(other[number] for other in others)):
-            made = layer.float()
-            made -= made @ turned * down @ turned.T
-            layer.copy_(made / length)
+            scaled = layer.float()
+            scaled -= scaled @ turned * down @ turned.T
+            layer.copy_(scaled / length)
 
 
 def layer_vectors(
@@ -113,17 +113,17 @@ def layer_vectors(
     stored = runtime.extract(encoder, corpus)
     words = WordVectors(stored, sizes)
     device = words.text.device
-    kept = torch.float16 if device.type == "cpu" else torch.float32
-    found = torch.empty(len(layers) + decay, sum(sizes), encoder.width, dtype=kept, device=device)
-    for at, layer in enumerate(layers):
-        own = words.layer(layer)
-        largest = float(own.abs().max()) if len(own) else 0.0
-        if largest > torch.finfo(found.dtype).max:
-            found = found.float()
-        found[at] = own
+    dtype = torch.float16 if device.type == "cpu" else torch.float32
+    vectors = torch.empty(len(layers) + decay, sum(sizes), encoder.width, dtype=dtype, device=device)
+    for number, layer in enumerate(layers):
+        of_layer = words.layer(layer)
+        largest = float(of_layer.abs().max()) if len(of_layer) else 0.0
+        if largest > torch.finfo(vectors.dtype).max:
+            vectors = vectors.float()
+        vectors[number] = of_layer
     if decay:
-        found[-1] = neighbours_average(words.layer(0), sizes)
-    return found
+        vectors[-1] = neighbours_average(words.layer(0), sizes)
+    return vectors
 
 
 def neighbours_average(
@@ -150,9 +150,13 @@ def sentences_of(
     sizes = np.array([len(tree) for tree in trees])
     starts = sizes.cumsum() - sizes
     chosen = np.arange(len(trees)) if numbers is None else np.array(numbers, int)
-    own = [trees[int(number)] for number in chosen]
+    chosen_trees = [trees[int(number)] for number in chosen]
     return Sentences(
-        vectors, starts[chosen], sizes[chosen], [tree.distances for tree in own], [tree.depths for tree in own]
+        vectors,
+        starts[chosen],
+        sizes[chosen],
+        [tree.distances for tree in chosen_trees],
+        [tree.depths for tree in chosen_trees],
     )
 
 

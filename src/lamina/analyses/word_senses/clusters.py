@@ -48,20 +48,20 @@ def words_to_cluster(data: SenseTargets, *, most: int, seed: int = 0) -> list[Cl
     Only occurrences with a single sense count: one with two is in neither group.
     """
     single = np.flatnonzero(data.gold.sum(1) == 1)
-    found = []
+    frequent = []
     for word, rows in grouped(data.word, single).items():
         senses = data.gold[rows].argmax(1)
         counts = np.bincount(senses, minlength=len(data.labels))
-        kept = rows[counts[senses] >= LEAST]
+        rows_of_senses = rows[counts[senses] >= LEAST]
         if (counts >= LEAST).sum() > 1:
-            found.append((word, kept))
-    found.sort(key=lambda each: (-len(each[1]), data.words[each[0]]))
+            frequent.append((word, rows_of_senses))
+    frequent.sort(key=lambda candidate: (-len(candidate[1]), data.words[candidate[0]]))
     drawn = []
-    for word, rows in found[:most]:
-        own = np.sort(np.random.default_rng([seed, word]).permutation(rows)[:MOST])
-        _, senses = np.unique(data.gold[own].argmax(1), return_inverse=True)
+    for word, rows in frequent[:most]:
+        drawn_rows = np.sort(np.random.default_rng([seed, word]).permutation(rows)[:MOST])
+        _, senses = np.unique(data.gold[drawn_rows].argmax(1), return_inverse=True)
         if senses.max(initial=0) > 0:
-            drawn.append(Clustered(word, own, senses))
+            drawn.append(Clustered(word, drawn_rows, senses))
     return drawn
 
 
@@ -85,8 +85,8 @@ def clusters_of(vectors: Float[np.ndarray, "occurrence width"], count: int, meth
     if method == "agglomerative":
         from sklearn.cluster import AgglomerativeClustering
 
-        found = AgglomerativeClustering(count, metric="cosine", linkage="average").fit_predict(vectors)
-        return Clusters(found, float("nan"), 1.0)
+        labels = AgglomerativeClustering(count, metric="cosine", linkage="average").fit_predict(vectors)
+        return Clusters(labels, float("nan"), 1.0)
     labels, within = _kmeans(np.asarray(vectors, np.float64), count, np.random.default_rng(seed))
     best = np.array([part[within[part].argmin()] for part in np.array_split(np.arange(_STARTS), _GROUPS)])
     return Clusters(labels[within.argmin()], float(within.min()), _stability(labels[best]))
@@ -136,8 +136,10 @@ def chosen_clusters(vectors: Float[np.ndarray, "occurrence width"], method: Meth
 
     tried = [clusters_of(vectors, count, method, seed) for count in _CLUSTERS if count < len(vectors)]
     worth = [
-        silhouette_score(vectors, each.of, metric="cosine") if 1 < len(np.unique(each.of)) < len(vectors) else -2.0
-        for each in tried
+        silhouette_score(vectors, clusters.of, metric="cosine")
+        if 1 < len(np.unique(clusters.of)) < len(vectors)
+        else -2.0
+        for clusters in tried
     ]
     return tried[int(np.argmax(worth))]
 
@@ -162,7 +164,9 @@ def agreement(
     rng = np.random.default_rng(seed)
     drawn = np.stack([senses, *(rng.permutation(senses) for _ in range(PERMUTATIONS))])
     cells = clusters * shape[1] + drawn
-    tables = np.stack([np.bincount(each, minlength=shape[0] * shape[1]) for each in cells]).reshape(-1, *shape)
+    tables = np.stack([np.bincount(cells_of_draw, minlength=shape[0] * shape[1]) for cells_of_draw in cells]).reshape(
+        -1, *shape
+    )
     if min(shape) < 2:
         # One cluster tells nothing.
         return Agreement(0.0, np.zeros(PERMUTATIONS))

@@ -98,12 +98,12 @@ def _beside_bags(result: Result) -> Iterator[Finding]:
 def _compared(
     result: Result, row: Any, claim: str, *, whether: str, absent: str, source: list[Source], importance: tuple
 ) -> Finding:  # fmt: skip
-    own = Source("differences", {"measure": row.measure, "family": row.family, "against": row.against})
+    differences = Source("differences", {"measure": row.measure, "family": row.family, "against": row.against})
     test = Contrast.of(row, estimate="difference")
     if test.p != test.p and not test.needed:
-        return not_tested(whether, "no document has different answers of the two", source=[own])
+        return not_tested(whether, "no document has different answers of the two", source=[differences])
     return finding(
-        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[own, *source],
+        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[differences, *source],
         unit=_unit(result), importance=importance,
     )  # fmt: skip
 
@@ -127,11 +127,11 @@ def _clusters(result: Result) -> Iterator[Finding]:
     where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
     table = result.tables["senses"]
     stable = table[(table["measure"] == "ami.stability") & (table["layer"] == row.layer)]
-    own = Source("differences", {"measure": "ami", "against": "shuffled senses", "layer": row.layer})
+    differences = Source("differences", {"measure": "ami", "against": "shuffled senses", "layer": row.layer})
     whether = f"clusters of a word's occurrences agree with its senses at layer {row.layer}"
     test = Contrast.of(row, estimate="difference")
     if test.p != test.p and not test.needed:
-        yield not_tested(whether, "agreement does not vary between words", source=[own])
+        yield not_tested(whether, "agreement does not vary between words", source=[differences])
         return
     yield finding(
         claim=f"Clusters of a word's occurrences agree with its senses at layer {row.layer}: AMI {number(row.value)}, "
@@ -140,7 +140,7 @@ def _clusters(result: Result) -> Iterator[Finding]:
         absent=f"Clusters of a word's occurrences agree with its senses at layer {row.layer} as with shuffled senses",
         contrast="difference",
         test=test,
-        source=[own, *source],
+        source=[differences, *source],
         unit="word type",
         importance=("answers", "localised"),
         note=_stability(float(stable["value"].iloc[0])) if len(stable) else "",
@@ -159,7 +159,7 @@ def _position(result: Result) -> Iterator[Finding]:
     gaps = result.tables["differences"]
     twins = gaps[(gaps["measure"] == "position.both") & (gaps["against"] == TWIN)].dropna(subset=["difference"])
     if len(twins):
-        last = max(rows_of(twins), key=lambda each: each.layer)
+        last = max(rows_of(twins), key=lambda row: row.layer)
         less = "less" if last.difference < 0 else "more"
         yield _share(
             result, last, f"At layer {last.layer} the place explains {less} of a word's variance than in the "
@@ -189,12 +189,12 @@ def _highest_share(result: Result, row: Any) -> Finding:
 def _share(
     result: Result, row: Any, claim: str, *, whether: str, absent: str, source: list[Source], importance: tuple
 ) -> Finding:  # fmt: skip
-    own = Source("differences", {"measure": row.measure, "against": row.against, "layer": row.layer})
+    differences = Source("differences", {"measure": row.measure, "against": row.against, "layer": row.layer})
     test = Contrast.of(row, estimate="difference")
     if test.p != test.p and not test.needed:
-        return not_tested(whether, "the share does not vary between documents", source=[own])
+        return not_tested(whether, "the share does not vary between documents", source=[differences])
     return finding(
-        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[own, *source],
+        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[differences, *source],
         unit=_unit(result), importance=importance,
     )  # fmt: skip
 
@@ -203,14 +203,14 @@ def describe(result: Result) -> Iterable[Overview]:
     """One row per layer: neighbours beside the twin, clusters, position."""
     table, about = result.tables["senses"], result.provenance
     main = f"knn{about.parameters['k'][0]}.ambiguous"
-    shown = {
+    headings = {
         main: main,
         f"{TWIN}.{main}": "twin",
         "ami": "ami",
         "position.both": "position",
         "moved.shifted": "shifted",
     }
-    there = {measure: said for measure, said in shown.items() if (table["measure"] == measure).any()}
+    there = {measure: heading for measure, heading in headings.items() if (table["measure"] == measure).any()}
     by_layer = {(row.layer, row.measure): row for row in rows_of(table) if row.measure in there}
     layers = sorted({int(layer) for layer, _ in by_layer if not pd.isna(layer)})
     rows: list[tuple[str | int, ...]] = [

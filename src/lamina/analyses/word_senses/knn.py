@@ -36,22 +36,22 @@ def count_votes(
         >>> [each.tolist() for each in count_votes(rows[:1], rows, torch.eye(3), [1, 2])]
         [[[1.0, 0.0, 0.0]], [[1.0, 1.0, 0.0]]]
     """
-    found = [[] for _ in ks]
+    blocks_by_k = [[] for _ in ks]
     for start in range(0, len(queries), QUERIES):
-        own = slice(start, start + QUERIES)
-        asked = None if groups is None else (groups[0][own], groups[1])
-        best = queries.new_full((len(queries[own]), max(ks)), -torch.inf)
-        for _, alike in _blocks(queries[own], rows, asked):
+        block = slice(start, start + QUERIES)
+        block_groups = None if groups is None else (groups[0][block], groups[1])
+        best = queries.new_full((len(queries[block]), max(ks)), -torch.inf)
+        for _, alike in _blocks(queries[block], rows, block_groups):
             best = torch.cat((best, alike), 1).topk(max(ks), dim=1).values
         counted = [votes.new_zeros(len(best), votes.shape[1]) for _ in ks]
-        for part, alike in _blocks(queries[own], rows, asked):
+        for part, alike in _blocks(queries[block], rows, block_groups):
             for k, into in zip(ks, counted, strict=True):
                 # Where there are fewer rows than k, all of them vote.
                 reached = best[:, k - 1 : k].clamp(min=-2) - TIED
                 into += (alike >= reached).to(votes) @ votes[part]
-        for at, into in enumerate(counted):
-            found[at].append(into)
-    return [torch.cat(each) if each else votes.new_zeros(0, votes.shape[1]) for each in found]
+        for number, into in enumerate(counted):
+            blocks_by_k[number].append(into)
+    return [torch.cat(blocks) if blocks else votes.new_zeros(0, votes.shape[1]) for blocks in blocks_by_k]
 
 
 def _blocks(
@@ -75,24 +75,24 @@ def predict_within(
     the word's rarest sense (Wiedemann et al. 2019).
     """
     fallback = data.most_frequent[data.word[data.scored]]
-    found = {name: fallback.copy() for name in (*(f"knn{k}" for k in ks), "centroid")}
+    predicted = {name: fallback.copy() for name in (*(f"knn{k}" for k in ks), "centroid")}
     place = np.full(len(data.word), -1)
     place[data.scored] = np.arange(len(data.scored))
     for word, queries, rows in data.by_word():
         there = np.flatnonzero(data.frequency[word] > 0)
-        own = data.frequency[word, there]
-        prior = torch.from_numpy(_PRIOR * own / own.sum()).to(vectors.device)
+        frequencies = data.frequency[word, there]
+        prior = torch.from_numpy(_PRIOR * frequencies / frequencies.sum()).to(vectors.device)
         votes = torch.from_numpy(data.votes[np.ix_(rows, there)]).to(vectors.device)
-        asked, known = vectors[queries], vectors[rows]
-        most = max(1, int(np.floor(own.min()))) if capped else max(ks)
-        for k, counted in zip(ks, count_votes(asked, known, votes, [min(k, most) for k in ks]), strict=True):
-            found[f"knn{k}"][place[queries]] = there[(counted + prior).argmax(1).cpu().numpy()]
+        query_vectors, known = vectors[queries], vectors[rows]
+        most = max(1, int(np.floor(frequencies.min()))) if capped else max(ks)
+        for k, counted in zip(ks, count_votes(query_vectors, known, votes, [min(k, most) for k in ks]), strict=True):
+            predicted[f"knn{k}"][place[queries]] = there[(counted + prior).argmax(1).cpu().numpy()]
         centres = torch.nn.functional.normalize(votes.T @ known, dim=1)
-        alike = asked @ centres.T
+        alike = query_vectors @ centres.T
         best = alike.max(1, keepdim=True).values
         near = (alike >= best - TIED).to(prior) * (1 + prior)
-        found["centroid"][place[queries]] = there[near.argmax(1).cpu().numpy()]
-    return found
+        predicted["centroid"][place[queries]] = there[near.argmax(1).cpu().numpy()]
+    return predicted
 
 
 def predict_across(
@@ -101,9 +101,9 @@ def predict_across(
     """The sense of each scored target by training occurrences of all other words: `acrossK`."""
     device = vectors.device
     rows = np.flatnonzero(data.train)
-    groups = tuple(torch.from_numpy(data.word[each]).to(device) for each in (data.scored, rows))
+    groups = tuple(torch.from_numpy(data.word[targets]).to(device) for targets in (data.scored, rows))
     overall = data.frequency.sum(0)
     prior = torch.from_numpy(_PRIOR * overall / overall.sum()).to(device)
     votes = torch.from_numpy(data.votes[rows]).to(device)
     counted = count_votes(vectors[data.scored], vectors[rows], votes, ks, groups=(groups[0], groups[1]))
-    return {f"across{k}": (each + prior).argmax(1).cpu().numpy() for k, each in zip(ks, counted, strict=True)}
+    return {f"across{k}": (counts + prior).argmax(1).cpu().numpy() for k, counts in zip(ks, counted, strict=True)}

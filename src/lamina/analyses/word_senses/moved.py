@@ -36,7 +36,7 @@ class Moved(NamedTuple):
 def draw_texts(texts: Sequence[Text], count: int, seed: int = 0) -> list[Text]:
     """So many texts of one segment, at random."""
     single = [text for text in texts if len(text.segments) == 1]
-    return [single[at] for at in np.random.default_rng(seed).permutation(len(single))[:count]]
+    return [single[number] for number in np.random.default_rng(seed).permutation(len(single))[:count]]
 
 
 def put_after(texts: Sequence[Text], seed: int = 0) -> list[Text]:
@@ -48,14 +48,14 @@ def put_after(texts: Sequence[Text], seed: int = 0) -> list[Text]:
         ['Cats sleep Dogs bark', 'Dogs bark Cats sleep']
     """
     rng = np.random.default_rng(seed)
-    made = []
+    joined = []
     for text in texts:
-        tried = [texts[at] for at in rng.permutation(len(texts))[:20]]
-        other = next((each for each in tried if document_of(each) != document_of(text)), tried[0])
+        tried = [texts[number] for number in rng.permutation(len(texts))[:20]]
+        other = next((candidate for candidate in tried if document_of(candidate) != document_of(text)), tried[0])
         cut = len(other.words)
         words = (*other.words, *text.words)
-        made.append(Text(f"{other.id} {text.id}", words, (Span(0, cut), Span(cut, len(words))), doc=text.doc))
-    return made
+        joined.append(Text(f"{other.id} {text.id}", words, (Span(0, cut), Span(cut, len(words))), doc=text.doc))
+    return joined
 
 
 def movements(
@@ -96,17 +96,17 @@ def _words(
     encoder: Encoder, texts: Sequence[Text], of: Sequence[Text]
 ) -> Iterator[Float[torch.Tensor, "word layer width"]]:
     """The last words of each text, as many as its counterpart has; of length 1."""
-    for text, each, own in zip(texts, encoder.encode(texts), of, strict=True):
-        yield _means(each, len(text.words) - len(own.words), len(own.words))
+    for text, encoded, counterpart in zip(texts, encoder.encode(texts), of, strict=True):
+        yield _means(encoded, len(text.words) - len(counterpart.words), len(counterpart.words))
 
 
-def _means(each: Activations, first: int, count: int) -> torch.Tensor:
-    if each.states is None:
+def _means(encoded: Activations, first: int, count: int) -> torch.Tensor:
+    if encoded.states is None:
         raise ModelError("no states were given")
-    words = torch.from_numpy(each.tokens.words.astype(np.int64) - first)
+    words = torch.from_numpy(encoded.tokens.words.astype(np.int64) - first)
     inside = (words >= 0) & (words < count)
-    owner = words[inside].to(each.states.device)
-    states = each.states[inside.to(each.states.device)].float()
+    owner = words[inside].to(encoded.states.device)
+    states = encoded.states[inside.to(encoded.states.device)].float()
     sums = sum_rows(states.flatten(1), owner, count).unflatten(1, states.shape[1:])
     # Means and sums have the same direction.
     return torch.nn.functional.normalize(sums, dim=2)

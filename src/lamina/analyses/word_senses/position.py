@@ -71,14 +71,14 @@ class Places:
     @cached_property
     def shuffles(self) -> list[Int[np.ndarray, " place"]]:
         """Places exchanged among the occurrences of each word."""
-        found = []
+        orders = []
         for number in range(_PERMUTATIONS):
             keys = np.random.default_rng([self.seed, number]).random(len(self))
             drawn, plain = np.lexsort((keys, self.word)), np.lexsort((np.arange(len(self)), self.word))
             order = np.empty(len(self), int)
             order[plain] = drawn
-            found.append(order)
-        return found
+            orders.append(order)
+        return orders
 
 
 def find_places(texts: Sequence[Text], units: Sequence[str], encoder: Encoder, *, seed: int = 0) -> Places:
@@ -90,22 +90,25 @@ def find_places(texts: Sequence[Text], units: Sequence[str], encoder: Encoder, *
     where: defaultdict[tuple[str, tuple[int, ...]], list[tuple[int, int]]] = defaultdict(list)
     for number, (text, tokens) in enumerate(zip(texts, encoder.tokenize_all(texts), strict=True)):
         pieces: defaultdict[int, list[int]] = defaultdict(list)
-        for at, piece in zip(tokens.words.tolist(), tokens.ids.tolist(), strict=True):
-            pieces[at].append(piece)
-        for at, word in enumerate(text.words):
-            where[word, tuple(pieces[at])].append((number, at))
+        for position, piece in zip(tokens.words.tolist(), tokens.ids.tolist(), strict=True):
+            pieces[position].append(piece)
+        for position, word in enumerate(text.words):
+            where[word, tuple(pieces[position])].append((number, position))
     often = sorted(
-        (each for each in where.items() if len(each[1]) >= _LEAST), key=lambda each: (-len(each[1]), each[0])
+        (candidate for candidate in where.items() if len(candidate[1]) >= _LEAST),
+        key=lambda candidate: (-len(candidate[1]), candidate[0]),
     )
     rows = []
-    for word, (_, found) in enumerate(often[:_TYPES]):
-        for at in np.random.default_rng([seed, word]).permutation(len(found))[:_MOST]:
-            rows.append((*found[at], word))
+    for word, (_, occurrences) in enumerate(often[:_TYPES]):
+        for position in np.random.default_rng([seed, word]).permutation(len(occurrences))[:_MOST]:
+            rows.append((*occurrences[position], word))
     rows.sort()
-    text, at, word = (np.array([row[column] for row in rows], int) for column in range(3))
+    text, position, word = (np.array([row[column] for row in rows], int) for column in range(3))
     length = np.array([len(texts[number].words) for number in text], int)
     fold = np.array([_fold(units[int(number)], seed) for number in text], int)
-    return Places(text, np.stack([at, at + 1], 1).reshape(-1, 2), word, at, length - 1 - at, fold, seed)
+    return Places(
+        text, np.stack([position, position + 1], 1).reshape(-1, 2), word, position, length - 1 - position, fold, seed
+    )
 
 
 class Share(NamedTuple):
@@ -134,23 +137,23 @@ def explained(
     error, total = (np.full(len(places), np.nan) for _ in range(2))
     design_rows = torch.from_numpy(columns).to(vectors.device)
     for fold in range(_FOLDS):
-        learn, held = (np.flatnonzero(inside & mask) for mask in (places.fold != fold, places.fold == fold))
-        if not len(learn) or not len(held):
+        learn, held_out = (np.flatnonzero(inside & mask) for mask in (places.fold != fold, places.fold == fold))
+        if not len(learn) or not len(held_out):
             continue
-        x, y = (_centred(each[learn], places.word[learn]) for each in (design_rows, vectors))
+        x, y = (_centred(rows[learn], places.word[learn]) for rows in (design_rows, vectors))
         gram = (x.T @ x).double()
         slopes = (torch.linalg.pinv(gram, rtol=1e-6, hermitian=True) @ (x.T @ y).double()).float()
-        x, y = (_centred(each[held], places.word[held]) for each in (design_rows, vectors))
-        error[held] = (y - x @ slopes).square().sum(1).cpu().numpy()
-        total[held] = y.square().sum(1).cpu().numpy()
-    kept = np.isfinite(error)
-    return Share(np.where(kept, error, 0.0), np.where(kept, total, 0.0))
+        x, y = (_centred(rows[held_out], places.word[held_out]) for rows in (design_rows, vectors))
+        error[held_out] = (y - x @ slopes).square().sum(1).cpu().numpy()
+        total[held_out] = y.square().sum(1).cpu().numpy()
+    predicted = np.isfinite(error)
+    return Share(np.where(predicted, error, 0.0), np.where(predicted, total, 0.0))
 
 
 def chance_share(places: Places, vectors: Float[torch.Tensor, "place width"], design: str) -> Share:
     """The same with places exchanged among the occurrences of each word, mean over exchanges."""
-    found = [explained(places, vectors, design, each) for each in places.shuffles]
-    return Share(np.mean([each.error for each in found], axis=0), found[0].total)
+    shares = [explained(places, vectors, design, order) for order in places.shuffles]
+    return Share(np.mean([share.error for share in shares], axis=0), shares[0].total)
 
 
 def apart(places: Places, vectors: Float[torch.Tensor, "place width"]) -> float:
@@ -180,7 +183,7 @@ class Pairs(NamedTuple):
 def find_pairs(data: SenseTargets, *, seed: int = 0) -> Pairs:
     """At most 200 near and 200 far pairs of each word, of words that have at least 3 of both."""
     single = np.flatnonzero(data.gold.sum(1) == 1)
-    found: list[tuple[int, int, int, bool]] = []
+    pairs: list[tuple[int, int, int, bool]] = []
     for word, rows in grouped(data.word, single).items():
         drawn = np.random.default_rng([seed, word]).permutation(rows)[: 2 * _MOST]
         kinds: dict[bool, list[tuple[int, int, int, bool]]] = {True: [], False: []}
@@ -191,8 +194,8 @@ def find_pairs(data: SenseTargets, *, seed: int = 0) -> Pairs:
             if places <= NEAR or places >= FAR:
                 kinds[places <= NEAR].append((one, other, word, places <= NEAR))
         if min(map(len, kinds.values())) >= 3:
-            found += [pair for own in kinds.values() for pair in own[:_PAIRS]]
-    rows = np.array(found, int).reshape(-1, 4)
+            pairs += [pair for of_kind in kinds.values() for pair in of_kind[:_PAIRS]]
+    rows = np.array(pairs, int).reshape(-1, 4)
     return Pairs(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3].astype(bool))
 
 
@@ -202,7 +205,7 @@ def pair_means(
     """Words, and the mean cosine of their near and of their far pairs."""
     parts = np.array_split(np.arange(len(pairs.first)), max(1, len(pairs.first) // 8192))
     alike = np.concatenate(
-        [(vectors[pairs.first[own]] * vectors[pairs.second[own]]).sum(1).cpu().numpy() for own in parts]
+        [(vectors[pairs.first[block]] * vectors[pairs.second[block]]).sum(1).cpu().numpy() for block in parts]
     )
     words, of = np.unique(pairs.word, return_inverse=True)
     means = np.stack(

@@ -97,9 +97,9 @@ def paired_rows(
     """
     if not pairs or counts.sum() <= 0:
         return
-    found = sign_flip_family(np.stack([pair.own - pair.theirs for pair in pairs], 1), counts, bounds=(-1.0, 1.0))
+    tests = sign_flip_family(np.stack([pair.own - pair.theirs for pair in pairs], 1), counts, bounds=(-1.0, 1.0))
     values = [(pair.own.sum() / counts.sum(), pair.theirs.sum() / counts.sum()) for pair in pairs]
-    yield from difference_rows(measure, family, [(pair.layer, pair.against) for pair in pairs], values, found)
+    yield from difference_rows(measure, family, [(pair.layer, pair.against) for pair in pairs], values, tests)
 
 
 def drawn_rows(
@@ -118,9 +118,9 @@ def drawn_rows(
         draws: of the difference.
         units: how many are resampled.
     """
-    found = bootstrap_family(values[:, 0] - values[:, 1], draws, units, bounds=(-2.0, 2.0))
+    tests = bootstrap_family(values[:, 0] - values[:, 1], draws, units, bounds=(-2.0, 2.0))
     yield from difference_rows(
-        measure, f"{against}, layers", [(at, against) for at in range(len(values))], values, found
+        measure, f"{against}, layers", [(layer, against) for layer in range(len(values))], values, tests
     )
 
 
@@ -129,10 +129,10 @@ def difference_rows(
     family: str,
     members: Sequence[tuple[int | None, str]],
     values: Iterable[Sequence[float]],
-    found: Contrasts,
+    tests: Contrasts,
 ) -> Iterator[tuple]:
     """Rows of differences.csv; `members` are layers and what they are compared with, `values` both sides' scores."""
-    for (layer, against), (value, baseline), *numbers in zip(members, values, *found, strict=True):
+    for (layer, against), (value, baseline), *numbers in zip(members, values, *tests, strict=True):
         yield layer, measure, against, bag_of(against)[1], family, float(value), float(baseline), *map(float, numbers)
 
 
@@ -140,8 +140,8 @@ def best_rows(
     measure: str, values: Float[np.ndarray, " layer"], draws: Float[np.ndarray, "sample layer"], units: int
 ) -> Iterator[tuple]:
     """Which layers can be the best: rows of best.csv."""
-    found = best_set(values, draws, units)
-    for layer, (value, p, among) in enumerate(zip(values, found.p, found.among, strict=True)):
+    best_layers = best_set(values, draws, units)
+    for layer, (value, p, among) in enumerate(zip(values, best_layers.p, best_layers.among, strict=True)):
         yield measure, layer, float(value), float(p), bool(among)
 
 
@@ -185,19 +185,19 @@ class Scores:
         chosen = data.most_frequent[words].copy()
         total = max(1.0, float(data.frequency.sum(1).max()))
         for half in (CHOOSING, SCORED):
-            asked, other = halves == half, halves != half
+            inside, other = halves == half, halves != half
             right = np.zeros((len(data.words), len(data.labels)), np.float32)
             np.add.at(right, words[other], data.gold[data.scored[other]].astype(np.float32))
             known = right[words].sum(1) > 0
             # Ties are decided by how often the word has these senses in training.
             best = (right + 1e-3 * data.frequency / total).argmax(1)
-            chosen[asked & known] = best[words[asked & known]]
+            chosen[inside & known] = best[words[inside & known]]
         return chosen
 
     def rows(self, layer: int | None, predicted: Mapping[str, np.ndarray], prefix: str = "") -> Iterator[Row]:
         """Two rows for what asks occurrences of the same word, one for what asks other words."""
-        for name, each in predicted.items():
-            right = self.data.right(each)
+        for name, senses in predicted.items():
+            right = self.data.right(senses)
             if name.startswith("across"):
                 yield Row(layer, f"{prefix}{name}.all", *self._share(right, self.every), self._mean(self.constant))
                 continue
@@ -217,8 +217,8 @@ class Scores:
 
     def chosen(self, by_layer: Sequence[np.ndarray]) -> tuple[int, Float[np.ndarray, " unit"]]:
         """The best layer, and right answers at the layer that the other half of the documents finds best."""
-        found = cross_fit(np.stack([self.ambiguous(each) for each in by_layer], 1), self._halves)
-        return found.system, found.hits
+        chosen = cross_fit(np.stack([self.ambiguous(right) for right in by_layer], 1), self._halves)
+        return chosen.system, chosen.hits
 
     def chosen_row(self, layer: int, hits: Float[np.ndarray, " unit"], prefix: str = "") -> Row:
         """The row of the chosen layer."""
@@ -227,7 +227,7 @@ class Scores:
 
     def best(self, measure: str, by_layer: Sequence[np.ndarray]) -> Iterator[tuple]:
         """Which layers can be the best."""
-        hits = np.stack([self.ambiguous(each) for each in by_layer], 1)
+        hits = np.stack([self.ambiguous(right) for right in by_layer], 1)
         draws = self.resampled.draws(hits, self.counts)
         yield from best_rows(measure, hits.sum(0) / self.counts.sum(), draws, int((self.counts > 0).sum()))
 

@@ -182,17 +182,17 @@ def senses(
     used = frozenset() if folder is None else used_texts(folder)
     data = read_targets(splits, annotation, most=texts, used=used, seed=seed)
     skipped = Counter(data.skipped)
-    asked = _Asked(
+    study = _Asked(
         data, ks, clustering, faithful, samples, seed, _about(encoder, data, clustered, moved, moved_by, seed)
     )
-    found = asked.model(encoder, runtime, skipped)
-    beside = asked.twin(encoder.random_twin(seed), runtime) if twin and encoder.blocks else None
+    of_model = study.model(encoder, runtime, skipped)
+    beside = study.twin(encoder.random_twin(seed), runtime) if twin and encoder.blocks else None
     static = {
         bag: predicted
-        for name, each in static_encoders(encoder, data, vectors, skipped, seed)
-        for bag, predicted in asked.static(name, each, windows, skipped)
+        for name, vectors_encoder in static_encoders(encoder, data, vectors, skipped, seed)
+        for bag, predicted in study.static(name, vectors_encoder, windows, skipped)
     }
-    return asked.tables(encoder, found, beside, static, skipped)
+    return study.tables(encoder, of_model, beside, static, skipped)
 
 
 @senses.finds
@@ -264,10 +264,10 @@ class _Asked:
         self.clustering: Method = clustering
         self.samples, self.seed, self.about = samples, seed, about
         self.scores = Scores(data, samples=samples, seed=seed)
-        names = [data.units[at] for at in about.places.text]
+        names = [data.units[text] for text in about.places.text]
         self._places = Resampled.of(names, self.scores.units.kind, samples=samples, seed=seed)
-        sizes = np.array([len(each.rows) for each in about.words])
-        clustered = [data.words[each.word] for each in about.words]
+        sizes = np.array([len(word.rows) for word in about.words])
+        clustered = [data.words[word.word] for word in about.words]
         self._words_clustered = WordMeans(clustered, sizes, samples=samples, seed=seed)
 
     @property
@@ -293,7 +293,7 @@ class _Asked:
             yield bag_name(name, window), predict_within(self.data, bags, self.ks, capped=self.faithful)
 
     def _layers(self, encoder: Encoder, runtime: Runtime, *, prefix: str, skipped: Counter[str]) -> _Found:
-        data, about, found = self.data, self.about, _Found()
+        data, about, model_senses = self.data, self.about, _Found()
         stored = runtime.extract(encoder, data.corpus)
         skipped["words without a piece, replaced by the unknown token"] += stored.unknown
         skipped["texts longer than the model's limit, encoded in windows"] += stored.windowed
@@ -305,25 +305,29 @@ class _Asked:
                 vectors = targets.of(tokens)
                 at_places = None if places is None else places.of(tokens)
                 del tokens  # the largest of all
-                self._senses(found, layer, vectors, prefix)
-                self._clusters(found, layer, vectors, prefix)
+                self._senses(model_senses, layer, vectors, prefix)
+                self._clusters(model_senses, layer, vectors, prefix)
                 if not prefix:
-                    self._near(found, layer, vectors)
+                    self._near(model_senses, layer, vectors)
                 if at_places is not None:
-                    self._position(found, layer, at_places, prefix, encoder.name)
+                    self._position(model_senses, layer, at_places, prefix, encoder.name)
                 advance()
-        return found
+        return model_senses
 
-    def _senses(self, found: _Found, layer: int, vectors: Float[torch.Tensor, "target width"], prefix: str) -> None:
+    def _senses(
+        self, model_senses: _Found, layer: int, vectors: Float[torch.Tensor, "target width"], prefix: str
+    ) -> None:
         predicted = predict_within(self.data, vectors, self.ks, capped=self.faithful)
-        found.right.append(self.data.right(predicted[self.main]))
+        model_senses.right.append(self.data.right(predicted[self.main]))
         if not self.data.own_labels:
             predicted |= predict_across(self.data, vectors, self.ks)
-        found.rows += self.scores.rows(layer, predicted, prefix)
+        model_senses.rows += self.scores.rows(layer, predicted, prefix)
 
-    def _clusters(self, found: _Found, layer: int, vectors: Float[torch.Tensor, "target width"], prefix: str) -> None:
+    def _clusters(
+        self, model_senses: _Found, layer: int, vectors: Float[torch.Tensor, "target width"], prefix: str
+    ) -> None:
         words = self.about.words
-        found.by_word.append({})
+        model_senses.by_word.append({})
         if not words:
             return
         from threadpoolctl import threadpool_limits
@@ -332,27 +336,27 @@ class _Asked:
         stability = []
         # So few vectors: threads would only wait for each other.
         with threadpool_limits(1):
-            for each in words:
-                own = vectors[each.rows].cpu().numpy()
-                groups = {"ami": clusters_of(own, int(each.senses.max()) + 1, self.clustering, self.seed)}
+            for word in words:
+                vectors_of_word = vectors[word.rows].cpu().numpy()
+                groups = {"ami": clusters_of(vectors_of_word, int(word.senses.max()) + 1, self.clustering, self.seed)}
                 stability.append(groups["ami"].stability)
                 if not prefix:
-                    groups["ami.silhouette"] = chosen_clusters(own, self.clustering, self.seed)
+                    groups["ami.silhouette"] = chosen_clusters(vectors_of_word, self.clustering, self.seed)
                 for name, clusters in groups.items():
-                    kinds[name].append(agreement(clusters.of, each.senses, seed=(self.seed, each.word)))
-                found.by_word[-1][each.word] = kinds["ami"][-1].ami
-        found.agreements.append(kinds["ami"])
-        mean, sizes = self._words_clustered.mean, np.array([len(each.rows) for each in words])
-        for name, own in kinds.items():
-            null = sizes @ np.stack([each.null for each in own]) / sizes.sum()
-            values = mean(np.array([each.ami for each in own]))
-            found.rows.append(Row(layer, f"{prefix}{name}", *values, float(null.mean())))
+                    kinds[name].append(agreement(clusters.of, word.senses, seed=(self.seed, word.word)))
+                model_senses.by_word[-1][word.word] = kinds["ami"][-1].ami
+        model_senses.agreements.append(kinds["ami"])
+        mean, sizes = self._words_clustered.mean, np.array([len(word.rows) for word in words])
+        for name, agreements in kinds.items():
+            null = sizes @ np.stack([agreed.null for agreed in agreements]) / sizes.sum()
+            values = mean(np.array([agreed.ami for agreed in agreements]))
+            model_senses.rows.append(Row(layer, f"{prefix}{name}", *values, float(null.mean())))
             if not prefix:
-                found.rows.append(Row(layer, f"{name}.null", float(null.mean()), *interval(null), 0.0))
+                model_senses.rows.append(Row(layer, f"{name}.null", float(null.mean()), *interval(null), 0.0))
         if not prefix:
-            found.rows.append(Row(layer, "ami.stability", *mean(np.array(stability)), 0.0))
+            model_senses.rows.append(Row(layer, "ami.stability", *mean(np.array(stability)), 0.0))
 
-    def _near(self, found: _Found, layer: int, vectors: Float[torch.Tensor, "target width"]) -> None:
+    def _near(self, model_senses: _Found, layer: int, vectors: Float[torch.Tensor, "target width"]) -> None:
         if not len(self.about.pairs.first):
             return
         words, means = pair_means(self.about.pairs, vectors)
@@ -362,10 +366,10 @@ class _Asked:
             ("near", means[:, 0], float(means[:, 1].mean())),
             ("near_minus_far", means[:, 0] - means[:, 1], 0.0),
         ):
-            found.rows.append(Row(layer, name, *over_words.mean(values), beside))
+            model_senses.rows.append(Row(layer, name, *over_words.mean(values), beside))
 
     def _position(
-        self, found: _Found, layer: int, vectors: Float[torch.Tensor, "place width"], prefix: str, name: str
+        self, model_senses: _Found, layer: int, vectors: Float[torch.Tensor, "place width"], prefix: str, name: str
     ) -> None:
         places = self.about.places
         sums = self._places.units.sums
@@ -373,45 +377,49 @@ class _Asked:
             share, shuffled = explained(places, vectors, design), chance_share(places, vectors, design)
             missing = np.isnan(share.value)
             parts = np.stack([sums(part) for part in (share.error, shuffled.error, share.total)])
-            found.shares.setdefault(design, []).append(np.full_like(parts, np.nan) if missing else parts)
+            model_senses.shares.setdefault(design, []).append(np.full_like(parts, np.nan) if missing else parts)
             _, low, high = self._places.ratio(share.total - share.error, share.total)
             numbers = [float("nan")] * 4 if missing else [share.value, low, high, shuffled.value]
-            found.rows.append(Row(layer, f"{prefix}position.{design}", *numbers))
-        found.apart.append(apart(places, vectors))
+            model_senses.rows.append(Row(layer, f"{prefix}position.{design}", *numbers))
+        model_senses.apart.append(apart(places, vectors))
         alike = likeness(places, vectors)
         for counted_from, where in (("start", places.start), ("end", places.end)):
             bins = bin_of(where)
-            for at, place in enumerate(BINS):
-                own = bins == at
-                if own.any():
-                    likely = self._places.ratio(alike * own, own)
-                    found.position.append((name, layer, counted_from, place, int(own.sum()), *likely))
+            for number, place in enumerate(BINS):
+                in_bin = bins == number
+                if in_bin.any():
+                    likely = self._places.ratio(alike * in_bin, in_bin)
+                    model_senses.position.append((name, layer, counted_from, place, int(in_bin.sum()), *likely))
 
-    def _with_moves(self, found: _Found, encoder: Encoder, skipped: Counter[str]) -> _Found:
-        if self.about.moving and found.apart:
-            found.moved = movements(encoder, self.about.moving, by=self.about.by, seed=self.seed, skipped=skipped)
-        return found
+    def _with_moves(self, model_senses: _Found, encoder: Encoder, skipped: Counter[str]) -> _Found:
+        if self.about.moving and model_senses.apart:
+            model_senses.moved = movements(
+                encoder, self.about.moving, by=self.about.by, seed=self.seed, skipped=skipped
+            )
+        return model_senses
 
-    def _move_rows(self, found: _Found, beside: _Found | None) -> Iterable[Row]:
+    def _move_rows(self, model_senses: _Found, beside: _Found | None) -> Iterable[Row]:
         """How far words move as a share of how far occurrences of a word are apart at that layer."""
-        for name, moved in found.moved.items():
+        for name, moved in model_senses.moved.items():
             moves = Resampled.of(moved.documents, "document", samples=self.samples, seed=self.seed)
             other = beside.moved.get(name) if beside else None
-            for layer, scale in enumerate(found.apart):
-                value, low, high = (_per(each, scale) for each in moves.ratio(moved.sums[:, layer], moved.words))
+            for layer, scale in enumerate(model_senses.apart):
+                value, low, high = (
+                    _per(distance, scale) for distance in moves.ratio(moved.sums[:, layer], moved.words)
+                )
                 theirs = float("nan")
                 if beside is not None and other is not None:
                     theirs = _per(float(other.sums[:, layer].sum() / other.words.sum()), beside.apart[layer])
                 yield Row(layer, f"moved.{name}", value, low, high, theirs)
 
     def tables(
-        self, encoder: Encoder, found: _Found, beside: _Found | None, static: dict[str, dict[str, np.ndarray]],
+        self, encoder: Encoder, model_senses: _Found, beside: _Found | None, static: dict[str, dict[str, np.ndarray]],
         skipped: Counter[str],
     ) -> Tables:  # fmt: skip
         """All tables, and what was counted."""
         data, scores = self.data, self.scores
-        best, hits = scores.chosen(found.right)
-        rows = [*found.rows, scores.chosen_row(best, hits), *self._move_rows(found, beside)]
+        best, hits = scores.chosen(model_senses.right)
+        rows = [*model_senses.rows, scores.chosen_row(best, hits), *self._move_rows(model_senses, beside)]
         rows += scores.constant_rows()
         for name, predicted in static.items():
             rows += scores.rows(None, predicted, f"{name}.")
@@ -419,9 +427,13 @@ class _Asked:
             twins_best, twins = scores.chosen(beside.right)
             rows += [*beside.rows, scores.chosen_row(twins_best, twins, f"{TWIN}.")]
         bags = {name: scores.ambiguous(data.right(predicted[self.main])) for name, predicted in static.items()}
-        gaps = [*self._paired(found, beside, hits, bags), *self._clustered(found), *self._placed(found, beside)]
-        best_layers = [*scores.best(f"{self.main}.ambiguous", found.right), *self._best_clusters(found)]
-        best_layers += self._best_places(found)
+        gaps = [
+            *self._paired(model_senses, beside, hits, bags),
+            *self._clustered(model_senses),
+            *self._placed(model_senses, beside),
+        ]
+        best_layers = [*scores.best(f"{self.main}.ambiguous", model_senses.right), *self._best_clusters(model_senses)]
+        best_layers += self._best_places(model_senses)
         known = data.known[data.word[data.scored]]
         skipped["scored words not seen in training, given the most frequent sense of all"] += int((known == 0).sum())
         skipped["scored words with one sense in training, given it"] += int((known == 1).sum())
@@ -429,7 +441,7 @@ class _Asked:
         skipped["scored senses of ambiguous words that the word has not in training, counted as errors"] += int(
             lacking.sum()
         )
-        position = [*found.position, *(beside.position if beside else ())]
+        position = [*model_senses.position, *(beside.position if beside else ())]
         return Tables(
             {
                 "senses": pd.DataFrame(rows, columns=list(SENSES)).astype({"layer": "Int64"}),
@@ -437,7 +449,7 @@ class _Asked:
                     {"layer": "Int64", "window": "Int64"}
                 ),
                 "best": pd.DataFrame(best_layers, columns=list(BEST)),
-                "words": pd.DataFrame(self._words(found), columns=list(WORDS)),
+                "words": pd.DataFrame(self._words(model_senses), columns=list(WORDS)),
                 "position": pd.DataFrame(position, columns=list(POSITION)),
             },
             dict(+skipped),
@@ -452,80 +464,82 @@ class _Asked:
         )
 
     def _paired(
-        self, found: _Found, beside: _Found | None, hits: np.ndarray, bags: Mapping[str, np.ndarray]
+        self, model_senses: _Found, beside: _Found | None, hits: np.ndarray, bags: Mapping[str, np.ndarray]
     ) -> Iterator[tuple]:
         """Neighbours beside constant answers, layer 0, static vectors and the twin, document by document."""
         scores = self.scores
-        own = [scores.ambiguous(each) for each in found.right]
+        ours = [scores.ambiguous(right) for right in model_senses.right]
         constants = {
             MOST_FREQUENT: scores.ambiguous(scores.most_frequent),
             SCORED_MAJORITY: scores.ambiguous(scores.scored_majority),
         }
         theirs: dict[str, list[np.ndarray]] = {
-            name: [each] * len(own) for name, each in {**constants, LAYER_0: own[0], **bags}.items()
+            name: [hits_of_name] * len(ours) for name, hits_of_name in {**constants, LAYER_0: ours[0], **bags}.items()
         }
-        families = {CONSTANTS: constants, BAGS: bags, LAYER_0: {LAYER_0: own[0]} if len(own) > 1 else {}}
+        families = {CONSTANTS: constants, BAGS: bags, LAYER_0: {LAYER_0: ours[0]} if len(ours) > 1 else {}}
         if beside is not None:
-            theirs[TWIN] = [scores.ambiguous(each) for each in beside.right]
+            theirs[TWIN] = [scores.ambiguous(right) for right in beside.right]
             families[TWIN] = {TWIN: scores.chosen(beside.right)[1]}
         for against, other in theirs.items():
             first = 1 if against == LAYER_0 else 0
-            pairs = [Pair(at, against, own[at], other[at]) for at in range(first, len(own))]
+            pairs = [Pair(layer, against, ours[layer], other[layer]) for layer in range(first, len(ours))]
             yield from paired_rows(f"{self.main}.ambiguous", f"{against}, layers", pairs, scores.counts)
         for family, others in families.items():
-            pairs = [Pair(None, name, hits, each) for name, each in others.items()]
+            pairs = [Pair(None, name, hits, hits_of_name) for name, hits_of_name in others.items()]
             yield from paired_rows("chosen.ambiguous", family, pairs, scores.counts)
 
-    def _clustered(self, found: _Found) -> Iterator[tuple]:
+    def _clustered(self, model_senses: _Found) -> Iterator[tuple]:
         """Agreement of clusters with senses minus that with shuffled senses, word by word."""
-        if not found.agreements:
+        if not model_senses.agreements:
             return
-        ami, null = self._agreed(found)
-        values = np.stack([self._words_clustered.by_layer(each)[0] for each in (ami, null)], 1)
+        ami, null = self._agreed(model_senses)
+        values = np.stack([self._words_clustered.by_layer(agreed)[0] for agreed in (ami, null)], 1)
         draws = self._words_clustered.by_layer(ami - null)[1]
         yield from drawn_rows("ami", "shuffled senses", values, draws, len(self._words_clustered))
 
-    def _best_clusters(self, found: _Found) -> Iterator[tuple]:
-        if found.agreements:
+    def _best_clusters(self, model_senses: _Found) -> Iterator[tuple]:
+        if model_senses.agreements:
             yield from best_rows(
-                "ami", *self._words_clustered.by_layer(self._agreed(found)[0]), len(self._words_clustered)
+                "ami", *self._words_clustered.by_layer(self._agreed(model_senses)[0]), len(self._words_clustered)
             )
 
-    def _agreed(self, found: _Found) -> np.ndarray:
+    def _agreed(self, model_senses: _Found) -> np.ndarray:
         """[ami or null, word, layer]"""
-        layers = [[(each.ami, float(each.null.mean())) for each in own] for own in found.agreements]
+        layers = [
+            [(agreed.ami, float(agreed.null.mean())) for agreed in of_layer] for of_layer in model_senses.agreements
+        ]
         return np.array(layers).transpose(2, 1, 0)
 
-    def _placed(self, found: _Found, beside: _Found | None) -> Iterator[tuple]:
+    def _placed(self, model_senses: _Found, beside: _Found | None) -> Iterator[tuple]:
         """What places explain minus what shuffled places do, and minus what they explain in the twin."""
-        if "both" not in found.shares:
+        if "both" not in model_senses.shares:
             return
-        error, shuffled, total = np.stack(found.shares["both"], 2)
+        error, shuffled, total = np.stack(model_senses.shares["both"], 2)
         units = len(self._places.units)
-        own, chance = (1 - each.sum(0) / total.sum(0) for each in (error, shuffled))
+        ours, chance = (1 - errors.sum(0) / total.sum(0) for errors in (error, shuffled))
         draws = self._places.draws(shuffled - error, total)
-        yield from drawn_rows("position.both", "shuffled places", np.stack([own, chance], 1), draws, units)
+        yield from drawn_rows("position.both", "shuffled places", np.stack([ours, chance], 1), draws, units)
         if beside is not None and "both" in beside.shares:
             theirs, _, of_twin = np.stack(beside.shares["both"], 2)
             draws = self._places.draws(theirs, of_twin) - self._places.draws(error, total)
-            values = np.stack([own, 1 - theirs.sum(0) / of_twin.sum(0)], 1)
+            values = np.stack([ours, 1 - theirs.sum(0) / of_twin.sum(0)], 1)
             yield from drawn_rows("position.both", TWIN, values, draws, units)
 
-    def _best_places(self, found: _Found) -> Iterator[tuple]:
-        if "both" in found.shares:
-            error, _, total = np.stack(found.shares["both"], 2)
+    def _best_places(self, model_senses: _Found) -> Iterator[tuple]:
+        if "both" in model_senses.shares:
+            error, _, total = np.stack(model_senses.shares["both"], 2)
             draws = 1 - self._places.draws(error, total)
             yield from best_rows("position.both", 1 - error.sum(0) / total.sum(0), draws, len(self._places.units))
 
-    def _words(self, found: _Found) -> Iterable[tuple]:
+    def _words(self, model_senses: _Found) -> Iterable[tuple]:
         data, place = self.data, np.full(len(self.data.word), -1)
         place[data.scored] = np.arange(len(data.scored))
         for word, queries, rows in data.by_word():
-            own = place[queries]
-            about = int(data.known[word]), len(rows), len(queries), float(self.scores.most_frequent[own].mean())
-            for layer, right in enumerate(found.right):
-                ami = found.by_word[layer].get(word, float("nan"))
-                yield data.words[word], layer, *about, float(right[own].mean()), ami
+            numbers = place[queries]
+            about = int(data.known[word]), len(rows), len(queries), float(self.scores.most_frequent[numbers].mean())
+            for layer, right in enumerate(model_senses.right):
+                ami = model_senses.by_word[layer].get(word, float("nan"))
+                yield data.words[word], layer, *about, float(right[numbers].mean()), ami
 
 
 def _per(value: float, scale: float) -> float:

@@ -38,16 +38,16 @@ def static_encoders(
                 skipped[f"{encoder.name} has no input embeddings to compare with"] += 1
         else:
             try:
-                found = load_encoder(name)
+                encoder_of_name = load_encoder(name)
             except AssetError:
                 skipped[f"static vectors that are not at hand ({name})"] += 1
                 continue
-            if found.blocks:
+            if encoder_of_name.blocks:
                 raise InputError(
                     f"--vectors {name}: a model, not static vectors; name skip-gram, input, an asset as glove, or a "
                     ".txt, .vec or .bin file"
                 )
-            yield Path(name).stem, found
+            yield Path(name).stem, encoder_of_name
 
 
 def bag_name(vectors: str, window: int | None) -> str:
@@ -67,8 +67,8 @@ def bag_of(name: str) -> tuple[str, int | None]:
         >>> bag_of("skip-gram.w2"), bag_of("glove.6B")
         (('skip-gram', 2), ('glove.6B', None))
     """
-    found = _WINDOW.fullmatch(name)
-    return (found[1], int(found[2])) if found else (name, None)
+    match = _WINDOW.fullmatch(name)
+    return (match[1], int(match[2])) if match else (name, None)
 
 
 def averaged_contexts(
@@ -83,12 +83,12 @@ def averaged_contexts(
     means: list[torch.Tensor] = []
     order: list[int] = []
     unknown = 0
-    for number, each in enumerate(encoder.encode(data.texts)):
-        states = each.states if each.states is not None else torch.empty(0)
-        inside = np.flatnonzero(each.tokens.words != SPECIAL)
-        words = each.tokens.words[inside]
+    for number, encoded in enumerate(encoder.encode(data.texts)):
+        states = encoded.states if encoded.states is not None else torch.empty(0)
+        inside = np.flatnonzero(encoded.tokens.words != SPECIAL)
+        words = encoded.tokens.words[inside]
         vectors = states[torch.from_numpy(inside).to(states.device), 0].float()
-        unknown += each.tokens.unknown
+        unknown += encoded.tokens.unknown
         targets = by_text.get(number, np.empty(0, int))
         order += targets.tolist()
         masks = np.stack([_within(words, data.spans[target], size) for target in targets for size in sizes])
@@ -98,8 +98,8 @@ def averaged_contexts(
     bags = torch.nn.functional.normalize(torch.cat(means), dim=2)
     place = torch.empty(len(order), dtype=torch.long)
     place[torch.tensor(order)] = torch.arange(len(order))
-    for at, size in enumerate(sizes):
-        yield size, bags[place.to(bags.device), at]
+    for column, size in enumerate(sizes):
+        yield size, bags[place.to(bags.device), column]
 
 
 def _within(words: np.ndarray, span: np.ndarray, size: int | None) -> np.ndarray:

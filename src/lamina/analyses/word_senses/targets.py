@@ -31,7 +31,7 @@ TUNED = "texts that the model was fine-tuned on, left out"
 NO_SENSE = "annotated words without any sense, left out"
 
 
-def annotations_of(corpora: Sequence[Corpus], asked: Collection[str] | None) -> tuple[str, ...]:
+def annotations_of(corpora: Sequence[Corpus], wanted: Collection[str] | None) -> tuple[str, ...]:
     """The annotations that have the senses; a CorpusError in words where there are none.
 
     Example:
@@ -40,20 +40,20 @@ def annotations_of(corpora: Sequence[Corpus], asked: Collection[str] | None) -> 
         ('supersense',)
     """
     there = tuple(dict.fromkeys(name for corpus in corpora for name in corpus.annotations))
-    found = tuple(dict.fromkeys(asked or ()))
-    if not found:
-        found = tuple(name for name in NAMED if name in there)[:1] or tuple(
+    names = tuple(dict.fromkeys(wanted or ()))
+    if not names:
+        names = tuple(name for name in NAMED if name in there)[:1] or tuple(
             name for name in there if "sense" in name.lower()
         )[:1]  # fmt: skip
-    lacking = [name for name in found if name not in there]
-    if not found or lacking:
+    lacking = [name for name in names if name not in there]
+    if not names or lacking:
         what = f"no annotation {' or '.join(map(repr, lacking))}" if lacking else "no senses or supersenses of words"
         raise CorpusError(
             f"{corpora[-1].name} has {what}; it has: {', '.join(there) or 'none'}. Name the annotation that has them "
             "with --annotation, or a corpus that has some: ewt, streusle, uds_wordsense_factuality, masc_senses, "
             "coarse_wsd_20"
         )
-    return found
+    return names
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +95,9 @@ class SenseTargets:
     @cached_property
     def frequency(self) -> Float[np.ndarray, "word label"]:
         """How often each word has each sense in training."""
-        found = np.zeros((len(self.words), len(self.labels)), np.float32)
-        np.add.at(found, self.word[self.train], self.votes[self.train])
-        return found
+        counts = np.zeros((len(self.words), len(self.labels)), np.float32)
+        np.add.at(counts, self.word[self.train], self.votes[self.train])
+        return counts
 
     @cached_property
     def known(self) -> Int[np.ndarray, " word"]:
@@ -134,7 +134,7 @@ class SenseTargets:
 
 def read_targets(
     splits: Splits,
-    asked: Collection[str] | None,
+    annotations: Collection[str] | None,
     *,
     most: int | None = None,
     used: frozenset[str] = frozenset(),
@@ -145,7 +145,7 @@ def read_targets(
     `used` are hashes of texts that the model was fine-tuned on; they are left out, and so are training texts that are
     scored too.
     """
-    names = annotations_of((splits.train, splits.scored), asked)
+    names = annotations_of((splits.train, splits.scored), annotations)
     skipped: Counter[str] = Counter()
     collected = _Collected(names, skipped)
     scored = {origin for text in splits.scored for origin in origins(text)}
@@ -161,18 +161,18 @@ def read_targets(
             skipped[TUNED] += 1
         else:
             collected.add(text, train=False)
-    found = collected.targets(splits, most, seed)
-    if not found.train.any() or found.train.all():
-        side = "scored" if found.train.any() else "training"
+    targets = collected.targets(splits, most, seed)
+    if not targets.train.any() or targets.train.all():
+        side = "scored" if targets.train.any() else "training"
         raise CorpusError(
             f"{splits.name}: no {side} text has a sense ({', '.join(names)}); give more text, or another corpus"
         )
-    if not found.ambiguous.any():
+    if not targets.ambiguous.any():
         raise CorpusError(
             f"{splits.name}: no scored word has two senses in the training texts ({', '.join(names)}; "
-            f"{len(found.words):,} words), so there is nothing to tell apart; give more text, or another corpus"
+            f"{len(targets.words):,} words), so there is nothing to tell apart; give more text, or another corpus"
         )
-    return found
+    return targets
 
 
 class _Collected:
@@ -188,18 +188,18 @@ class _Collected:
         for name in self._names:
             for edge in text.edges.get(name, ()):
                 by_span[edge.span].append(edge)
-        found = []
-        for span, edges in sorted(by_span.items(), key=lambda each: (each[0].start, each[0].end)):
+        targets = []
+        for span, edges in sorted(by_span.items(), key=lambda item: (item[0].start, item[0].end)):
             labels = tuple(dict.fromkeys(label for edge in edges for label in edge.labels))
             if not labels:
                 self._skipped[NO_SENSE] += 1
                 continue
             numbers = tuple(self._labels.setdefault(label, len(self._labels)) for label in labels)
             word = self._words.setdefault(_word(text, span, labels), len(self._words))
-            found.append((len(self._texts), span.start, span.end, word, numbers, train))
-        if found:
+            targets.append((len(self._texts), span.start, span.end, word, numbers, train))
+        if targets:
             self._texts.append(text)
-            self._found += found
+            self._found += targets
 
     def targets(self, splits: Splits, most: int | None, seed: int) -> SenseTargets:
         texts = tuple(self._texts)
@@ -208,9 +208,9 @@ class _Collected:
             splits.scored, split="all", source=lambda: iter(texts), fingerprint=key, limit=None, declared=None
         )
         gold = np.zeros((len(self._found), len(self._labels)), bool)
-        for row, each in enumerate(self._found):
-            gold[row, list(each[4])] = True
-        numbers = np.array([each[:4] for each in self._found], np.int64).reshape(-1, 4)
+        for row, target in enumerate(self._found):
+            gold[row, list(target[4])] = True
+        numbers = np.array([target[:4] for target in self._found], np.int64).reshape(-1, 4)
         labels, words = tuple(self._labels), tuple(self._words)
         return SenseTargets(
             corpus,
@@ -221,7 +221,7 @@ class _Collected:
             numbers[:, 1:3],
             numbers[:, 3],
             gold,
-            np.array([each[5] for each in self._found], bool),
+            np.array([target[5] for target in self._found], bool),
             self._names,
             all(_OF_WORD in label for label in labels),
             self._skipped,
@@ -239,7 +239,7 @@ def grouped(word: np.ndarray, which: np.ndarray) -> dict[int, np.ndarray]:
     """Word -> those of `which` that are of it, in order."""
     order = which[np.argsort(word[which], kind="stable")]
     starts = np.flatnonzero(np.diff(word[order], prepend=-1))
-    return {int(word[own[0]]): own for own in np.split(order, starts[1:]) if len(own)}
+    return {int(word[members[0]]): members for members in np.split(order, starts[1:]) if len(members)}
 
 
 class SpanVectors:
@@ -250,10 +250,10 @@ class SpanVectors:
         rows, owners, start = [], [], 0
         for number, tokens in enumerate(stored.tokenized()):
             words = tokens.words
-            for at in by_text.get(number, ()):
-                own = np.flatnonzero((words >= spans[at, 0]) & (words < spans[at, 1]))
-                rows.append(start + own)
-                owners.append(np.full(len(own), at))
+            for span in by_text.get(number, ()):
+                tokens_of_span = np.flatnonzero((words >= spans[span, 0]) & (words < spans[span, 1]))
+                rows.append(start + tokens_of_span)
+                owners.append(np.full(len(tokens_of_span), span))
             start += len(words)
         device = "cpu" if stored.held is None else stored.held.device
         self._rows = torch.from_numpy(np.concatenate(rows)).to(device)
