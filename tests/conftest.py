@@ -20,7 +20,7 @@ SHAPED = (
     "lamina.encoders.contract",
     "lamina.activations.reading",
     "lamina.analyses.heads",
-    "lamina.analyses.contextualization",
+    "lamina.analyses.words",
     "lamina.analyses.geometry",
     "lamina.analyses.similarity",
     "lamina.analyses.answering",

@@ -15,9 +15,10 @@ import torch
 from scipy.stats import beta, spearmanr
 
 import lamina
-from lamina.analyses.behaviour import cloze_diagnostics, cloze_own
+from lamina.analyses.behaviour import cloze_diagnostics
 from lamina.analyses.behaviour.cloze_diagnostics import ask_diagnostics
 from lamina.analyses.behaviour.cloze_findings import findings_of
+from lamina.analyses.behaviour.cloze_own import most_frequent_answer
 from lamina.analyses.behaviour.cloze_relations import (
     ARTICLE,
     FOLLOWED,
@@ -27,7 +28,7 @@ from lamina.analyses.behaviour.cloze_relations import (
     _outcomes,
     ask_relations,
     frequency_effects,
-    most_frequent,
+    most_frequent_object,
     object_counts,
     sampled,
 )
@@ -154,14 +155,14 @@ def test_consistency_is_over_pairs_of_patterns() -> None:
 
 def test_the_most_frequent_object_is_that_of_the_other_facts() -> None:
     rows = [Outcome("P17", fact.id, OBJECTS, 0.0, True) for fact in COUNTRY.facts]
-    assert [each.value for each in most_frequent([COUNTRY], rows)] == [1.0] * 6 + [0.0] * 4
+    assert [each.value for each in most_frequent_object([COUNTRY], rows)] == [1.0] * 6 + [0.0] * 4
     even = Relation("P17", "country", (Fact("Lyon", "France"), Fact("Oslo", "Norway")), ())
     rows = [Outcome("P17", fact.id, OBJECTS, 0.0, True) for fact in even.facts]
-    assert [each.value for each in most_frequent([even], rows)] == [0.0, 0.0]
+    assert [each.value for each in most_frequent_object([even], rows)] == [0.0, 0.0]
     clozes = [Cloze(str(at), "own", "", "", (answer,), ()) for at, answer in enumerate(("a", "a", "b"))]
     rows = [Outcome("own", each.id, "accuracy_at_1", 0.0, True) for each in clozes]
     # Without the item itself, a and b are as frequent, and the first by name is said.
-    assert [each.value for each in cloze_own.most_frequent(clozes, rows)] == [1.0, 1.0, 0.0]
+    assert [each.value for each in most_frequent_answer(clozes, rows)] == [1.0, 1.0, 0.0]
 
 
 def test_frequency_effect_is_the_rank_correlation() -> None:

@@ -10,16 +10,16 @@ from typing import Annotated, Any
 
 import pandas as pd
 
-from lamina.analyses.behaviour import cloze_own
 from lamina.analyses.behaviour.cloze_diagnostics import ask_diagnostics
 from lamina.analyses.behaviour.cloze_findings import findings_of, overview_of
+from lamina.analyses.behaviour.cloze_own import ask_clozes, most_frequent_answer
 from lamina.analyses.behaviour.cloze_relations import (
     BY_KNOWLEDGE,
     FACTS,
     FREQUENCIES,
     ask_relations,
     frequency_effects,
-    most_frequent,
+    most_frequent_object,
     object_counts,
 )
 from lamina.analyses.behaviour.cloze_scores import (
@@ -149,9 +149,9 @@ def cloze(
     answered = _ask(model, chosen, facts, spelling, seed, answers=True)
     beside: dict[str, Sequence[Outcome]] = {CHANCE: by_chance(answered.scores)}
     if isinstance(chosen, Relations):
-        beside[MOST_FREQUENT] = most_frequent(chosen.relations, answered.scores)
+        beside[MOST_FREQUENT] = most_frequent_object(chosen.relations, answered.scores)
     elif isinstance(chosen, Clozes):
-        beside[MOST_FREQUENT] = cloze_own.most_frequent(chosen.items, answered.scores)
+        beside[MOST_FREQUENT] = most_frequent_answer(chosen.items, answered.scores)
     if twin:
         fewer = min(facts or twin_limit, twin_limit)
         twin_scores = _ask(model.random_twin(seed), chosen, fewer, spelling, seed, answers=False).scores
@@ -230,7 +230,7 @@ def _ask(model: LanguageModel, suite: Suite, facts: int, spelling: Spelling, see
         return ask_diagnostics(model, suite, answers=answers)
     if isinstance(suite, Relations):
         return ask_relations(model, suite, limit=facts, spelling=spelling, seed=seed, answers=answers)
-    return cloze_own.ask_clozes(model, suite, answers=answers)
+    return ask_clozes(model, suite, answers=answers)
 
 
 def _texts(model: LanguageModel, suite: Suite, facts: int) -> int:

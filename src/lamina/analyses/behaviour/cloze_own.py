@@ -41,7 +41,7 @@ def ask_clozes(model: LanguageModel, suite: Clozes, *, answers: bool) -> Outcome
     return outcomes
 
 
-def most_frequent(items: Iterable[Cloze], outcomes: Iterable[Outcome]) -> list[Outcome]:
+def most_frequent_answer(items: Iterable[Cloze], outcomes: Iterable[Outcome]) -> list[Outcome]:
     """The same outcomes for a baseline that always says the answer that most other items of the part have."""
     known = {(item.part, item.id): item for item in items}
     counts: dict[str, Counter[str]] = {}

@@ -211,7 +211,7 @@ def _outcomes(relation: Relation, answers: AskedFact, vocabulary: int) -> Iterat
         yield outcome("consistent_and_right", float(all(right)), by_chance ** len(questions))
 
 
-def most_frequent(relations: Iterable[Relation], outcomes: Iterable[Outcome]) -> list[Outcome]:
+def most_frequent_object(relations: Iterable[Relation], outcomes: Iterable[Outcome]) -> list[Outcome]:
     """The same outcomes for a baseline that always says the object that most other facts of the relation have."""
     known = {relation.id: relation for relation in relations}
     facts = {(relation.id, fact.id): fact for relation in known.values() for fact in relation.facts}

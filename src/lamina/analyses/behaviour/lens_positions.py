@@ -45,7 +45,7 @@ def draw_positions(model: LanguageModel, texts: Iterable[Text], most: int, *, se
     """
     drawn = sorted(texts, key=lambda text: _hash(seed, text.id))
     chosen: list[Text] = []
-    parts: list[Part] = []
+    parts: list[LensRow] = []
     owners: list[int] = []
     of_each = max(PER_TEXT, math.ceil(most / max(1, len(drawn))))
     # Texts are cut only until there are enough.
@@ -63,7 +63,7 @@ def draw_positions(model: LanguageModel, texts: Iterable[Text], most: int, *, se
     return Positions(wanted_of(parts), np.array(owners, np.int64), tuple(chosen))
 
 
-def _some_of(parts: Sequence[Part], most: int, rng: np.random.Generator) -> list[Part]:
+def _some_of(parts: Sequence[LensRow], most: int, rng: np.random.Generator) -> list[LensRow]:
     """At most so many of the positions of a text."""
     if not parts:
         # None of its hidden words has a piece of its own.
@@ -72,10 +72,10 @@ def _some_of(parts: Sequence[Part], most: int, rng: np.random.Generator) -> list
     chosen = np.zeros(sum(sizes), bool)
     chosen[rng.permutation(len(chosen))[:most]] = True
     by_part = zip(parts, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True)
-    return [Part(part.row, part.places[mask], part.targets[mask]) for part, mask in by_part if mask.any()]
+    return [LensRow(part.row, part.places[mask], part.targets[mask]) for part, mask in by_part if mask.any()]
 
 
-class Part(NamedTuple):
+class LensRow(NamedTuple):
     """One row, and what is asked of it."""
 
     row: Row
@@ -85,7 +85,7 @@ class Part(NamedTuple):
     """... and the ids of the pieces asked for."""
 
 
-def wanted_of(parts: Sequence[Part]) -> Wanted:
+def wanted_of(parts: Sequence[LensRow]) -> Wanted:
     """Several rows with what is asked of them, as one."""
     owners = np.repeat(np.arange(len(parts)), [len(part.places) for part in parts])
     places, targets = (
@@ -95,12 +95,12 @@ def wanted_of(parts: Sequence[Part]) -> Wanted:
     return Wanted([part.row for part in parts], owners, places, targets)
 
 
-def _parts_of(model: LanguageModel, text: Text, cut: Cut, seed: int) -> Iterator[Part]:
+def _parts_of(model: LanguageModel, text: Text, cut: Cut, seed: int) -> Iterator[LensRow]:
     rows = model.encoder.rows(0, cut)
     if model.kind == "causal":
         for row in rows:
             tokens = asked_in(row, cut)
-            yield Part(row, tokens - 1, row.ids[tokens])
+            yield LensRow(row, tokens - 1, row.ids[tokens])
         return
     for word in hidden_words(text, seed).tolist():
         for row in rows:
@@ -110,7 +110,7 @@ def _parts_of(model: LanguageModel, text: Text, cut: Cut, seed: int) -> Iterator
             # A word of a long text is in several windows, and asked for where it has most context.
             if len(places):
                 ids = np.where(inside, model.mask or 0, row.ids)
-                yield Part(row._replace(ids=ids), places, row.ids[places])
+                yield LensRow(row._replace(ids=ids), places, row.ids[places])
 
 
 def hidden_words(text: Text, seed: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lamina.analyses.behaviour.lens_positions import Part, wanted_of
+from lamina.analyses.behaviour.lens_positions import LensRow, wanted_of
 from lamina.analyses.behaviour.lens_readings import Lens, Readings, intervals_of, read_layers
 from lamina.corpora.cloze import Clozes, first_of_each, read_cloze
 from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
@@ -199,7 +199,7 @@ def _cloze_rows(
     return rows, len(clozes) - len(readable)
 
 
-def _answers(model: LanguageModel, clozes: Sequence[Asked]) -> Iterator[Part | None]:
+def _answers(model: LanguageModel, clozes: Sequence[Asked]) -> Iterator[LensRow | None]:
     """What is asked for each cloze; None where its answer is not a single known piece, or the text is too long."""
     unknown = model.encoder.tokenizer.unk_token_id
     for cut in cut_passages(model, [cloze.slot.filled(cloze.answer) for cloze in clozes]):
@@ -214,7 +214,7 @@ def _answers(model: LanguageModel, clozes: Sequence[Asked]) -> Iterator[Part | N
         else:
             ids, places = ids[: inside[0]], inside - 1
         whole = slice(0, len(ids))
-        yield Part(Row(0, ids, cut.types[: len(ids)], cut.tokens.words[: len(ids)], whole, whole), places, targets)
+        yield LensRow(Row(0, ids, cut.types[: len(ids)], cut.tokens.words[: len(ids)], whole, whole), places, targets)
 
 
 def above(differences: np.ndarray, groups: Sequence[str], group: str, *, most: float = 1.0, seed: int = 0) -> Contrasts:
