@@ -110,8 +110,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from benchmarks.contextualizing import Quick, occurrences
-from lamina.analyses.contextualization.vectors import Wanted, Workspace, word_vectors
-from lamina.analyses.contextualization.words_in_context import find_words
+from lamina.analyses.words.contextualize.vectors import Wanted, Workspace, word_vectors
+from lamina.analyses.words.occurrences import find_words
 from lamina.probes.mlp import ClassProbe, Examples, MLPTraining, Vectors, train
 
 def note(name):

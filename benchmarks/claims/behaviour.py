@@ -7,28 +7,27 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.claims import Simulation
-from lamina.analyses.behaviour.accuracies import Accuracies
-from lamina.analyses.behaviour.cloze_relations import OBJECTS
-from lamina.analyses.behaviour.cloze_scores import (
+from lamina.analyses.behaviour.cloze.facts import OBJECTS
+from lamina.analyses.behaviour.cloze.scores import (
     ALL,
     NEGATION,
-    Outcome,
+    ClozeOutcome,
     beside_baseline,
     by_chance,
     contrast_table,
 )
-from lamina.analyses.behaviour.correlations import Correlations
-from lamina.analyses.behaviour.lens import depth_contrasts, tuned_gain
-from lamina.analyses.behaviour.lens_findings import NEGLIGIBLE_LAYERS, NEGLIGIBLE_NATS
-from lamina.analyses.behaviour.lens_suites import above
-from lamina.analyses.behaviour.pairs import beside_chance, compared_groups
+from lamina.analyses.behaviour.lens.lens import NEGLIGIBLE_LAYERS, NEGLIGIBLE_NATS, depth_contrasts, tuned_gain
+from lamina.analyses.behaviour.lens.suites import above
+from lamina.analyses.behaviour.pairs.accuracies import Accuracies
+from lamina.analyses.behaviour.pairs.judging import SCORES, Verdicts
+from lamina.analyses.behaviour.pairs.pairs import beside_chance, compared_groups
 from lamina.analyses.behaviour.perturb.items import PerturbedItems, above_chance, beyond, changes
 from lamina.analyses.behaviour.perturb.perturbations import Perturbation
-from lamina.analyses.behaviour.said import SAME_LAYER
-from lamina.analyses.behaviour.said_scores import Curve, first, gains, later_family
-from lamina.analyses.behaviour.surprisal import NEGLIGIBLE_BITS, NEGLIGIBLE_RHO, apart, more_bits
-from lamina.analyses.behaviour.verdicts import SCORES, Verdicts
+from lamina.analyses.behaviour.probe_vs_lens.probe_vs_lens import SAME_LAYER
+from lamina.analyses.behaviour.probe_vs_lens.scores import LayerCurve, first, gains, later_family
+from lamina.analyses.behaviour.surprisal import NEGLIGIBLE_BITS, NEGLIGIBLE_RHO, more_bits, rho_differences
 from lamina.corpora.minimal_pairs import Pair
+from lamina.stats.correlations import Correlations
 from lamina.stats.family import Contrasts
 from lamina.stats.status import NEGLIGIBLE, status_of
 from lamina.stats.units import Units
@@ -74,7 +73,7 @@ def _correlations(rng: np.random.Generator, planted: bool) -> bool:
     rows = [
         (other, one, given) for other in ("1", "2") for one, given in (("frequency", None), ("length", "frequency"))
     ]
-    return _clear(apart(found, "0", rows), NEGLIGIBLE_RHO, 2 if planted else None)
+    return _clear(rho_differences(found, "0", rows), NEGLIGIBLE_RHO, 2 if planted else None)
 
 
 def _accuracies(
@@ -127,7 +126,7 @@ def _diagnostics(rng: np.random.Generator, planted: bool) -> bool:
     own = []
     for part, (items, chance) in parts.items():
         right = rng.random(items) < (0.62 if planted and part == "C" else chance)
-        own += [Outcome(part, str(at), "sensitivity", float(each), True, chance) for at, each in enumerate(right)]
+        own += [ClozeOutcome(part, str(at), "sensitivity", float(each), True, chance) for at, each in enumerate(right)]
     keys = [(part, "sensitivity") for part in parts]
     tests = beside_baseline(own, by_chance(own), keys, by_chance=True, seed=0)
     return _clear_rows([tests[key] for key in keys], planted)
@@ -147,7 +146,8 @@ def _negations(rng: np.random.Generator, planted: bool) -> bool:
             hard = planted and part == "N" and polarity == "negative"
             right = 0.5 * easy + 0.5 * rng.random(18) < (0.3 if hard else 0.62)
             own += [
-                Outcome(part, str(at), f"sensitivity_{polarity}", float(each), True) for at, each in enumerate(right)
+                ClozeOutcome(part, str(at), f"sensitivity_{polarity}", float(each), True)
+                for at, each in enumerate(right)
             ]
     table = contrast_table(own, {}, (), 0)
     rows = table[table["contrast"] == NEGATION].drop(columns=["part", "contrast"])
@@ -162,7 +162,7 @@ def _facts(rng: np.random.Generator, planted: bool) -> bool:
             # A fact is known or not, by most of its patterns.
             known = rng.beta(0.6, 0.9 if not planted else 0.35)
             value = rng.binomial(4, known) / 4
-            made = Outcome(f"P{part}", str(at), OBJECTS, value, None, 0.1, f"s{at // 2}")
+            made = ClozeOutcome(f"P{part}", str(at), OBJECTS, value, None, 0.1, f"s{at // 2}")
             own.append(made)
             other.append(made._replace(value=float(rng.random() < 0.4)))
     keys = [(ALL, OBJECTS)]
@@ -217,8 +217,8 @@ def _later(rng: np.random.Generator, planted: bool) -> bool:
         for end in ends:
             profile = 0.2 + 0.5 * np.clip(layers / end, 0, 1)
             values = profile + documents + rng.normal(0, 0.06, (30, 7))
-            curve = Curve(values.mean(0), weights @ values)
-            found.append(first(curve, Curve(np.array([0.2]), np.full((_SAMPLES, 1), 0.2)), sure=True))
+            curve = LayerCurve(values.mean(0), weights @ values)
+            found.append(first(curve, LayerCurve(np.array([0.2]), np.full((_SAMPLES, 1), 0.2)), sure=True))
         known, told = found
         assert known.places is not None
         assert told.places is not None

@@ -16,14 +16,9 @@ from lamina.analyses.answering.failure import failure_table
 from lamina.analyses.answering.phases import answering_table, phases
 from lamina.analyses.answering.streaming import DIFFERENCES, PHASES, PSEUDO, RANKED, TWIN, Cell, family_tests
 from lamina.analyses.answering.streaming import LAYERS as HIGHEST
-from lamina.analyses.probing import order_changes as changes
-from lamina.analyses.probing.order import order
-from lamina.analyses.probing.order_changes import Beside, Change, Contrast, LayerScore, Reading
-from lamina.analyses.structure.attention_trees import COMBINED, COMPARED, TREE_CONTRASTS
-from lamina.analyses.structure.attention_trees import contrast_rows as tree_contrast_rows
-from lamina.analyses.structure.findings import tell_findings
-from lamina.analyses.structure.probing import TRAINING
-from lamina.analyses.structure.scores import (
+from lamina.analyses.layers.structure.attention_trees import COMBINED, COMPARED, TREE_CONTRASTS
+from lamina.analyses.layers.structure.attention_trees import contrast_rows as tree_contrast_rows
+from lamina.analyses.layers.structure.probing import (
     BEST,
     CHAIN,
     CONTRASTS,
@@ -31,12 +26,17 @@ from lamina.analyses.structure.scores import (
     DECAY,
     MODEL,
     PROJECTION,
+    TRAINING,
     UUAS,
-    Score,
+    ResampledScore,
     best_rows,
     contrast_rows,
 )
-from lamina.analyses.structure.scores import TWIN as TREE_TWIN
+from lamina.analyses.layers.structure.probing import TWIN as TREE_TWIN
+from lamina.analyses.layers.structure.structure import tell_findings
+from lamina.analyses.probing import order_changes as changes
+from lamina.analyses.probing.order import order
+from lamina.analyses.probing.order_changes import Beside, Change, Contrast, LayerScore, Reading
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
 from lamina.stats import Units, widening
@@ -92,7 +92,7 @@ def _trees(rng: np.random.Generator, lead: float) -> list[Finding]:
     shares = np.array([0.5 + lead * (key[:2] == (MODEL, _PLANTED)) for key in keys])
     sizes = _sizes(rng)
     values, draws = _shares(_right(rng, sizes, shares), sizes)
-    scores = {key: [Score(float(values[at]), draws[:, at])] for at, key in enumerate(keys)}
+    scores = {key: [ResampledScore(float(values[at]), draws[:, at])] for at, key in enumerate(keys)}
     tables = {
         "best": pd.DataFrame(best_rows(scores, _UNITS), columns=list(BEST)),
         "contrasts": pd.DataFrame(contrast_rows(scores, _UNITS), columns=list(CONTRASTS)),

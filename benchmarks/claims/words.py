@@ -7,28 +7,28 @@ import pandas as pd
 
 import lamina
 from benchmarks.claims import Simulation
-from lamina.analyses.contextualization.neighbours import SEPARATION, SHARED, separation_table, shared_table
-from lamina.analyses.contextualization.senses import separation
-from lamina.analyses.contextualization.tables import (
+from lamina.analyses.geometry import drawn_mean, layer_contrasts
+from lamina.analyses.words.contextualize.scores import (
     FINETUNED,
-    Compared,
-    Counts,
-    Micro,
-    Row,
+    DecisionCounts,
+    MicroF1,
+    MicroF1Contrast,
+    ScoredVectors,
     WordBootstrap,
     compare_micro,
     contrast_rows,
     contrast_table,
 )
-from lamina.analyses.geometry import drawn_mean, layer_contrasts
-from lamina.analyses.word_senses.scores import (
+from lamina.analyses.words.neighbours import SEPARATION, SHARED, separation_table, shared_table
+from lamina.analyses.words.sense_map import separation
+from lamina.analyses.words.senses.predictions import (
     BAGS,
     BEST,
     CONSTANTS,
     DIFFERENCES,
     TWIN,
-    Pair,
-    Resampled,
+    PairedHits,
+    ResampledRatios,
     WordMeans,
     best_rows,
     drawn_rows,
@@ -84,16 +84,18 @@ def _lowest_layer(rng: np.random.Generator, planted: bool) -> bool:
     return bool(among[3] and among.sum() < 7) if planted else not among.all()
 
 
-def _counts(rng: np.random.Generator, sizes: np.ndarray, share: np.ndarray) -> Counts:
+def _counts(rng: np.random.Generator, sizes: np.ndarray, share: np.ndarray) -> DecisionCounts:
     """Decisions of a system that finds the class of each pair with these chances, with some wrong ones."""
     hits = rng.binomial(sizes, share)
     wrong = rng.binomial(sizes, 0.4)
-    return Counts(*(part[:, None] for part in (hits, hits + wrong, sizes, sizes, hits)))
+    return DecisionCounts(*(part[:, None] for part in (hits, hits + wrong, sizes, sizes, hits)))
 
 
-def _micro_f1(rng: np.random.Generator, planted: float, names: list[Row]) -> tuple[dict[Row, Micro], int]:
+def _micro_f1(
+    rng: np.random.Generator, planted: float, names: list[ScoredVectors]
+) -> tuple[dict[ScoredVectors, MicroF1], int]:
     """Micro-F1 of 300 test words and 200 dev words; the model's rows with the whole text find `planted` more."""
-    scored: dict[Row, Micro] = {}
+    scored: dict[ScoredVectors, MicroF1] = {}
     seed = _seed(rng)
     for split, words in (("test", 300), ("dev", 200)):
         sizes = rng.geometric(0.65, words)
@@ -103,28 +105,28 @@ def _micro_f1(rng: np.random.Generator, planted: float, names: list[Row]) -> tup
         for row in names:
             better = planted if row.representation == "m" and row.context == "full" else 0.0
             found = bootstrap.f1(_counts(rng, sizes, np.clip(hardness + better, 0, 1)))
-            scored[row._replace(split=split)] = Micro(float(found.value[-1]), found.draws[:, -1])
+            scored[row._replace(split=split)] = MicroF1(float(found.value[-1]), found.draws[:, -1])
     return scored, 300
 
 
-def _classes(rng: np.random.Generator, planted: float, beside: list[Row]) -> bool:
+def _classes(rng: np.random.Generator, planted: float, beside: list[ScoredVectors]) -> bool:
     """The layer that other words chose, of 7, beside some other rows."""
-    scored, units = _micro_f1(rng, planted, [*(Row("m", layer, "full", "") for layer in range(7)), *beside])
+    scored, units = _micro_f1(rng, planted, [*(ScoredVectors("m", layer, "full", "") for layer in range(7)), *beside])
     contrasts, best = compare_micro(scored, "m", "test", units)
     return _clear(_result("contextualize", {"contrasts": contrasts, "best": best}))
 
 
 def _beside_static(rng: np.random.Generator, planted: bool) -> bool:
-    rows = [Row(name, None, "full", "") for name in ("glove", "m input", "random")]
+    rows = [ScoredVectors(name, None, "full", "") for name in ("glove", "m input", "random")]
     return _classes(rng, _STATIC * planted, rows)
 
 
 def _beside_average(rng: np.random.Generator, planted: bool) -> bool:
-    return _classes(rng, _AVERAGE * planted, [Row("AVG-m", layer, "full", "") for layer in range(7)])
+    return _classes(rng, _AVERAGE * planted, [ScoredVectors("AVG-m", layer, "full", "") for layer in range(7)])
 
 
 def _beside_less_context(rng: np.random.Generator, planted: bool) -> bool:
-    rows = [Row("m", layer, str(size), "") for layer in range(7) for size in (0, 4)]
+    rows = [ScoredVectors("m", layer, str(size), "") for layer in range(7) for size in (0, 4)]
     return _classes(rng, _CONTEXT * planted, rows)
 
 
@@ -133,9 +135,9 @@ def _finetuned(rng: np.random.Generator, planted: bool) -> bool:
     sizes, hardness = rng.geometric(0.65, 300), rng.beta(2, 2, 300)
     bootstrap = WordBootstrap([f"w{at}" for at in range(300)], np.arange(300), samples=_SAMPLES, seed=_seed(rng))
 
-    def micro(loss: float = 0.0) -> Micro:
+    def micro(loss: float = 0.0) -> MicroF1:
         found = bootstrap.f1(_counts(rng, sizes, np.clip(hardness - loss, 0, 1)))
-        return Micro(float(found.value[-1]), found.draws[:, -1])
+        return MicroF1(float(found.value[-1]), found.draws[:, -1])
 
     before = [micro() for _ in range(7)]
     members = []
@@ -147,7 +149,9 @@ def _finetuned(rng: np.random.Generator, planted: bool) -> bool:
                 ("b", new, "pretrained", before[layer]),
                 ("b", new, "a", old),
             )
-            members += [Compared(layer, way, against, None, own, other, task) for way, own, against, other in pairs]
+            members += [
+                MicroF1Contrast(layer, way, against, None, own, other, task) for way, own, against, other in pairs
+            ]
     table = contrast_table([*contrast_rows(FINETUNED, "tasks and layers", members, 300)])
     columns = lamina.contextualize.tables["finetuning"].columns
     return _clear(_result("contextualize", {"contrasts": table, "finetuning": pd.DataFrame(columns=list(columns))}))
@@ -219,7 +223,8 @@ def _answers(rng: np.random.Generator, others: int, planted: float) -> tuple[np.
 def _constants(rng: np.random.Generator, planted: bool) -> bool:
     counts, own, theirs = _answers(rng, 2, _CONSTANTS * planted)
     pairs = [
-        Pair(None, name, own, each) for name, each in zip(("most_frequent", "scored_majority"), theirs, strict=True)
+        PairedHits(None, name, own, each)
+        for name, each in zip(("most_frequent", "scored_majority"), theirs, strict=True)
     ]
     return _clear(_senses([*paired_rows("chosen.ambiguous", CONSTANTS, pairs, counts)], []))
 
@@ -227,7 +232,7 @@ def _constants(rng: np.random.Generator, planted: bool) -> bool:
 def _bags(rng: np.random.Generator, planted: bool) -> bool:
     names = [f"{vectors}{window}" for vectors in ("skip-gram", "input") for window in ("", ".w1", ".w2", ".w4", ".w8")]
     counts, own, theirs = _answers(rng, len(names), _BAGS * planted)
-    pairs = [Pair(None, name, own, each) for name, each in zip(names, theirs, strict=True)]
+    pairs = [PairedHits(None, name, own, each) for name, each in zip(names, theirs, strict=True)]
     return _clear(_senses([*paired_rows("chosen.ambiguous", BAGS, pairs, counts)], []))
 
 
@@ -245,7 +250,7 @@ def _clusters(rng: np.random.Generator, planted: bool) -> bool:
 def _position(rng: np.random.Generator, against: str, planted: float) -> bool:
     """Squared errors of places and of what they are compared with: 40 documents, 7 layers; planted at the last."""
     names = [f"d{at}" for at in range(40)]
-    resampled = Resampled.of(names, "document", samples=_SAMPLES, seed=_seed(rng))
+    resampled = ResampledRatios.of(names, "document", samples=_SAMPLES, seed=_seed(rng))
     total = rng.integers(5, 60, 40)[:, None] * rng.gamma(20, 0.05, (40, 7))
     error, theirs = (total * (1 + rng.normal(0, 0.05, (40, 7))) for _ in range(2))
     error[:, -1] -= planted * total[:, -1]

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import lamina
-from lamina.analyses.contextualization.answers import PRESETS
+from lamina.analyses.words.contextualize.scores import PRESETS
 from lamina.cli import main
 from lamina.errors import InputError
 from lamina.probes.mlp import MLPTraining

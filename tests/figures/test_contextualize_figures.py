@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.contextualization.finetuning import FINETUNING, SIMILARITY
+from lamina.analyses.words.contextualize.finetuning import FINETUNING, SIMILARITY
 from lamina.figures import to_svg
 from lamina.figures.contextualize import draw
 from lamina.results import Provenance, Result

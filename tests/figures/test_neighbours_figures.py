@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from lamina.analyses.contextualization.neighbours import neighbours
+from lamina.analyses.words.neighbours import neighbours
 from lamina.corpora import Corpus
 from lamina.figures import to_svg
 from lamina.figures.neighbours import _established, around, draw, varied

@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.structure.gold import GoldTree
-from lamina.analyses.structure.probing import apply_maps
-from lamina.analyses.structure.scores import Intervals, links_tally, root_tally
-from lamina.analyses.structure.words import sentences_of
+from lamina.analyses.layers.structure.probing import (
+    StructureIntervals,
+    apply_maps,
+    links_tally,
+    root_tally,
+    sentences_of,
+)
+from lamina.analyses.layers.structure.trees import GoldTree
 from lamina.probes.structural import (
     PAPER,
     Group,
@@ -49,7 +53,7 @@ def _score(bank: StructuralBank, group: Group, vectors: torch.Tensor, trees: lis
         if group.kind == "distance"
         else root_tally(values, trees[first:], faithful=False)
     )
-    return Intervals(trees[first:], samples=2, seed=0).estimate(tallies[0]).value
+    return StructureIntervals(trees[first:], samples=2, seed=0).estimate(tallies[0]).value
 
 
 def test_planted_trees_are_given_back() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import lamina
-from lamina.analyses.contextualization.words_in_context import SEEN, find_words
+from lamina.analyses.words.occurrences import SEEN, find_words
 from lamina.corpora import Corpus, load_corpus, load_questions
 from lamina.corpora.views import View
 from lamina.errors import CorpusError

@@ -136,7 +136,7 @@ def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
 
 def _in_context(result: Result) -> Iterator[tuple[Any, ...]]:
     """Semantic classes of words in context, beside the best vectors without context."""
-    from lamina.analyses.contextualization.tables import overall
+    from lamina.analyses.words.contextualize.scores import overall
 
     if "sclass" not in result.tables:
         return

@@ -14,7 +14,7 @@ from torch import Tensor
 from lamina.activations import extract
 from lamina.activations.reading import WordVectors
 from lamina.activations.store import Kept, default_kept
-from lamina.analyses.contextualization.occurrences import in_brackets
+from lamina.analyses.words.occurrences import in_brackets
 from lamina.corpora import Corpus
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.encoders.contract import STATES, Want

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.contextualization.tables import CHOSEN, over_seeds, overall
+from lamina.analyses.words.contextualize.scores import CHOSEN, over_seeds, overall
 from lamina.figures.theme import INK, Table, layer_axis, series, themed
 from lamina.results import Result
 

@@ -11,7 +11,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.contextualization.occurrences import AND
+from lamina.analyses.words.occurrences import AND
 from lamina.figures.theme import COLOURS, FAINT, INK, SHAPES, Table, themed
 from lamina.results import Result
 from lamina.stats.status import SURE

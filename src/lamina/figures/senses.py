@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.word_senses.scores import MOST_FREQUENT, SCORED_MAJORITY, SENSES
-from lamina.analyses.word_senses.static import bag_of
+from lamina.analyses.words.senses.predictions import MOST_FREQUENT, SCORED_MAJORITY, SENSES
+from lamina.analyses.words.senses.targets import bag_of
 from lamina.figures.theme import COLOURS, DASHES, INK, SHAPES, Table, layer_axis, themed
 from lamina.results import Result
 

@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.structure.attention_trees import HEAD, LAYER, PROBE
+from lamina.analyses.layers.structure.attention_trees import HEAD, LAYER, PROBE
 from lamina.figures.theme import COLOURS, GREY, INK, SHADES, SHAPES, Table, layer_axis, themed
 from lamina.results import Result
 

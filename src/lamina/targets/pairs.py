@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lamina.analyses.behaviour.verdicts import right_or_wrong
+from lamina.analyses.behaviour.pairs.judging import right_or_wrong
 from lamina.corpora.minimal_pairs import Pair
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.language_model import LanguageModel

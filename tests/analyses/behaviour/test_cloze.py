@@ -15,16 +15,15 @@ import torch
 from scipy.stats import beta, spearmanr
 
 import lamina
-from lamina.analyses.behaviour import cloze_diagnostics
-from lamina.analyses.behaviour.cloze_diagnostics import ask_diagnostics
-from lamina.analyses.behaviour.cloze_findings import findings_of
-from lamina.analyses.behaviour.cloze_own import most_frequent_answer
-from lamina.analyses.behaviour.cloze_relations import (
+from lamina.analyses.behaviour.cloze import diagnostics as cloze_diagnostics
+from lamina.analyses.behaviour.cloze.cloze import findings_of, most_frequent_answer
+from lamina.analyses.behaviour.cloze.diagnostics import ask_diagnostics
+from lamina.analyses.behaviour.cloze.facts import (
     ARTICLE,
     FOLLOWED,
     OBJECTS,
-    AskedFact,
-    Question,
+    FactOutcomes,
+    PatternOutcome,
     _outcomes,
     ask_relations,
     frequency_effects,
@@ -32,11 +31,11 @@ from lamina.analyses.behaviour.cloze_relations import (
     object_counts,
     sampled,
 )
-from lamina.analyses.behaviour.cloze_scores import (
+from lamina.analyses.behaviour.cloze.scores import (
     CHANCE,
     PARTS,
     TWIN,
-    Outcome,
+    ClozeOutcome,
     baseline_table,
     by_chance,
     cloze_table,
@@ -134,12 +133,12 @@ FRANCE = [Fact(f"city {at}", "France") for at in range(6)] + [Fact(f"town {at}",
 COUNTRY = Relation("P17", "country", (*FRANCE, Fact("Oslo", "Norway")), (Pattern("[X] is in ", "."),))
 
 
-def question(said: int, right: bool) -> Question:
-    return Question((right, True), (said,), right, first=False)
+def question(said: int, right: bool) -> PatternOutcome:
+    return PatternOutcome((right, True), (said,), right, first=False)
 
 
 def test_consistency_is_over_pairs_of_patterns() -> None:
-    asked = AskedFact(
+    asked = FactOutcomes(
         FRANCE[0], 3, True, [question(1, True), question(1, True), question(2, False), question(2, False)]
     )
     found = {each.measure: each for each in _outcomes(COUNTRY, asked, VOCABULARY)}
@@ -154,13 +153,13 @@ def test_consistency_is_over_pairs_of_patterns() -> None:
 
 
 def test_the_most_frequent_object_is_that_of_the_other_facts() -> None:
-    rows = [Outcome("P17", fact.id, OBJECTS, 0.0, True) for fact in COUNTRY.facts]
+    rows = [ClozeOutcome("P17", fact.id, OBJECTS, 0.0, True) for fact in COUNTRY.facts]
     assert [each.value for each in most_frequent_object([COUNTRY], rows)] == [1.0] * 6 + [0.0] * 4
     even = Relation("P17", "country", (Fact("Lyon", "France"), Fact("Oslo", "Norway")), ())
-    rows = [Outcome("P17", fact.id, OBJECTS, 0.0, True) for fact in even.facts]
+    rows = [ClozeOutcome("P17", fact.id, OBJECTS, 0.0, True) for fact in even.facts]
     assert [each.value for each in most_frequent_object([even], rows)] == [0.0, 0.0]
     clozes = [Cloze(str(at), "own", "", "", (answer,), ()) for at, answer in enumerate(("a", "a", "b"))]
-    rows = [Outcome("own", each.id, "accuracy_at_1", 0.0, True) for each in clozes]
+    rows = [ClozeOutcome("own", each.id, "accuracy_at_1", 0.0, True) for each in clozes]
     # Without the item itself, a and b are as frequent, and the first by name is said.
     assert [each.value for each in most_frequent_answer(clozes, rows)] == [1.0, 1.0, 0.0]
 
@@ -171,7 +170,7 @@ def test_frequency_effect_is_the_rank_correlation() -> None:
     relation = Relation("P1", "P1", tuple(facts), ())
     values = rng.random(60) + [0.1 * relation.objects[fact.object] for fact in facts]
     rows = [
-        Outcome("P1", fact.id, OBJECTS, value, True, unit=fact.subject)
+        ClozeOutcome("P1", fact.id, OBJECTS, value, True, unit=fact.subject)
         for fact, value in zip(facts, values, strict=True)
     ]
     found = frequency_effects([relation], rows, None, samples=50, seed=0)["P1", "frequency_correlation"]
@@ -194,10 +193,10 @@ def test_intervals_of_items_that_are_all_alike_are_exact() -> None:
 
 
 def test_baselines_are_paired_on_the_items_that_both_were_asked() -> None:
-    own = [Outcome("a", str(at), "m", float(at < 8), True, 0.5) for at in range(10)]
+    own = [ClozeOutcome("a", str(at), "m", float(at < 8), True, 0.5) for at in range(10)]
     twin = [each._replace(value=0.0) for each in own[8:]]
 
-    def summarise(rows: Sequence[Outcome], certain: bool):
+    def summarise(rows: Sequence[ClozeOutcome], certain: bool):
         return with_mean(estimates(rows, samples=50, seed=0, certain=certain))
 
     table = baseline_table("own", own, {CHANCE: by_chance(own), TWIN: twin}, summarise, 0)
@@ -234,11 +233,11 @@ def diagnosed(one_piece: int, wrong: int = 18) -> Any:
     for at in range(18):
         known = at < one_piece
         for measure, value in (("sensitivity_affirmative", at > 0), ("sensitivity_negative", at >= wrong)):
-            own.append(Outcome("N", str(at), measure, float(value), known, 0.5, str(at), "", "N"))
-        own.append(Outcome("N", str(at), "sensitivity", 0.5, known, 0.5, str(at)))
+            own.append(ClozeOutcome("N", str(at), measure, float(value), known, 0.5, str(at), "", "N"))
+        own.append(ClozeOutcome("N", str(at), "sensitivity", 0.5, known, 0.5, str(at)))
     means = estimates(own, samples=50, seed=0)
 
-    def summarise(rows: Sequence[Outcome], certain: bool):
+    def summarise(rows: Sequence[ClozeOutcome], certain: bool):
         return estimates(rows, samples=50, seed=0, certain=certain)
 
     tables = {
@@ -284,7 +283,7 @@ def test_a_completion_has_to_be_likelier_than_both_others_and_says_so(monkeypatc
     monkeypatch.setattr(cloze_diagnostics, "rate", speaker(lambda _, word: likely[word]))
     item = Completion("0", "She plays", "chess", "go", "ball", "high")
     assert measured(Diagnostics("own", "", {"C": (item,)}))["C", "sensitivity"] == 0
-    own = [Outcome("C", str(at), "sensitivity", 1.0, True, 1 / 3, group="C") for at in range(12)]
+    own = [ClozeOutcome("C", str(at), "sensitivity", 1.0, True, 1 / 3, group="C") for at in range(12)]
     means = estimates(own, samples=50, seed=0)
     tables = {
         "cloze": cloze_table("own", means),

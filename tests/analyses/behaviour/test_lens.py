@@ -12,13 +12,10 @@ import torch
 from scipy.special import log_softmax, rel_entr
 
 import lamina
-from lamina.analyses.behaviour import lens_tuning
-from lamina.analyses.behaviour.lens import depth_contrasts
-from lamina.analyses.behaviour.lens_findings import TWIN_CONTRAST, lens_findings
-from lamina.analyses.behaviour.lens_positions import draw_positions
-from lamina.analyses.behaviour.lens_readings import read_layers
-from lamina.analyses.behaviour.lens_suites import above, read_lens_suite, suite_tables
-from lamina.analyses.behaviour.lens_tokens import token_table
+from lamina.analyses.behaviour.lens import tuning as lens_tuning
+from lamina.analyses.behaviour.lens.lens import TWIN_CONTRAST, depth_contrasts, lens_findings
+from lamina.analyses.behaviour.lens.readings import draw_positions, read_layers, token_table
+from lamina.analyses.behaviour.lens.suites import above, read_lens_suite, suite_tables
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders.language_model import language_model
 from lamina.encoders.passages import Passage

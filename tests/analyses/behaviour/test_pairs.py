@@ -10,9 +10,8 @@ import pytest
 from scipy.stats import binomtest
 
 import lamina
-from lamina.analyses.behaviour.accuracies import Accuracies
-from lamina.analyses.behaviour.judging import n_grams_of
-from lamina.analyses.behaviour.verdicts import SCORES, Verdicts, score_pairs
+from lamina.analyses.behaviour.pairs.accuracies import Accuracies
+from lamina.analyses.behaviour.pairs.judging import SCORES, Verdicts, n_grams_of, score_pairs
 from lamina.corpora.formula_parser import parse
 from lamina.corpora.minimal_pairs import MinimalPairs, Pair, pairs_from
 from lamina.corpora.syntaxgym import RegionItem, RegionSuites

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lamina.analyses.behaviour.ngrams import NGrams
-from lamina.analyses.behaviour.regions import counted, judge, passages_of
+from lamina.analyses.behaviour.pairs.regions import counted, judge_item, passages_of
 from lamina.corpora.formula_parser import parse
 from lamina.corpora.syntaxgym import Metric, RegionItem
 from lamina.encoders.language_model import language_model
@@ -40,7 +40,7 @@ def test_a_causal_models_region_is_the_sum_of_its_pieces_in_bits() -> None:
     encoder = tiny_causal()
     model = language_model(encoder)
     asked = item("(3;%good%) < (*;%bad%)")
-    outcome = judge(asked, list(score(model, passages_of(asked))))
+    outcome = judge_item(asked, list(score(model, passages_of(asked))))
     assert outcome is not None
     assert encoder.whole is not None
     assert model.start is not None
@@ -69,7 +69,7 @@ def test_a_masked_model_hides_pieces_or_the_rest_of_a_word_but_never_a_region() 
     # Words of one piece are hidden alone either way, though a region may have several of them.
     assert same.sum() >= 3
     assert by_piece[0].logprobs[same] == pytest.approx(by_word[0].logprobs[same], abs=1e-4)
-    assert judge(asked, by_piece) is not None
+    assert judge_item(asked, by_piece) is not None
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,14 @@ def test_a_masked_model_hides_pieces_or_the_rest_of_a_word_but_never_a_region() 
 )
 def test_metrics_of_a_region(metric: Metric, good: float) -> None:
     scores = scored({0: [1], 1: [1], 2: [1], 3: [6.0], 4: [1.0, 2.0], 5: [1]}, {word: [4.0] for word in range(7)})
-    outcome = judge(item(f"(3;%good%) = {good}", metric), scores)
+    outcome = judge_item(item(f"(3;%good%) = {good}", metric), scores)
     assert outcome is not None
     assert outcome.plain == 1.0
 
 
 def test_per_token_divides_by_pieces() -> None:
     scores = scored({0: [1], 1: [1], 2: [1], 3: [6.0], 4: [1.0, 2.0], 5: [1]}, {word: [4.0] for word in range(7)})
-    outcome = judge(item("(3;%good%) < (3;%bad%)"), scores)
+    outcome = judge_item(item("(3;%good%) < (3;%bad%)"), scores)
     assert outcome is not None
     assert (outcome.plain, outcome.per_token) == (0.0, 1.0)
     assert (outcome.margin, outcome.margin_per_token) == (-1.0, 1.0)
@@ -92,14 +92,14 @@ def test_per_token_divides_by_pieces() -> None:
 
 def test_empty_regions_have_a_sum_of_0_and_nothing_else() -> None:
     scores = scored({word: [2.0] for word in range(6)}, {word: [4.0] for word in range(7)})
-    empty = judge(item("(2;%good%) < (2;%bad%)"), scores)
+    empty = judge_item(item("(2;%good%) < (2;%bad%)"), scores)
     assert empty is not None
     assert empty.plain == 1.0
-    assert judge(item("(2;%good%) < (2;%bad%)", "mean"), scores) is None
+    assert judge_item(item("(2;%good%) < (2;%bad%)", "mean"), scores) is None
     # A comma that the tokenizer drops is missing, not free.
     lost = scored({word: [2.0] for word in range(6)}, {word: [4.0] for word in (0, 1, 2, 4, 5, 6)})
-    assert judge(item("(2;%good%) < (2;%bad%)"), lost) is None
-    assert judge(item("(1;%good%) < (1;%bad%)"), lost) is not None
+    assert judge_item(item("(2;%good%) < (2;%bad%)"), lost) is None
+    assert judge_item(item("(1;%good%) < (1;%bad%)"), lost) is not None
 
 
 def test_counts_cannot_tell_what_their_window_does_not_hold() -> None:
@@ -110,6 +110,6 @@ def test_counts_cannot_tell_what_their_window_does_not_hold() -> None:
         (parse("(2;%good%) < (2;%bad%)"),), "sum", 0.5,
     )  # fmt: skip
     grams = NGrams.of([["the", "dog", "barks"], ["the", "dogs", "bark"]], order=2)
-    outcome = judge(asked, [counted(grams, passage, lower=True) for passage in passages_of(asked)])
+    outcome = judge_item(asked, [counted(grams, passage, lower=True) for passage in passages_of(asked)])
     assert outcome is not None
     assert (outcome.plain, outcome.tied) == (0.5, True)

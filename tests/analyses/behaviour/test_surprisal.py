@@ -11,8 +11,7 @@ import pytest
 
 import lamina
 from lamina.analyses.behaviour.ngrams import NGrams
-from lamina.analyses.behaviour.surprisal import more_bits
-from lamina.analyses.behaviour.word_surprisals import Scores, Words, counted_by, folds_case
+from lamina.analyses.behaviour.surprisal import CorpusWords, WordSurprisals, counted_by, folds_case, more_bits
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders.language_model import language_model
 from lamina.encoders.passages import Passage
@@ -162,8 +161,8 @@ def test_words_that_the_vocabulary_cannot_spell_are_left_out_and_counted() -> No
 
 def test_words_of_one_piece_are_told_together() -> None:
     texts = [Text("a", ("I", "can", "not", "bark"), glued=(2,)), Text("b", ("can", "not"))]
-    own = Scores(np.array([1.0, 5.0, np.nan, 2.0, 3.0, 4.0]), np.array([1, 2, 0, 1, 1, 1]))
-    words = Words(texts, own, {"can": 3})
+    own = WordSurprisals(np.array([1.0, 5.0, np.nan, 2.0, 3.0, 4.0]), np.array([1, 2, 0, 1, 1, 1]))
+    words = CorpusWords(texts, own, {"can": 3})
     assert words.owner.tolist() == [0, 1, 1, 3, 4, 5]
     assert words.shared == 1
     grams = NGrams.of([["I", "can", "bark"]], 1)

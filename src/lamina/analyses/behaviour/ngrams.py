@@ -22,7 +22,7 @@ _FALLBACK = (0.5, 1.0, 1.5)
 """Discounts of texts too small to estimate them from, as in KenLM."""
 
 
-class _Level(NamedTuple):
+class _NGramLevel(NamedTuple):
     """The n-grams of one length."""
 
     keys: Int[np.ndarray, " gram"]
@@ -49,7 +49,7 @@ class NGrams:
         (True, False, True)
     """
 
-    def __init__(self, order: int, numbers: Mapping[str, int], levels: Sequence[_Level]) -> None:
+    def __init__(self, order: int, numbers: Mapping[str, int], levels: Sequence[_NGramLevel]) -> None:
         """Use `NGrams.of`."""
         self.order = order
         self._numbers = numbers
@@ -111,11 +111,11 @@ class NGrams:
         return float(self.logprobs(words).sum())
 
 
-def _levels(read: Int[np.ndarray, " token"], symbols: int, order: int) -> list[_Level]:
+def _levels(read: Int[np.ndarray, " token"], symbols: int, order: int) -> list[_NGramLevel]:
     """The n-grams of each length up to `order`, of texts that follow each other, each after its start."""
     starts = read == _START
     keys, grams = np.unique(read, return_inverse=True)
-    grams_by_length = [_Grams(keys, grams, starts)]
+    grams_by_length = [_PlacedNGrams(keys, grams, starts)]
     for _ in range(1, order):
         grams_by_length.append(grams_by_length[-1].longer(read, symbols))
     levels = []
@@ -127,7 +127,7 @@ def _levels(read: Int[np.ndarray, " token"], symbols: int, order: int) -> list[_
     return levels
 
 
-class _Grams(NamedTuple):
+class _PlacedNGrams(NamedTuple):
     """The n-grams of one length, and where they are."""
 
     keys: Int[np.ndarray, " gram"]
@@ -136,20 +136,20 @@ class _Grams(NamedTuple):
     first: Int[np.ndarray, " token"]
     """Whether that n-gram begins with the start of the text."""
 
-    def longer(self, read: Int[np.ndarray, " token"], symbols: int) -> _Grams:
+    def longer(self, read: Int[np.ndarray, " token"], symbols: int) -> _PlacedNGrams:
         """The n-grams that are one token longer."""
         before = np.concatenate([[-1], self.at[:-1]])
         there = (before >= 0) & (read != _START)
         keys, numbers = np.unique(before[there] * symbols + read[there], return_inverse=True)
         at = np.full(len(read), -1)
         at[there] = numbers
-        return _Grams(keys, at, np.concatenate([[False], self.first[:-1]]) & there)
+        return _PlacedNGrams(keys, at, np.concatenate([[False], self.first[:-1]]) & there)
 
     def occurrences(self) -> Int[np.ndarray, " gram"]:
         """How often each occurs."""
         return np.bincount(self.at[self.at >= 0], minlength=len(self.keys))
 
-    def preceding(self, shorter: _Grams) -> Int[np.ndarray, " gram"]:
+    def preceding(self, shorter: _PlacedNGrams) -> Int[np.ndarray, " gram"]:
         """How many different tokens precede each of the n-grams that are one token shorter.
 
         Nothing precedes the start of a text: n-grams that begin there count as often as they occur.
@@ -163,7 +163,9 @@ class _Grams(NamedTuple):
         return counts + np.bincount(shorter.at[begin], minlength=len(shorter.keys))
 
 
-def _smoothed(keys: Int[np.ndarray, " gram"], counts: Int[np.ndarray, " gram"], symbols: int, contexts: int) -> _Level:
+def _smoothed(
+    keys: Int[np.ndarray, " gram"], counts: Int[np.ndarray, " gram"], symbols: int, contexts: int
+) -> _NGramLevel:
     """Counts as shares of their context, discounted; what the discounts free is left to shorter contexts."""
     # The start of a text is a context, never predicted.
     counts = np.where(keys % symbols == _START, 0, counts)
@@ -172,7 +174,7 @@ def _smoothed(keys: Int[np.ndarray, " gram"], counts: Int[np.ndarray, " gram"], 
     totals = np.bincount(context, weights=counts, minlength=contexts)
     freed = np.bincount(context, weights=discount, minlength=contexts)
     rest = np.divide(freed, totals, out=np.ones(contexts), where=totals > 0)
-    return _Level(keys, (counts - discount) / np.maximum(totals, 1)[context], rest)
+    return _NGramLevel(keys, (counts - discount) / np.maximum(totals, 1)[context], rest)
 
 
 def _discounts(counts: Int[np.ndarray, " gram"]) -> tuple[float, float, float]:

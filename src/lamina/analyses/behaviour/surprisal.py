@@ -5,40 +5,200 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
 
-from lamina.analyses.behaviour.correlations import KINDS, Correlations
 from lamina.analyses.behaviour.inputs import SpokenSplits
 from lamina.analyses.behaviour.ngrams import NGrams
-from lamina.analyses.behaviour.word_surprisals import (
-    PIECES,
-    WORDS,
-    Drawn,
-    Scores,
-    Sums,
-    Words,
-    counted_by,
-    folds_case,
-    read_words,
-    scored_by,
-)
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
-from lamina.encoders.language_model import language_model
+from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.encoders.passages import Passage, cut_passages
 from lamina.encoders.scoring import Masking, score
 from lamina.errors import CorpusError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
+from lamina.stats.bootstrap import StreamedBootstrap
+from lamina.stats.correlations import KINDS, Correlations
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
+from lamina.stats.intervals import interval
 from lamina.stats.status import Contrast
+from lamina.stats.units import Units, unit_of
+from lamina.types import Text
+
+# The words of a corpus, what models make of them in bits, and means over words with intervals over documents.
+
+WORDS, PIECES = -2, -1
+"""What a mean is taken over: the columns of sums that count them."""
+_LONGEST = 12
+"""From this length on, words are one band."""
+
+
+class WordSurprisals(NamedTuple):
+    """What one model says of all words."""
+
+    bits: Float[np.ndarray, " word"]
+    """Surprisal; NaN for a word without a piece of its own, and for one that the vocabulary cannot spell."""
+    pieces: Int[np.ndarray, " word"] | None
+    """How many there are; None for models of whole words."""
+    windowed: int = 0
+    """Texts longer than the model's limit."""
+
+
+class CorpusWords:
+    """The words of all texts, one after the other; `own` is what the model says of them."""
+
+    def __init__(self, texts: Sequence[Text], scores: WordSurprisals, counts: Mapping[str, int]) -> None:
+        self.texts, self.kept = texts, np.isfinite(scores.bits)
+        self.starts = np.cumsum([0, *(len(text.words) for text in texts)])
+        there = np.ones(len(scores.bits), bool) if scores.pieces is None else scores.pieces > 0
+        there[self.starts[:-1]] = True
+        self.owner = np.maximum.accumulate(np.where(there, np.arange(len(there)), 0))
+        """The word itself; the last one before it with a piece where it has none of its own (cannot: can, not)."""
+        self.shared = int((~there).sum())
+        self.forms = [word for text in texts for word in text.words]
+        self.length = np.array([len(word) for word in self.forms])
+        self.frequency = np.array([counts.get(word.lower(), 0) for word in self.forms])
+        self.spelled = self.kept & np.array([any(map(str.isalpha, word)) for word in self.forms])
+        """Those with a letter: neither punctuation nor numbers."""
+        self.spelled[self.owner[~there]] = False
+        unit = unit_of(texts)
+        self.unit: Literal["document", "text"] = unit.by
+        """What varies ..."""
+        self.units = [unit.of(text) for text in texts]
+        """... and its name, by text."""
+
+    @property
+    def text(self) -> Int[np.ndarray, " word"]:
+        """The number of each word's text."""
+        return np.repeat(np.arange(len(self.texts)), np.diff(self.starts))
+
+    @cached_property
+    def bands(self) -> dict[tuple[str, str], Int[np.ndarray, " own"]]:
+        """What words are grouped by and the group's name -> the numbers of its words."""
+        bands = {("frequency", name): self._within(self.frequency, *ends) for name, ends in _decades(self.frequency)}
+        for size in range(1, _LONGEST):
+            bands["length", str(size)] = self._within(self.length, size, size)
+        bands["length", f"{_LONGEST}+"] = self._within(self.length, _LONGEST, np.inf)
+        tags: dict[str, list[int]] = {}
+        for start, text in zip(self.starts, self.texts, strict=False):
+            for edge in text.edges.get("pos", ()):
+                if len(edge.span) == 1 and edge.labels and self.kept[start + edge.span.start]:
+                    tags.setdefault(edge.labels[0], []).append(int(start) + edge.span.start)
+        bands |= {("pos", tag): np.array(tags[tag]) for tag in sorted(tags)}
+        return {band: words for band, words in bands.items() if len(words)}
+
+    def _within(self, values: np.ndarray, low: float, high: float) -> Int[np.ndarray, " own"]:
+        return np.flatnonzero(self.spelled & (values >= low) & (values <= high))
+
+
+def _decades(frequency: Int[np.ndarray, " word"]) -> Iterator[tuple[str, tuple[float, float]]]:
+    """Bands of counts by powers of ten: their names, and the lowest and highest count.
+
+    Example:
+        >>> [name for name, _ in _decades(np.array([0, 12, 3000]))]
+        ['0', '1-9', '10-99', '100-999', '1,000-9,999']
+    """
+    yield "0", (0, 0)
+    low = 1
+    while low <= frequency.max(initial=0):
+        yield f"{low:,}-{10 * low - 1:,}", (low, 10 * low - 1)
+        low *= 10
+
+
+def scored_by(model: LanguageModel, texts: Sequence[Text], masking: Masking) -> WordSurprisals:
+    """What a language model says of the words of these texts."""
+    bits, pieces, windowed = [], [], 0
+    with progress(f"surprisal by {model.name}", len(texts)) as advance:
+        for scored in score(model, map(Passage.of, texts), masking=masking):
+            bits.append(scored.by_span / -math.log(2))
+            pieces.append(np.bincount(scored.spans[scored.spans >= 0], minlength=scored.parts))
+            windowed += scored.windows > 1
+            advance()
+    surprisals = np.concatenate(bits)
+    surprisals[_unspelled(model, texts)] = np.nan
+    return WordSurprisals(surprisals, np.concatenate(pieces), windowed)
+
+
+def _unspelled(model: LanguageModel, texts: Sequence[Text]) -> list[int]:
+    """Words of which the tokenizer makes unknown tokens: the model has a probability for these, not for the word."""
+    unknown = model.encoder.tokenizer.unk_token_id
+    numbers, start = [], 0
+    for text in texts:
+        tokens = cut_passages(model, [Passage.of(text)])[0].tokens
+        numbers += [start + int(word) for word in set(tokens.words[tokens.ids == unknown]) if word >= 0]
+        start += len(text.words)
+    return numbers
+
+
+def counted_by(grams: NGrams, words: CorpusWords, fold: bool) -> WordSurprisals:
+    """What an n-gram model says of the same words; what the model tells together is told together."""
+    bits = np.concatenate([grams.logprobs(read_words(text, fold)) for text in words.texts]) / -math.log(2)
+    merged = np.bincount(words.owner, bits, minlength=len(bits))
+    return WordSurprisals(np.where(words.kept, merged, np.nan), None)
+
+
+def read_words(text: Text, fold: bool) -> tuple[str, ...]:
+    """The words as n-gram models read them."""
+    return tuple(word.lower() for word in text.words) if fold else text.words
+
+
+def folds_case(encoder: Encoder) -> bool:
+    """Whether the model cannot tell upper from lower case; then n-gram models need not either."""
+    upper, lower = (encoder.tokenize(Text("", (word,))).ids for word in ("The", "the"))
+    return np.array_equal(upper, lower)
+
+
+class SurprisalSums:
+    """Sums over words, and over the words of resampled documents, of all models at once."""
+
+    def __init__(self, speakers: Mapping[str, WordSurprisals], words: CorpusWords, samples: int, seed: int) -> None:
+        self.names, self.bands = list(speakers), words.bands
+        pieces = next(scores.pieces for scores in speakers.values() if scores.pieces is not None)
+        bits = np.column_stack([scores.bits for scores in speakers.values()])
+        groups = [np.flatnonzero(words.kept), *self.bands.values()]
+        columns = [*bits.T, np.ones(len(bits)), pieces]
+        sums = StreamedBootstrap(len(groups) * len(columns), samples=samples, seed=seed)
+        # [text, group, what is summed]
+        sums_by_text = np.zeros((len(words.texts), len(groups), len(columns)))
+        for group, numbers in enumerate(groups):
+            for column, values in enumerate(columns):
+                sums_by_text[:, group, column] = np.bincount(
+                    words.text[numbers], values[numbers], minlength=len(words.texts)
+                )
+        sums.add_all(torch.from_numpy(sums_by_text.reshape(len(sums_by_text), -1)), words.units)
+        shape = (len(groups), len(columns))
+        self.by_unit = Units.of(words.units, words.unit).sums(sums_by_text[:, 0])
+        """[unit, model] Bits in all words of a document; the columns `WORDS` and `PIECES` count them."""
+        self._sums = np.concatenate([sums.value[None], sums.samples]).reshape(-1, *shape)
+
+    def bits(self, name: str, band: tuple[str, str] | None = None, *, by: int = WORDS) -> BootstrappedMean:
+        """Mean surprisal per word, or per piece, of one model on all words or those of one band."""
+        sums = self._sums[:, 0 if band is None else 1 + list(self.bands).index(band)]
+        there = sums[:, by]
+        mean = np.divide(sums[:, self.names.index(name)], there, out=np.full(len(sums), np.nan), where=there > 0)
+        return BootstrappedMean(mean)
+
+
+class BootstrappedMean(NamedTuple):
+    """A number, and the same number of every bootstrap sample."""
+
+    all: Float[np.ndarray, " sample"]
+    """The number itself comes first."""
+
+    def interval(self) -> tuple[float, float, float]:
+        """The number and its 95 % interval."""
+        return float(self.all[0]), *interval(self.all[1:])
+
 
 NEGLIGIBLE_BITS = 0.05
 """A difference in bits per word that means nothing."""
@@ -135,7 +295,7 @@ def surprisal(
     texts = list(splits.scored)
     counts = Counter(word.lower() for text in splits.train for word in text.words)
     scores = scored_by(model, texts, masking)
-    words = Words(texts, scores, counts)
+    words = CorpusWords(texts, scores, counts)
     if not words.kept.any():
         raise CorpusError(f"{splits.name}: the model has a probability for none of its words; nothing can be scored")
     speakers = {model.name: scores}
@@ -146,7 +306,7 @@ def surprisal(
     models = [NGrams.of((read_words(text, fold) for text in splits.train), length) for length in (1, order)]
     speakers |= {grams.name: counted_by(grams, words, fold) for grams in models}
     unknown = sum(not models[0].knows(word) for text in texts for word in read_words(text, fold))
-    sums = Sums(speakers, words, samples, seed)
+    sums = SurprisalSums(speakers, words, samples, seed)
     correlated = _correlated(speakers, words, samples, seed)
     tables = {
         "words": _word_table(words, scores),
@@ -161,16 +321,16 @@ def surprisal(
     return Tables(tables, _left_out(words, scores, unknown), scored={"words": int(words.kept.sum())})
 
 
-def _summary(speakers: Mapping[str, Scores], sums: Sums) -> Iterator[tuple[Any, ...]]:
+def _summary(speakers: Mapping[str, WordSurprisals], sums: SurprisalSums) -> Iterator[tuple[Any, ...]]:
     for name, scores in speakers.items():
         per_word = sums.bits(name)
         yield name, MEASURES[0], *per_word.interval()
-        yield name, MEASURES[1], *Drawn(2**per_word.all).interval()
+        yield name, MEASURES[1], *BootstrappedMean(2**per_word.all).interval()
         if scores.pieces is not None:
-            yield name, MEASURES[2], *Drawn(2 ** sums.bits(name, by=PIECES).all).interval()
+            yield name, MEASURES[2], *BootstrappedMean(2 ** sums.bits(name, by=PIECES).all).interval()
 
 
-def _differences(sums: Sums, unit: str) -> Iterator[tuple[Any, ...]]:
+def _differences(sums: SurprisalSums, unit: str) -> Iterator[tuple[Any, ...]]:
     model, *others = sums.names
     tests = more_bits(sums.by_unit[:, : len(sums.names)], sums.by_unit[:, WORDS])
     for member, name in enumerate(others):
@@ -193,17 +353,19 @@ def _tested(tests: Contrasts, member: int) -> tuple[float, ...]:
     return tuple(float(np.ravel(values)[member]) for values in tests)
 
 
-def _bands(sums: Sums, words: Words) -> Iterator[tuple[Any, ...]]:
+def _bands(sums: SurprisalSums, words: CorpusWords) -> Iterator[tuple[Any, ...]]:
     for name in sums.names:
         for (by, band), numbers in words.bands.items():
             yield name, by, band, len(numbers), *sums.bits(name, (by, band)).interval()
 
 
-_ASKED = ((LENGTH, NOTHING), (LENGTH, FREQUENCY), (FREQUENCY, NOTHING), (FREQUENCY, LENGTH))
+_CORRELATED = ((LENGTH, NOTHING), (LENGTH, FREQUENCY), (FREQUENCY, NOTHING), (FREQUENCY, LENGTH))
 """What surprisal is correlated with, and what is held constant."""
 
 
-def _correlated(speakers: Mapping[str, Scores], words: Words, samples: int, seed: int) -> Correlations | None:
+def _correlated(
+    speakers: Mapping[str, WordSurprisals], words: CorpusWords, samples: int, seed: int
+) -> Correlations | None:
     """Of words with a letter: punctuation is short, frequent and easy to foresee, which is not what is asked."""
     numbers = np.flatnonzero(words.spelled)
     if len(numbers) < _FEWEST:
@@ -215,13 +377,13 @@ def _correlated(speakers: Mapping[str, Scores], words: Words, samples: int, seed
 
 
 def _correlations(
-    speakers: Mapping[str, Scores], words: Words, correlations: Correlations | None
+    speakers: Mapping[str, WordSurprisals], words: CorpusWords, correlations: Correlations | None
 ) -> Iterator[tuple[Any, ...]]:
     if correlations is None:
         return
     count = int(words.spelled.sum())
     for name in speakers:
-        for one, given in _ASKED:
+        for one, given in _CORRELATED:
             for kind in KINDS:
                 yield name, one, given, kind, *correlations.of(name, one, kind, given=_constant(given)), count
 
@@ -230,13 +392,13 @@ def _contrasts(names: Sequence[str], unit: str, correlations: Correlations | Non
     if correlations is None:
         return
     model, *others = names
-    rows = [(other, one, given) for other in others for one, given in _ASKED]
-    tests = apart(correlations, model, [(other, one, _constant(given)) for other, one, given in rows])
+    rows = [(other, one, given) for other in others for one, given in _CORRELATED]
+    tests = rho_differences(correlations, model, [(other, one, _constant(given)) for other, one, given in rows])
     for member, row in enumerate(rows):
         yield model, *row, *_tested(tests, member), unit
 
 
-def apart(correlations: Correlations, model: str, rows: Sequence[tuple[str, str, str | None]]) -> Contrasts:
+def rho_differences(correlations: Correlations, model: str, rows: Sequence[tuple[str, str, str | None]]) -> Contrasts:
     """Spearman's rho of one model minus that of another, by what it is with and what is held constant."""
     draws = np.column_stack(
         [
@@ -252,24 +414,24 @@ def _constant(given: str) -> str | None:
     return None if given == NOTHING else given
 
 
-def _word_table(words: Words, scores: Scores) -> pd.DataFrame:
+def _word_table(words: CorpusWords, scores: WordSurprisals) -> pd.DataFrame:
     ids = [text.id for text in words.texts for _ in text.words]
     index = np.arange(len(words.forms)) - words.starts[words.text]
     return pd.DataFrame(dict(zip(_WORDS, (ids, index, words.forms, scores.bits), strict=True)))
 
 
-def _baselines(speakers: Mapping[str, Scores], words: Words) -> pd.DataFrame:
+def _baselines(speakers: Mapping[str, WordSurprisals], words: CorpusWords) -> pd.DataFrame:
     table = _word_table(words, next(iter(speakers.values())))[["text", "index"]]
     return table.assign(length=words.length, frequency=words.frequency, **_by_role(speakers))
 
 
-def _by_role(speakers: Mapping[str, Scores]) -> dict[str, Float[np.ndarray, " word"]]:
+def _by_role(speakers: Mapping[str, WordSurprisals]) -> dict[str, Float[np.ndarray, " word"]]:
     """Surprisal by each of the baselines; NaN for a twin that was not asked."""
     model, *twin, unigram, ngram = (scores.bits for scores in speakers.values())
     return {"twin": twin[0] if twin else np.full(len(model), np.nan), "unigram": unigram, "ngram": ngram}
 
 
-def _items(speakers: Mapping[str, Scores], words: Words) -> pd.DataFrame:
+def _items(speakers: Mapping[str, WordSurprisals], words: CorpusWords) -> pd.DataFrame:
     """Means by document: what two models are paired by."""
     numbers = np.flatnonzero(words.kept)
     table = pd.DataFrame({"item": [words.units[text] for text in words.text[numbers]], "group": _GROUP, "words": 1})
@@ -280,7 +442,7 @@ def _items(speakers: Mapping[str, Scores], words: Words) -> pd.DataFrame:
     return means_by_item[list(_ITEMS)]
 
 
-def _left_out(words: Words, scores: Scores, unknown: int) -> dict[str, int]:
+def _left_out(words: CorpusWords, scores: WordSurprisals, unknown: int) -> dict[str, int]:
     unspelled = int((words.kept & ~words.spelled).sum())
     return {
         "words inside a piece of the word before (cannot: can, not), counted as one word with it": words.shared,
@@ -292,7 +454,7 @@ def _left_out(words: Words, scores: Scores, unknown: int) -> dict[str, int]:
     }
 
 
-def _unspaced(words: Words) -> int:
+def _unspaced(words: CorpusWords) -> int:
     """All texts of a corpus that never says that a word follows without a space."""
     return 0 if any(text.glued for text in words.texts) else len(words.texts)
 
@@ -300,7 +462,7 @@ def _unspaced(words: Words) -> int:
 @surprisal.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """Beside the n-gram and the twin in bits, then whether frequency and length say more than of an untrained model."""
-    about = _Said.of(result)
+    about = _SurprisalNumbers.of(result)
     others = {about.ngram: about.says_ngram}
     if about.twin:
         others[about.twin] = "its twin with random weights"
@@ -358,7 +520,7 @@ def _findings(result: Result) -> Iterable[Finding]:
 @surprisal.shows
 def _overview(result: Result) -> Iterable[Overview]:
     """One row per model."""
-    about = _Said.of(result)
+    about = _SurprisalNumbers.of(result)
     rows = []
     for name in dict.fromkeys(result.tables["summary"]["model"]):
         likely = [f"{value[0]:,.1f}" if (value := about.measure(name, measure)) else "" for measure in MEASURES[1:]]
@@ -369,7 +531,7 @@ def _overview(result: Result) -> Iterable[Overview]:
     yield Overview(f"{about.called.capitalize()} on {corpus['name']} ({corpus['split']})", columns, rows)
 
 
-class _Said(NamedTuple):
+class _SurprisalNumbers(NamedTuple):
     """What a result says, by model."""
 
     result: Result
@@ -379,7 +541,7 @@ class _Said(NamedTuple):
     masked: bool
 
     @classmethod
-    def of(cls, result: Result) -> _Said:
+    def of(cls, result: Result) -> _SurprisalNumbers:
         model, *twin, _, ngram = dict.fromkeys(result.tables["summary"]["model"])
         return cls(result, model, ngram, twin[0] if twin else None, is_masked(result))
 

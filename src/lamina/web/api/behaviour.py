@@ -191,7 +191,7 @@ def cloze(app: State, asked: TypedCloze) -> list[ClozeAnswer]:
 @router.post("/logit_lens")
 def logit_lens(app: State, asked: TypedLens) -> LogitLens:
     """Every layer of a text through the model's own head, token by token, as `lamina lens --text` tells it."""
-    from lamina.analyses.behaviour.lens_tokens import token_table
+    from lamina.analyses.behaviour.lens.readings import token_table
 
     app.check_length(asked.text)
     with _speaking(app, asked.model) as model:
@@ -248,7 +248,7 @@ def _check_tokens(model: LanguageModel, *texts: str) -> None:
 def _verdict(name: str, model: LanguageModel, good: str, bad: str, masking: Masking) -> PairVerdict:
     import numpy as np
 
-    from lamina.analyses.behaviour.verdicts import ScoredPairs, written
+    from lamina.analyses.behaviour.pairs.judging import ScoredPairs, written
     from lamina.encoders.scoring import score
 
     passages = [written(sentence) for sentence in (good, bad)]

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from lamina.analyses.behaviour.verdicts import written
+from lamina.analyses.behaviour.pairs.judging import written
 from lamina.analyses.cause.edits import PatchTokens, put_in, random_tokens
 from lamina.analyses.cause.effects import TESTED, ScoreChange, effect_of, effects_of
 from lamina.corpora.minimal_pairs import Pair

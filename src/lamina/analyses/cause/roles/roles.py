@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
 
-from lamina.analyses.behaviour.pairs import AGREEMENT
+from lamina.analyses.behaviour.pairs.pairs import AGREEMENT
 from lamina.analyses.behaviour.perturb.scores import has_span_head, some_texts
 from lamina.analyses.cause.ablate import decisive, unit_of_target
 from lamina.analyses.cause.edits import Ablation

@@ -1,0 +1,379 @@
+"""What the head makes of every layer at the positions asked for, beside what it makes of the last."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lamina.encoders.language_model import LanguageModel
+from lamina.encoders.lens import layer_states, lens_logits
+from lamina.encoders.passages import Passage, cut_passages
+from lamina.encoders.pieces import Cut
+from lamina.encoders.rows import Row
+from lamina.encoders.scoring import Wanted, asked_in, every_piece
+from lamina.errors import InputError
+from lamina.progress import progress
+from lamina.stats.intervals import column_intervals, share_interval
+from lamina.types import Text
+
+if TYPE_CHECKING:
+    from lamina.probes.translators import Translators
+
+
+Lens = Literal["plain", "tuned"]
+_LOGITS = {"cpu": 2**23, "cuda": 2**28}
+"""Numbers that the head makes at a time, on a CPU and on a GPU."""
+
+
+class LensReadings(NamedTuple):
+    """What one lens says, [position, layer]."""
+
+    kl: np.ndarray
+    """KL(final || lens), in nats."""
+    logprob: np.ndarray
+    """Of the piece that is there."""
+    rank: np.ndarray
+    """Of that piece; 1 is the most likely one."""
+    top: np.ndarray
+    """Id of the most likely piece."""
+    target: np.ndarray
+    """[position] Id of the piece that is there."""
+
+    @property
+    def measures(self) -> dict[str, np.ndarray]:
+        """Measure -> [position, layer]."""
+        return {
+            "kl": self.kl,
+            "accuracy": (self.top == self.target[:, None]).astype(float),
+            "probability": np.exp(self.logprob),
+            "agreement": (self.top == self.top[:, -1:]).astype(float),
+        }
+
+    @property
+    def reached(self) -> np.ndarray:
+        """[position] The first layer from which on the most likely piece stays the final one.
+
+        Example:
+            >>> top = np.array([[5, 7, 5, 7, 7], [1, 2, 3, 4, 9], [8, 8, 8, 8, 8]])
+            >>> LensReadings(*[np.zeros(top.shape)] * 3, top, top[:, 0]).reached.tolist()
+            [3, 4, 0]
+        """
+        differs = self.top != self.top[:, -1:]
+        behind = np.argmax(differs[:, ::-1], axis=1)
+        return np.where(differs.any(1), differs.shape[1] - behind, 0)
+
+
+def _empty(targets: np.ndarray, layers: int) -> LensReadings:
+    """To be filled in."""
+    shape = (len(targets), layers)
+    return LensReadings(np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int32), np.zeros(shape, np.int32), targets)
+
+
+class _FinalDistribution(NamedTuple):
+    """The final distribution at some positions, which every layer is compared with."""
+
+    numbers: np.ndarray
+    """Of the positions."""
+    there: Tensor
+    """Ids of the pieces that are there."""
+    logprobs: Tensor
+    """[position, piece]"""
+    weights: Tensor
+    """[position, piece] Probabilities."""
+    negentropy: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor, numbers: np.ndarray, targets: np.ndarray) -> _FinalDistribution:
+        logprobs = logits.log_softmax(-1)
+        weights = logprobs.exp()
+        there = torch.from_numpy(targets[numbers]).to(logits.device)
+        return cls(numbers, there, logprobs, weights, (weights * logprobs).sum(-1))
+
+    def note(self, readings: LensReadings, layer: int, logits: Tensor) -> None:
+        """Compare logits [position, piece] with it."""
+        actual, total = logits.gather(1, self.there[:, None]), logits.logsumexp(-1)
+        # Without a second table of log-probabilities: the sum over p (log p - logits), and what normalises them.
+        kl = self.negentropy - (self.weights * logits).sum(-1) + total
+        readings.kl[self.numbers, layer] = kl.clamp_min(0).double().cpu().numpy()
+        readings.logprob[self.numbers, layer] = (actual[:, 0] - total).double().cpu().numpy()
+        readings.rank[self.numbers, layer] = (1 + (logits > actual).sum(-1)).cpu().numpy()
+        readings.top[self.numbers, layer] = logits.argmax(-1).cpu().numpy()
+
+
+def read_layers(
+    model: LanguageModel,
+    wanted: Wanted,
+    translators: Translators | None = None,
+    fixed: Mapping[str, Tensor] | None = None,
+) -> tuple[dict[Lens, LensReadings], dict[str, LensReadings]]:
+    """Every layer through the plain lens and, with translators, the tuned one; at the positions asked for.
+
+    Args:
+        model: with its head.
+        wanted: the positions, and the pieces that are there.
+        translators: of the tuned lens; without them, the plain lens alone.
+        fixed: name -> logarithms of a distribution over pieces that is the same everywhere; each is read like a layer.
+    """
+    layers, fixed = model.encoder.layers, fixed or {}
+    lenses: tuple[Lens, ...] = ("plain",) if translators is None else ("plain", "tuned")
+    by_lens: dict[Lens, LensReadings] = {lens: _empty(wanted.target, layers) for lens in lenses}
+    others = {name: _empty(wanted.target, 1) for name in fixed}
+    most = most_at_once(model)
+    with torch.no_grad(), progress(f"layers of {model.name} through its head", len(wanted.target)) as advance:
+        for numbers, states in layer_states(model, wanted):
+            for some, part in zip(np.split(numbers, range(most, len(numbers), most)), states.split(most), strict=True):
+                final = _FinalDistribution.of(model.logits(part[:, -1]), some, wanted.target)
+                for lens, readings in by_lens.items():
+                    for layer in range(layers - 1):
+                        final.note(readings, layer, logits_of_layer(model, part[:, layer], layer, lens, translators))
+                    final.note(readings, layers - 1, final.logprobs)
+                for name, logprobs in fixed.items():
+                    final.note(others[name], 0, logprobs.to(final.logprobs)[None].expand_as(final.logprobs))
+                advance(len(some))
+    return by_lens, others
+
+
+def logits_of_layer(
+    model: LanguageModel, states: Tensor, layer: int, lens: Lens, translators: Translators | None
+) -> Tensor:
+    """The logits of one layer's states through one lens."""
+    if lens == "tuned" and translators is not None:
+        states = translators(states, layer)
+    return lens_logits(model, states, layer)
+
+
+def most_at_once(model: LanguageModel) -> int:
+    """Positions whose logits are in memory together."""
+    return max(1, _LOGITS["cpu" if model.encoder.device.type == "cpu" else "cuda"] // model.vocabulary)
+
+
+def intervals_of(
+    value: np.ndarray, samples: np.ndarray, units: int, *, exact: bool
+) -> list[tuple[float, float, float]]:
+    """Mean, low and high of each column, 95 %, given its resampled means [sample, column].
+
+    With `exact`, shares of 0 and 1 get the exact interval of so many units: resampling equal units shows no spread.
+
+    Example:
+        >>> intervals_of(np.array([1.0]), np.ones((9, 1)), 20, exact=True)[0][2]
+        1.0
+    """
+    rows = []
+    for mean, low, high in zip(value.tolist(), *(ends.tolist() for ends in column_intervals(samples)), strict=True):
+        if exact and low == high and mean in (0, 1):
+            low, high = share_interval(round(mean) * units, units)
+        rows.append((mean, low, high))
+    return rows
+
+
+# The positions at which a lens is read: every next piece of a causal model, hidden words of a masked one.
+
+HIDDEN = 0.15
+"""Share of a text's words that are hidden from a masked model, one at a time."""
+
+PER_TEXT = 10
+"""Positions that are asked for in one text, where there are enough texts: pieces of one text are alike."""
+_AT_ONCE = 64
+"""Texts that are cut into pieces together."""
+
+
+class LensPositions(NamedTuple):
+    """Pieces that are asked for, and the texts they are of."""
+
+    wanted: Wanted
+    text: np.ndarray
+    """[piece] The number of its text."""
+    texts: tuple[Text, ...]
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+
+def draw_positions(model: LanguageModel, texts: Iterable[Text], most: int, *, seed: int) -> LensPositions:
+    """At most about so many positions, of texts in an order drawn by hash of their ids.
+
+    A causal model is asked for pieces of a text after those before them. From a masked model a share of the text's
+    words is hidden, one word with all its pieces at a time. Which ones follows from the text's id.
+    """
+    drawn = sorted(texts, key=lambda text: _hash(seed, text.id))
+    chosen: list[Text] = []
+    parts: list[LensRow] = []
+    owners: list[int] = []
+    of_each = max(PER_TEXT, math.ceil(most / max(1, len(drawn))))
+    # Texts are cut only until there are enough.
+    for start in range(0, len(drawn), _AT_ONCE):
+        if len(owners) >= most:
+            break
+        some = drawn[start : start + _AT_ONCE]
+        for text, cut in zip(some, cut_passages(model, [Passage.of(text) for text in some]), strict=True):
+            if len(owners) >= most:
+                break
+            drawn_parts = _some_of(list(_parts_of(model, text, cut, seed)), of_each, _rng(seed, text.id))
+            owners += [len(chosen)] * sum(len(part.places) for part in drawn_parts)
+            parts += drawn_parts
+            chosen.append(text)
+    return LensPositions(wanted_of(parts), np.array(owners, np.int64), tuple(chosen))
+
+
+def _some_of(parts: Sequence[LensRow], most: int, rng: np.random.Generator) -> list[LensRow]:
+    """At most so many of the positions of a text."""
+    if not parts:
+        # None of its hidden words has a piece of its own.
+        return []
+    sizes = [len(part.places) for part in parts]
+    chosen = np.zeros(sum(sizes), bool)
+    chosen[rng.permutation(len(chosen))[:most]] = True
+    by_part = zip(parts, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True)
+    return [LensRow(part.row, part.places[mask], part.targets[mask]) for part, mask in by_part if mask.any()]
+
+
+class LensRow(NamedTuple):
+    """One row, and what is asked of it."""
+
+    row: Row
+    places: np.ndarray
+    """The tokens whose states the head reads ..."""
+    targets: np.ndarray
+    """... and the ids of the pieces asked for."""
+
+
+def wanted_of(parts: Sequence[LensRow]) -> Wanted:
+    """Several rows with what is asked of them, as one."""
+    owners = np.repeat(np.arange(len(parts)), [len(part.places) for part in parts])
+    places, targets = (
+        np.concatenate([np.zeros(0, np.int64), *arrays]).astype(np.int64)
+        for arrays in ([part.places for part in parts], [part.targets for part in parts])
+    )
+    return Wanted([part.row for part in parts], owners, places, targets)
+
+
+def _parts_of(model: LanguageModel, text: Text, cut: Cut, seed: int) -> Iterator[LensRow]:
+    rows = model.encoder.rows(0, cut)
+    if model.kind == "causal":
+        for row in rows:
+            tokens = asked_in(row, cut)
+            yield LensRow(row, tokens - 1, row.ids[tokens])
+        return
+    for word in hidden_words(text, seed).tolist():
+        for row in rows:
+            tokens = asked_in(row, cut)
+            inside = row.words == word
+            places = tokens[inside[tokens]]
+            # A word of a long text is in several windows, and asked for where it has most context.
+            if len(places):
+                ids = np.where(inside, model.mask or 0, row.ids)
+                yield LensRow(row._replace(ids=ids), places, row.ids[places])
+
+
+def hidden_words(text: Text, seed: int) -> np.ndarray:
+    """The words of a text that are hidden, by number, as they are drawn: a share of them, at least one.
+
+    Example:
+        >>> text = Text("s1", tuple("the dogs bark at the cats that sleep on the mat".split()))
+        >>> len(hidden_words(text, 0)), hidden_words(text, 0).tolist() == hidden_words(text, 0).tolist()
+        (2, True)
+    """
+    words = len(text.words)
+    return _rng(seed, text.id).permutation(words)[: max(1, round(HIDDEN * words))]
+
+
+def _rng(seed: int, name: str) -> np.random.Generator:
+    return np.random.default_rng(int.from_bytes(_hash(seed, name)[:8], "big"))
+
+
+def _hash(seed: int, name: str) -> bytes:
+    return hashlib.blake2b(f"{seed}:{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+# A typed text through the lens: what every layer would say in the place of every token.
+
+UNKNOWN = -1
+"""In place of the id of a piece that is not there: what comes after the text."""
+
+
+def token_table(
+    model: LanguageModel, text: str, translators: Translators | None, top: int
+) -> Iterator[tuple[Any, ...]]:
+    """One row per token, layer, lens and rank: token, index, layer, lens, rank, piece, probability, probability of the
+    token itself, KL to the final distribution.
+
+    A causal model tells each token from those before it, and what would come after the text (`token` is empty there).
+    From a masked model each token is hidden in turn.
+    """
+    wanted = every_token(model, text)
+    names = _piece_names(model, wanted.target)
+    lenses: tuple[Lens, ...] = ("plain",) if translators is None else ("plain", "tuned")
+    rows: list[tuple[int, tuple[Any, ...]]] = []
+    for numbers, states in layer_states(model, wanted):
+        most = most_at_once(model)
+        for some, part in zip(np.split(numbers, range(most, len(numbers), most)), states.split(most), strict=True):
+            for layer in range(part.shape[1]):
+                for lens in lenses:
+                    top_rows = _top_pieces(model, part, layer, lens, translators, wanted.target[some], top)
+                    for place, number in enumerate(some.tolist()):
+                        rows += [(number, (names[number], number, layer, lens, *row)) for row in top_rows[place]]
+    yield from (row for _, row in sorted(rows, key=lambda numbered: numbered[0]))
+
+
+def every_token(model: LanguageModel, text: str) -> Wanted:
+    """The tokens of a typed text, each asked for; an InputError where it cannot be read."""
+    if not text.strip():
+        raise InputError("the text is empty; give some words in quotes, as in --text 'Dogs bark at the moon'")
+    cut = cut_passages(model, [Passage.typed("text", text)])[0]
+    size, limit = len(cut.tokens.ids), model.encoder.limit
+    if size > limit:
+        raise InputError(
+            f"the text has {size:,} tokens, {model.name} reads {limit:,} at once; give a shorter one for the grid of "
+            "tokens and layers"
+        )
+    if size == cut.head + cut.tail:
+        raise InputError(f"{model.name} has no pieces for {text!r:.60}; give another text")
+    rows, wanted = every_piece(model, [cut])
+    if model.kind == "masked":
+        return wanted
+    # The last token tells what comes after the text.
+    after = np.array([size - 1]), np.array([UNKNOWN])
+    places, targets = (np.concatenate(parts) for parts in zip((wanted.place, wanted.target), after, strict=True))
+    return Wanted(rows[0], np.zeros(len(places), np.int64), places, targets)
+
+
+def _top_pieces(
+    model: LanguageModel,
+    states: torch.Tensor,
+    layer: int,
+    lens: Lens,
+    translators: Translators | None,
+    targets: np.ndarray,
+    top: int,
+) -> list[list[tuple[Any, ...]]]:
+    """[token] Rank, piece, probability, probability of the token that is there, KL."""
+    with torch.no_grad():
+        logprobs = logits_of_layer(model, states[:, layer], layer, lens, translators).log_softmax(-1)
+        final = model.logits(states[:, -1]).log_softmax(-1)
+        kl = (final.exp() * (final - logprobs)).sum(-1).clamp_min(0).tolist()
+        best = logprobs.topk(min(top, logprobs.shape[-1]), dim=-1)
+        there = torch.from_numpy(np.maximum(targets, 0)).to(logprobs.device)
+        actual = logprobs.gather(1, there[:, None])[:, 0].exp().tolist()
+    rows = []
+    for token, (ids, values) in enumerate(zip(best.indices, best.values.exp().tolist(), strict=True)):
+        probability = float("nan") if targets[token] == UNKNOWN else actual[token]
+        pieces = _piece_names(model, ids.cpu().numpy())
+        rows.append(
+            [
+                (rank, piece, value, probability, kl[token])
+                for rank, (piece, value) in enumerate(zip(pieces, values, strict=True), start=1)
+            ]
+        )
+    return rows
+
+
+def _piece_names(model: LanguageModel, ids: np.ndarray) -> list[str]:
+    """Pieces as they are read, a leading space kept as one where the vocabulary has it; empty for what is not there."""
+    named = model.encoder.piece_names(np.maximum(ids, 0).tolist())
+    return ["" if id == UNKNOWN else name for id, name in zip(ids.tolist(), named, strict=True)]

@@ -1,0 +1,311 @@
+"""Suites judged by language models and by n-gram models: pairs of sentences and items of regions alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+
+from lamina.analyses.behaviour.ngrams import NGrams
+from lamina.analyses.behaviour.pairs.regions import RegionOutcome, counted, judge_item, passages_of
+from lamina.corpora import load_corpus
+from lamina.corpora.minimal_pairs import Pair
+from lamina.corpora.syntaxgym import RegionItem
+from lamina.corpora.tokenising import split_words, words_in
+from lamina.encoders.language_model import LanguageModel
+from lamina.encoders.passages import Passage
+from lamina.encoders.scoring import Masking, Scored, score
+from lamina.progress import progress
+
+# What a language model makes of the items of a suite: right, wrong or tied, and by how much.
+
+Score = Literal["plain", "per_token"]
+SCORES: tuple[Score, ...] = ("plain", "per_token")
+"""Log-probability of the whole sentence, and the same divided by the number of its pieces (or words)."""
+TIE = 1e-5
+"""Log-probabilities closer than this are equal: models are computed no more exactly."""
+
+
+class Verdicts(NamedTuple):
+    """Right (1), wrong (0) or tied (0.5), and the margin, which is above 0 where the item is right."""
+
+    value: Mapping[Score, Float[np.ndarray, " item"]]
+    """NaN for an item that cannot be scored."""
+    margin: Mapping[Score, Float[np.ndarray, " item"]]
+
+
+class ScoredPairs(NamedTuple):
+    """How likely a model finds the two sentences of every pair."""
+
+    good: Float[np.ndarray, " pair"]
+    """Natural logarithm of the probability; of a masked model the pseudo-log-likelihood."""
+    bad: Float[np.ndarray, " pair"]
+    pieces_good: Int[np.ndarray, " pair"]
+    """Pieces of a model, words of an n-gram model."""
+    pieces_bad: Int[np.ndarray, " pair"]
+    windowed: int = 0
+    """Sentences longer than the model's limit."""
+
+    def verdicts(self) -> Verdicts:
+        """The good sentence has to be the likelier one.
+
+        Example:
+            >>> good, bad = np.array([-9.0, -4.0, -6.0]), np.array([-8.0, -4.0, -7.0])
+            >>> scored = ScoredPairs(good, bad, np.array([4, 2, 3]), np.array([2, 2, 3]))
+            >>> {name: value.tolist() for name, value in scored.verdicts().value.items()}
+            {'plain': [0.0, 0.5, 1.0], 'per_token': [1.0, 0.5, 1.0]}
+        """
+        scored = (self.pieces_good > 0) & (self.pieces_bad > 0)
+        # Where a sentence has no piece, nothing is compared.
+        pieces = [np.where(scored, count, 1) for count in (self.pieces_good, self.pieces_bad)]
+        margin: dict[Score, np.ndarray] = {
+            "plain": self.good - self.bad,
+            "per_token": self.good / pieces[0] - self.bad / pieces[1],
+        }
+        margin = {name: np.where(scored, values, np.nan) for name, values in margin.items()}
+        return Verdicts({name: right_or_wrong(values) for name, values in margin.items()}, margin)
+
+
+def right_or_wrong(margin: Float[np.ndarray, " item"]) -> Float[np.ndarray, " item"]:
+    """1 for a margin above 0, 0 for one below, a half for a tie; NaN stays."""
+    value = np.where(np.abs(margin) < TIE, 0.5, (margin > 0).astype(float))
+    return np.where(np.isnan(margin), np.nan, value)
+
+
+def score_pairs(model: LanguageModel, pairs: Sequence[Pair], *, masking: Masking = "piece") -> ScoredPairs:
+    """How likely a language model finds the sentences of pairs; one that occurs several times is scored once.
+
+    Example:
+        >>> from lamina.corpora.minimal_pairs import pairs_from
+        >>> model = language_model(lamina.load_encoder("smollm2"))  # doctest: +SKIP
+        >>> scored = score_pairs(model, pairs_from([("Dogs bark.", "Dogs barks.")]).pairs)  # doctest: +SKIP
+        >>> scored.verdicts().value["plain"]  # doctest: +SKIP
+        array([1.])
+    """
+    numbers: dict[str, int] = {}
+    for pair in pairs:
+        for sentence in (pair.good, pair.bad):
+            numbers.setdefault(sentence, len(numbers))
+    totals, pieces = np.empty(len(numbers)), np.empty(len(numbers), int)
+    windowed = 0
+    with progress(f"sentences scored by {model.name}", len(numbers)) as advance:
+        for number, scored in enumerate(score(model, map(written, numbers), masking=masking)):
+            totals[number], pieces[number] = scored.total, scored.pieces
+            windowed += scored.windows > 1
+            advance()
+    return _of_pairs(pairs, numbers, totals, pieces)._replace(windowed=windowed)
+
+
+def count_pairs(grams: NGrams, pairs: Sequence[Pair]) -> ScoredPairs:
+    """How likely an n-gram model of lower-cased words finds the sentences of pairs.
+
+    Example:
+        >>> from lamina.corpora.minimal_pairs import pairs_from
+        >>> grams = NGrams.of([["dogs", "bark", "."], ["cats", "sleep", "."]], order=2)
+        >>> count_pairs(grams, pairs_from([("Dogs bark.", "Dogs sleep.")]).pairs).verdicts().value["plain"]
+        array([1.])
+    """
+    numbers: dict[str, int] = {}
+    for pair in pairs:
+        for sentence in (pair.good, pair.bad):
+            numbers.setdefault(sentence, len(numbers))
+    words = [lower_words(sentence) for sentence in numbers]
+    totals = np.array([grams.total(sentence) for sentence in words])
+    return _of_pairs(pairs, numbers, totals, np.array([len(sentence) for sentence in words], int))
+
+
+def judge_regions(items: Sequence[RegionItem], scored: Iterable[Scored]) -> tuple[Verdicts, list[str]]:
+    """Whether the predictions of items hold, given the scores of their passages one after the other.
+
+    The second part is what the surprisals were, in words; margins are in bits.
+    """
+    waiting = iter(scored)
+    outcomes = [judge_item(item, list(islice(waiting, len(item.sentences)))) for item in items]
+    missing = RegionOutcome(np.nan, np.nan, np.nan, np.nan, False, "")
+    known = [missing if outcome is None else outcome for outcome in outcomes]
+    value: dict[Score, np.ndarray] = {name: np.array([getattr(outcome, name) for outcome in known]) for name in SCORES}
+    margin: dict[Score, np.ndarray] = {
+        "plain": np.array([outcome.margin for outcome in known]),
+        "per_token": np.array([outcome.margin_per_token for outcome in known]),
+    }
+    return Verdicts(value, margin), [outcome.told for outcome in known]
+
+
+def lower_words(sentence: str) -> list[str]:
+    """The words of a sentence as n-gram models of suites read them.
+
+    Example:
+        >>> lower_words("Dogs don't bark.")
+        ['dogs', 'do', "n't", 'bark', '.']
+    """
+    return [word.lower() for word in words_in(sentence)]
+
+
+def written(sentence: str) -> Passage:
+    """A sentence as it is written; its parts are words, with punctuation apart.
+
+    Example:
+        >>> written("Dogs bark.").spans
+        ((0, 4), (5, 9), (9, 10))
+    """
+    return Passage(sentence, sentence, split_words(sentence).offsets)
+
+
+def unspelled(model: LanguageModel, sentences: Iterable[str]) -> set[str]:
+    """The sentences of which the tokenizer turns some part into its unknown token."""
+    tokenizer = model.encoder.tokenizer
+    unknown = tokenizer.unk_token_id
+    given = list(dict.fromkeys(sentences))
+    encodings = tokenizer.backend_tokenizer.encode_batch(given, add_special_tokens=False)
+    return {sentence for sentence, encoding in zip(given, encodings, strict=True) if unknown in encoding.ids}
+
+
+def _of_pairs(pairs: Sequence[Pair], numbers: Mapping[str, int], totals: np.ndarray, pieces: np.ndarray) -> ScoredPairs:
+    good, bad = (np.array([numbers[getattr(pair, one)] for pair in pairs], int) for one in ("good", "bad"))
+    return ScoredPairs(totals[good], totals[bad], pieces[good], pieces[bad])
+
+
+Items = Sequence[Pair | RegionItem]
+"""What a suite asks: all of one kind."""
+DETAILS = ("good", "bad", "logprob_good", "logprob_bad", "pieces_good", "pieces_bad", "told")
+"""What is kept of each item beside its verdict."""
+
+
+class SuiteJudgements(NamedTuple):
+    """What one model makes of a suite."""
+
+    verdicts: Verdicts
+    details: pd.DataFrame
+    pieces: int
+    """In all sentences that were scored."""
+    windowed: int = 0
+    """Sentences longer than the model's limit."""
+    unspelled: int = 0
+    """Items with a sentence that the vocabulary cannot spell."""
+
+    def scored(self) -> Bool[np.ndarray, " item"]:
+        """Which items have a verdict."""
+        return np.isfinite(self.verdicts.value["plain"])
+
+    def spread(self, numbers: Sequence[int], size: int) -> SuiteJudgements:
+        """As one of all items, where only those of these numbers were asked."""
+        places = np.array(numbers, int)
+
+        def wider(values: np.ndarray) -> np.ndarray:
+            spread_out = np.full(size, np.nan)
+            spread_out[places] = values
+            return spread_out
+
+        value, margin = self.verdicts
+        verdicts = Verdicts(
+            {name: wider(value[name]) for name in SCORES}, {name: wider(margin[name]) for name in SCORES}
+        )
+        # The twin's vocabulary is the model's, of which this is told already.
+        return self._replace(verdicts=verdicts, unspelled=0)
+
+    def verdicts_of(self, items: Int[np.ndarray, " kept"]) -> Verdicts:
+        """Those of some items."""
+        value, margin = self.verdicts
+        return Verdicts({name: value[name][items] for name in SCORES}, {name: margin[name][items] for name in SCORES})
+
+    def notes(self, name: str) -> dict[str, int]:
+        """What provenance says of ties and of sentences that were scored differently -> how many."""
+        value = self.verdicts.value["plain"]
+        return {
+            f"items tied for {name}, right in part": int(((value > 0) & (value < 1)).sum()),
+            f"sentences longer than the limit of {name}, scored in overlapping windows": self.windowed,
+            f"items with a word that {name} does not know, scored as its unknown word": self.unspelled,
+        }
+
+
+def sentences_of(items: Items) -> list[str]:
+    """Every sentence, in order and as often as it is asked."""
+    return [sentence for item in items for sentence in _sentences(item)]
+
+
+def chances_of(items: Items) -> Float[np.ndarray, " item"]:
+    """How often each item is right by chance: half for a pair."""
+    return np.array([getattr(item, "chance", 0.5) for item in items])
+
+
+def judge_by_model(model: LanguageModel, items: Items, masking: Masking = "piece") -> SuiteJudgements:
+    """What a language model makes of items."""
+    pairs, regions = _by_kind(items)
+    if pairs:
+        judged = _judged_pairs(pairs, score_pairs(model, pairs, masking=masking))
+    else:
+        passages = [passage for item in regions for passage in passages_of(item)]
+        scored = []
+        with progress(f"sentences scored by {model.name}", len(passages)) as advance:
+            for sentence_scores in score(model, passages, masking=masking):
+                scored.append(sentence_scores)
+                advance()
+        judged = _judged_regions(regions, scored)
+    unknown = unspelled(model, sentences_of(items))
+    return judged._replace(unspelled=sum(any(sentence in unknown for sentence in _sentences(item)) for item in items))
+
+
+def judge_by_counting(grams: NGrams, items: Items) -> SuiteJudgements:
+    """What an n-gram model of lower-cased words makes of items."""
+    pairs, regions = _by_kind(items)
+    if pairs:
+        judged = _judged_pairs(pairs, count_pairs(grams, pairs))
+    else:
+        judged = _judged_regions(
+            regions, [counted(grams, passage, lower=True) for item in regions for passage in passages_of(item)]
+        )
+    unknown = [
+        any(not grams.knows(word) for sentence in _sentences(item) for word in lower_words(sentence)) for item in items
+    ]
+    return judged._replace(unspelled=sum(unknown))
+
+
+def n_grams_of(corpus: str, order: int, items: Items) -> tuple[NGrams, int]:
+    """An n-gram model of a corpus's training texts; those that are sentences of the suite are left out and counted."""
+    tested = {tuple(lower_words(sentence)) for sentence in sentences_of(items)}
+    texts = [tuple(word.lower() for word in text.words) for text in load_corpus(corpus, "train")]
+    learned = [words for words in texts if words not in tested]
+    return NGrams.of(learned, order), len(texts) - len(learned)
+
+
+def _by_kind(items: Items) -> tuple[list[Pair], list[RegionItem]]:
+    return (
+        [item for item in items if isinstance(item, Pair)],
+        [item for item in items if isinstance(item, RegionItem)],
+    )
+
+
+def _sentences(item: Pair | RegionItem) -> tuple[str, ...]:
+    if isinstance(item, Pair):
+        return item.good, item.bad
+    return tuple(item.text(condition) for condition in item.sentences)
+
+
+def _judged_pairs(pairs: Sequence[Pair], scored: ScoredPairs) -> SuiteJudgements:
+    details = pd.DataFrame(
+        {
+            "good": [pair.good for pair in pairs],
+            "bad": [pair.bad for pair in pairs],
+            "logprob_good": scored.good,
+            "logprob_bad": scored.bad,
+            "pieces_good": scored.pieces_good,
+            "pieces_bad": scored.pieces_bad,
+            "told": "",
+        }
+    )
+    return SuiteJudgements(
+        scored.verdicts(), details, int((scored.pieces_good + scored.pieces_bad).sum()), scored.windowed
+    )
+
+
+def _judged_regions(items: Sequence[RegionItem], scored: Sequence[Scored]) -> SuiteJudgements:
+    verdicts, surprisals = judge_regions(items, scored)
+    details = pd.DataFrame(dict.fromkeys(DETAILS, np.nan), index=range(len(items)))
+    details = details.assign(good="", bad="", told=surprisals)
+    return SuiteJudgements(
+        verdicts, details, sum(sentence.pieces for sentence in scored), sum(sentence.windows > 1 for sentence in scored)
+    )

@@ -1,0 +1,491 @@
+"""Minimal pairs: does a language model find the good sentence likelier than the bad one?"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+
+from lamina.analyses.behaviour.inputs import SpokenSuite
+from lamina.analyses.behaviour.pairs.accuracies import Accuracies, Level, ParadigmGroup
+from lamina.analyses.behaviour.pairs.judging import (
+    SCORES,
+    SuiteJudgements,
+    chances_of,
+    judge_by_counting,
+    judge_by_model,
+    n_grams_of,
+    sentences_of,
+)
+from lamina.corpora.agreement_pairs import DEFAULT as TREEBANK
+from lamina.corpora.agreement_pairs import agreement_pairs
+from lamina.corpora.minimal_pairs import ALL, MinimalPairs
+from lamina.corpora.suites import read_suite
+from lamina.corpora.syntaxgym import RegionSuites
+from lamina.encoders import Encoder
+from lamina.encoders.language_model import language_model
+from lamina.encoders.scoring import Masking
+from lamina.errors import CorpusError, InputError
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now
+from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
+from lamina.results import Result
+from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
+from lamina.stats.family import Contrasts
+from lamina.stats.status import Contrast, status_of
+
+AGREEMENT = "agreement"
+"""The suite that is made of a treebank."""
+MODEL, TWIN = "model", "twin"
+"""Who judges; n-gram models are called by their order."""
+_TEST = ("difference", "diff_low", "diff_high", "p_adjusted", "units", "needed")
+_ACCURACY = ("pairs", "accuracy", "low", "high")
+_PAIRS = ("suite", "field", "term", "paradigm", "score", *_ACCURACY, "chance", *_TEST, "beside_chance")
+_TERMS = ("level", "name", "score", "paradigms", *_ACCURACY, "chance", *_TEST)
+_BASELINES = ("of", "level", "name", "score", *_ACCURACY, *_TEST)
+_CONTRASTS = ("level", "one", "other", *_TEST)
+_MOST_GROUPS = 100
+"""Terms, or paradigms, that are compared with each other."""
+_ITEMS = (
+    "item", "group", "value", "per_token", "margin", "margin_per_token", "twin", "twin_per_token", "ngram",
+    "ngram_per_token", "field", "term", "good", "bad", "logprob_good", "logprob_bad", "pieces_good", "pieces_bad",
+    "told",
+)  # fmt: skip
+_WRONG = ("paradigm", "item", "margin", "margin_per_token", "good", "bad", "told")
+_NAMED = 3
+"""Paradigms below chance that a finding names."""
+_WORST = 3
+"""Pairs shown of each paradigm."""
+_FEWEST = 3
+"""Items of a paradigm that show how much they vary: a simulation of fewer gives intervals that hold too little."""
+_TIMED = 24
+"""Items scored to estimate the time."""
+
+
+def _read(suite: str | Path, options: Mapping[str, Any]) -> MinimalPairs | RegionSuites:
+    if str(suite) == AGREEMENT:
+        return agreement_pairs(options["corpus"], options["split"])
+    if (options["corpus"], options["split"]) != (TREEBANK, ALL):
+        raise InputError(
+            f"--corpus and --split are for --suite {AGREEMENT}; {suite} is read whole (see --only, --limit)"
+        )
+    return read_suite(suite, skip_equal=options["skip_equal"])
+
+
+_OPTIONS = (
+    DeclaredSetting(
+        "corpus",
+        str,
+        TREEBANK,
+        Setting(f"The treebank of which --suite {AGREEMENT} is made, by name or path.", file=True),
+    ),
+    DeclaredSetting(
+        "split", str, ALL, Setting(f"Its part of which --suite {AGREEMENT} is made: train, dev, test or all.")
+    ),
+    DeclaredSetting(
+        "skip_equal", bool, False, Setting("Leave out pairs whose two sentences are equal, and count them.")
+    ),
+)
+
+
+@analysis(
+    title="Minimal pairs",
+    question="Does a language model find the good sentence of a minimal pair likelier than the bad one?",
+    method=(
+        "The log-probability of a sentence is that of its pieces, each given all before it; of a masked model the "
+        "pseudo-log-likelihood, each piece hidden in turn. A pair is right if the good sentence is likelier (plain), "
+        "or likelier per piece (per_token); a tie is half right. Items of SyntaxGym's suites are right if all "
+        "predictions about their regions' surprisals hold. Accuracy is the mean over paradigms; 95 % intervals "
+        "resample items within paradigms. Chance is drawn: items answered at random, for all paradigms together "
+        "(max-T). Beside it are the twin with random weights and an n-gram model of words, paired by item."
+    ),
+    cites=("Warstadt et al. 2020", "Salazar et al. 2020", "Hu et al. 2020", "Linzen et al. 2016"),
+    reads=SpokenSuite(read=_read, known=("blimp", "syntaxgym", AGREEMENT), more=_OPTIONS),
+    version=2,  # families by shared draws; terms are compared with each other
+    tables={
+        "pairs": Table(
+            "One row per paradigm and score; `all` is the mean over paradigms. difference: accuracy minus chance, ties "
+            "left out. Family: all paradigms of a score, `all` apart; two-sided.",
+            _PAIRS,
+        ),
+        "terms": Table(
+            "One row per term, field or `all` (the mean over its paradigms) and score; difference as in pairs. Family: "
+            "all rows of a level and score; two-sided.",
+            _TERMS,
+        ),
+        "baselines": Table(
+            "One row per baseline, paradigm, term or field, and score, on the items that both were asked (pairs: how "
+            "many). difference: the model's accuracy minus the baseline's. Family: all rows of a baseline, level and "
+            "score; two-sided; signs of items are flipped.",
+            _BASELINES,
+        ),
+        "contrasts": Table(
+            "One row per two terms (paradigms where there are no terms): accuracy in one minus the other, plain. "
+            "Family: all rows; two-sided; items are resampled within paradigms.",
+            _CONTRASTS,
+        ),
+        "wrong": Table(f"The {_WORST} pairs of each paradigm that it gets most wrong, by margin.", _WRONG),
+        "items": Table("One row per pair.", _ITEMS, kept="parquet"),
+    },
+    chapter="abilities",
+    report={"limit": 10},
+    example="lamina pairs smollm2 --suite blimp --limit 10 --out results/pairs",
+)
+def pairs(
+    encoder: Encoder,
+    suite: MinimalPairs | RegionSuites,
+    *,
+    limit: Annotated[int | None, Setting("Take only the first N pairs of each paradigm.", min=1)] = None,
+    only: Annotated[Sequence[str] | None, Setting("Paradigms, terms or fields to ask; all by default.")] = None,
+    masking: Annotated[
+        Masking, Setting("Hidden from a masked model: the piece asked for, or with it the later pieces of its word.")
+    ] = "piece",
+    ngrams: Annotated[
+        str | None, Setting("Corpus whose training texts the n-gram baseline learns from.", file=True)
+    ] = "ewt",
+    order: Annotated[int, Setting("Longest n-gram of that baseline, in words.", min=1, max=7)] = 3,
+    samples: Samples = 1000,
+    twin: Twin = True,
+    twin_limit: Annotated[
+        int, Setting("Take only the first N pairs of each paradigm for the twin, which is a slow baseline.", min=1)
+    ] = 10,
+    seed: Seed = 0,
+) -> Tables:
+    """Accuracy on minimal pairs and region suites, by paradigm, beside chance, an n-gram model and an untrained twin.
+
+    A suite is one of the catalogue (`blimp`, `syntaxgym`), `agreement` (subject-verb pairs made of a treebank, by
+    number of attractors), or a file or folder of one's own: TSV, CSV or JSONL with the columns `good` and `bad`.
+
+    Example:
+        >>> result = lamina.pairs("smollm2", "blimp", limit=10)  # doctest: +SKIP
+        >>> result.tables["pairs"].query("paradigm == 'all'")  # doctest: +SKIP
+    """
+    suite = _chosen_part(suite, only, limit)
+    chosen = list(suite)
+    model = language_model(encoder)
+    skipped = dict(suite.left_out)
+    # First of all: a corpus that cannot be read should not be found out after minutes.
+    grams, seen = (None, 0) if ngrams is None else n_grams_of(ngrams, order, chosen)
+    judged = {MODEL: judge_by_model(model, chosen, masking)}
+    if twin:
+        some = _first(chosen, twin_limit)
+        beside = judge_by_model(model.random_twin(seed), [chosen[number] for number in some], masking)
+        judged[TWIN] = beside.spread(some, len(chosen))
+    if grams is not None:
+        judged[grams.name] = judge_by_counting(grams, chosen)
+        skipped[f"texts of {ngrams} that are sentences of the suite, not shown to the {grams.name} model"] = seen
+    scored = np.flatnonzero(judged[MODEL].scored())
+    if not len(scored):
+        raise CorpusError(f"{suite.name}: {model.name} has no probability for any of its items; nothing can be scored")
+    items = [chosen[number] for number in scored]
+    verdicts = {name: judgement.verdicts_of(scored) for name, judgement in judged.items()}
+    accuracies = Accuracies(items, verdicts, chances_of(items), samples, seed)
+    skipped["items of which a sentence or region has no piece, not scored"] = len(chosen) - len(scored)
+    few = sum(len(numbers) < _FEWEST for numbers in accuracies.paradigms.values())
+    skipped[f"paradigms of fewer than {_FEWEST} items: intervals of means over them are too narrow"] = few
+    for name, judgement in judged.items():
+        skipped |= judgement.notes(model.name if name == MODEL else f"the {name}")
+    table = _item_table(items, judged, scored)
+    return Tables(
+        {
+            "pairs": pd.DataFrame(_pair_rows(accuracies, Path(suite.name).stem), columns=list(_PAIRS)),
+            "terms": pd.DataFrame(_term_rows(accuracies), columns=list(_TERMS)),
+            "baselines": pd.DataFrame(_baseline_rows(accuracies), columns=list(_BASELINES)),
+            "contrasts": pd.DataFrame(_contrast_rows(accuracies), columns=list(_CONTRASTS)),
+            "wrong": _most_wrong(table),
+            "items": table,
+        },
+        skipped,
+        data={"pairs": len(scored), "paradigms": len(accuracies.paradigms)},
+        scored={"pairs": len(scored)},
+    )
+
+
+def _chosen_part(
+    suite: MinimalPairs | RegionSuites, only: Sequence[str] | None, limit: int | None
+) -> MinimalPairs | RegionSuites:
+    """The part of a suite that is asked."""
+    some = suite if only is None else suite.only(only)
+    return some if limit is None else some.take(limit)
+
+
+def _first(items: Sequence[Any], limit: int) -> list[int]:
+    """The numbers of the first items of each paradigm."""
+    taken: Counter[str] = Counter()
+    numbers = []
+    for number, item in enumerate(items):
+        taken[item.paradigm] += 1
+        if taken[item.paradigm] <= limit:
+            numbers.append(number)
+    return numbers
+
+
+def _pair_rows(accuracies: Accuracies, suite: str) -> Iterator[tuple[Any, ...]]:
+    for score in SCORES:
+        for level in ("all", "paradigm"):
+            groups = accuracies.groups(level)
+            for group, test in zip(groups, _tests(accuracies.against_chance(groups, score)), strict=True):
+                where = (suite, group.field, group.term, group.name, score, accuracies.count(group))
+                accuracy = accuracies.accuracy(group, accuracies.model, score)
+                yield *where, *accuracy, accuracies.chance(group), *test, beside_chance(*test)
+
+
+def _tests(tests: Contrasts) -> Iterator[tuple[float, ...]]:
+    """Difference, interval, p, units and how many are needed, member by member."""
+    return zip(*(np.ravel(values).tolist() for values in tests), strict=True)
+
+
+def beside_chance(difference: float, low: float, high: float, p: float, _units: float, needed: float) -> str:
+    """Above or below chance where that is clear; otherwise the status.
+
+    Example:
+        >>> beside_chance(0.3, 0.1, 0.5, 0.01, 20, 0), beside_chance(0.1, -0.1, 0.3, 0.4, 20, 0)
+        ('above', 'open')
+    """
+    status = status_of(low, high, p, needed=needed)
+    return status if status != "clear" else "above" if difference > 0 else "below"
+
+
+def _term_rows(accuracies: Accuracies) -> Iterator[tuple[Any, ...]]:
+    levels: tuple[Level, ...] = ("all", "term", "field")
+    for score in SCORES:
+        for level in levels:
+            groups = accuracies.groups(level)
+            for group, test in zip(groups, _tests(accuracies.against_chance(groups, score)), strict=True):
+                where = (level, group.name, score, len(group.members), accuracies.count(group))
+                yield *where, *accuracies.accuracy(group, accuracies.model, score), accuracies.chance(group), *test
+
+
+def _baseline_rows(accuracies: Accuracies) -> Iterator[tuple[Any, ...]]:
+    levels: tuple[Level, ...] = ("all", "field", "term", "paradigm")
+    for other in list(accuracies.verdicts)[1:]:
+        for score in SCORES:
+            for level in levels:
+                groups = accuracies.groups(level)
+                for group, test in zip(groups, _tests(accuracies.differences(groups, other, score)), strict=True):
+                    where = (other, group.level, group.name, score, accuracies.count(group, other))
+                    yield *where, *accuracies.accuracy(group, other, score), *test
+
+
+def compared_groups(accuracies: Accuracies) -> list[ParadigmGroup]:
+    """Terms; paradigms where there are fewer than two terms; none where there are too many to compare each two."""
+    terms = accuracies.groups("term")
+    groups = terms if len(terms) > 1 else accuracies.groups("paradigm")
+    return groups if 1 < len(groups) <= _MOST_GROUPS else []
+
+
+def _contrast_rows(accuracies: Accuracies) -> Iterator[tuple[Any, ...]]:
+    groups = compared_groups(accuracies)
+    if not groups:
+        return
+    pairs, tests = accuracies.between(groups, "plain")
+    for (one, other), test in zip(pairs, _tests(tests), strict=True):
+        yield one.level, one.name, other.name, *test
+
+
+def _item_table(items: Sequence[Any], judged: Mapping[str, SuiteJudgements], scored: np.ndarray) -> pd.DataFrame:
+    model = next(iter(judged.values()))
+    others = {"ngram" if name != TWIN else TWIN: judgement for name, judgement in list(judged.items())[1:]}
+    columns: dict[str, Any] = {
+        "item": [item.item for item in items],
+        "group": [item.paradigm for item in items],
+        "value": model.verdicts.value["plain"][scored],
+        "per_token": model.verdicts.value["per_token"][scored],
+        "margin": model.verdicts.margin["plain"][scored],
+        "margin_per_token": model.verdicts.margin["per_token"][scored],
+        "field": [item.field for item in items],
+        "term": [item.term for item in items],
+    }
+    for name in (TWIN, "ngram"):
+        there = others.get(name)
+        columns[name] = np.nan if there is None else there.verdicts.value["plain"][scored]
+        columns[f"{name}_per_token"] = np.nan if there is None else there.verdicts.value["per_token"][scored]
+    details = model.details.iloc[scored].reset_index(drop=True)
+    return pd.concat([pd.DataFrame(columns), details], axis=1)[list(_ITEMS)]
+
+
+def _most_wrong(items: pd.DataFrame) -> pd.DataFrame:
+    wrong = items[items["value"] < 1].sort_values("margin", kind="stable")
+    worst = wrong.groupby("group", sort=False).head(_WORST)
+    order = {name: at for at, name in enumerate(dict.fromkeys(items["group"]))}
+    worst = worst.assign(paradigm=worst["group"], at=worst["group"].map(order))
+    return worst.sort_values("at", kind="stable")[list(_WRONG)].reset_index(drop=True)
+
+
+@pairs.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """Overall beside chance, the n-gram model and the twin; the best and the worst term; paradigms beside chance."""
+    table = result.tables["pairs"]
+    plain = table[table["score"] == "plain"]
+    overall = next(rows_of(plain[plain["paradigm"] == ALL]))
+    paradigms = list(rows_of(plain[plain["paradigm"] != ALL]))
+    model = result.provenance.model["name"]
+    over = f" (mean over {len(paradigms)} paradigms)" if len(paradigms) > 1 else ""
+    whole = Source("terms", {"level": "all", "score": "plain"})
+    yield finding(
+        claim=f"{model} gets {percent(overall.accuracy)} of {overall.suite} right{over}; chance is "
+        f"{percent(overall.chance)}",
+        whether=f"{model} gets {overall.suite} right more often than chance",
+        absent=f"{model} gets {overall.suite} right as often as chance",
+        contrast="difference",
+        test=_of_row(overall),
+        source=[Source("pairs", {"paradigm": ALL, "score": "plain"}), whole],
+        unit="item",
+    )
+    yield from _beside(result, overall)
+    yield from _extremes(result, model)
+    if len(paradigms) > 1:
+        yield from _beside_chance(paradigms, whole)
+
+
+def _of_row(row: Any) -> Contrast:
+    return Contrast.of(row, "difference", "diff_low", "diff_high")
+
+
+def _beside(result: Result, overall: Any) -> Iterator[Finding]:
+    """The model and each baseline, on the items that both were asked."""
+    table = result.tables["baselines"]
+    model, corpus = result.provenance.model["name"], result.provenance.parameters.get("ngrams")
+    for other in rows_of(table[(table["level"] == "all") & (table["score"] == "plain")]):
+        named = "its twin with random weights" if other.of == TWIN else f"a {other.of} model of {corpus}"
+        some = f" on the {other.pairs:,} items that both were asked" if other.pairs < overall.pairs else ""
+        yield finding(
+            claim=f"{model} is right more often than {named}{some}, which is right in {percent(other.accuracy)}"
+            if other.difference > 0
+            else f"{model} is right less often than {named}{some}, which is right in {percent(other.accuracy)}",
+            whether=f"{model} is right more often than {named}{some}",
+            absent=f"{model} is right as often as {named}{some}",
+            contrast="difference",
+            test=_of_row(other),
+            source=Source("baselines", {"of": other.of, "level": "all", "score": "plain"}),
+            unit="item",
+            importance=("beats control",) if other.difference > 0 else ("beats control", "surprises"),
+        )
+
+
+def _extremes(result: Result, model: str) -> Iterator[Finding]:
+    """The best and the worst term: one of all the pairs of terms that were tested together."""
+    contrasts = result.tables["contrasts"]
+    if contrasts.empty:
+        return
+    level = contrasts["level"].iloc[0]
+    name, column = ("terms", "name") if level == "term" else ("pairs", "paradigm")
+    table = result.tables[name]
+    rows = table[(table["score"] == "plain") & table[column].isin([*contrasts["one"], *contrasts["other"]])]
+    rows = rows[rows["level"] == level] if level == "term" else rows
+    best, worst = (getattr(rows["accuracy"], which)() for which in ("idxmax", "idxmin"))
+    best, worst = (next(rows_of(rows.loc[[row_number]])) for row_number in (best, worst))
+    if best.accuracy == worst.accuracy:
+        return
+    names = [getattr(row, column) for row in (best, worst)]
+    turned = contrasts["one"].isin(names) & contrasts["other"].isin(names)
+    row = next(rows_of(contrasts[turned]))
+    test = _of_row(row)
+    if row.one != names[0]:
+        test = test._replace(estimate=-test.estimate, low=-test.high, high=-test.low)
+    where = {"score": "plain"} | ({"level": level} if level == "term" else {})
+    yield finding(
+        claim=f"{model} is right more often in {names[0]} ({percent(best.accuracy)}) than in {names[1]} "
+        f"({percent(worst.accuracy)})",
+        whether=f"{model} is right more often in {names[0]} than in {names[1]}",
+        absent=f"{model} is right as often in {names[0]} as in {names[1]}",
+        contrast="difference",
+        test=test,
+        source=[
+            Source("contrasts", {"one": row.one, "other": row.other}),
+            *(Source(name, {column: level_name, **where}) for level_name in names),
+        ],
+        unit="item",
+        importance=("localised",),
+    )
+
+
+def _beside_chance(paradigms: Sequence[Any], whole: Source) -> Iterator[Finding]:
+    """How many paradigms are above chance, told by the least sure of them; and those below it."""
+    above, below = ([row for row in paradigms if row.beside_chance == side] for side in ("above", "below"))
+    tested = [row for row in paradigms if row.p_adjusted == row.p_adjusted]
+    least = max(above, key=lambda row: (row.p_adjusted, -row.difference)) if above else max(
+        tested or paradigms, key=lambda row: row.difference
+    )  # fmt: skip
+    counted = Source("pairs", {"score": "plain", "beside_chance": "above"})
+    yield finding(
+        claim=f"{len(above)} of {len(paradigms)} paradigms are above chance",
+        whether="any paradigm is above chance",
+        absent="No paradigm is above chance",
+        contrast=f"least difference, in {least.paradigm}" if above else f"largest difference, in {least.paradigm}",
+        test=_of_row(least),
+        source=[Source("pairs", {"score": "plain", "paradigm": least.paradigm}), whole, *([counted] if above else [])],
+        unit="item",
+        importance=("localised",),
+    )
+    if below:
+        lowest = max(below, key=lambda row: (row.p_adjusted, row.difference))
+        names = ", ".join(row.paradigm for row in below[:_NAMED])
+        more = " and others" if len(below) > _NAMED else ""
+        yield finding(
+            claim=f"{len(below)} of {len(paradigms)} paradigms are below chance: {names}{more}",
+            whether="any paradigm is below chance",
+            absent="No paradigm is below chance",
+            contrast=f"least difference, in {lowest.paradigm}",
+            test=_of_row(lowest),
+            source=[Source("pairs", {"score": "plain", "beside_chance": "below"}), whole],
+            unit="item",
+            importance=("localised", "surprises"),
+        )
+
+
+@pairs.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """One row per term, or per paradigm where there are no terms."""
+    table, terms, baselines = (result.tables[name] for name in ("pairs", "terms", "baselines"))
+    by_term = terms[terms["level"] == "term"]
+    level = "term" if by_term["name"].nunique() > 1 else "paradigm"
+    named = by_term if level == "term" else table[table["paradigm"] != ALL].assign(name=table["paradigm"])
+    others = list(dict.fromkeys(baselines["of"]))
+    rows: list[tuple[str | int, ...]] = []
+    for where, source in (("all", table[table["paradigm"] == ALL].assign(name=ALL)), (level, named)):
+        for name in dict.fromkeys(source["name"]):
+            by_score = {row.score: row for row in rows_of(source[source["name"] == name])}
+            beside = baselines[(baselines["level"] == where) & (baselines["name"] == name)]
+            plain = by_score["plain"]
+            by_baseline = {
+                row.of: _accuracy_cell(row, plain.pairs) for row in rows_of(beside[beside["score"] == "plain"])
+            }
+            cells = [cell(plain.accuracy, plain.low, plain.high), cell(by_score["per_token"].accuracy)]
+            rows.append((name, plain.pairs, *cells, *(by_baseline[other] for other in others)))
+    about = result.provenance
+    title = f"{about.model['name']} on {table['suite'].iloc[0]}: accuracy"
+    yield Overview(title, (level, "pairs", "plain", "per token", *others), rows)
+
+
+def _accuracy_cell(row: Any, pairs: int) -> str:
+    """A baseline's accuracy, with its number of items where it is not the model's."""
+    return cell(row.accuracy) if row.pairs == pairs else f"{cell(row.accuracy)} (of {row.pairs:,})"
+
+
+@pairs.costs
+def _cost(
+    _: Estimator, encoder: Encoder, suite: MinimalPairs | RegionSuites, *, limit: int | None,
+    only: Sequence[str] | None, masking: Masking, twin: bool, twin_limit: int, **__: object,
+) -> Cost:  # fmt: skip
+    """Some items are scored and timed."""
+    chosen = list(_chosen_part(suite, only, limit))
+    model = language_model(encoder)
+    sample = chosen[:: -(-len(chosen) // _TIMED)]
+    judge_by_model(model, sample[:1], masking)  # Warm-up; not timed.
+    start = time.perf_counter()
+    timed = judge_by_model(model, sample, masking)
+    seconds, share = time.perf_counter() - start, len(chosen) / len(sample)
+    passes = 1 + twin * len(_first(chosen, twin_limit)) / len(chosen)
+    return Cost(
+        passes=1 + twin,
+        texts=len(set(sentences_of(chosen))),
+        tokens=round(share * timed.pieces),
+        seconds=passes * share * seconds,
+        memory=memory_now(),
+    )

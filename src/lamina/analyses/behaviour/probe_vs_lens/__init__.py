@@ -1,0 +1,1 @@
+"""Probe vs lens."""

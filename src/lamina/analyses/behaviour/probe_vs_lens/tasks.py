@@ -1,0 +1,368 @@
+"""What is known and said of a hidden word: its part of speech, number, role or relation, as its annotations tell.
+
+A task gives classes to words. Some of these words are hidden and asked for; all of them tell which class the pieces of
+the vocabulary belong to, so that the mass of a class can be summed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
+from lamina.encoders.hidden_words import Word, first_pieces
+from lamina.encoders.language_model import LanguageModel
+from lamina.encoders.passages import Passage
+from lamina.stats.units import document_of
+from lamina.types import Edge, Text
+
+TaskName = Literal["pos", "number", "agreement", "role", "relation"]
+"""In the order of tables and figures."""
+
+
+class MaskedWordClass(NamedTuple):
+    """The class of a word."""
+
+    label: str
+    asked: bool = True
+    """Whether the word can be hidden and asked for; otherwise it only counts as a form of its class."""
+
+
+@dataclass(frozen=True)
+class MaskedWordTask:
+    """One question about hidden words."""
+
+    name: str
+    title: str
+    """In a sentence."""
+    needs: tuple[str, ...]
+    """Annotations that the texts must have."""
+    mark: Callable[[Text], Mapping[int, MaskedWordClass]]
+    """Word -> its class; words of no class are missing."""
+
+
+_NUMBERS = {"NN": "singular", "NNS": "plural"}
+_FINITE = {"VBZ": "singular", "VBP": "plural"}
+_ROLES = {
+    **dict.fromkeys(("nsubj", "nsubj:pass", "nsubjpass"), "subject"),
+    **dict.fromkeys(("obj", "dobj", "iobj"), "object"),
+}
+_LEANS = ("aux", "aux:pass", "auxpass", "cop")
+"""Relations of a finite verb to the word that its subject depends on."""
+_NO_NUMBER = ("i", "you")
+"""Subjects after which a verb's form does not tell their number."""
+_FIRST_PERSON = ("am", "'m", "\N{RIGHT SINGLE QUOTATION MARK}m", "m")
+
+
+def _tags(text: Text, annotation: str) -> dict[int, str]:
+    """Word -> its tag, of tags of single words."""
+    return {edge.span.start: edge.labels[0] for edge in text.edges.get(annotation, ()) if _is_one(edge)}
+
+
+def _is_one(edge: Edge) -> bool:
+    return len(edge.span) == 1 and len(edge.labels) == 1
+
+
+def _pos(text: Text) -> dict[int, MaskedWordClass]:
+    return {word: MaskedWordClass(tag) for word, tag in _tags(text, "pos").items()}
+
+
+def _number(text: Text) -> dict[int, MaskedWordClass]:
+    """Common nouns: NN is singular, NNS plural."""
+    return {word: MaskedWordClass(_NUMBERS[tag]) for word, tag in _tags(text, "xpos").items() if tag in _NUMBERS}
+
+
+def _agreement(text: Text) -> dict[int, MaskedWordClass]:
+    """Verbs in the present: VBZ goes with a singular subject, VBP with a plural one.
+
+    Asked for where there is a subject whose number the verb's form tells, so not after I and you.
+    """
+    heads = {edge.span.start: (edge.labels[0], edge.other.start) for edge in text.edges["dep"] if edge.other}
+    subjects = {head: word for word, (label, head) in heads.items() if _ROLES.get(label) == "subject"}
+    marked = {}
+    for word, tag in _tags(text, "xpos").items():
+        if tag not in _FINITE or text.words[word].lower() in _FIRST_PERSON:
+            continue
+        label, head = heads.get(word, ("", word))
+        subject = subjects.get(head if label in _LEANS else word)
+        maskable = subject is not None and text.words[subject].lower() not in _NO_NUMBER
+        marked[word] = MaskedWordClass(_FINITE[tag], maskable)
+    return marked
+
+
+def _role(text: Text) -> dict[int, MaskedWordClass]:
+    """Personal pronouns that are a subject or an object: the English words whose form tells (he, him)."""
+    pos, tags = _tags(text, "pos"), _tags(text, "xpos")
+    return {
+        edge.span.start: MaskedWordClass(_ROLES[edge.labels[0]])
+        for edge in text.edges["dep"]
+        if edge.labels[0] in _ROLES and pos.get(edge.span.start) == "PRON" and tags.get(edge.span.start, "PRP") == "PRP"
+    }
+
+
+TREEBANK_TASKS = (
+    MaskedWordTask("pos", "Part of speech", ("pos",), _pos),
+    MaskedWordTask("number", "Number of nouns", ("xpos",), _number),
+    MaskedWordTask("agreement", "Number of verbs", ("xpos", "dep"), _agreement),
+    MaskedWordTask("role", "Role of pronouns", ("pos", "dep"), _role),
+)
+"""What a treebank tells."""
+RELATION = "relation"
+"""The annotation of hidden objects of facts, and the name of the task."""
+
+
+def _relation(text: Text) -> dict[int, MaskedWordClass]:
+    return {edge.span.start: MaskedWordClass(edge.labels[0]) for edge in text.edges.get(RELATION, ())}
+
+
+RELATION_TASK = MaskedWordTask(RELATION, "Relation of a fact", (RELATION,), _relation)
+TITLES = {task.name: task.title for task in (*TREEBANK_TASKS, RELATION_TASK)}
+"""Task -> what figures and findings call it."""
+
+
+# Which words are hidden, and which class each piece of the vocabulary says.
+
+FEWEST_OF_CLASS = 10
+"""Words of a class that training must have; rarer classes are left out."""
+
+
+class ClassedText(NamedTuple):
+    """A text whose words have classes."""
+
+    passage: Passage
+    document: str
+    marks: Mapping[str, Mapping[int, MaskedWordClass]]
+    """Task -> part of the passage -> its class."""
+    counted: Sequence[int]
+    """Parts that count as words of the vocabulary."""
+    one_piece: bool = False
+    """Whether words of several pieces are left out: their first pieces begin other words, too, and no text tells how
+    often."""
+
+
+@dataclass(frozen=True)
+class ClassedTexts:
+    """Texts whose words have classes."""
+
+    items: Sequence[ClassedText]
+
+    @classmethod
+    def of(cls, texts: Iterable[Text], tasks: Sequence[MaskedWordTask]) -> ClassedTexts:
+        """The texts of a treebank."""
+        return cls(
+            [
+                ClassedText(
+                    Passage.of(text),
+                    document_of(text),
+                    {task.name: task.mark(text) for task in tasks},
+                    range(len(text.words)),
+                )
+                for text in texts
+            ]
+        )
+
+    @cached_property
+    def passages(self) -> list[Passage]:
+        """The texts as they are written."""
+        return [item.passage for item in self.items]
+
+    def firsts(self, model: LanguageModel) -> list[Int[np.ndarray, " part"]]:
+        """The first piece of each part of each passage; -1 for one that cannot be hidden or counted."""
+        firsts = first_pieces(model, self.passages)
+        return [
+            np.where(pieces.sizes > 1, -1, pieces.ids) if item.one_piece else pieces.ids
+            for item, pieces in zip(self.items, firsts, strict=True)
+        ]
+
+    def asked(self, task: str) -> list[tuple[Word, str]]:
+        """The words that a task asks for, with their classes."""
+        return [
+            (Word(number, part), mark.label)
+            for number, item in enumerate(self.items)
+            for part, mark in item.marks[task].items()
+            if mark.asked
+        ]
+
+    def hidable(self, task: str, firsts: Sequence[Int[np.ndarray, " part"]]) -> list[tuple[Word, str]]:
+        """Those of them that can be hidden, by what `firsts` gives."""
+        return [(word, label) for word, label in self.asked(task) if firsts[word.passage][word.part] >= 0]
+
+    def draw(
+        self, task: str, labels: Mapping[str, int], most: int, seed: int, firsts: Sequence[Int[np.ndarray, " part"]]
+    ) -> list[tuple[Word, int]]:
+        """At most so many words of these classes, by hash, in the order of the texts; tasks share words."""
+
+        def place(word: Word) -> bytes:
+            key = f"{seed}\t{self.passages[word.passage].id}\t{word.part}"
+            return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+        known = [(word, labels[label]) for word, label in self.hidable(task, firsts) if label in labels]
+        return sorted(sorted(known, key=lambda labelled: place(labelled[0]))[:most])
+
+    def item_of(self, word: Word) -> str:
+        """The word's key, equal whatever the model."""
+        return f"{self.passages[word.passage].id}:{word.part}"
+
+    def sentence(self, word: Word) -> tuple[str, str]:
+        """The text with a gap, and what belongs there."""
+        text, (start, stop) = self.passages[word.passage].text, self.passages[word.passage].spans[word.part]
+        return f"{text[:start]}___{text[stop:]}", text[start:stop]
+
+
+class MaskedWordData(NamedTuple):
+    """Three sets of texts that share no document: probes learn from one, select by another, are scored on the third."""
+
+    learn: ClassedTexts
+    select: ClassedTexts
+    scored: ClassedTexts
+    tasks: tuple[str, ...]
+    """Names of the tasks that are asked of them."""
+
+    @property
+    def train(self) -> ClassedTexts:
+        """Everything but what is scored."""
+        return ClassedTexts([*self.learn.items, *self.select.items])
+
+
+class ClassVocabulary(NamedTuple):
+    """The classes of a task, and what each piece of the vocabulary says of them."""
+
+    labels: tuple[str, ...]
+    shares: Float[np.ndarray, "piece label"]
+    """Of the words in training that begin with this piece, the share in each class."""
+    prior: Float[np.ndarray, " label"]
+    """Share of each class among words of any of them in training."""
+    rare: int
+    """Words in training whose class is too rare."""
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Class -> its number."""
+        return {label: number for number, label in enumerate(self.labels)}
+
+
+def vocabularies(model: LanguageModel, train: ClassedTexts, tasks: Sequence[str]) -> dict[str, ClassVocabulary]:
+    """The classes of each task as the words of the training texts tell them."""
+    firsts = train.firsts(model)
+    seen = np.zeros(model.vocabulary)
+    for item, first in zip(train.items, firsts, strict=True):
+        pieces = first[list(item.counted)]
+        np.add.at(seen, pieces[pieces >= 0], 1)
+    return {task: _vocabulary(train, task, firsts, seen) for task in tasks}
+
+
+def _vocabulary(
+    train: ClassedTexts, task: str, firsts: Sequence[Int[np.ndarray, " part"]], seen: Float[np.ndarray, " piece"]
+) -> ClassVocabulary:
+    counts_by_label = Counter(label for _, label in train.hidable(task, firsts))
+    labels = tuple(sorted(label for label, count in counts_by_label.items() if count >= FEWEST_OF_CLASS))
+    numbers = {label: number for number, label in enumerate(labels)}
+    counts = np.zeros((len(seen), len(labels)))
+    for item, first in zip(train.items, firsts, strict=True):
+        for part, mark in item.marks[task].items():
+            if mark.label in numbers and first[part] >= 0:
+                counts[first[part], numbers[mark.label]] += 1
+    total = np.array([counts_by_label[label] for label in labels], float)
+    shares = counts / np.maximum(seen, 1)[:, None]
+    rare = sum(count for label, count in counts_by_label.items() if label not in numbers)
+    return ClassVocabulary(labels, shares, total / max(1.0, total.sum()), rare)
+
+
+# Facts as sentences whose object is hidden: what is asked is the kind of object that the relation takes.
+#
+# Many relations take the same objects (country, citizenship, country of origin: countries), and no word could tell them
+# apart. Relations whose objects overlap are therefore one class.
+
+OVERLAP = 0.2
+"""Relations whose objects overlap by this share, in the mean over a class, are in one class."""
+SCORED, SELECT = 1 / 3, 1 / 6
+"""Shares of a relation's patterns that are scored, and that select; the probe learns from the others."""
+_OBJECT = 1
+"""The part of a sentence that is the object."""
+
+
+def relation_data(relations: Relations, *, causal: bool, seed: int) -> tuple[MaskedWordData, Counter[str]]:
+    """Sentences to learn from, to select by and to score, none with a pattern of another part; and what is left out.
+
+    Each fact is one sentence. Scored sentences share no subject with others either. The unit that varies, and is never
+    split, is the pattern.
+    """
+    kinds = object_kinds(relations.relations)
+    learn, select, scored = [], [], []
+    skipped: Counter[str] = Counter()
+    for relation in relations.relations:
+        patterns = [pattern for pattern in relation.patterns if not causal or "[X]" in pattern.before]
+        skipped["relation: patterns whose subject comes after the object"] += len(relation.patterns) - len(patterns)
+        patterns.sort(key=lambda pattern: _drawn(seed, relation.id, pattern.text))
+        first = round(len(patterns) * SCORED)
+        second = first + round(len(patterns) * SELECT)
+        skipped["relation: relations with too few patterns to be scored"] += not first
+        known, others = (_half(relation, which, seed) for which in (0, 1))
+        scored += _sentences(relation, others, patterns[:first], kinds[relation.id], seed)
+        select += _sentences(relation, known[::4], patterns[first:second], kinds[relation.id], seed)
+        learn += _sentences(relation, known, patterns[second:], kinds[relation.id], seed)
+    return MaskedWordData(ClassedTexts(learn), ClassedTexts(select), ClassedTexts(scored), (RELATION,)), skipped
+
+
+def _sentences(
+    relation: Relation, facts: Sequence[Fact], patterns: Sequence[Pattern], kind: str, seed: int
+) -> Iterator[ClassedText]:
+    for fact in facts:
+        fitting = [pattern for pattern in patterns if pattern.fits(fact.object)]
+        if fitting:
+            pattern = min(fitting, key=lambda candidate: _drawn(seed, fact.id, candidate.text))
+            before, after = pattern.of(fact.subject)
+            id = f"{relation.id}/{fact.id}"
+            passage = Passage.regions(id, [before, fact.object, after])
+            marks = {RELATION: {_OBJECT: MaskedWordClass(kind)}}
+            yield ClassedText(passage, f"{relation.id}/{pattern.text}", marks, (_OBJECT,), one_piece=True)
+
+
+def _half(relation: Relation, which: int, seed: int) -> list[Fact]:
+    return [fact for fact in relation.facts if _drawn(seed, fact.subject)[0] % 2 == which]
+
+
+def _drawn(seed: int, *parts: str) -> bytes:
+    return hashlib.blake2b("\t".join((str(seed), *parts)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def object_kinds(relations: Sequence[Relation]) -> dict[str, str]:
+    """Relation -> its class: relations that share objects are one cluster (average linkage), called by its middle one.
+
+    Example:
+        >>> facts = {"born": ("Rome", "Oslo"), "died": ("Rome", "Oslo"), "plays": ("piano", "drums")}
+        >>> made = [Relation(n, n, tuple(Fact(str(i), o) for i, o in enumerate(two)), ()) for n, two in facts.items()]
+        >>> object_kinds(made)
+        {'born': 'born and 1 more', 'died': 'born and 1 more', 'plays': 'plays'}
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    alike = overlaps(relations)
+    if len(relations) < 2:
+        return {relation.id: relation.name for relation in relations}
+    apart = 1 - alike[np.triu_indices(len(relations), 1)]
+    cluster = fcluster(linkage(apart, "average"), 1 - OVERLAP, "distance")
+    kinds = {}
+    for number in dict.fromkeys(cluster.tolist()):
+        members = np.flatnonzero(cluster == number).tolist()
+        middle = relations[members[int(alike[np.ix_(members, members)].sum(1).argmax())]].name
+        named = middle if len(members) == 1 else f"{middle} and {len(members) - 1} more"
+        kinds |= {relations[number].id: named for number in members}
+    return {relation.id: kinds[relation.id] for relation in relations}
+
+
+def overlaps(relations: Sequence[Relation]) -> np.ndarray:
+    """[relation, relation] The share of facts whose objects two relations have in common."""
+    objects = {name: number for number, name in enumerate(sorted({name for one in relations for name in one.objects}))}
+    shares = np.zeros((len(relations), len(objects)))
+    for number, relation in enumerate(relations):
+        for name, count in relation.objects.items():
+            shares[number, objects[name]] = count / max(1, len(relation.facts))
+    return np.stack([np.minimum(shares, one).sum(1) for one in shares])

@@ -1,1 +1,0 @@
-"""Trees in layers and in attention: structural probes, and trees from attention maps."""

@@ -1,1 +1,0 @@
-"""What layers know of word senses: neighbours, clusters, and how much of a vector is the word's position."""
