@@ -18,9 +18,10 @@ import torch
 
 from benchmarks.bars import Bar
 from lamina.analyses.heads.headmap import DivergenceMeter, divergences
+from lamina.analyses.heads.parse import shuffled
 from lamina.analyses.heads.relations import RelationMeter, relations_of
 from lamina.analyses.heads.surface import PatternMeter, SurfaceMeter
-from lamina.analyses.heads.trees import Learner, shuffled, static_vectors
+from lamina.analyses.heads.trees import Learner, static_vectors
 from lamina.corpora import load_corpus
 from lamina.encoders import Encoder, load_encoder
 from lamina.framework.watch import Meter, WatchedBatch, watch

@@ -16,8 +16,8 @@ from lamina.analyses.heads.coreference import KINDS, CorefHits
 from lamina.analyses.heads.head_means import HeadMeans
 from lamina.analyses.heads.headmap import DIVERGENCES, closeness
 from lamina.analyses.heads.induction import InductionMeter, induction_table
+from lamina.analyses.heads.parse import RIGHT, UnitHits
 from lamina.analyses.heads.relations import BASELINES, DIRECTIONS, OFFSETS, Hits, best_offsets, leads
-from lamina.analyses.heads.trees import RIGHT, UnitHits
 from lamina.stats.family import Contrasts
 from lamina.stats.status import SURE, status_of
 from lamina.testing import TinyEncoder

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.heads.behaviours import LEAD
-from lamina.analyses.heads.corefheads import BESIDE, COLUMNS
+from lamina.analyses.heads.coreference import BESIDE, COLUMNS
 from lamina.analyses.heads.heads import EXAMPLES
 from lamina.analyses.heads.relations import BEST
 from lamina.figures import captions_of, corefheads, heads, to_svg

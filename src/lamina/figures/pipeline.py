@@ -1,4 +1,4 @@
-"""What the full probe mixes and what each layer adds, task by task: the pipeline paper's figure 2."""
+"""The pipeline paper's figures: where tasks are resolved, what the full probe mixes, and which task comes first."""
 
 from __future__ import annotations
 
@@ -217,8 +217,6 @@ def _in_words(rows: Table, tasks: list[str]) -> str:
         sentences.append(f"{title_of(task)}: {', '.join(parts) or 'not available'}.")
     return " ".join(sentences)
 
-
-# Where tasks are resolved (the pipeline paper's figure 1), and which of two tasks comes first.
 
 _ROW = 46
 """Height of one task."""

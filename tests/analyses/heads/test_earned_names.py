@@ -9,7 +9,7 @@ import torch
 
 from lamina.analyses.heads.behaviours import behaviours, is_ahead
 from lamina.analyses.heads.coreference import CorefMeter
-from lamina.analyses.heads.corefheads import best_table as best_antecedents
+from lamina.analyses.heads.coreference import best_table as best_antecedents
 from lamina.analyses.heads.relations import (
     BASELINES,
     DIRECTIONS,

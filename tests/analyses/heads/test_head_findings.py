@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.heads.attention import attention
-from lamina.analyses.heads.corefheads import BESIDE, corefheads
+from lamina.analyses.heads.coreference import BESIDE
+from lamina.analyses.heads.corefheads import corefheads
 from lamina.analyses.heads.head_means import LAYERS
 from lamina.analyses.heads.headmap import DIVERGENCES, headmap, likeness
 from lamina.analyses.heads.heads import heads

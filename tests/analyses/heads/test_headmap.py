@@ -9,7 +9,7 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.manifold import smacof
 
 from lamina.analyses.heads.behaviours import Found, behaviours, named
-from lamina.analyses.heads.corefheads import BESIDE
+from lamina.analyses.heads.coreference import BESIDE
 from lamina.analyses.heads.headmap import headmap, scale
 from lamina.analyses.heads.relations import RELATIONS
 from lamina.corpora import corpus_from

@@ -14,8 +14,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from lamina.analyses.heads.parse import DISTANCE, ONLY, PROBES, RANDOM, WORDS, contrasts, parse
-from lamina.analyses.heads.trees import NOBODY, RIGHT, UnitHits, gold_tree, picked, to_sentence, word_vectors
+from lamina.analyses.heads.parse import (
+    DISTANCE,
+    NOBODY,
+    ONLY,
+    PROBES,
+    RANDOM,
+    RIGHT,
+    WORDS,
+    UnitHits,
+    contrasts,
+    parse,
+    picked,
+)
+from lamina.analyses.heads.trees import gold_tree, to_sentence, word_vectors
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders import SPECIAL, Activations, Tokens

@@ -1,4 +1,4 @@
-"""Predicting wrong answers: what is said of documents that were not learned from, and whether it beats chance.
+"""Predicting wrong answers from a layer's vectors, on documents that were not learned from.
 
 Everything is by document. Models are fitted to some documents and judged on others, intervals resample documents, and
 the test statistic is also given for documents' residuals turned around as wholes: questions about one document succeed
@@ -305,8 +305,6 @@ def _logistic(design: np.ndarray, wrong: np.ndarray, penalty: np.ndarray) -> np.
             break
     return weights
 
-
-# Can it be predicted from an early layer that the final answer will be wrong?
 
 _MEASURED = ("auc", "gain_auc", "gain_log_loss")
 FAILURE = (

@@ -1,4 +1,4 @@
-"""Similarities of groups of words, at all layers at once, without visiting a pair.
+"""Groups of words in a layer's vectors: how alike they are, and whether k-means finds them.
 
 The sum of the cosines of all pairs of two groups is the product of the sums of their unit vectors; so is the mean
 distance of a token to a group, which makes the silhouette by cosine distance exact at the cost of a sum.
@@ -137,8 +137,6 @@ def _silhouette(unit: torch.Tensor, keep: torch.Tensor, members: torch.Tensor, a
     each = (outside - inside) / torch.maximum(inside, outside).clamp_min(1e-12)
     return torch.where(kept, each, 0).sum(0) / _some(kept.sum(0))
 
-
-# k-means in the full space, layer by layer, and whether other seeds find the same clusters.
 
 MOST = 8
 """Clusters tried where their number is not given."""

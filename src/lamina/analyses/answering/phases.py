@@ -47,8 +47,8 @@ from lamina.analyses.answering.streaming import (
     layer_lines,
     memberships,
     phase_lines,
+    plan_questions,
 )
-from lamina.analyses.answering.streaming import plan_questions as plan_questions
 from lamina.corpora import Questions
 from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
@@ -65,8 +65,6 @@ from lamina.stats.status import NEGLIGIBLE, SURE, Contrast, status_of
 from lamina.stats.units import Units
 from lamina.training.answering import Answerer, answerer_of, refuse_unfit
 from lamina.training.provenance import refuse_seen
-
-# What the phases of answering show, each beside what it is compared with.
 
 _SMALL_AUC = 0.05
 """A difference of AUCs that means nothing."""

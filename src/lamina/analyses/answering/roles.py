@@ -1,4 +1,4 @@
-"""What each token is to its question: asked, supporting, answer, or none of these."""
+"""What each word is to its question (question, support, answer, other), nulls of the same shape, and scored answers."""
 
 from __future__ import annotations
 
@@ -158,8 +158,6 @@ def _words(question: Question, predicted: tuple[int, int] | None) -> list[Part]:
     ]
 
 
-# Nulls of the same shape: what is no support and no answer, but as long, as contiguous and in such places.
-
 _BINS = 20
 """Parts of a context that positions of answers are counted in."""
 
@@ -306,8 +304,6 @@ def moved_around(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         moved[there] = np.roll(labels[there], int(rng.integers(1, size)))
     return moved
 
-
-# A model's answers, and how good they are.
 
 CUT = f"questions answered from their first {MOST_QUESTION} pieces, since they are longer"
 SILENT = (

@@ -1,4 +1,4 @@
-"""What is known of a set of questions before anything is encoded."""
+"""Measures of questions that stream past, summed by group of answers, beside nulls measured the same way."""
 
 from __future__ import annotations
 
@@ -104,8 +104,6 @@ def plan_questions(questions: Questions, *, clustered: int, kept: int, seed: int
     places = {number: place for place, number in enumerate(followed)}
     return Plan(count, len(documents), len(paragraphs), positions, lacking, frozenset(chosen), places)
 
-
-# Measures of questions that stream past, summed for every group of answers, beside nulls measured the same way.
 
 ALL, RIGHT, WRONG, SURE_WRONG, UNSURE = "all", "right", "wrong", "confident wrong", "low confidence"
 ANSWERS = (ALL, RIGHT, WRONG, SURE_WRONG, UNSURE)

@@ -1,4 +1,4 @@
-"""What heads are shown: texts, or two consecutive texts of a document as two segments, all or a seeded draw."""
+"""Where every head's attention goes, what types of map it has, and the gradient of the loss with respect to it."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def pair_up(texts: Iterable[Text]) -> Iterator[Text]:
     """
     written = (text for text in texts if text.doc is not None and not _is_heading(text))
     for _, own in groupby(written, key=lambda text: text.doc):
-        for number, (one, other) in enumerate(pairwise(own)):
-            if number % 2 == 0:
+        for turn, (one, other) in enumerate(pairwise(own)):
+            if turn % 2 == 0:
                 yield _joined(one, other)
 
 
@@ -136,8 +136,8 @@ def _is_heading(text: Text) -> bool:
 def apart(texts: Iterable[Text]) -> Iterator[Text]:
     """The texts of pairs one by one, as they were before they were paired."""
     for text in texts:
-        for number, (start, end) in enumerate((segment.start, segment.end) for segment in text.segments):
-            yield Text(f"{text.id}/{number}", text.words[start:end], doc=text.doc)
+        for index, (start, end) in enumerate((segment.start, segment.end) for segment in text.segments):
+            yield Text(f"{text.id}/{index}", text.words[start:end], doc=text.doc)
 
 
 def shown_of(
@@ -147,8 +147,6 @@ def shown_of(
     most = SEGMENTS if pairs and segments is None else segments
     return Shown(corpus, pairs, most, seed), LENGTH if pairs and length is None else length
 
-
-# Whether a model's own loss hangs on attention: gradients by what attention goes to, with intervals.
 
 TARGETS = (FIRST, "separator", "punctuation", "other")
 """What attention goes to; the text's first token, [CLS] where there is one, is none of the others: it is a sink."""
@@ -235,8 +233,6 @@ def measure_gradients(
                 meter.update(kept, found)
     return skipped
 
-
-# What every head looks at: its surface behaviour, the patterns of its maps, and whether the loss hangs on them.
 
 PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_punctuation", "entropy")
 """Measures that models are compared by."""

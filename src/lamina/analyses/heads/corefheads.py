@@ -7,10 +7,19 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 
-from lamina.analyses.heads.behaviours import LEAD, is_ahead
-from lamina.analyses.heads.coreference import ALL, BASELINES, KINDS, Among, CorefHits, CorefMeter, anaphors
+from lamina.analyses.heads.behaviours import LEAD
+from lamina.analyses.heads.coreference import (
+    ALL,
+    BESIDE,
+    COLUMNS,
+    KINDS,
+    Among,
+    CorefMeter,
+    anaphors,
+    best_table,
+    coref_table,
+)
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import with_unique_ids
 from lamina.encoders import SPECIAL, Encoder
@@ -21,9 +30,7 @@ from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import CUT, Watch, Watching, first_token, refuse_without_maps
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, percent, rows_of
-from lamina.stats.best import cross_fit
-from lamina.stats.family import Contrasts, sign_flip_family
-from lamina.stats.intervals import ratio_intervals
+from lamina.results.result import Result
 from lamina.stats.status import Contrast
 from lamina.stats.units import CHOOSING, SCORED, document_of, halve
 from lamina.types import Edge, Span, Text
@@ -78,17 +85,8 @@ def _inside(edge: Edge, kept: Span) -> bool:
     )
 
 
-COLUMNS = ("system", "layer", "head", "mention_type", "count", "accuracy", "low", "high")
-"""Of `coref.csv`."""
-CROSS_FITTED = ("crossfit_accuracy", "crossfit_low", "crossfit_high")
-BESIDE = (
-    "mention_type", "layer", "head", *COLUMNS[4:], "baseline", "baseline_accuracy", *LEAD, "ahead", *CROSS_FITTED,
-    "agrees",
-)  # fmt: skip
-"""Of `best.csv`."""
 PAPER_PIECES = 128
 """What the paper cut documents to."""
-BEST, CROSS = "best head", "best head, cross-fitted"
 _CALLED = {"nearest": "taking the nearest mention", "head match": "matching head words", "rules": "the rules"}
 """Baseline -> in words."""
 
@@ -235,77 +233,3 @@ def _asked(corpus: Corpus) -> int:
     if not asked:
         raise CorpusError(f"{corpus.name} ({corpus.split}): no mention has an antecedent; load it with --unit document")
     return asked
-
-
-def coref_table(meter: CorefMeter, per_block: int, best: pd.DataFrame) -> pd.DataFrame:
-    """Every system and type of mention on all documents, as `coref.csv`; the best head as in `best_table`."""
-    sums, samples = meter.sums(), meter.samples()
-    own = best.drop_duplicates("mention_type").reset_index(drop=True)
-    crossed = dict(zip(("accuracy", "low", "high"), (own[name] for name in CROSS_FITTED), strict=True))
-    both = own.assign(system=CROSS, layer=np.nan, head=np.nan, **crossed).dropna(subset=["accuracy"])
-    parts = [own.assign(system=BEST)[list(COLUMNS)], *([both[list(COLUMNS)]] if len(both) else [])]
-    heads = [("head", at // per_block + 1, at % per_block + 1) for at in range(sums.heads.shape[-1])]
-    systems = [(name, None, None) for name in BASELINES]
-    for named, hits, drawn in (
-        (systems, sums.baselines, samples.baselines),
-        (heads, sums.heads, samples.heads),
-    ):
-        ends = [ratio_intervals(drawn[:, kind], samples.counts[:, kind]) for kind in range(len(KINDS))]
-        rows = [
-            (*place, mention_type, int(count), _share(hits[kind, at], count), *(float(end[at]) for end in ends[kind]))
-            for at, place in enumerate(named)
-            for kind, (mention_type, count) in enumerate(zip(KINDS, sums.counts, strict=True))
-        ]
-        parts.append(pd.DataFrame(rows, columns=list(COLUMNS)))
-    return pd.concat([each.astype({"layer": "Int64", "head": "Int64"}) for each in parts], ignore_index=True)
-
-
-def leads(units: CorefHits, *, seed: int = 0) -> Contrasts:
-    """Every head beside every baseline, by type of mention: does it find more, or fewer, on the same documents?
-
-    One family: all types, heads and baselines, signs of whole documents flipped, two-sided.
-
-    Returns:
-        [kind, head, baseline].
-    """
-    lead = units.heads[..., None] - units.baselines[..., None, :]
-    counts = np.broadcast_to(units.counts[..., None, None], lead.shape)
-    return sign_flip_family(lead, counts, bounds=(-1.0, 1.0), seed=seed)
-
-
-def best_table(meter: CorefMeter, per_block: int, *, faithful: bool = False) -> pd.DataFrame:
-    """The best head of each type of mention beside every baseline, as `best.csv`.
-
-    The head shown is the best on all documents, and its test is the one told (see `leads`). `crossfit_accuracy` is free
-    of the luck of the best of many: each half of the documents is scored by the head that the other half chose for the
-    type; `agrees` says whether both halves chose the head that is shown. `faithful`: one head for all types, the best
-    over all mentions, and nothing cross-fitted. Types that only one half has are left out.
-    """
-    units, halves, weights, sums = meter.units(), meter.halves(), meter.weights(), meter.sums()
-    tests, samples = leads(units), meter.samples()
-    overall = int(sums.heads[KINDS.index(ALL)].argmax())
-    rows = []
-    for kind, name in enumerate(KINDS):
-        counts, heads = units.counts[:, kind], units.heads[:, kind]
-        if not all(counts[halves == half].any() for half in (CHOOSING, SCORED)):
-            continue
-        total = float(counts.sum(dtype=float))
-        found = cross_fit(heads, halves)
-        head = overall if faithful else found.system
-        low, high = (float(end[head]) for end in ratio_intervals(samples.heads[:, kind], samples.counts[:, kind]))
-        place = (name, head // per_block + 1, head % per_block + 1, int(total))
-        scored = (_share(sums.heads[kind, head], total), low, high)
-        crossed = (float("nan"),) * 3
-        if not faithful:
-            ends = (float(end) for end in ratio_intervals(weights @ found.hits, weights @ counts))
-            crossed = (_share(found.hits.sum(dtype=float), total), *ends)
-        for at, baseline in enumerate(BASELINES):
-            beside = (baseline, _share(sums.baselines[kind, at], total))
-            tested = (float(values[kind, head, at]) for values in tests)
-            rows.append((*place, *scored, *beside, *tested, False, *crossed, faithful or found.agrees))
-    table = pd.DataFrame(rows, columns=list(BESIDE)).astype({"units": int, "needed": int})
-    return table.assign(ahead=is_ahead(table))
-
-
-def _share(hits: float | np.floating, count: float | np.floating) -> float:
-    return float(hits) / float(count) if count else float("nan")

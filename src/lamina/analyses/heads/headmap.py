@@ -1,4 +1,4 @@
-"""How differently every two heads attend: divergences of their distributions, with intervals."""
+"""A map of all heads: heads that attend alike are close, whatever their layer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from torch import Tensor
 
 from lamina.analyses.heads.behaviours import LEAD, Found, behaviours, digits_of, named
 from lamina.analyses.heads.coreference import CorefMeter
-from lamina.analyses.heads.corefheads import best_table as best_antecedents
+from lamina.analyses.heads.coreference import best_table as best_antecedents
 from lamina.analyses.heads.head_means import UnitRows
-from lamina.analyses.heads.heads import relation_findings
 from lamina.analyses.heads.induction import REPEATED, InductionMeter, induction_table, sequences_of
-from lamina.analyses.heads.relations import BEST, RelationMeter, best_table, relations_of, relations_table
+from lamina.analyses.heads.relations import (
+    BEST,
+    RelationMeter,
+    best_table,
+    relation_findings,
+    relations_of,
+    relations_table,
+)
 from lamina.analyses.heads.surface import SurfaceMeter
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
@@ -245,8 +251,6 @@ average (difference .179 [.170, .190]).']
             digits=digits_of(row.difference, row.diff_high - row.diff_low),
         )
 
-
-# A map of all heads: those that attend alike stand close, whatever their layer.
 
 POINTS = ("layer", "head", "x", "y", "behaviour")
 """Columns of `points.csv`."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.heads.behaviours import LEAD, OFTEN
 from lamina.analyses.heads.relations import (
     ALL,
     BEST,
@@ -22,6 +20,8 @@ from lamina.analyses.heads.relations import (
     baselines_table,
     best_table,
     dependencies,
+    lead_over_offset,
+    relation_findings,
     relations_of,
     relations_table,
 )
@@ -30,7 +30,6 @@ from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Treebank
-from lamina.framework.sample_size import LEAST_TARGETS
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import (
     From,
@@ -43,9 +42,8 @@ from lamina.framework.watch import (
     refuse_without_maps,
     watch,
 )
-from lamina.results import Result
-from lamina.results.finding import Finding, Source, Worth, finding, not_tested, percent, rows_of
-from lamina.stats.status import Contrast
+from lamina.results.finding import Finding, rows_of
+from lamina.results.result import Result
 from lamina.stats.units import halve
 from lamina.types import Text
 
@@ -240,15 +238,6 @@ def heads(
     return Tables(tables, skipped, model={"first_token": first_token(encoder)}, scored=scored)
 
 
-_MOST = 3
-"""Relations that are told one by one."""
-
-
-def _one_sided(row: Any) -> Contrast:
-    """The test of a lead, whose interval has no upper end."""
-    return Contrast.of(row, *LEAD[:3])._replace(high=math.inf)
-
-
 @heads.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """The relations that heads find most clearly, how many there are, and all relations together."""
@@ -257,93 +246,7 @@ def _findings(result: Result) -> Iterable[Finding]:
         return
     yield from relation_findings(best, "best")
     for row in rows_of(best[best["relation"] == NO_PUNCTUATION].dropna(subset=["diff_low"])):
-        yield _against_offset(row, "best", "all dependencies without punctuation", ("answers", "beats control"))
-
-
-def relation_findings(best: pd.DataFrame, table: str, most: int = _MOST) -> Iterable[Finding]:
-    """Which relations heads find more often than the best fixed offset, and how many.
-
-    Args:
-        best: rows of `best.csv`.
-        table: the name it has in the result.
-        most: relations to name one by one.
-    """
-    relations = pd.DataFrame(best[best["kind"] == RELATION])
-    whether = "a head finds any relation more often than the best fixed offset"
-    if best.empty:
-        return
-    if relations.empty:
-        yield not_tested(whether, f"no relation has {OFTEN} dependencies")
-        return
-    ahead = pd.DataFrame(relations[relations["ahead"]])
-    if ahead.empty:
-        yield _closest(relations, table, whether)
-    for row in rows_of(ahead.nlargest(most, "diff_low")):
-        yield _against_offset(row, table, f"{row.relation} relations", ("answers", "beats control", "localised"))
-    if len(ahead) > 1:
-        yield _counted_relations(ahead, relations, table)
-
-
-def _closest(relations: pd.DataFrame, table: str, whether: str) -> Finding:
-    """Where no lead is clear: the most certain one; of untested ones, the largest."""
-    ranked = relations.sort_values(["p_adjusted", "difference"], ascending=[True, False], na_position="last")
-    row = next(rows_of(ranked))
-    test = _one_sided(row)
-    closest = "" if test.needed else f"; head {row.layer}-{row.head} comes closest, for {row.relation}"
-    return finding(
-        claim=f"Head {row.layer}-{row.head} finds {row.relation} more often than the best fixed offset",
-        whether=whether + closest,
-        absent="No head finds a relation more often than the best fixed offset",
-        contrast="difference",
-        test=test,
-        source=Source(table, {"relation": row.relation}),
-        unit=row.unit,
-        importance=("answers", "beats control"),
-    )
-
-
-def _against_offset(row: Any, table: str, what: str, importance: Sequence[Worth]) -> Finding:
-    """One head beside the best fixed offset."""
-    head = f"head {row.layer}-{row.head}"
-    notes = []
-    if row.crossfit_accuracy == row.crossfit_accuracy and not row.agrees:
-        notes.append(f"Chosen on other documents, the best head finds {percent(row.crossfit_accuracy)}.")
-    # Of all relations together, provenance says so.
-    if row.count < LEAST_TARGETS and row.kind == RELATION:
-        notes.append(f"Small sample: {row.count:,} targets.")
-    return finding(
-        claim=(
-            f"{head.capitalize()} finds {percent(row.accuracy)} of {what}; the best fixed offset finds "
-            f"{percent(row.offset_accuracy)}"
-        ),
-        whether=f"{head} finds more of {what} than the best fixed offset",
-        absent=f"{head.capitalize()} finds no more of {what} than the best fixed offset",
-        contrast="difference",
-        test=_one_sided(row),
-        source=Source(table, {"relation": row.relation}),
-        unit=row.unit,
-        importance=importance,
-        note=" ".join(notes),
-    )
-
-
-def _counted_relations(ahead: pd.DataFrame, relations: pd.DataFrame, table: str) -> Finding:
-    """All of them hold together; the test of the least certain one is theirs."""
-    row = next(rows_of(ahead.sort_values(["p_adjusted", "diff_low"], ascending=[False, True])))
-    count = f"{len(ahead)} of {len(relations)} relations"
-    return finding(
-        claim=f"Heads find {count} more often than the best fixed offset; the least certain is {row.relation}",
-        whether=f"heads find {count} more often than the best fixed offset",
-        absent=f"Heads find none of {len(relations)} relations more often than the best fixed offset",
-        contrast="its difference",
-        test=_one_sided(row),
-        source=(
-            Source(table, {"relation": row.relation}),
-            Source(table, {"kind": RELATION}),
-            Source(table, {"kind": RELATION, "ahead": True}),
-        ),
-        unit=row.unit,
-    )
+        yield lead_over_offset(row, "best", "all dependencies without punctuation", ("answers", "beats control"))
 
 
 def _relations(corpus: Corpus) -> Counter[str]:

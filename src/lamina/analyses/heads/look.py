@@ -1,4 +1,4 @@
-"""Attention rollout (Abnar & Zuidema 2020): how much of each token's input is mixed into every token by a block."""
+"""One sentence in a model: its attention maps between words or tokens, the heads that stand out, and rollout."""
 
 from __future__ import annotations
 
@@ -47,8 +47,6 @@ def rollout(maps: Float[Tensor, "block head token token"]) -> Float[Tensor, "blo
         reached.append(block @ reached[-1])
     return torch.stack(reached[1:])
 
-
-# One typed sentence inside a model: its attention maps, and the words or pieces they link.
 
 Level = Literal["word", "piece"]
 ROLLOUT: Final = "rollout"
@@ -259,8 +257,6 @@ def strongest(weights: Float[np.ndarray, "unit unit"], *, floor: float = FLOOR, 
     rest = np.maximum(weights.sum(1) - np.where(kept, best, 0).sum(1), 0)
     return Links(kept.sum(1), order[kept], best[kept], rest)
 
-
-# One sentence: the attention of a few heads on it, to be drawn as lines, and what all heads together pass on.
 
 ATTENTION = ("layer", "head", "from", "from_word", "to", "to_word", "weight")
 """Columns of `attention.csv`."""

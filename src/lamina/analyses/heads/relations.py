@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,10 +14,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from lamina.analyses.heads.behaviours import LEAD, OFTEN, is_ahead
-from lamina.framework.watch import PendingNumbers, WatchedBatch
+from lamina.framework.sample_size import LEAST_TARGETS
+from lamina.framework.watch import (
+    PendingNumbers,
+    WatchedBatch,
+)
+from lamina.results.finding import Finding, Source, Worth, finding, not_tested, percent, rows_of
 from lamina.stats.best import cross_fit
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
+from lamina.stats.status import Contrast
 from lamina.stats.units import CHOOSING, SCORED, Halves, UnitSums
 from lamina.types import Edge, Text
 
@@ -354,3 +361,98 @@ def _baselines(meter: RelationMeter) -> Iterator[tuple]:
             # A tree's shape is a parser of sentences, not of one relation.
             if at < len(OFFSETS) or name in (ALL, NO_PUNCTUATION):
                 yield system, name, int(count), sums.baselines[at, relation] / count, float(low[at]), float(high[at])
+
+
+_MOST = 3
+"""Relations that are told one by one."""
+
+
+def _one_sided(row: Any) -> Contrast:
+    """The test of a lead, whose interval has no upper end."""
+    return Contrast.of(row, *LEAD[:3])._replace(high=math.inf)
+
+
+def relation_findings(best: pd.DataFrame, table: str, most: int = _MOST) -> Iterable[Finding]:
+    """Which relations heads find more often than the best fixed offset, and how many.
+
+    Args:
+        best: rows of `best.csv`.
+        table: the name it has in the result.
+        most: relations to name one by one.
+    """
+    relations = pd.DataFrame(best[best["kind"] == RELATION])
+    whether = "a head finds any relation more often than the best fixed offset"
+    if best.empty:
+        return
+    if relations.empty:
+        yield not_tested(whether, f"no relation has {OFTEN} dependencies")
+        return
+    ahead = pd.DataFrame(relations[relations["ahead"]])
+    if ahead.empty:
+        yield _closest(relations, table, whether)
+    for row in rows_of(ahead.nlargest(most, "diff_low")):
+        yield lead_over_offset(row, table, f"{row.relation} relations", ("answers", "beats control", "localised"))
+    if len(ahead) > 1:
+        yield _counted_relations(ahead, relations, table)
+
+
+def _closest(relations: pd.DataFrame, table: str, whether: str) -> Finding:
+    """Where no lead is clear: the most certain one; of untested ones, the largest."""
+    ranked = relations.sort_values(["p_adjusted", "difference"], ascending=[True, False], na_position="last")
+    row = next(rows_of(ranked))
+    test = _one_sided(row)
+    closest = "" if test.needed else f"; head {row.layer}-{row.head} comes closest, for {row.relation}"
+    return finding(
+        claim=f"Head {row.layer}-{row.head} finds {row.relation} more often than the best fixed offset",
+        whether=whether + closest,
+        absent="No head finds a relation more often than the best fixed offset",
+        contrast="difference",
+        test=test,
+        source=Source(table, {"relation": row.relation}),
+        unit=row.unit,
+        importance=("answers", "beats control"),
+    )
+
+
+def lead_over_offset(row: Any, table: str, what: str, importance: Sequence[Worth]) -> Finding:
+    """One head beside the best fixed offset."""
+    head = f"head {row.layer}-{row.head}"
+    notes = []
+    if row.crossfit_accuracy == row.crossfit_accuracy and not row.agrees:
+        notes.append(f"Chosen on other documents, the best head finds {percent(row.crossfit_accuracy)}.")
+    # Of all relations together, provenance says so.
+    if row.count < LEAST_TARGETS and row.kind == RELATION:
+        notes.append(f"Small sample: {row.count:,} targets.")
+    return finding(
+        claim=(
+            f"{head.capitalize()} finds {percent(row.accuracy)} of {what}; the best fixed offset finds "
+            f"{percent(row.offset_accuracy)}"
+        ),
+        whether=f"{head} finds more of {what} than the best fixed offset",
+        absent=f"{head.capitalize()} finds no more of {what} than the best fixed offset",
+        contrast="difference",
+        test=_one_sided(row),
+        source=Source(table, {"relation": row.relation}),
+        unit=row.unit,
+        importance=importance,
+        note=" ".join(notes),
+    )
+
+
+def _counted_relations(ahead: pd.DataFrame, relations: pd.DataFrame, table: str) -> Finding:
+    """All of them hold together; the test of the least certain one is theirs."""
+    row = next(rows_of(ahead.sort_values(["p_adjusted", "diff_low"], ascending=[False, True])))
+    count = f"{len(ahead)} of {len(relations)} relations"
+    return finding(
+        claim=f"Heads find {count} more often than the best fixed offset; the least certain is {row.relation}",
+        whether=f"heads find {count} more often than the best fixed offset",
+        absent=f"Heads find none of {len(relations)} relations more often than the best fixed offset",
+        contrast="its difference",
+        test=_one_sided(row),
+        source=(
+            Source(table, {"relation": row.relation}),
+            Source(table, {"kind": RELATION}),
+            Source(table, {"kind": RELATION, "ahead": True}),
+        ),
+        unit=row.unit,
+    )

@@ -1,8 +1,8 @@
-"""Parser probes: sentences as they see them, training, trees and scores."""
+"""Dependency trees: annotated ones, spanning trees, and parser probes that learn them from attention maps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,14 +10,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from lamina import assets
-from lamina.analyses.heads.relations import most_attended
 from lamina.encoders import SPECIAL, Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError
 from lamina.framework.watch import WatchedBatch, WatchedText, roles_of
-from lamina.probes.parsers import ROOT, AttentionAndWords, AttentionOnly, ParserProbe, Sentence
-from lamina.stats.intervals import ratio_intervals
-from lamina.stats.units import BY_DOCUMENT, Halves, Unit, UnitSums
+from lamina.probes.parsers import ROOT, ParserProbe, Sentence
 from lamina.types import Text
 
 UNKNOWN = -1
@@ -174,8 +171,6 @@ def _means(tokens: torch.Tensor, words: np.ndarray) -> torch.Tensor:
 
 
 LEARNING_RATE = 0.002
-NOBODY = -2
-"""An answer that is never right; unlike UNKNOWN, which marks a word without annotation."""
 
 _HELD_TEXTS = 1024
 HELD_BYTES = 256 * 2**20
@@ -237,221 +232,3 @@ class Learner:
         self._adam.zero_grad()
         loss.backward()
         self._adam.step()
-
-
-class Choice(NamedTuple):
-    """The map that did best on the training texts; the last one is the mean of all heads."""
-
-    map: int
-    column: bool
-    """Whether a word's head is the word that attends most to it, rather than the one it attends most to."""
-    score: float
-
-
-class HeadChoice:
-    """How well each single map, and the mean of all, finds heads (by argmax) and links (by spanning tree)."""
-
-    def __init__(self, maps: int) -> None:
-        self._heads = np.zeros((2, maps + 1), int)
-        self._links = np.zeros(maps + 1, int)
-        self._words = self._pairs = 0
-
-    def update(self, batch: WatchedBatch) -> None:
-        """See `Meter`."""
-        for watched in batch.singly:
-            self._count(watched)
-
-    def _count(self, watched: WatchedText) -> None:
-        tree = gold_tree(watched.text)
-        maps = with_mean(watched)
-        self._heads += (picked(maps) == tree.heads)[..., tree.scored].sum(-1)
-        self._links += links_found(maps.numpy(), tree)
-        self._words += int(tree.scored.sum())
-        self._pairs += len(tree.links)
-
-    def best_for_heads(self, *, mean: bool = False) -> Choice:
-        """The map and direction whose argmax is most often right: of single heads, or of their mean."""
-        return self._best(self._heads, self._words, mean=mean)
-
-    def best_for_links(self, *, mean: bool = False) -> Choice:
-        """The map whose spanning trees have most links."""
-        return self._best(self._links[None], self._pairs, mean=mean)
-
-    def _best(self, hits: np.ndarray, of: int, *, mean: bool) -> Choice:
-        among = hits[:, -1:] if mean else hits[:, :-1]
-        column, at = np.unravel_index(int(among.argmax()), among.shape)
-        number = hits.shape[1] - 1 if mean else int(at)
-        return Choice(number, bool(column), float(among[column, at]) / of if of else float("nan"))
-
-
-def with_mean(watched: WatchedText) -> Float[torch.Tensor, "map word word"]:
-    """Every head's map between words, and after them their mean."""
-    maps = watched.words.maps.flatten(0, 1)
-    return torch.cat([maps, maps.mean(0, keepdim=True)])
-
-
-def picked(maps: Float[torch.Tensor, "map word word"]) -> Int[np.ndarray, "direction map word"]:
-    """As candidate numbers, the other word each word gives most to, and the one it gets most from; NOBODY for none."""
-    found = most_attended(maps).numpy()
-    return np.where(found < 0, NOBODY, found + 1)
-
-
-def shuffled(texts: Iterable[Text], seed: int) -> list[Text]:
-    """All texts, in an order drawn with the seed: treebanks are sorted by genre."""
-    held = list(texts)
-    return [held[number] for number in np.random.default_rng(seed).permutation(len(held))]
-
-
-RIGHT = "right-branching"
-
-
-class Score(NamedTuple):
-    """One system on the scored texts."""
-
-    system: str
-    uas: float
-    uuas: float
-    low: float
-    high: float
-
-
-class _Parsed(NamedTuple):
-    """What one system says of a text: each word's head, or weights for a spanning tree, or both."""
-
-    heads: np.ndarray | None
-    weights: np.ndarray | None
-
-
-class UnitHits(NamedTuple):
-    """What was counted in each document, or text where there is one document."""
-
-    words: Float[np.ndarray, " unit"]
-    """Scored."""
-    right: dict[str, Float[np.ndarray, " unit"]]
-    """System -> words whose head it finds; systems without heads are left out."""
-
-
-class Scorer:
-    """Counts right heads and right links of every system, by document; intervals resample documents."""
-
-    def __init__(
-        self,
-        probes: Mapping[str, ParserProbe],
-        vectors: Encoder,
-        *,
-        causal: bool,
-        samples: int,
-        seed: int,
-        unit: Unit = BY_DOCUMENT,
-        trees: Mapping[str, Choice] | None = None,
-        picks: Mapping[str, Choice] | None = None,
-        baseline: bool = False,
-    ) -> None:
-        self._probes, self._vectors, self._causal = probes, vectors, causal
-        self._trees, self._picks, self._baseline = trees or {}, picks or {}, baseline
-        self.systems = [*([RIGHT] if baseline else []), *probes, *self._trees, *self._picks]
-        # Right heads of each system, right links of each, words, links.
-        self._sums = UnitSums(2 * len(self.systems) + 2, Halves(frozenset(), unit.by))
-        self._samples, self._seed = samples, seed
-        self._weighed = {name: _MeanWeights(probe) for name, probe in probes.items() if isinstance(probe, WEIGHED)}
-        self.lone = 0
-        """Texts of one word."""
-        self.empty = 0
-        """Texts without a word to score."""
-
-    def update(self, batch: WatchedBatch) -> None:
-        """See `Meter`."""
-        for watched in batch.singly:
-            self._score(watched)
-
-    def _score(self, watched: WatchedText) -> None:
-        tree = gold_tree(watched.text)
-        self.lone += len(tree.heads) == 1
-        self.empty += not tree.scored.any()
-        said = self._parse(watched, tree)
-        nothing = np.full(len(tree.heads), NOBODY)
-        heads = np.stack([nothing if each.heads is None else each.heads for each in said])
-        flat = np.zeros((len(tree.heads),) * 2)
-        weights = np.stack([flat if each.weights is None else each.weights for each in said])
-        right = (heads == tree.heads)[:, tree.scored].sum(1)
-        self._sums.add(np.r_[right, links_found(weights, tree), tree.scored.sum(), len(tree.links)], watched.text)
-
-    @property
-    def words(self) -> int:
-        """How many words were scored."""
-        return int(self._sums.total()[-2])
-
-    def units(self) -> UnitHits:
-        """Words, and right heads of every system, by unit; units have one order for all who score the same texts."""
-        values = self._sums.values().astype(float)
-        right = {name: values[:, at] for at, name in enumerate(self.systems) if name not in self._trees}
-        return UnitHits(values[:, -2], right)
-
-    def scores(self) -> list[Score]:
-        """UAS and UUAS of every system; the interval is of UAS, or of UUAS where there is no UAS."""
-        count = len(self.systems)
-        total, units = self._sums.total(), self._sums.values()
-        drawn = self._sums.weights(samples=self._samples, seed=self._seed) @ units
-        rows = []
-        for at, system in enumerate(self.systems):
-            uas = float("nan") if system in self._trees else _share(total[at], total[-2])
-            uuas = float("nan") if system in self._picks else _share(total[count + at], total[-1])
-            hits, counted = (count + at, -1) if system in self._trees else (at, -2)
-            low, high = ratio_intervals(drawn[:, hits], drawn[:, counted])
-            rows.append(Score(system, uas, uuas, float(low), float(high)))
-        return rows
-
-    def weights(self) -> dict[str, np.ndarray]:
-        """System -> [4, map]: mean weights, over scored words and their true heads, of the dependent's row and column
-        in the scores of words, and of the first token and separators in the root's."""
-        return {name: mean.value for name, mean in self._weighed.items()}
-
-    def _parse(self, watched: WatchedText, tree: Tree) -> list[_Parsed]:
-        size = len(tree.heads)
-        place = np.arange(size)
-        said = [_Parsed(right_branching(size), -np.abs(place[:, None] - place).astype(float))] * self._baseline
-        sentence = to_sentence(watched, self._vectors, causal=self._causal)
-        with torch.no_grad():
-            for name, probe in self._probes.items():
-                chances = probe(sentence).softmax(1).numpy()
-                said.append(_Parsed(chances.argmax(1), chances[:, 1:]))
-                if name in self._weighed:
-                    self._weighed[name].add(sentence, tree)
-        if self._trees or self._picks:
-            maps = with_mean(watched)
-            said += [_Parsed(None, maps[each.map].numpy()) for each in self._trees.values()]
-            found = picked(maps)
-            said += [_Parsed(found[int(each.column), each.map], None) for each in self._picks.values()]
-        return said
-
-
-WEIGHED = (AttentionOnly, AttentionAndWords)
-"""Probes that weigh maps."""
-
-
-class _MeanWeights:
-    """Means of the weights that true heads got, without keeping any."""
-
-    def __init__(self, probe: AttentionOnly | AttentionAndWords) -> None:
-        self._probe = probe
-        maps = probe.words.shape[-1]
-        self._sums = np.zeros((2, 2, maps))
-        self._counts = np.zeros((2, 1, 1))
-
-    def add(self, sentence: Sentence, tree: Tree) -> None:
-        heads, scored = torch.from_numpy(tree.heads), torch.from_numpy(tree.scored)
-        # Words that are not scored are given some head, and their weights thrown away.
-        heads = heads.masked_fill(~scored, ROOT)
-        words, root = self._probe.weights(sentence, heads)
-        below = heads != ROOT
-        for at, kept in enumerate((words, root[scored[~below]])):
-            self._sums[at] += kept.double().sum(0).numpy()
-            self._counts[at] += len(kept)
-
-    @property
-    def value(self) -> np.ndarray:
-        return (self._sums / np.maximum(self._counts, 1)).reshape(4, -1)
-
-
-def _share(hits: float, count: float) -> float:
-    return float(hits) / float(count) if count else float("nan")

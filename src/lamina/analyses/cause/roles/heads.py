@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from lamina.analyses.heads.behaviours import COREFERENCE, FIRST, OFTEN, SHARES, behaviours
 from lamina.analyses.heads.coreference import ALL as ALL_MENTIONS
 from lamina.analyses.heads.coreference import KINDS, CorefMeter
-from lamina.analyses.heads.corefheads import best_table as best_antecedents
+from lamina.analyses.heads.coreference import best_table as best_antecedents
 from lamina.analyses.heads.relations import ALL, NO_PUNCTUATION, RelationMeter, relations_of, relations_table
 from lamina.analyses.heads.surface import SurfaceMeter
 from lamina.encoders import Encoder
