@@ -30,7 +30,6 @@ from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import CUT, Watch, Watching, first_token, refuse_without_maps
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, percent, rows_of
-from lamina.results.result import Result
 from lamina.stats.status import Contrast
 from lamina.stats.units import CHOOSING, SCORED, document_of, halve
 from lamina.types import Edge, Span, Text

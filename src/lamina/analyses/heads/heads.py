@@ -42,8 +42,8 @@ from lamina.framework.watch import (
     refuse_without_maps,
     watch,
 )
+from lamina.results import Result
 from lamina.results.finding import Finding, rows_of
-from lamina.results.result import Result
 from lamina.stats.units import halve
 from lamina.types import Text
 

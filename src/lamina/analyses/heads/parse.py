@@ -38,6 +38,7 @@ from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import From, WatchedBatch, WatchedText, Weighting, refuse_without_maps, watch
 from lamina.probes.parsers import ROOT, AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe, Sentence
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
 from lamina.results.folder import answer_key, question_key
 from lamina.stats.family import sign_flip_family
