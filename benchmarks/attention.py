@@ -23,8 +23,8 @@ from lamina.analyses.heads.relations import RelationMeter, relations_of
 from lamina.analyses.heads.surface import PatternMeter, SurfaceMeter
 from lamina.analyses.heads.trees import Learner, static_vectors
 from lamina.corpora import load_corpus
-from lamina.encoders import Encoder, load_encoder
 from lamina.framework.watch import Meter, WatchedBatch, watch
+from lamina.models import Encoder, load_encoder
 from lamina.probes.parsers import AttentionAndWords
 from lamina.stats.units import halve
 from lamina.types import Text
@@ -79,7 +79,7 @@ def _large_encoder() -> Encoder:
     """BERT-base's shape with random weights, which do not change the amount of work."""
     from transformers import BertConfig, BertModel
 
-    from lamina.encoders.huggingface import HuggingFaceEncoder
+    from lamina.models.running.huggingface import HuggingFaceEncoder
 
     tokenizer = cast("HuggingFaceEncoder", load_encoder("minilm", device="cpu")).tokenizer
     with torch.device("cuda"):
@@ -150,7 +150,7 @@ import resource, sys
 from benchmarks.attention import meters_of
 from lamina.framework.watch import watch
 from lamina.corpora import load_corpus
-from lamina.encoders import load_encoder
+from lamina.models import load_encoder
 encoder = load_encoder("minilm", device="cpu")
 corpus = load_corpus("ewt", split="train", limit=int(sys.argv[1]))
 watch(encoder, corpus, meters_of(encoder, corpus))

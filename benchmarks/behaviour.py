@@ -23,13 +23,12 @@ import torch
 
 from benchmarks.bars import Bar
 from lamina.corpora.minimal_pairs import read_pairs
-from lamina.encoders import load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.language_model import LanguageModel, language_model
-from lamina.encoders.lens import layer_states, lens_logits
-from lamina.encoders.loading import encoder_from
-from lamina.encoders.passages import Passage, cut_passages
-from lamina.encoders.scoring import every_piece, score
+from lamina.models import load_encoder
+from lamina.models.language.language_model import LanguageModel, language_model
+from lamina.models.language.lens import layer_states, lens_logits
+from lamina.models.language.scoring import WrittenPassage, cut_passages, query_every_token, score
+from lamina.models.loading.encoders import encoder_from
+from lamina.models.running.huggingface import HuggingFaceEncoder
 
 ROUNDS = 3
 SENTENCES = {"cpu": 300, "cuda": 13_400}
@@ -79,11 +78,11 @@ def _batched(model: LanguageModel, sentences: list[str], device: str) -> Bar:
 
 def _lens(model: LanguageModel, sentences: list[str], device: str) -> Bar:
     """All layers through the head, against the last layer alone: as many times the work of the head, and no more."""
-    passages = [Passage.typed(sentence, sentence) for sentence in sentences]
+    passages = [WrittenPassage.typed(sentence, sentence) for sentence in sentences]
     layers = model.encoder.layers
 
     def all_layers() -> int:
-        _, wanted = every_piece(model, cut_passages(model, passages), "piece")
+        _, wanted = query_every_token(model, cut_passages(model, passages), "piece")
         for _, states in layer_states(model, wanted):
             for layer in range(layers):
                 lens_logits(model, states[:, layer], layer)
@@ -118,7 +117,7 @@ def _blimp(model: LanguageModel, called: str, options: argparse.Namespace) -> It
 
 def _score(model: LanguageModel, sentences: Sequence[str]) -> int:
     """The number of pieces scored."""
-    return sum(each.pieces for each in score(model, [Passage.typed(each, each) for each in sentences]))
+    return sum(each.pieces for each in score(model, [WrittenPassage.typed(each, each) for each in sentences]))
 
 
 def _one_at_a_time(model: LanguageModel, sentences: Sequence[str]) -> int:

@@ -21,10 +21,10 @@ import torch
 
 from benchmarks.bars import Bar
 from lamina.corpora import load_corpus
-from lamina.encoders import load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.rows import Row, row_groups
+from lamina.models import load_encoder
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.running.batching import InputRow, row_groups
+from lamina.models.running.huggingface import HuggingFaceEncoder
 
 ROUNDS = 3
 SENTENCES = {"cpu": 12, "cuda": 500}
@@ -69,21 +69,21 @@ def large_encoder(device: str) -> HuggingFaceEncoder:
     return HuggingFaceEncoder(model, tokenizer, name="BERT-base's shape")
 
 
-def rows_of(encoder: HuggingFaceEncoder, sentences: int) -> list[Row]:
+def rows_of(encoder: HuggingFaceEncoder, sentences: int) -> list[InputRow]:
     """The rows of some sentences of EWT dev, evenly drawn."""
     texts = list(load_corpus("ewt", split="dev"))
     some = texts[:: len(texts) // sentences][:sentences]
     return [row for at, text in enumerate(some) for row in encoder.rows(at, encoder.pieces(text))]
 
 
-def shared(parts: Interventions, rows: Sequence[Row], heads: Sequence[tuple[int, int]], **asked: Any) -> None:
+def shared(parts: Interventions, rows: Sequence[InputRow], heads: Sequence[tuple[int, int]], **asked: Any) -> None:
     """The last layer of all rows without each head."""
     edits = [parts.without(block, heads=[head]) for block, head in heads]
     for _ in parts.run(rows, edits, **asked):
         pass
 
 
-def loop(parts: Interventions, rows: Sequence[Row], heads: Sequence[tuple[int, int]], tokens: int) -> None:
+def loop(parts: Interventions, rows: Sequence[InputRow], heads: Sequence[tuple[int, int]], tokens: int) -> None:
     """The same by running the whole model once per head, in batches of so many tokens."""
     encoder = parts.encoder
     groups = row_groups([len(row.ids) for row in rows], tokens, pads=encoder.anatomy.pads)
@@ -152,8 +152,8 @@ def _all_heads(encoder: HuggingFaceEncoder, device: str) -> Bar:
 _PEAK = """
 import resource, sys
 from benchmarks.cause import rows_of, shared
-from lamina.encoders import load_encoder
-from lamina.encoders.interventions import Interventions
+from lamina.models import load_encoder
+from lamina.models.interventions.interventions import Interventions
 encoder = load_encoder("minilm", device="cpu")
 parts = Interventions(encoder)
 shared(parts, rows_of(encoder, int(sys.argv[1])), parts.heads[::36])

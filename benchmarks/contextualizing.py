@@ -16,9 +16,9 @@ import torch
 
 from benchmarks.bars import Bar
 from lamina.corpora import Corpus
-from lamina.encoders import Activations, Encoder, Tokens
-from lamina.encoders.contract import STATES, Want
-from lamina.probes.mlp import ClassProbe, Examples, MLPTraining, Vectors, train
+from lamina.models import Activations, Encoder, Tokens
+from lamina.models.contract import STATES, Want
+from lamina.probes.mlp import ClassExamples, ClassProbe, MLPTraining, Vectors, train
 from lamina.types import Edge, Span, Text
 
 LAYERS, WIDTH, CLASSES = 7, 384, 26
@@ -56,15 +56,15 @@ def ratios() -> Iterator[Bar]:
         yield Bar(f"class probes one after another / together, {device}", ratio, bar, at_least=True, note=note)
 
 
-def _told() -> list[Examples]:
+def _told() -> list[ClassExamples]:
     """One per layer."""
     draw = torch.Generator().manual_seed(0)
     gold = torch.rand(1, EXAMPLES, CLASSES, generator=draw) < 0.1
     layers = torch.randn(LAYERS, EXAMPLES, WIDTH, generator=draw).half()
-    return [Examples(Vectors.of(layer), gold) for layer in layers]
+    return [ClassExamples(Vectors.of(layer), gold) for layer in layers]
 
 
-def _together(told: list[Examples], device: str) -> float:
+def _together(told: list[ClassExamples], device: str) -> float:
     probes = [ClassProbe(label) for label in range(CLASSES)]
     training = MLPTraining(HIDDEN, epochs=EPOCHS[device], batch=BATCH, select=False)
     start = time.perf_counter()
@@ -74,7 +74,7 @@ def _together(told: list[Examples], device: str) -> float:
     return time.perf_counter() - start
 
 
-def _all_alone(told: list[Examples], device: str) -> float:
+def _all_alone(told: list[ClassExamples], device: str) -> float:
     """Time one layer, and multiply by the number of layers."""
     start = time.perf_counter()
     for label in range(CLASSES):
@@ -83,7 +83,7 @@ def _all_alone(told: list[Examples], device: str) -> float:
     return (time.perf_counter() - start) * LAYERS
 
 
-def _alone(told: list[Examples], probe: ClassProbe, device: str) -> None:
+def _alone(told: list[ClassExamples], probe: ClassProbe, device: str) -> None:
     """With torch's own modules and optimiser."""
     linear = torch.nn.Linear
     model = torch.nn.Sequential(linear(WIDTH, HIDDEN), torch.nn.ReLU(), linear(HIDDEN, 1)).to(device)

@@ -26,8 +26,8 @@ from lamina.analyses.probing.planning import Amounts, Plan, plan_run
 from lamina.analyses.probing.running import PRESETS
 from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits, load_splits
-from lamina.encoders import Encoder, load_encoder
-from lamina.probes.targets import Targets, find_targets
+from lamina.models import Encoder, load_encoder
+from lamina.probes.streams import ProbeTargets, find_targets
 from lamina.results import Result
 from lamina.tasks import label_set, micro_f1
 
@@ -152,7 +152,7 @@ def _regressed(plan: Plan, number: int, stored: tuple[StoredActivations, ...], l
     return chosen
 
 
-def _vectors(states: StoredActivations, targets: Targets) -> np.ndarray:
+def _vectors(states: StoredActivations, targets: ProbeTargets) -> np.ndarray:
     """[target, layer, dimension] The mean of a span's pieces; of a pair, both spans side by side."""
     made = []
     for text in range(targets.texts):
@@ -166,7 +166,7 @@ def _vectors(states: StoredActivations, targets: Targets) -> np.ndarray:
     return np.stack(made)
 
 
-def _f1(said: np.ndarray, classes: np.ndarray, targets: Targets) -> float:
+def _f1(said: np.ndarray, classes: np.ndarray, targets: ProbeTargets) -> float:
     """Micro-F1 as probes are scored: labels that are not scored left out, labels unseen in training missed."""
     decided = np.zeros_like(targets.gold)
     decided[np.arange(len(said)), said] = True

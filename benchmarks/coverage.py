@@ -38,10 +38,10 @@ from lamina.analyses.probing.summary import (
     steps,
     summarise,
 )
-from lamina.probes.bank import Learned
-from lamina.probes.edge import Cut
-from lamina.probes.tallies import Tally
-from lamina.probes.targets import Targets
+from lamina.probes.bank import LearningRecord
+from lamina.probes.edge import LayerCut
+from lamina.probes.streams import ProbeTargets
+from lamina.probes.tallies import DecisionTally
 from lamina.stats.intervals import interval
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.tasks import get_task
@@ -133,9 +133,9 @@ def blocks(world: World, sets: int, seed: int) -> Iterator[tuple[np.random.Gener
         yield rng, world.hits(TOGETHER, rng), Resampling(world.texts, SAMPLES, seed * sets + number)
 
 
-def stacked(metric: Metric, sums: np.ndarray) -> list[Tally]:
+def stacked(metric: Metric, sums: np.ndarray) -> list[DecisionTally]:
     """One tally per seed, with all data sets' layers as members."""
-    return [Tally(metric, own.reshape(len(own), -1, *own.shape[3:])) for own in sums]
+    return [DecisionTally(metric, own.reshape(len(own), -1, *own.shape[3:])) for own in sums]
 
 
 def cut_up(draws: Draws, sets: int) -> list[Draws]:
@@ -144,7 +144,7 @@ def cut_up(draws: Draws, sets: int) -> list[Draws]:
     found = []
     for number in range(sets):
         own = slice(number * members, (number + 1) * members)
-        tallies = tuple(Tally(each.metric, each.sums[:, own]) for each in draws.tallies)
+        tallies = tuple(DecisionTally(each.metric, each.sums[:, own]) for each in draws.tallies)
         found.append(Draws(tallies, draws.by_seed[..., own], draws.units, draws.shares, draws.resampling))
     return found
 
@@ -268,17 +268,17 @@ def _softmax(x: np.ndarray) -> np.ndarray:
     return raised / raised.sum(-1, keepdims=True)
 
 
-def planted_run(draws: Draws, weights: np.ndarray, control: tuple[Tally, ...] = ()) -> TaskRun:
+def planted_run(draws: Draws, weights: np.ndarray, control: tuple[DecisionTally, ...] = ()) -> TaskRun:
     """A run whose probes have converged and decided as these tallies say."""
     members, texts = draws.tallies[0].sums.shape[1:3]
-    cuts = tuple(Cut("cumulative", layer) for layer in range(members))
+    cuts = tuple(LayerCut("cumulative", layer) for layer in range(members))
     if control:
-        cuts = tuple(Cut("layer", layer) for layer in range(members))
+        cuts = tuple(LayerCut("layer", layer) for layer in range(members))
     count = np.zeros(members, int)
     stopped, none = np.ones(members, bool), np.zeros(members)
-    learned = Learned(np.arange(members, dtype=float), count, count, none, stopped, ~stopped, none + 10)
+    learned = LearningRecord(np.arange(members, dtype=float), count, count, none, stopped, ~stopped, none + 10)
     mixing = 0 if control else members
-    sides: tuple[tuple[Whose, tuple[Tally, ...]], ...] = (("model", draws.tallies), ("control", control))
+    sides: tuple[tuple[Whose, tuple[DecisionTally, ...]], ...] = (("model", draws.tallies), ("control", control))
     outcomes = [
         Outcome(
             of, seed, cuts, {own.metric: own}, own, learned, np.tile(weights[seed], (mixing, 1)), np.ones(mixing), None
@@ -288,7 +288,7 @@ def planted_run(draws: Draws, weights: np.ndarray, control: tuple[Tally, ...] = 
     ]
     none = np.zeros((0, 1, 2), int)
     flag = np.zeros((0, 0), bool)
-    targets = Targets((), np.zeros(0, int), none, none, flag, flag, flag, flag, texts)
+    targets = ProbeTargets((), np.zeros(0, int), none, none, flag, flag, flag, flag, texts)
     return TaskRun(get_task("pos"), targets, tuple(outcomes), {}, {}, np.ones(1, bool), np.ones(max(members, 1)))
 
 
@@ -301,7 +301,7 @@ def selectivities(world: World, controls: int, sets: int, seed: int = 2) -> Iter
         truth = f1_of(hits.chance)
         expected = both.expected()
         for number in range(TOGETHER):
-            sides = [tuple(Tally("f1", own[:, number, [at]]) for own in sums) for at in (0, 1)]
+            sides = [tuple(DecisionTally("f1", own[:, number, [at]]) for own in sums) for at in (0, 1)]
             sides[1] = sides[1][:controls]
             model = Draws.of(sides[0], texts, rng)
             run = planted_run(model, np.ones((world.seeds, 1)), sides[1])
@@ -333,10 +333,10 @@ def paired(world: World, sets: int, seed: int = 4) -> Iterator[Row]:
     # Seeds of two models have nothing in common but their number.
     both = replace(world, skills=(0.8, 1.0), common=0.0)
     names = tuple(f"t{number}" for number in range(world.texts))
-    cuts = tuple(Cut("layer", number) for number in range(TOGETHER))
+    cuts = tuple(LayerCut("layer", number) for number in range(TOGETHER))
     for number, (rng, hits, _) in enumerate(blocks(both, sets, seed)):
         sums = f1_sums(hits, rng)
-        tallies = [tuple(Tally("f1", own[:, :, at]) for own in sums) for at in (0, 1)]
+        tallies = [tuple(DecisionTally("f1", own[:, :, at]) for own in sums) for at in (0, 1)]
         answers = [
             Answers("pos", "simulated", names, names, "same", cuts, own, tuple(range(len(own)))) for own in tallies
         ]

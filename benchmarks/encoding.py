@@ -16,11 +16,11 @@ import torch
 
 from benchmarks.bars import Bar
 from lamina.activations import ActivationStore, ThisMachine
-from lamina.activations.disk import fresh_file, page_aligned, write_past_cache
 from lamina.activations.extraction import GPU_SHARD_BYTES
+from lamina.activations.shards import fresh_file, page_aligned, write_past_cache
 from lamina.corpora import load_corpus
-from lamina.encoders import load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.models import load_encoder
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.types import Text
 
 PAIRS = 9

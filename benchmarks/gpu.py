@@ -10,10 +10,9 @@ import numpy as np
 import torch
 
 from benchmarks.bars import Bar
-from lamina.probes.bank import Group, Schedule, train
-from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.streams import Stream
-from lamina.probes.targets import Targets
+from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.edge import EdgeProbes, LayerCut
+from lamina.probes.streams import ProbeTargets, Stream
 
 LAYERS, WIDTH, LABELS = 13, 768, 50
 TEXTS, TOKENS, TARGETS = 4000, 20, 16
@@ -49,7 +48,7 @@ def bars() -> Iterator[Bar]:
         return
     for arity, what, most in ((1, "single spans", 2.5), (2, "pairs", 3.5)):
         stream = Stream(_RandomStates(), _targets(arity), device="cuda")
-        cuts = [Cut(probe, layer) for probe in ("cumulative", "layer") for layer in range(LAYERS)]
+        cuts = [LayerCut(probe, layer) for probe in ("cumulative", "layer") for layer in range(LAYERS)]
         _seconds(stream, cuts, (0, 1, 2), arity, STEPS)
         bank, one = (
             sorted(_milliseconds(stream, own, seeds, arity) for _ in range(RUNS))
@@ -59,16 +58,16 @@ def bars() -> Iterator[Bar]:
         yield Bar(f"a step of 78 probes, {what}", median(bank), most, at_least=False, unit=" ms", note=note)
 
 
-def _milliseconds(stream: Stream, cuts: list[Cut], seeds: tuple[int, ...], arity: int) -> float:
+def _milliseconds(stream: Stream, cuts: list[LayerCut], seeds: tuple[int, ...], arity: int) -> float:
     short, long = (_seconds(stream, cuts, seeds, arity, steps) for steps in (STEPS, 5 * STEPS))
     return (long - short) / (4 * STEPS) * 1e3
 
 
-def _seconds(stream: Stream, cuts: list[Cut], seeds: tuple[int, ...], arity: int, steps: int) -> float:
+def _seconds(stream: Stream, cuts: list[LayerCut], seeds: tuple[int, ...], arity: int, steps: int) -> float:
     probes = EdgeProbes(cuts, layers=LAYERS, width=WIDTH, labels=LABELS, arity=arity, seed=seeds)
     # Only one small validation at the end, so that mostly training is timed.
     valid = Stream(_RandomStates(), stream.targets.among(range(32)), device="cuda")
-    group = Group(probes, stream.targets, valid.targets, (stream, valid))
+    group = ProbeGroup(probes, stream.targets, valid.targets, (stream, valid))
     schedule = Schedule(validate_every=steps, max_validations=1)
     torch.cuda.synchronize()
     start = time.perf_counter()
@@ -77,7 +76,7 @@ def _seconds(stream: Stream, cuts: list[Cut], seeds: tuple[int, ...], arity: int
     return time.perf_counter() - start
 
 
-def _targets(arity: int) -> Targets:
+def _targets(arity: int) -> ProbeTargets:
     rng = np.random.default_rng(0)
     count = TEXTS * TARGETS
     starts = rng.integers(0, TOKENS - 3, size=(count, arity))
@@ -86,4 +85,4 @@ def _targets(arity: int) -> Targets:
     every = np.ones_like(gold)
     text = np.repeat(np.arange(TEXTS), TARGETS)
     labels = tuple(map(str, range(LABELS)))
-    return Targets(labels, text, spans, spans, gold, every, every, np.zeros((count, 0), bool), TEXTS)
+    return ProbeTargets(labels, text, spans, spans, gold, every, every, np.zeros((count, 0), bool), TEXTS)

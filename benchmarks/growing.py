@@ -21,8 +21,8 @@ import torch
 from benchmarks import tiny_architectures
 from lamina.activations import ActivationStore, ThisMachine, extract
 from lamina.corpora import Corpus, load_corpus
-from lamina.encoders import Encoder
-from lamina.encoders.loading import encoder_from
+from lamina.models import Encoder
+from lamina.models.loading.encoders import encoder_from
 from lamina.types import Edge, Span, Text
 
 TAGS = ("NOUN", "VERB", "DET", "ADJ", "ADV", "PRON", "ADP", "X")
@@ -182,17 +182,16 @@ def probe(
 ) -> Callable[[], object]:
     """Tags by a probe of every layer: one pass over the texts, or so many steps, for each task and all seeds."""
     from lamina.probes.bank import train
-    from lamina.probes.edge import Cut, EdgeProbes
-    from lamina.probes.learner import Group, Schedule
-    from lamina.probes.streams import Stream
-    from lamina.probes.targets import find_targets
+    from lamina.probes.edge import EdgeProbes, LayerCut
+    from lamina.probes.learner import ProbeGroup, Schedule
+    from lamina.probes.streams import Stream, find_targets
     from lamina.tasks import get_task, label_set
 
     encoder, corpus = tiny_bert(), corpus_of(texts, tagged=True)
     stored = extract(encoder, corpus, root=folder)
     task = get_task("pos")
     labels = label_set(task, corpus)
-    cuts = [Cut("layer", layer) for layer in range(encoder.layers)]
+    cuts = [LayerCut("layer", layer) for layer in range(encoder.layers)]
     shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(labels)}
 
     def run() -> None:
@@ -200,7 +199,7 @@ def probe(
             targets = find_targets(task, corpus, stored.tokenized(), labels)
             stream, valid = Stream(stored, targets), Stream(stored, targets.among(range(32)))
             groups = [
-                Group(EdgeProbes(cuts, **shape, arity=1, seed=seed), targets, valid.targets, (stream, valid))
+                ProbeGroup(EdgeProbes(cuts, **shape, arity=1, seed=seed), targets, valid.targets, (stream, valid))
                 for seed in range(seeds)
             ]
             schedule = Schedule(validate_every=steps or stream.batches, max_validations=1)

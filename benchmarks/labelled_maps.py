@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 import lamina
-from lamina.encoders import SPECIAL, Encoder
 from lamina.framework.watch import punctuation_ids
+from lamina.models import SPECIAL, Encoder
 from lamina.types import Span, Text
 
 MODELS = ("minilm", "mpnet", "smollm2", "growing_bert/seed0")

@@ -105,8 +105,8 @@ def _start(subject: str, name: str, folder: Path, options: argparse.Namespace, s
 def set_table(folder: Path, options: argparse.Namespace) -> None:
     """Write the model, the texts and the vectors of the probing comparison into a folder."""
     from lamina.corpora import load_corpus
-    from lamina.encoders import load_encoder
-    from lamina.encoders.huggingface import HuggingFaceEncoder
+    from lamina.models import load_encoder
+    from lamina.models.running.huggingface import HuggingFaceEncoder
 
     encoder = load_encoder(options.model, device="cpu")
     assert isinstance(encoder, HuggingFaceEncoder)

@@ -17,12 +17,11 @@ import torch
 from benchmarks.bars import Bar
 from lamina.activations import extract
 from lamina.corpora import load_corpus
-from lamina.encoders import load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.probes.bank import Group, Schedule, train
-from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.streams import Stream
-from lamina.probes.targets import Targets, find_targets
+from lamina.models import load_encoder
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.edge import EdgeProbes, LayerCut
+from lamina.probes.streams import ProbeTargets, Stream, find_targets
 from lamina.tasks import get_task, label_set
 from lamina.types import Text
 
@@ -57,7 +56,7 @@ class _Setting(NamedTuple):
     texts: list[Text]
     stream: Stream
     valid: Stream
-    cuts: list[Cut]
+    cuts: list[LayerCut]
 
     @classmethod
     def make(cls, root: str) -> _Setting:
@@ -67,20 +66,20 @@ class _Setting(NamedTuple):
         stored = extract(encoder, corpus, root=root)
         task, texts = get_task("pos"), list(corpus)
         targets = find_targets(task, texts, (each.tokens for each in stored), label_set(task, texts))
-        cuts = [Cut(probe, layer) for probe in ("cumulative", "layer") for layer in range(encoder.layers)]
+        cuts = [LayerCut(probe, layer) for probe in ("cumulative", "layer") for layer in range(encoder.layers)]
         # A validation of one batch, which takes the same share of time on both sides.
         valid = Stream(stored, targets.among(range(BATCH)))
         return cls(encoder, texts, Stream(stored, targets, batch_texts=BATCH), valid, cuts)
 
     @property
-    def targets(self) -> Targets:
+    def targets(self) -> ProbeTargets:
         return self.stream.targets
 
-    def seconds(self, cuts: list[Cut], seeds: int) -> float:
+    def seconds(self, cuts: list[LayerCut], seeds: int) -> float:
         """Seconds to train these cuts, each with `seeds` seeds, as one bank."""
         shape = {"layers": self.encoder.layers, "width": self.encoder.width, "labels": len(self.targets.labels)}
         labelled = self.targets, self.valid.targets, (self.stream, self.valid)
-        groups = [Group(EdgeProbes(cuts, **shape, arity=1, seed=seed), *labelled) for seed in range(seeds)]
+        groups = [ProbeGroup(EdgeProbes(cuts, **shape, arity=1, seed=seed), *labelled) for seed in range(seeds)]
         schedule = Schedule(learning_rate=2e-3, validate_every=STEPS, max_validations=1)
         start = time.perf_counter()
         train(groups, schedule, order_seed=0, what="benchmark")

@@ -14,7 +14,7 @@ from benchmarks.bars import Bar
 from lamina.analyses.answering.phases import phases
 from lamina.analyses.answering.token_map import token_map
 from lamina.corpora.question_sets import Questions, load_questions
-from lamina.encoders import Encoder, load_encoder
+from lamina.models import Encoder, load_encoder
 
 PAIRS = 3
 _AT_ONCE = 64

@@ -19,7 +19,7 @@ import httpx
 from benchmarks.bars import Bar
 from lamina import load_splits, probe
 from lamina.corpora import load_corpus
-from lamina.encoders import load_encoder
+from lamina.models import load_encoder
 
 WORDS = 20
 VISITORS = 20

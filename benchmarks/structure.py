@@ -15,7 +15,7 @@ import torch
 
 import lamina
 from benchmarks.bars import Bar
-from lamina.probes.structural import Group, Sentences, StructuralBank, StructuralSchedule
+from lamina.probes.structural import StructuralBank, StructuralGroup, StructuralSchedule, TreeSentences
 
 SECONDS = {"cpu": 180.0, "cuda": 120.0}
 """For minilm on two cores; for BERT-base's shape on a GPU."""
@@ -52,10 +52,10 @@ def _all_ranks(device: str) -> int:
     place = np.arange(WORDS)
     chain = np.abs(place[:, None] - place)
     starts = np.arange(SENTENCES) * WORDS
-    learn = Sentences(words, starts, np.full(SENTENCES, WORDS), [chain] * SENTENCES, [place] * SENTENCES)
-    stop = Sentences(words, starts[:600], np.full(600, WORDS), [chain] * 600, [place] * 600)
+    learn = TreeSentences(words, starts, np.full(SENTENCES, WORDS), [chain] * SENTENCES, [place] * SENTENCES)
+    stop = TreeSentences(words, starts[:600], np.full(600, WORDS), [chain] * 600, [place] * 600)
     ranks = [2**power for power in range(10)] + [WIDTH]
-    groups = [Group(kind, rank, 0) for kind in ("distance", "depth") for rank in ranks]
+    groups = [StructuralGroup(kind, rank, 0) for kind in ("distance", "depth") for rank in ranks]
     schedule = StructuralSchedule(max_validations=30, stop_after=31)
     StructuralBank(groups, schedule).fit(learn, stop)
     torch.cuda.synchronize()

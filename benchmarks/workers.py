@@ -12,10 +12,10 @@ import torch
 from benchmarks.bars import Bar
 from lamina.activations import ActivationStore, StoredActivations
 from lamina.activations.engines.actors import RayEngine
-from lamina.activations.engines.dealing import deal
 from lamina.activations.engines.processes import ProcessEngine
+from lamina.activations.engines.workers import deal
 from lamina.corpora import load_corpus
-from lamina.encoders import Encoder, load_encoder
+from lamina.models import Encoder, load_encoder
 from lamina.types import Text
 
 WARM_UP = 16

@@ -187,7 +187,7 @@ def warm() -> None:
     import lamina.activations
     import lamina.analyses
     import lamina.cli.main
-    import lamina.encoders.huggingface
+    import lamina.models.running.huggingface
 
     torch.set_num_threads(1)
     # Compiles hundreds of patterns, half the time of loading a tiny model.

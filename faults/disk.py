@@ -109,11 +109,10 @@ def _difference(expected: object, read: Callable[[], object]) -> str:
 
 
 def _shard_content(shard: Path) -> bytes:
-    from lamina.activations.places import Place
-    from lamina.activations.reading import StoredActivations
-    from lamina.activations.shards import Entry
+    from lamina.activations.reading import StoredActivations, StoredPlace
+    from lamina.activations.shards import ShardEntry
 
-    place = Place(shard, Entry(b"", 0, 1, 0, 1))
+    place = StoredPlace(shard, ShardEntry(b"", 0, 1, 0, 1))
     (first,) = StoredActivations([place], ["text"], kept="float16")
     return first.states.numpy().tobytes() + first.tokens.ids.tobytes() if first.states is not None else b""
 
@@ -141,7 +140,7 @@ def _change_under_a_reader(campaign: Campaign, made: _Made) -> None:
     """Shards that are cut, overwritten, replaced or deleted after they were read once."""
     from lamina.activations import ActivationStore
     from lamina.corpora import load_corpus
-    from lamina.encoders import load_encoder
+    from lamina.models import load_encoder
 
     changes: dict[str, Callable[[Path], object]] = {
         "cut": lambda path: os.truncate(path, path.stat().st_size // 2),

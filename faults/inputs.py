@@ -28,10 +28,9 @@ from lamina.corpora.loading import load_corpus
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.reading import Fault
 from lamina.corpora.views import View
-from lamina.encoders.elmo_files import Options, read_elmo, shapes
-from lamina.encoders.elmo_network import drawn_weights
-from lamina.encoders.static import read_vectors
 from lamina.errors import LaminaError
+from lamina.models.elmo import ElmoOptions, drawn_weights, read_elmo, shapes
+from lamina.models.static import read_vectors
 
 _MUCH = 120
 """Bytes of memory per byte of a file: a word of two characters is an object of sixty bytes and a pointer or two."""
@@ -293,7 +292,7 @@ def _read_vectors(path: Path, content: bytes) -> str:
     return "" if len(words) == len(vectors) else "not as many vectors as words"
 
 
-_ELMO = Options(2, ((1, 2), (2, 2)), 1, 5, "relu", 2, 3, 2, 3.0, 3.0, skips=True)
+_ELMO = ElmoOptions(2, ((1, 2), (2, 2)), 1, 5, "relu", 2, 3, 2, 3.0, 3.0, skips=True)
 _LSTM = (
     b'"lstm": {"dim": 3, "projection_dim": 2, "n_layers": 2, "cell_clip": 3, "proj_clip": 3, '
     b'"use_skip_connections": true}'

@@ -88,7 +88,7 @@ class _Encoding(NamedTuple):
 
     def store(self, root: Path) -> ActivationStore:
         from lamina.activations import ActivationStore
-        from lamina.encoders import load_encoder
+        from lamina.models import load_encoder
 
         return ActivationStore.of(load_encoder(str(self.model), device="cpu"), root)
 

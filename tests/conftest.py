@@ -17,7 +17,7 @@ from jaxtyping import install_import_hook
 
 # The shapes in annotations are checked while tests run.
 SHAPED = (
-    "lamina.encoders.contract",
+    "lamina.models.contract",
     "lamina.activations.reading",
     "lamina.analyses.heads",
     "lamina.analyses.words",

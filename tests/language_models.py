@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 import transformers
 
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.loading import encoder_from
-from tests.encoders.tiny_models import ARCHITECTURES
+from lamina.models.loading.encoders import encoder_from
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from tests.models.tiny_models import ARCHITECTURES
 
 HEADS = {
     "bert": "AutoModelForMaskedLM",

@@ -19,8 +19,8 @@ from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from lamina.corpora.minimal_pairs import MinimalPairs, pairs_from
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.loading import encoder_from
+from lamina.models.loading.encoders import encoder_from
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.types import Edge, Span, Text
 
 KINDS = {"beast": ("dog", "cat", "horse", "bird"), "tool": ("saw", "file", "drill", "plane")}

@@ -112,8 +112,8 @@ def slim_models(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     import transformers
 
     from lamina import assets
-    from lamina.encoders.loading import _model_folder
     from lamina.errors import AssetError
+    from lamina.models.loading.encoders import _model_folder
 
     locate, slim = assets.locate, {}
     for name, (kind, narrow) in SLIM.items():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lamina.analyses.cause.effects import measure
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.language_model import language_model
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.language.language_model import language_model
 from lamina.targets.pairs import PairsTarget
 from tests.planted_language import CUE, HEADS, agreement_pairs, copied, copying_head, planted, said, sentences
 

@@ -45,7 +45,7 @@ from lamina.analyses.cause.patch.questions import RANDOM as RANDOM_TOKENS
 from lamina.analyses.cause.roles.heads import HeadRole, Kind
 from lamina.analyses.cause.roles.needs import GROUPS, ROLES, HeadAblations, RoleNeed, group_rows, role_rows
 from lamina.analyses.cause.roles.roles import tell_findings as roles_findings
-from lamina.encoders.edits import Edit
+from lamina.models.interventions.edited_runs import Edit
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
 from lamina.targets.target import Target, TargetScores

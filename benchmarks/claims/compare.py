@@ -14,8 +14,8 @@ from lamina.analyses.probing.contenders import Contest, Entry
 from lamina.analyses.probing.decisions import Decisions, SavedTargets
 from lamina.analyses.probing.paired import Answers
 from lamina.analyses.probing.revisions import revision_tables
-from lamina.probes.edge import Cut
-from lamina.probes.tallies import Tally
+from lamina.probes.edge import LayerCut
+from lamina.probes.tallies import DecisionTally
 from lamina.results.finding import rows_of
 from lamina.stats import NEGLIGIBLE, Units, ratio_draws, status_of
 
@@ -39,7 +39,7 @@ def _contest(
     models, seeds, layers = shares.shape
     names = tuple(f"{task}/d{number}" for number in range(DOCUMENTS))
     ease = rng.normal(0, 0.1, DOCUMENTS)
-    cuts = tuple(Cut("cumulative", layer) for layer in range(layers))
+    cuts = tuple(LayerCut("cumulative", layer) for layer in range(layers))
     entries = []
     for model in range(models):
         own, sums = rng.normal(0, spread, DOCUMENTS), []
@@ -47,7 +47,7 @@ def _contest(
             luck = rng.normal(0, by_seed, layers)[:, None]
             right = rng.binomial(TARGETS, np.clip(shares[model, seed][:, None] + luck + ease + own, 0, 1))
             all_of = np.full_like(right, TARGETS)
-            sums.append(Tally("f1", np.stack([right, all_of, all_of]).astype(float)))
+            sums.append(DecisionTally("f1", np.stack([right, all_of, all_of]).astype(float)))
         answers = Answers(task, "simulated", names, names, "same", cuts, tuple(sums), tuple(range(seeds)))
         entries.append(Entry(f"model {model}", task, "simulated", "f1", layers - 1, answers, None, {}, {}))
     return Contest(task, "f1", entries)

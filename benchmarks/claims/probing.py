@@ -29,10 +29,10 @@ from lamina.analyses.probing.summary import (
     summarise,
 )
 from lamina.analyses.probing.tables import Control
-from lamina.probes.edge import Cut
-from lamina.probes.learner import Learned
-from lamina.probes.tallies import Tally
-from lamina.probes.targets import Targets
+from lamina.probes.edge import LayerCut
+from lamina.probes.learner import LearningRecord
+from lamina.probes.streams import ProbeTargets
+from lamina.probes.tallies import DecisionTally
 from lamina.results.finding import Finding
 from lamina.stats.status import SURE
 from lamina.tasks import get_task
@@ -58,18 +58,18 @@ def _tally(
     hard: Float[np.ndarray, " document"],
     rng: np.random.Generator,
     asked: int = _ASKED,
-) -> Tally:
+) -> DecisionTally:
     """Right decisions of each member in every document, out of as many."""
     chance = (np.asarray(chances)[:, None] + hard).clip(0.02, 0.98)
     right = rng.binomial(asked, chance).astype(float)
-    return Tally("accuracy", np.stack([right, np.full(right.shape, float(asked))]))
+    return DecisionTally("accuracy", np.stack([right, np.full(right.shape, float(asked))]))
 
 
-def _outcome(of: Whose, seed: int, tally: Tally, probe: Literal["cumulative", "layer"]) -> Outcome:
+def _outcome(of: Whose, seed: int, tally: DecisionTally, probe: Literal["cumulative", "layer"]) -> Outcome:
     members = tally.sums.shape[1]
-    cuts = tuple(Cut(probe, layer) for layer in range(members))
+    cuts = tuple(LayerCut(probe, layer) for layer in range(members))
     none, count = np.zeros(members), np.full(members, 600)
-    learned = Learned(np.arange(members, dtype=float), count, count, none, none == 0, none > 0, none + 10)
+    learned = LearningRecord(np.arange(members, dtype=float), count, count, none, none == 0, none > 0, none + 10)
     # Seeds differ a little in what they mix, with no order of tasks.
     raised = np.exp(np.random.default_rng([seed, members]).normal(0, 1, members))
     mixing = members if probe == "cumulative" else 0
@@ -77,10 +77,10 @@ def _outcome(of: Whose, seed: int, tally: Tally, probe: Literal["cumulative", "l
     return Outcome(of, seed, cuts, {"f1": tally, "accuracy": tally}, tally, learned, weights, np.ones(mixing), None)
 
 
-def _run(task: str, outcomes: Sequence[Outcome], constant: Tally) -> TaskRun:
+def _run(task: str, outcomes: Sequence[Outcome], constant: DecisionTally) -> TaskRun:
     places, flags = np.zeros((0, 1, 2), int), np.zeros((0, 0), bool)
-    targets = Targets((), np.zeros(0, int), places, places, flags, flags, flags, flags, _DOCUMENTS)
-    answers: dict[Metric, Tally] = {"f1": constant, "accuracy": constant}
+    targets = ProbeTargets((), np.zeros(0, int), places, places, flags, flags, flags, flags, _DOCUMENTS)
+    answers: dict[Metric, DecisionTally] = {"f1": constant, "accuracy": constant}
     return TaskRun(get_task(task), targets, tuple(outcomes), answers, answers, np.ones(1, bool), np.ones(_LAYERS))
 
 

@@ -31,7 +31,7 @@ from lamina.framework.declare import Analysis
 from lamina.results import Provenance, Result
 from lamina.stats.family import sign_flip_family
 from lamina.targets.target import TargetScores
-from lamina.training.objective import Outcome, Sum, contrast_table
+from lamina.training.objective import Sum, TextOutcome, contrast_table
 
 DOCUMENTS = 20
 _WORDS = 100
@@ -39,11 +39,12 @@ _WORDS = 100
 
 def _outcomes(
     rng: np.random.Generator, level: np.ndarray, share: float, *, spread: float, task: str = ""
-) -> list[Outcome]:
+) -> list[TextOutcome]:
     """How documents of a common level are done by one model."""
     hits = share + level + rng.normal(0, spread, len(level))
     return [
-        Outcome(f"d{at}", {"accuracy": Sum(float(_WORDS * hit), _WORDS, _WORDS)}, task) for at, hit in enumerate(hits)
+        TextOutcome(f"d{at}", {"accuracy": Sum(float(_WORDS * hit), _WORDS, _WORDS)}, task)
+        for at, hit in enumerate(hits)
     ]
 
 
@@ -72,7 +73,7 @@ def _constant(rng: np.random.Generator, planted: bool) -> bool:
 
 
 def _tasks(rng: np.random.Generator, planted: bool) -> bool:
-    runs: list[list[Outcome]] = [[], []]
+    runs: list[list[TextOutcome]] = [[], []]
     for task in range(8):
         level, more = _level(rng), 0.045 * (planted and task == 0)
         for side, share in enumerate((0.5 + more, 0.5)):

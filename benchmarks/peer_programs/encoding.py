@@ -162,7 +162,7 @@ PEERS: dict[str, tuple[str, Callable[[Setting], Encode]]] = {
 def lamina(folder: Path, device: str, dtype: Any, way: str) -> None:
     """lamina on the same folder: states per text without padding, all of them in a store, or left on the card."""
     from lamina.activations import ActivationStore, ThisMachine
-    from lamina.encoders import load_encoder
+    from lamina.models import load_encoder
     from lamina.types import Text
 
     encoder = load_encoder(str(folder / "model"), device=device, dtype=dtype)

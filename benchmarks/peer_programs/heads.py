@@ -64,8 +64,8 @@ def of_text(maps: np.ndarray, separators: np.ndarray, points: np.ndarray) -> np.
 def by_lamina(folder: Path, device: str) -> tuple[str, Callable[[], np.ndarray]]:
     """The meter of `lamina attention`, with its intervals over documents."""
     from lamina.analyses.heads.surface import SurfaceMeter
-    from lamina.encoders import load_encoder
     from lamina.framework.watch import watch
+    from lamina.models import load_encoder
     from lamina.types import Text
 
     encoder = load_encoder(str(folder / "model"), device=device)

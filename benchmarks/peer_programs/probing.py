@@ -127,10 +127,9 @@ def _batches(text: np.ndarray, seed: int) -> list[torch.Tensor]:
 def by_lamina(data: Data) -> tuple[str, Train]:
     """The bank: all layers and seeds on one stream of batches."""
     from lamina.probes.bank import train as train_bank
-    from lamina.probes.edge import Cut, EdgeProbes
-    from lamina.probes.learner import Group, Schedule
-    from lamina.probes.streams import Stream
-    from lamina.probes.targets import Targets
+    from lamina.probes.edge import EdgeProbes, LayerCut
+    from lamina.probes.learner import ProbeGroup, Schedule
+    from lamina.probes.streams import ProbeTargets, Stream
 
     class Kept:
         """The vectors of one part, as a store would give them."""
@@ -153,7 +152,7 @@ def by_lamina(data: Data) -> tuple[str, Train]:
         def load(self, index: int) -> torch.Tensor:
             return self._texts[index]
 
-    def targets(part: Part) -> Targets:
+    def targets(part: Part) -> ProbeTargets:
         number = np.cumsum(np.r_[0, np.diff(part.text) != 0])
         first = np.r_[0, _starts(part.text)]
         token = np.arange(len(part.text)) - first[number]
@@ -161,7 +160,7 @@ def by_lamina(data: Data) -> tuple[str, Train]:
         gold = np.eye(data.classes, dtype=bool)[part.labels]
         every = np.ones_like(gold)
         names = tuple(map(str, range(data.classes)))
-        return Targets(names, number, spans, spans, gold, every, every, np.zeros((len(gold), 0), bool), len(first))
+        return ProbeTargets(names, number, spans, spans, gold, every, every, np.zeros((len(gold), 0), bool), len(first))
 
     def train() -> np.ndarray:
         stream = Stream(Kept(data.learned), targets(data.learned), batch_texts=BATCH_TEXTS)
@@ -169,9 +168,9 @@ def by_lamina(data: Data) -> tuple[str, Train]:
         standard = stream.look().standard
         stream, scored = stream.standardised(standard), scored.standardised(standard)
         shape = {"layers": data.layers, "width": data.learned.states.shape[2], "labels": data.classes}
-        cuts = [Cut("layer", layer) for layer in range(data.layers)]
+        cuts = [LayerCut("layer", layer) for layer in range(data.layers)]
         groups = [
-            Group(
+            ProbeGroup(
                 EdgeProbes(cuts, **shape, arity=1, seed=seed, hidden=HIDDEN),
                 stream.targets,
                 scored.targets,

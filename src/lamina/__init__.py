@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from lamina.activations import ActivationStore, Runtime, extract
     from lamina.corpora import Corpus, Questions, Splits, corpus_from, load_corpus, load_questions, load_splits
     from lamina.corpora.views import View
-    from lamina.encoders import Activations, Encoder, load_encoder
-    from lamina.encoders.series import Series, load_series
     from lamina.errors import LaminaError
     from lamina.framework.declare import Analysis, Table, Tables, analysis
     from lamina.framework.estimate import Cost
@@ -34,6 +32,8 @@ if TYPE_CHECKING:
         TwoModels,
     )
     from lamina.framework.settings import Setting
+    from lamina.models import Activations, Encoder, load_encoder
+    from lamina.models.loading.series import Series, load_series
     from lamina.probes.bank import Schedule
     from lamina.report import make_report
     from lamina.results import Provenance, Result
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 _HOME = {
     "ActivationStore": "lamina.activations",
-    "Activations": "lamina.encoders",
+    "Activations": "lamina.models",
     "Analysis": "lamina.framework.declare",
     "Corpus": "lamina.corpora",
     "Cost": "lamina.framework.estimate",
     "Documents": "lamina.framework.inputs",
     "Edge": "lamina.types",
-    "Encoder": "lamina.encoders",
+    "Encoder": "lamina.models",
     "Finding": "lamina.results",
     "LaminaError": "lamina.errors",
     "Provenance": "lamina.results",
@@ -59,7 +59,7 @@ _HOME = {
     "Runtime": "lamina.activations",
     "SavedResults": "lamina.framework.inputs",
     "Schedule": "lamina.probes.bank",
-    "Series": "lamina.encoders.series",
+    "Series": "lamina.models.loading.series",
     "Sentence": "lamina.framework.inputs",
     "Setting": "lamina.framework.settings",
     "Source": "lamina.results.finding",
@@ -79,9 +79,9 @@ _HOME = {
     "extract": "lamina.activations",
     "finding": "lamina.results.finding",
     "load_corpus": "lamina.corpora",
-    "load_encoder": "lamina.encoders",
+    "load_encoder": "lamina.models",
     "load_questions": "lamina.corpora",
-    "load_series": "lamina.encoders.series",
+    "load_series": "lamina.models.loading.series",
     "load_splits": "lamina.corpora",
     "make_report": "lamina.report",
 }

@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import numpy as np
 import torch
 
-from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
-from lamina.encoders.comparing import SHARE, TOLERANCE, apart
-from lamina.encoders.contract import STATES, Want
-from lamina.encoders.intervention_checks import check_interventions
-from lamina.encoders.passport import examine
 from lamina.errors import ModelError
+from lamina.models import SPECIAL, Activations, Encoder, Tokens
+from lamina.models.checks.interventions import check_interventions
+from lamina.models.checks.passports import examine
+from lamina.models.contract import SHARE, STATES, TOLERANCE, Want, apart
 from lamina.types import Span, Text
 
 __all__ = ["SAMPLE_TEXTS", "TinyEncoder", "check_encoder", "check_interventions"]
@@ -149,7 +148,7 @@ def check_encoder(encoder: Encoder, texts: Sequence[Text] = SAMPLE_TEXTS) -> Non
     Checked: every word has a token, and tokens are in word order; ids are those of the joined text; shapes; batching
     changes neither order nor numbers (1e-5 of a vector's norm; in float16 2e-2, in bfloat16 1e-1); norms of values,
     where there are any, are positive and do not depend on the batch; the fingerprint does not change between calls;
-    nothing that a passport looks at fails (`lamina.encoders.passport`): rows of attention sum to 1 or to what a sink
+    nothing that a passport looks at fails (`lamina.models.checks.passports`): rows of attention sum to 1 or to what a sink
     leaves, maps do not look ahead, ...
 
     Example:

@@ -12,7 +12,7 @@ import torch
 
 from lamina.activations import ActivationStore
 from lamina.activations.shards import read_index
-from lamina.encoders import Encoder
+from lamina.models import Encoder
 from lamina.types import Text
 
 

@@ -13,15 +13,15 @@ import torch
 
 from lamina import progress
 from lamina.activations import ActivationStore, extract
-from lamina.activations.engines import dealing, engine_named, processes
-from lamina.activations.engines.dealing import Reply, deal
+from lamina.activations.engines import engine_named, processes
+from lamina.activations.engines import workers as dealing
 from lamina.activations.engines.processes import ProcessEngine
-from lamina.activations.engines.working import Job, Worker
+from lamina.activations.engines.workers import EncodingJob, Reply, Worker, deal
 from lamina.corpora import corpus_from
-from lamina.encoders import load_encoder
-from lamina.encoders.recipes import ByName, ByWeights, recipe_of
-from lamina.encoders.variants import DropoutEncoder, LexicalFirst
 from lamina.errors import InputError, ModelError, StoreError
+from lamina.models import load_encoder
+from lamina.models.loading.loaders import ByName, ByWeights, loader_of
+from lamina.models.running.variants import DropoutEncoder, LexicalFirst
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Text, text_key
 
@@ -157,10 +157,10 @@ def test_an_encoder_travels_by_its_name_or_by_its_weights(bert) -> None:
         "twin of that": LexicalFirst(DropoutEncoder(bert, 2)).random_twin(1),
         "one segment": bert.with_one_segment(),
     }
-    assert isinstance(recipe_of(bert), ByName)
-    assert isinstance(recipe_of(twin), ByWeights)
+    assert isinstance(loader_of(bert), ByName)
+    assert isinstance(loader_of(twin), ByWeights)
     for name, encoder in travelling.items():
-        made = pickle.loads(pickle.dumps(recipe_of(encoder))).make("cpu")  # noqa: S301
+        made = pickle.loads(pickle.dumps(loader_of(encoder))).make("cpu")  # noqa: S301
         assert made.fingerprint == encoder.fingerprint, name
         (here,), (there,) = (list(each.encode(SAMPLE_TEXTS[:1])) for each in (encoder, made))
         assert torch.allclose(here.states, there.states, atol=1e-5), name
@@ -171,10 +171,10 @@ def test_a_worker_refuses_another_model_and_a_store_it_does_not_see(
 ) -> None:
     # A worker switches it off for its whole process, which is this one here.
     monkeypatch.setenv(progress.VARIABLE, "lines")
-    job = Job.of(bert, ActivationStore.of(bert, tmp_path))
+    job = EncodingJob.of(bert, ActivationStore.of(bert, tmp_path))
     assert Worker(job, "cpu", 1).encode(list(SAMPLE_TEXTS)) is None
-    other = Job(recipe_of(bert.random_twin(1)), "bert", job.fingerprint, None, job.folder)
-    elsewhere = Job(job.recipe, "bert", job.fingerprint, None, tmp_path / "nowhere")
+    other = EncodingJob(loader_of(bert.random_twin(1)), "bert", job.fingerprint, None, job.folder)
+    elsewhere = EncodingJob(job.recipe, "bert", job.fingerprint, None, tmp_path / "nowhere")
 
     faults = [Worker(each, "cpu", 1).encode(list(SAMPLE_TEXTS)) for each in (other, elsewhere)]
 

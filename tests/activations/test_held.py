@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from lamina import corpus_from, geometry
-from lamina.activations import ActivationStore, HeldActivations, Runtime, StoredActivations, residence, runtime
-from lamina.activations.held import Listed, hold
+from lamina.activations import ActivationStore, ResidentActivations, Runtime, StoredActivations, runtime
+from lamina.activations import room as residence
+from lamina.activations.in_memory import DistinctTexts, encode_resident
 from lamina.activations.reading import WordVectors, _sum_sorted, sum_rows
-from lamina.activations.residence import Residence, choose_residence
+from lamina.activations.room import Residence, choose_residence
 from lamina.corpora import Corpus
 from lamina.errors import ModelError
 from lamina.testing import TinyEncoder
@@ -42,7 +43,7 @@ def test_held_states_are_what_a_store_gives(corpus: Corpus, tmp_path: Path) -> N
     stored = Runtime(tmp_path).extract(TinyEncoder(), corpus)
     held = Runtime(tmp_path / "none", keep=False).extract(TinyEncoder(), corpus)
     assert isinstance(stored, StoredActivations)
-    assert isinstance(held, HeldActivations)
+    assert isinstance(held, ResidentActivations)
     for about in ("tokens", "unknown", "windowed", "token_bytes"):
         assert getattr(held, about) == getattr(stored, about)
     for index, (mine, theirs) in enumerate(zip(held, stored, strict=True)):
@@ -72,14 +73,14 @@ def test_the_shelf_is_bounded(corpus: Corpus) -> None:
     for seed in range(12):
         where.extract(TinyEncoder(seed=seed), corpus.take(2))
     assert len(where.shelf._blocks) == 8
-    assert where.shelf.find(TinyEncoder(seed=0), Listed.of(corpus.take(2))) is None
-    assert where.shelf.find(TinyEncoder(seed=11), Listed.of(corpus.take(2))) is not None
+    assert where.shelf.find(TinyEncoder(seed=0), DistinctTexts.of(corpus.take(2))) is None
+    assert where.shelf.find(TinyEncoder(seed=11), DistinctTexts.of(corpus.take(2))) is not None
 
 
 def test_more_tokens_than_expected_are_held_too(corpus: Corpus) -> None:
-    listed = Listed.of(corpus)
-    short = hold(TinyEncoder(), listed, device="cpu", dtype=torch.float16, expected=3)
-    assert torch.equal(short.states, hold(TinyEncoder(), listed, device="cpu", dtype=torch.float16).states)
+    listed = DistinctTexts.of(corpus)
+    short = encode_resident(TinyEncoder(), listed, device="cpu", dtype=torch.float16, expected=3)
+    assert torch.equal(short.states, encode_resident(TinyEncoder(), listed, device="cpu", dtype=torch.float16).states)
 
 
 def test_what_float16_cannot_hold_is_held_in_float32(corpus: Corpus, tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_held_and_kept_encodes_once(scale: float, corpus: Corpus, tmp_path: Path
     assert_holds(ActivationStore.of(encoder, tmp_path), TinyEncoder(scale=scale), list(corpus), held.load(0).dtype)
     # Another run reads the store.
     again = Runtime(tmp_path, keep=True).extract(encoder, corpus)
-    assert isinstance(again, HeldActivations)
+    assert isinstance(again, ResidentActivations)
     assert encoder.encoded == encoded
     assert all(torch.equal(again.load(index), held.load(index)) for index in range(len(held)))
 

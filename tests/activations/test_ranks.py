@@ -14,9 +14,9 @@ from lamina.activations import ActivationStore, ThisMachine, problems
 from lamina.activations.ranks import Rank, encode_rank, parse_rank, part_of, rank_of, slurm_rank
 from lamina.activations.shards import WidenedError, shape_of
 from lamina.corpora import corpus_from
-from lamina.encoders import Activations
 from lamina.errors import InputError, StoreError
 from lamina.files.writing import hidden_name
+from lamina.models import Activations
 from lamina.testing import TinyEncoder
 from lamina.types import Text, text_key
 

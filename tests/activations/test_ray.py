@@ -16,7 +16,7 @@ import pytest
 from lamina.activations import ActivationStore, StoredActivations, extract
 from lamina.activations.engines import actors, engine_named
 from lamina.activations.engines.actors import RayEngine
-from lamina.activations.engines.dealing import Reply
+from lamina.activations.engines.workers import Reply
 from lamina.corpora import corpus_from
 from lamina.errors import InputError
 from lamina.testing import TinyEncoder

@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 
 from lamina.activations import ActivationStore, ThisMachine, estimate, extract, room
 from lamina.activations.room import check_disk
-from lamina.activations.store import default_kept
+from lamina.activations.store import default_precision
 from lamina.corpora import corpus_from
-from lamina.encoders import devices
-from lamina.encoders.devices import free_in_memory
 from lamina.errors import InputError, ModelError, RoomError
+from lamina.models.running import devices
+from lamina.models.running.devices import free_in_memory
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 
@@ -40,7 +40,7 @@ def test_bfloat16_is_kept_as_it_is(tmp_path: Path, assert_holds, many_texts, sha
     encoder, texts = Brainy(), many_texts[:24]
     store = ActivationStore.of(encoder, tmp_path)
     ThisMachine(shard_bytes=shard_bytes).fill(encoder, texts, store)
-    assert store.head["kept"] == default_kept(encoder) == "bfloat16"
+    assert store.head["kept"] == default_precision(encoder) == "bfloat16"
     assert_holds(store, encoder, texts, BRAIN)
     fresh = torch.cat([made.states for made in encoder.encode(texts)])
     assert fresh.abs().max() > 65504

@@ -10,8 +10,8 @@ import torch
 
 from lamina.activations import ActivationStore
 from lamina.activations.shards import HalfOverflowError
-from lamina.encoders.contract import Packed
 from lamina.errors import ModelError
+from lamina.models.contract import Packed
 from lamina.testing import TinyEncoder
 from lamina.types import Text, text_key
 

@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 
 from lamina.activations import ActivationStore, ThisMachine, default_root, estimate, extract, stores
 from lamina.corpora import corpus_from
-from lamina.encoders import Activations
 from lamina.errors import ModelError, StoreError
 from lamina.files.checking import read_json, write_json
+from lamina.models import Activations
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Span, Text, text_key
 

@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 
 from lamina.activations import ActivationStore
-from lamina.activations.shards import Entry, write_index
+from lamina.activations.shards import ShardEntry, write_index
 from lamina.testing import TinyEncoder
 from lamina.types import Text, text_key
 
@@ -31,7 +31,8 @@ def make_sparse_shard(folder: Path, number: int) -> int:
         file.write(len(text).to_bytes(8, "little") + text)
         file.truncate(8 + len(text) + at)
     entries = [
-        Entry(text_key(Text("", (f"{number} {i}",))), i * TOKENS // TEXTS, TOKENS // TEXTS, 0, 1) for i in range(TEXTS)
+        ShardEntry(text_key(Text("", (f"{number} {i}",))), i * TOKENS // TEXTS, TOKENS // TEXTS, 0, 1)
+        for i in range(TEXTS)
     ]
     write_index(folder / f"{number:032x}.arrow", entries, 8 + len(text) + at)
     return at

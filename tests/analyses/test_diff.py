@@ -17,9 +17,9 @@ from lamina.analyses.probing.probe import probe
 from lamina.analyses.similarity import LeftOut, Likeness, grouped, jackknife_draws, word_vectors
 from lamina.corpora import Corpus, corpus_from
 from lamina.corpora.learning import Splits
-from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.verify import check_findings
+from lamina.models import Encoder
 from lamina.results import Provenance, Result
 from lamina.stats import sign_flip_family
 from lamina.testing import TinyEncoder

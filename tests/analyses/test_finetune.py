@@ -15,16 +15,16 @@ from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
 from lamina.testing import TinyEncoder
-from lamina.training.objective import Outcome, Sum, contrast_table, drawn_score, means, score_contrasts, score_table
-from lamina.training.recipes import RECIPES, SCHEDULES, Schedule, Task, make_plans
+from lamina.training.objective import Sum, TextOutcome, contrast_table, drawn_score, means, score_contrasts, score_table
+from lamina.training.settings import PAPER_SETTINGS, SCHEDULES, Schedule, Task, make_plans
 
 CURVE = [(5, 0.5, "select", "f1", 0.4), (10, 1.0, "select", "f1", 0.6), (15, 1.5, "select", "f1", 0.5)]
 
 
-def outcomes(hits: dict[str, float], documents: int, items: int = 10, metric: str = "f1") -> list[Outcome]:
+def outcomes(hits: dict[str, float], documents: int, items: int = 10, metric: str = "f1") -> list[TextOutcome]:
     """Task -> share of hits, in every document alike but for one item."""
     return [
-        Outcome(f"d{document}", {metric: Sum(share * items + (document % 2) * 0.5, items, items)}, task)
+        TextOutcome(f"d{document}", {metric: Sum(share * items + (document % 2) * 0.5, items, items)}, task)
         for task, share in hits.items()
         for document in range(documents)
     ]
@@ -83,7 +83,7 @@ def test_overlapping_intervals_do_not_hide_a_paired_difference() -> None:
     level = draw.random(20)
     runs = [
         [
-            Outcome(f"d{at}", {"f1": Sum(10 * each + more + draw.normal(0, 0.1), 20, 20)})
+            TextOutcome(f"d{at}", {"f1": Sum(10 * each + more + draw.normal(0, 0.1), 20, 20)})
             for at, each in enumerate(level)
         ]
         for more in (0.8, 0.0)
@@ -168,19 +168,19 @@ def test_an_estimate_counts_the_steps_of_every_plan(model_folder) -> None:
 
 def test_a_grid_varies_what_is_not_given() -> None:
     free = {"epochs": None, "lr": None, "batch": None, "schedule": None, "seed": 0, "max_steps": None}
-    every = make_plans(RECIPES["squad"], **free, grid=True)
+    every = make_plans(PAPER_SETTINGS["squad"], **free, grid=True)
     assert len(every) == len(set(every)) == 3 * 2 * 5
     # A rate that falls does so by the number of epochs; with a constant one the longer run holds the shorter one.
     assert {(plan.schedule, plan.epochs) for plan in every} == {
         *(("constant", 5), ("linear", 2), ("linear", 5), ("warmup", 2), ("warmup", 5))
     }
-    assert len(make_plans(RECIPES["squad"], **(free | {"max_steps": 9}), grid=True)) == 3 * 2 * 3
-    (one,) = make_plans(RECIPES["squad"], **free, grid=False)
+    assert len(make_plans(PAPER_SETTINGS["squad"], **(free | {"max_steps": 9}), grid=True)) == 3 * 2 * 3
+    (one,) = make_plans(PAPER_SETTINGS["squad"], **free, grid=False)
     assert (one.lr, one.batch, one.schedule, one.epochs) == (3e-5, 32, "warmup", 5)
 
 
 def test_choices_are_the_recipes() -> None:
-    assert get_args(Task) == tuple(RECIPES)
+    assert get_args(Task) == tuple(PAPER_SETTINGS)
     assert get_args(Schedule) == tuple(SCHEDULES)
 
 

@@ -16,9 +16,9 @@ from sklearn.metrics.pairwise import cosine_similarity
 from lamina import geometry
 from lamina.analyses.geometry import Drawn, layer_contrasts
 from lamina.corpora import Corpus, corpus_from, load_corpus
-from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.errors import AssetError, CorpusError, InputError
 from lamina.framework.verify import check_findings
+from lamina.models import SPECIAL, Activations, Encoder, Tokens
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Text

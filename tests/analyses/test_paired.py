@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, r2_score
 
-from lamina.analyses.probing.paired import Answers, Cut, Drawn, difference_family, read_answers, resample
+from lamina.analyses.probing.paired import Answers, Drawn, LayerCut, difference_family, read_answers, resample
 from lamina.errors import ResultError
-from lamina.probes.tallies import Tally
+from lamina.probes.tallies import DecisionTally
 from lamina.stats import Contrast, widening
 
 from .saved_predictions import LABELS, write_predictions
@@ -46,7 +46,7 @@ def test_scores_from_predictions_are_scikit_learn_s(metric, average, tmp_path):
     guess = np.hstack([said & counted, np.zeros((90, 2), bool)])
     found = read_answers(path, metric)
     assert found.value() == pytest.approx([f1_score(truth, guess, average=average, zero_division=0)])
-    assert found.cuts == (Cut("layer", 0),)
+    assert found.cuts == (LayerCut("layer", 0),)
     assert len(found.texts) == 30
 
 
@@ -118,9 +118,9 @@ def simulated(rng: np.random.Generator, *, seeds: int = 1, lift: float = 0.0, te
         for _ in range(seeds):
             right = rng.binomial(10, np.clip(share + hard + rng.normal(0, 0.03, texts), 0, 1))[None].astype(float)
             ten = np.full_like(right, 10)
-            sums.append(Tally("f1", np.stack([right, ten, ten])))
+            sums.append(DecisionTally("f1", np.stack([right, ten, ten])))
         ids = tuple(f"t{at}" for at in range(texts))
-        made.append(Answers("pos", "", ids, ids, "same", (Cut("layer", 0),), tuple(sums), tuple(range(len(sums)))))
+        made.append(Answers("pos", "", ids, ids, "same", (LayerCut("layer", 0),), tuple(sums), tuple(range(len(sums)))))
     return made
 
 
@@ -131,7 +131,7 @@ def difference_of(a: tuple[float, np.ndarray], b: tuple[float, np.ndarray], unit
 
 def test_the_paired_interval_covers_as_often_as_it_says_and_is_narrower():
     rng = np.random.default_rng(0)
-    inside, narrower, cut = 0, [], Cut("layer", 0)
+    inside, narrower, cut = 0, [], LayerCut("layer", 0)
     for number in range(300):
         one, other = resample(simulated(rng, lift=0.05), samples=300, seed=number)
         first, second = one.at(cut), other.at(cut)
@@ -148,20 +148,20 @@ def test_p_values_of_equal_models_are_uniform():
     rng = np.random.default_rng(1)
     p = []
     for number in range(300):
-        one, other = (each.at(Cut("layer", 0)) for each in resample(simulated(rng), samples=300, seed=number))
+        one, other = (each.at(LayerCut("layer", 0)) for each in resample(simulated(rng), samples=300, seed=number))
         p.append(difference_of(one, other).p)
     for level in (0.05, 0.25, 0.5, 0.75):
         assert np.mean(np.array(p) <= level) == pytest.approx(level, abs=0.09)
 
 
 def test_from_five_seeds_on_seeds_are_drawn_too():
-    cut = Cut("layer", 0)
+    cut = LayerCut("layer", 0)
     wide = []
     for seeds in (4, 5):
         rng = np.random.default_rng(3)
         one, _ = simulated(rng, seeds=seeds)
         # Seeds that differ much: the last is right everywhere.
-        certain = Tally("f1", np.full((3, 1, 40), 10.0))
+        certain = DecisionTally("f1", np.full((3, 1, 40), 10.0))
         one = replace(one, seeds=(*one.seeds[:-1], certain))
         (sampled,) = resample([one], samples=500, seed=0)
         wide.append(np.std(sampled.at(cut)[1]))
@@ -190,7 +190,14 @@ def test_documents_are_resampled_not_their_texts() -> None:
     ids = tuple(f"t{at}" for at in range(40))
     documents = tuple(f"d{at // 5}" for at in range(40))
     one = Answers(
-        "pos", "", ids, documents, "same", (Cut("layer", 0),), (Tally("f1", np.stack([right, ten, ten])),), (0,)
+        "pos",
+        "",
+        ids,
+        documents,
+        "same",
+        (LayerCut("layer", 0),),
+        (DecisionTally("f1", np.stack([right, ten, ten])),),
+        (0,),
     )
     (by_document,), (by_text,) = (resample([each], samples=1000, seed=0) for each in (one, replace(one, documents=ids)))
     assert (by_document.count, by_document.kind) == (8, "document")

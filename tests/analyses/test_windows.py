@@ -12,15 +12,15 @@ from lamina.analyses.windows import BY_WORD, CONSTANT, _by_metric, _score_table,
 from lamina.figures.windows import draw
 from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
-from lamina.training.objective import Outcome, Sum
+from lamina.training.objective import Sum, TextOutcome
 
 
-def outcomes(share: float, seed: int, spread: float, documents: int = 40) -> list[Outcome]:
+def outcomes(share: float, seed: int, spread: float, documents: int = 40) -> list[TextOutcome]:
     """Documents of 100 words with about this share of right tags."""
     level = np.random.default_rng(0).normal(share, 0.02, documents)
     own = np.random.default_rng([seed, int(1000 * share)]).normal(0, spread, documents)
     return [
-        Outcome(f"d{at}", {"accuracy": Sum(float(min(100, 100 * (level[at] + own[at]))), 100, 100)})
+        TextOutcome(f"d{at}", {"accuracy": Sum(float(min(100, 100 * (level[at] + own[at]))), 100, 100)})
         for at in range(documents)
     ]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from lamina.encoders import passports
-from lamina.encoders.passport import Check, examine
+from lamina.models.checks import passports
+from lamina.models.checks.passports import Check, examine
 
 AHEAD = Check("look-ahead", "fails", "Maps look ahead by 0.4.", 0.4, ("maps",))
 

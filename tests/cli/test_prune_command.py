@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.encoders import load_encoder
 from lamina.figures import to_svg
 from lamina.figures.prune import draw
 from lamina.framework.verify import check_findings
+from lamina.models import load_encoder
 from lamina.results import Result
 from tests.cli.conftest import Done
 

@@ -9,8 +9,8 @@ import pytest
 from lamina.corpora import corpus_from, load_corpus
 from lamina.corpora.caching import from_line, to_line
 from lamina.corpora.units import in_units
-from lamina.encoders.passages import Passage
 from lamina.errors import SpanError
+from lamina.models.language.scoring import WrittenPassage
 from lamina.types import Text, text_key
 
 SENTENCES = (
@@ -40,24 +40,24 @@ def test_a_treebank_says_where_spaces_are(treebank: Path) -> None:
     # Parts that spell their token are glued; `in dem` does not spell `im`.
     assert first.words == ("Do", "n't", "go", "(", "in", "dem", "Haus", ")", ".")
     assert first.glued == (1, 4, 7, 8)
-    assert Passage.of(first).text == "Don't go (in dem Haus)."
-    assert Passage.of(second).text == "We ca n't."
+    assert WrittenPassage.of(first).text == "Don't go (in dem Haus)."
+    assert WrittenPassage.of(second).text == "We ca n't."
     again = list(load_corpus(treebank, "dev"))
     assert [each.glued for each in again] == [first.glued, second.glued], "kept with the parsed texts"
     (joined,) = load_corpus(treebank, "dev", unit="document")
-    assert Passage.of(joined).text == "Don't go (in dem Haus). We ca n't."
+    assert WrittenPassage.of(joined).text == "Don't go (in dem Haus). We ca n't."
 
 
 def test_running_text_is_written_as_it_was(tmp_path: Path) -> None:
     sentence = "Ann didn't pay $5 (or 6), though."
     (text,) = corpus_from([sentence])
-    assert Passage.of(text).text == sentence
+    assert WrittenPassage.of(text).text == sentence
     (row,) = corpus_from([{"sentence1": "Is it?", "sentence2": "It isn't."}])
-    assert Passage.of(row).text == "Is it? It isn't."
+    assert WrittenPassage.of(row).text == "Is it? It isn't."
     path = tmp_path / "own.txt"
     path.write_text(sentence + "\n")
     (read,) = load_corpus(path, "all")
-    assert Passage.of(read).text == sentence
+    assert WrittenPassage.of(read).text == sentence
 
 
 def test_spaces_change_neither_what_encoders_read_nor_its_key() -> None:

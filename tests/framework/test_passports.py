@@ -9,11 +9,10 @@ import pytest
 
 import lamina
 from lamina.corpora import Splits, corpus_from
-from lamina.encoders.passport import Check
-from lamina.encoders.passports import passport_of, summary
 from lamina.errors import ModelError
 from lamina.framework.passports import needs_of
 from lamina.framework.registry import all_analyses
+from lamina.models.checks.passports import Check, passport_of, summary
 from lamina.report import make_report
 from lamina.results import Result
 from lamina.testing import TinyEncoder

@@ -16,8 +16,7 @@ from lamina import Edge, Runtime, Span, Text, corpus_from
 from lamina.analyses.similarity import compare_layer
 from lamina.corpora import Corpus
 from lamina.framework.declare import Tables
-from lamina.probes.streams import Stream
-from lamina.probes.targets import find_targets
+from lamina.probes.streams import Stream, find_targets
 from lamina.tasks import Task
 from lamina.testing import TinyEncoder
 

@@ -12,9 +12,9 @@ import pytest
 from lamina.activations.runtime import Runtime
 from lamina.corpora.question_sets import Questions
 from lamina.corpora.views import View
-from lamina.encoders import load_encoder
 from lamina.errors import CorpusError, ModelError
 from lamina.framework.inputs import OneQuestion, QuestionSet, TwoModels, chosen_view
+from lamina.models import load_encoder
 from lamina.training.provenance import ABOUT
 
 STORY = "1 Mary went home.\n2 John went to sea.\n3 Where is Mary?\thome\t1\n4 Where is John?\tsea\t2\n"

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.encoders import SPECIAL
 from lamina.errors import ModelError
 from lamina.framework.watch import CUT, WatchedBatch, fit, punctuation_ids, roles_of, to_words, watch
+from lamina.models import SPECIAL
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Edge, Span, Text
 

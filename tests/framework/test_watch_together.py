@@ -14,12 +14,12 @@ from lamina.analyses.heads.attention import attention
 from lamina.analyses.heads.headmap import headmap
 from lamina.analyses.heads.heads import heads
 from lamina.corpora import corpus_from
-from lamina.encoders import Activations, Tokens
-from lamina.encoders.passports import passport_of
 from lamina.errors import CorpusError, ModelError
 from lamina.framework.declare import Query
 from lamina.framework.run import run, run_together
 from lamina.framework.watch import CUT, TOO_LONG, UNKNOWN, Watch, WatchedBatch, watch, watch_together
+from lamina.models import Activations, Tokens
+from lamina.models.checks.passports import passport_of
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Edge, Span, Text
 

@@ -11,7 +11,7 @@ import torch
 
 from lamina.activations import StoredActivations, extract
 from lamina.corpora import corpus_from
-from lamina.probes.targets import Targets, find_targets
+from lamina.probes.streams import ProbeTargets, find_targets
 from lamina.tasks import annotation_task, get_task, label_set
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -61,9 +61,9 @@ def stored(texts: list[Text], encoder: TinyEncoder, tmp_path_factory: pytest.Tem
 class Found(NamedTuple):
     """A task's targets, and the halves to learn from and to stop by."""
 
-    all: Targets
-    learn: Targets
-    stop: Targets
+    all: ProbeTargets
+    learn: ProbeTargets
+    stop: ProbeTargets
 
 
 @pytest.fixture(scope="session")

@@ -13,14 +13,16 @@ from sklearn.metrics import r2_score
 
 from lamina.activations import StoredActivations, extract
 from lamina.corpora import corpus_from
-from lamina.probes.bank import Group, Schedule, train
-from lamina.probes.edge import Cut, EdgeProbes
+from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import Stream
-from lamina.probes.tallies import Tally
+from lamina.probes.tallies import DecisionTally
 from lamina.testing import TinyEncoder
 
 LAYERS = 3
-CUTS = [Cut("cumulative", layer) for layer in range(LAYERS)] + [Cut("layer", layer) for layer in range(LAYERS)]
+CUTS = [LayerCut("cumulative", layer) for layer in range(LAYERS)] + [
+    LayerCut("layer", layer) for layer in range(LAYERS)
+]
 SCHEDULE = Schedule(learning_rate=5e-4, validate_every=5, max_validations=8, halve_after=1, stop_after=3)
 STEP = SCHEDULE.learning_rate
 """Between weights: Adam can make a good part of a step out of the rounding of a gradient near zero."""
@@ -28,11 +30,11 @@ NEAR = 0.002
 """Between losses: other stacks and batches round otherwise."""
 
 
-def grouped(cuts, found, stored, *, seed=0, loss="binary", hidden=32, streams=None, **settings) -> Group:
+def grouped(cuts, found, stored, *, seed=0, loss="binary", hidden=32, streams=None, **settings) -> ProbeGroup:
     shape = {"layers": LAYERS, "width": 16, "labels": len(found.all.labels), "arity": found.all.arity}
     probes = EdgeProbes(cuts, **shape, seed=seed, hidden=hidden)
     both = streams or tuple(Stream(stored, each, batch_texts=8, **settings) for each in (found.learn, found.stop))
-    return Group(probes, found.learn, found.stop, both, loss)
+    return ProbeGroup(probes, found.learn, found.stop, both, loss)
 
 
 def trained(cuts, found, stored, *, schedule=SCHEDULE, order_seed=0, **settings):
@@ -145,7 +147,7 @@ def threads(count: int) -> Iterator[None]:
 def test_groups_side_by_side_on_two_cores_give_the_same_bits(find, stored, twin):
     found = find("ner")
 
-    def three() -> tuple[list[Group], list]:
+    def three() -> tuple[list[ProbeGroup], list]:
         groups = [grouped(CUTS, found, stored, seed=seed) for seed in (0, 1)] + [grouped(CUTS[:2], found, twin)]
         return groups, train(groups, SCHEDULE, order_seed=0, what="test")
 
@@ -203,7 +205,7 @@ def test_graded_targets_are_predicted_in_their_own_unit(find, stored):
     assert learned.loss == pytest.approx(expected, rel=1e-3)
     assert min(r2_score(values, each) for each in told) > 0.5
     assert told.mean() == pytest.approx(values.mean(), abs=0.5)
-    tally = Tally.none("r2", len(CUTS), found.stop)
+    tally = DecisionTally.none("r2", len(CUTS), found.stop)
     tally.add(said(probes, found, stored), found.stop, np.arange(len(found.stop)))
     assert tally.value() == pytest.approx([r2_score(values, each) for each in told])
 
@@ -241,7 +243,7 @@ def test_the_same_seed_gives_the_same_probes_resident_or_not(find, stored):
 def test_probes_learn(find, stored):
     found = find("pos")
     schedule = Schedule(learning_rate=5e-3, validate_every=10, max_validations=8)
-    cuts = [Cut("cumulative", 2), Cut("layer", 0)]
+    cuts = [LayerCut("cumulative", 2), LayerCut("layer", 0)]
     for loss in ("binary", "categorical"):
         probes, _ = trained(cuts, found, stored, schedule=schedule, loss=loss)
         right = (said(probes, found, stored).argmax(-1).numpy() == found.stop.gold.argmax(1)).mean(1)

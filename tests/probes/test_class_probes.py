@@ -10,8 +10,8 @@ from lamina.errors import DamagedError
 from lamina.files.checking import save_tensors
 from lamina.probes import mlp
 from lamina.probes.mlp import (
+    ClassExamples,
     ClassProbe,
-    Examples,
     InMemory,
     MLPTraining,
     Vectors,
@@ -25,12 +25,12 @@ WIDTH, CLASSES = 6, 5
 TRAINING = MLPTraining(hidden=7, learning_rate=0.02, epochs=6, batch=16, validate_every=2)
 
 
-def examples(seed: int, size: int) -> Examples:
+def examples(seed: int, size: int) -> ClassExamples:
     draw = torch.Generator().manual_seed(seed)
     vectors = torch.randn(size, WIDTH, generator=draw)
     # A class holds where a direction of the vectors says so: something to learn.
     directions = torch.eye(WIDTH)[:CLASSES]
-    return Examples(Vectors.of(vectors), (vectors @ directions.T > 0.4).unsqueeze(0))
+    return ClassExamples(Vectors.of(vectors), (vectors @ directions.T > 0.4).unsqueeze(0))
 
 
 def all_of(vectors: Vectors) -> torch.Tensor:
@@ -38,7 +38,7 @@ def all_of(vectors: Vectors) -> torch.Tensor:
 
 
 @pytest.fixture(scope="module")
-def told() -> tuple[Examples, Examples]:
+def told() -> tuple[ClassExamples, ClassExamples]:
     return examples(0, 60), examples(1, 30)
 
 
@@ -98,7 +98,7 @@ def test_a_probe_is_what_torch_trains(told):
 def test_the_best_epoch_on_the_choosing_examples_is_kept(told):
     """Choosing examples that say the opposite: the first look is the best, whatever comes later."""
     learn, _ = told
-    opposite = Examples(learn.vectors, ~learn.gold)
+    opposite = ClassExamples(learn.vectors, ~learn.gold)
     probe = [ClassProbe(0)]
     early = decide(learn, opposite, [learn.vectors], probe, MLPTraining(7, 0.02, 2, 16, 2))[0]
     kept = decide(learn, opposite, [learn.vectors], probe, MLPTraining(7, 0.02, 40, 16, 2))[0]
@@ -110,8 +110,8 @@ def test_the_best_epoch_on_the_choosing_examples_is_kept(told):
 
 def test_other_labellings_are_learned_as_told(told):
     learn, choose = told
-    both = Examples(learn.vectors, torch.cat([learn.gold, ~learn.gold]))
-    chosen = Examples(choose.vectors, torch.cat([choose.gold, ~choose.gold]))
+    both = ClassExamples(learn.vectors, torch.cat([learn.gold, ~learn.gold]))
+    chosen = ClassExamples(choose.vectors, torch.cat([choose.gold, ~choose.gold]))
     probes = [ClassProbe(1), ClassProbe(1, labelling=1)]
     (said,) = decide(both, chosen, [learn.vectors], probes, MLPTraining(16, 0.02, 60, 16, 10))
     gold = learn.gold[0, :, 1].numpy()
@@ -131,8 +131,8 @@ def test_centring_is_that_of_the_vectors_taken():
 
 
 def test_half_precision_is_trained_as_the_same_numbers_in_float32(told):
-    learn, choose = (Examples(Vectors.of(all_of(each.vectors).half()), each.gold) for each in told)
-    wide = [Examples(Vectors.of(all_of(each.vectors)), each.gold) for each in (learn, choose)]
+    learn, choose = (ClassExamples(Vectors.of(all_of(each.vectors).half()), each.gold) for each in told)
+    wide = [ClassExamples(Vectors.of(all_of(each.vectors)), each.gold) for each in (learn, choose)]
     half, full = (train(*both, EVERY[:3], TRAINING).parameters for both in ((learn, choose), wide))
     assert all(torch.equal(one, other) for one, other in zip(half, full, strict=True))
 
@@ -140,7 +140,9 @@ def test_half_precision_is_trained_as_the_same_numbers_in_float32(told):
 def test_saved_probes_say_what_they_said(told, tmp_path):
     learn, choose = told
     centred = learn.vectors.centred()
-    trained = train(Examples(centred, learn.gold), Examples(choose.vectors.like(centred), choose.gold), EVERY, TRAINING)
+    trained = train(
+        ClassExamples(centred, learn.gold), ClassExamples(choose.vectors.like(centred), choose.gold), EVERY, TRAINING
+    )
     path = tmp_path / "probes.safetensors"
     save_probes(path, trained, centred, {"classes": list("abcde"), "layer": 3})
     found = load_probes(path)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.probes.dropout import kept
+from lamina.probes.edge import dropout_mask
 
 KEYS = st.lists(st.integers(0, 2**40), min_size=1, max_size=4).map(tuple)
 WRAP = 2**64
@@ -50,12 +50,12 @@ def test_splitmix64_is_the_published_one():
 @given(KEYS, st.integers(1, 50), st.sampled_from([0.1, 0.2, 0.3, 0.5]))
 @settings(max_examples=50, deadline=None)
 def test_the_bits_are_those_of_splitmix64(key, count, rate):
-    assert kept((count,), rate, key=key, device="cpu").tolist() == reference(key, count, rate)
+    assert dropout_mask((count,), rate, key=key, device="cpu").tolist() == reference(key, count, rate)
 
 
 def test_the_bits_never_change():
     # Another device, byte order or version of torch would give another hash.
-    bits = kept((1000,), 0.3, key=(0, 1, 2), device="cpu").numpy()
+    bits = dropout_mask((1000,), 0.3, key=(0, 1, 2), device="cpu").numpy()
     assert "".join("01"[bit] for bit in bits[:32].tolist()) == "11000101010010101111111101100000"
     digest = hashlib.sha256(np.packbits(bits).tobytes()).hexdigest()
     assert digest == "d9ed2b610c54bfa7e22a64e1f9034ae352e5ee00092e43e2377ecfacb539fd4c"
@@ -63,32 +63,35 @@ def test_the_bits_never_change():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_same_bits():
-    here, there = (kept((99, 7), 0.2, key=(3, 5), device=device) for device in ("cpu", "cuda"))
+    here, there = (dropout_mask((99, 7), 0.2, key=(3, 5), device=device) for device in ("cpu", "cuda"))
     assert torch.equal(here, there.cpu())
 
 
 @given(KEYS, st.integers(1, 300), st.integers(1, 300))
 @settings(max_examples=50, deadline=None)
 def test_what_is_kept_does_not_depend_on_how_much_is_asked_for(key, few, more):
-    short, long = (kept((count,), 0.3, key=key, device="cpu") for count in sorted((few, more)))
+    short, long = (dropout_mask((count,), 0.3, key=key, device="cpu") for count in sorted((few, more)))
     assert torch.equal(short, long[: len(short)])
     if few % 3 == 0:
         assert torch.equal(
-            kept((few // 3, 3), 0.3, key=key, device="cpu").flatten(), kept((few,), 0.3, key=key, device="cpu")
+            dropout_mask((few // 3, 3), 0.3, key=key, device="cpu").flatten(),
+            dropout_mask((few,), 0.3, key=key, device="cpu"),
         )
 
 
 @given(KEYS, KEYS)
 @settings(max_examples=50, deadline=None)
 def test_another_key_is_another_draw(one, other):
-    a, b = (kept((256,), 0.5, key=key, device="cpu") for key in (one, other))
+    a, b = (dropout_mask((256,), 0.5, key=key, device="cpu") for key in (one, other))
     assert torch.equal(a, b) == (one == other)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.2, 0.3, 0.5])
 def test_the_rate_is_right_and_draws_are_independent(rate):
     count = 200_000
-    draws = torch.stack([kept((count,), rate, key=(seed, step), device="cpu") for seed in (0, 1) for step in (1, 2)])
+    draws = torch.stack(
+        [dropout_mask((count,), rate, key=(seed, step), device="cpu") for seed in (0, 1) for step in (1, 2)]
+    )
     # Five standard errors.
     margin = 5 * (rate * (1 - rate) / count) ** 0.5
     assert (~draws).float().mean(1).tolist() == pytest.approx([rate] * 4, abs=margin)
@@ -99,5 +102,5 @@ def test_the_rate_is_right_and_draws_are_independent(rate):
 
 
 def test_nothing_or_all_but_nothing_is_dropped():
-    assert kept((500,), 0.0, key=(1,), device="cpu").all()
-    assert kept((0, 4), 0.3, key=(1,), device="cpu").shape == (0, 4)
+    assert dropout_mask((500,), 0.0, key=(1,), device="cpu").all()
+    assert dropout_mask((0, 4), 0.3, key=(1,), device="cpu").shape == (0, 4)

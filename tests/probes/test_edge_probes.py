@@ -7,17 +7,23 @@ from typing import Any
 import pytest
 import torch
 
-from lamina.probes.edge import Cut, EdgeProbes
+from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import Stream
 
 HIDDEN = 24
-CUTS = [Cut("layer", 2), Cut("cumulative", 0), Cut("cumulative", 2), Cut("layer", 0), Cut("cumulative", 1)]
+CUTS = [
+    LayerCut("layer", 2),
+    LayerCut("cumulative", 0),
+    LayerCut("cumulative", 2),
+    LayerCut("layer", 0),
+    LayerCut("cumulative", 1),
+]
 
 
 class Plain(torch.nn.Module):
     """One edge probe, as METHODS has it."""
 
-    def __init__(self, cut: Cut, *, width: int, labels: int, arity: int) -> None:
+    def __init__(self, cut: LayerCut, *, width: int, labels: int, arity: int) -> None:
         super().__init__()
         self.cut = cut
         self.mix = torch.nn.Parameter(torch.zeros(cut.layer + 1))
@@ -125,11 +131,11 @@ def test_masks_depend_on_seed_and_step_alone(find, stored):
     batch = next(iter(Stream(stored, targets).in_order()))
     shape = {"layers": 3, "width": 16, "labels": 3, "arity": 1}
 
-    def masks(cuts: list[Cut], seed: int | tuple[int, ...], step: int) -> torch.Tensor:
+    def masks(cuts: list[LayerCut], seed: int | tuple[int, ...], step: int) -> torch.Tensor:
         return torch.cat([part.flatten(1) for part in EdgeProbes(cuts, **shape, seed=seed).draw_masks(batch, step)], 1)
 
     one = masks(CUTS, 1, 2)
-    assert torch.equal(one, masks([Cut("layer", 1)], 1, 2))
+    assert torch.equal(one, masks([LayerCut("layer", 1)], 1, 2))
     assert torch.equal(one[0], masks(CUTS, (0, 1), 2)[1])
     assert not torch.equal(one, masks(CUTS, 1, 3))
     assert not torch.equal(one, masks(CUTS, 2, 2))

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.probes.bank import Group, Schedule, train
-from lamina.probes.edge import Cut, EdgeProbes
+from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.learner import Learner
-from lamina.probes.recorded import Prepared, Size, _largest, _rows, _size
+from lamina.probes.recorded import PreparedBatch, Size, _largest, _rows, _size
 from lamina.probes.streams import SpanBounds, Stream
 
-BOTH = [*(Cut("cumulative", layer) for layer in range(3)), Cut("layer", 0), Cut("layer", 2)]
+BOTH = [*(LayerCut("cumulative", layer) for layer in range(3)), LayerCut("layer", 0), LayerCut("layer", 2)]
 
 
-def learner(find, stored, task: str, cuts: list[Cut], loss: str, seeds: tuple[int, ...]) -> Learner:
+def learner(find, stored, task: str, cuts: list[LayerCut], loss: str, seeds: tuple[int, ...]) -> Learner:
     found = find(task)
     streams = Stream(stored, found.learn, batch_texts=9), Stream(stored, found.stop)
     shape = {"layers": 3, "width": 16, "labels": len(found.learn.labels), "arity": found.learn.arity}
@@ -25,7 +25,7 @@ def learner(find, stored, task: str, cuts: list[Cut], loss: str, seeds: tuple[in
         draw = torch.Generator().manual_seed(5)
         for parameter in probes.parameters():
             parameter += 0.3 * torch.randn(parameter.shape, generator=draw)
-    return Learner(Group(probes, found.learn, found.stop, streams, loss), Schedule(batch_texts=9, hidden=8))
+    return Learner(ProbeGroup(probes, found.learn, found.stop, streams, loss), Schedule(batch_texts=9, hidden=8))
 
 
 def gradients(learning: Learner, monkeypatch, *parts) -> dict[str, torch.Tensor]:
@@ -56,7 +56,7 @@ def test_gradients_by_hand_on_a_batch_that_is_filled_up_are_those_of_autograd(
 
     layout = stream.shuffled(1, 0)
     room = Size(batch.states.shape[1] + 5, len(batch.rows) + 3)
-    filled = Prepared(room, torch.from_numpy(_rows(layout, [0], room, spare=len(stream.targets))[0]))
+    filled = PreparedBatch(room, torch.from_numpy(_rows(layout, [0], room, spare=len(stream.targets))[0]))
     places, rows, spans = filled.parts()
     masks = learning.probes.masks_from(torch.tensor(learning.probes.mask_starts(7)), *room, 16)
     found = gradients(learning, monkeypatch, stream.states_of(places), spans, masks, rows)
@@ -96,7 +96,7 @@ def test_a_gpu_learns_what_a_cpu_learns(task, find, stored):
         probes = EdgeProbes(BOTH, layers=3, width=16, labels=len(found.learn.labels), arity=found.learn.arity, seed=0)
         streams = tuple(Stream(stored, each, batch_texts=8, device=device) for each in (found.learn, found.stop))
         schedule = Schedule(learning_rate=1e-3, validate_every=20, max_validations=3)
-        (learned,) = train([Group(probes, found.learn, found.stop, streams)], schedule, order_seed=0, what="test")
+        (learned,) = train([ProbeGroup(probes, found.learn, found.stop, streams)], schedule, order_seed=0, what="test")
         losses.append(learned.loss)
 
     # Products of a GPU have 11 significant bits.

@@ -8,7 +8,7 @@ import torch
 from scipy.linalg import sqrtm
 from sklearn.linear_model import LogisticRegression
 
-from lamina.probes.leace import Eraser, Moments, Whitened
+from lamina.probes.erasers import Eraser, StateMoments, Whitened
 
 WIDTH, LABELS = 12, 4
 
@@ -23,7 +23,7 @@ def drawn(seed: int = 0, many: int = 600) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def whitened(states: torch.Tensor, classes: torch.Tensor) -> Whitened:
-    moments = Moments(layers=1, width=WIDTH, labels=[LABELS])
+    moments = StateMoments(layers=1, width=WIDTH, labels=[LABELS])
     for some in torch.arange(len(states)).split(256):
         moments.add(states[some, None])
         moments.add_labelled(states[some, None], [classes[some]])
@@ -63,7 +63,7 @@ def test_states_that_have_no_class_are_changed_as_little_as_can_be() -> None:
     """The mean differences of the labelled ones are gone all the same."""
     states, classes = drawn(2)
     others = 3 + torch.randn(2000, WIDTH, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    moments = Moments(layers=1, width=WIDTH, labels=[LABELS])
+    moments = StateMoments(layers=1, width=WIDTH, labels=[LABELS])
     moments.add_labelled(states[:, None], [classes])
     moments.add(torch.cat([states, others])[:, None])
     eraser, alone = Whitened(moments, 0).concept(0), whitened(states, classes).concept(0)
@@ -107,7 +107,7 @@ def test_outliers_and_constant_dimensions_do_no_harm_in_single_precision() -> No
 
 def test_too_few_free_dimensions_lower_the_rank_of_a_random_subspace() -> None:
     states, _ = drawn()
-    moments = Moments(layers=1, width=3, labels=[3])
+    moments = StateMoments(layers=1, width=3, labels=[3])
     classes = torch.arange(600) % 3
     moments.add(states[:, None, :3])
     moments.add_labelled(states[:, None, :3], [classes])

@@ -13,16 +13,16 @@ from lamina.probes.parsers import (
     AttentionAndWords,
     AttentionOnly,
     DistanceAndWords,
-    Sentence,
+    ParserInput,
     distance_features,
 )
 
 MAPS, WIDTH = 3, 4
 
 
-def a_sentence(words: int, seed: int = 0) -> Sentence:
+def a_sentence(words: int, seed: int = 0) -> ParserInput:
     draw = torch.Generator().manual_seed(seed)
-    return Sentence(
+    return ParserInput(
         torch.rand(words, words, MAPS, generator=draw),
         torch.rand(words, 2, MAPS, generator=draw),
         torch.randn(words, WIDTH, generator=draw),
@@ -36,7 +36,7 @@ def drawn(probe, seed: int = 1):
     return probe
 
 
-def pair_by_pair(probe: AttentionAndWords, sentence: Sentence) -> np.ndarray:
+def pair_by_pair(probe: AttentionAndWords, sentence: ParserInput) -> np.ndarray:
     """W [v_i ; v_j] for every pair by itself, as the paper writes it."""
     count = len(sentence.vectors)
     words = [np.r_[vector.numpy(), 0.0] for vector in sentence.vectors]

@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from lamina.probes.pointing import Pointed, fit
+from lamina.probes.linear import PointingTexts, fit_pointing
 
 
-def drawn(seed: int, texts: int, along: np.ndarray, noise: float = 1.0) -> Pointed:
+def drawn(seed: int, texts: int, along: np.ndarray, noise: float = 1.0) -> PointingTexts:
     """Texts whose token to find lies farthest along a direction, up to some noise."""
     draw = np.random.default_rng(seed)
     sizes = draw.integers(3, 9, texts)
@@ -18,10 +18,10 @@ def drawn(seed: int, texts: int, along: np.ndarray, noise: float = 1.0) -> Point
     vectors = draw.normal(size=(sizes.sum(), len(along))) + 5
     parts = np.split(vectors, np.cumsum(sizes)[:-1])
     gold = [int((own @ along + noise * draw.gumbel(size=len(own))).argmax()) for own in parts]
-    return Pointed(vectors, sizes, np.array(gold))
+    return PointingTexts(vectors, sizes, np.array(gold))
 
 
-def mean_loss(weights: np.ndarray, texts: Pointed) -> float:
+def mean_loss(weights: np.ndarray, texts: PointingTexts) -> float:
     parts = np.split(texts.vectors @ weights, np.cumsum(texts.sizes)[:-1])
     return float(np.mean([logsumexp(own) - own[at] for own, at in zip(parts, texts.gold, strict=True)]))
 
@@ -29,7 +29,7 @@ def mean_loss(weights: np.ndarray, texts: Pointed) -> float:
 def test_it_finds_the_lowest_loss_and_the_planted_direction() -> None:
     along = np.array([2.0, -1.0, 0.0, 0.5])
     learn, select = drawn(0, 150, along), drawn(1, 80, along)
-    probe = fit(learn, select)
+    probe = fit_pointing(learn, select)
     spread = learn.vectors.std(0)
 
     def penalised(weights: np.ndarray) -> float:
@@ -45,4 +45,4 @@ def test_it_finds_the_lowest_loss_and_the_planted_direction() -> None:
 def test_noise_alone_is_as_good_as_guessing() -> None:
     learn, select, scored = (drawn(seed, 300, np.zeros(3)) for seed in (0, 1, 2))
     guessing = np.log(scored.sizes).mean()
-    assert mean_loss(fit(learn, select).weights, scored) == pytest.approx(guessing, abs=0.05)
+    assert mean_loss(fit_pointing(learn, select).weights, scored) == pytest.approx(guessing, abs=0.05)

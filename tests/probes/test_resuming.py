@@ -11,32 +11,34 @@ import pytest
 import torch
 
 from lamina.probes import bank
-from lamina.probes.bank import Checkpoint, Group, Learned, Schedule, train
-from lamina.probes.edge import Cut, EdgeProbes
+from lamina.probes.bank import BankCheckpoint, LearningRecord, ProbeGroup, Schedule, train
+from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import Stream
 
-CUTS = [Cut(probe, layer) for probe in ("cumulative", "layer") for layer in range(3)]
+CUTS = [LayerCut(probe, layer) for probe in ("cumulative", "layer") for layer in range(3)]
 # Members stop one by one, rates are halved, and a validation falls into the middle of an epoch of 8 batches.
 SCHEDULE = Schedule(learning_rate=5e-3, validate_every=5, max_validations=9, halve_after=1, stop_after=3)
 
-Run = Callable[[Checkpoint | None], tuple[list[EdgeProbes], list[Learned]]]
+Run = Callable[[BankCheckpoint | None], tuple[list[EdgeProbes], list[LearningRecord]]]
 
 
 @pytest.fixture
 def run(find, stored) -> Run:
     found = find("ner")
 
-    def run(checkpoint: Checkpoint | None) -> tuple[list[EdgeProbes], list[Learned]]:
+    def run(checkpoint: BankCheckpoint | None) -> tuple[list[EdgeProbes], list[LearningRecord]]:
         shape = {"layers": 3, "width": 16, "labels": len(found.all.labels), "arity": 1, "hidden": 24}
         streams = Stream(stored, found.learn, batch_texts=8), Stream(stored, found.stop, batch_texts=8)
-        groups = [Group(EdgeProbes(CUTS, **shape, seed=seed), found.learn, found.stop, streams) for seed in (0, 1)]
+        groups = [ProbeGroup(EdgeProbes(CUTS, **shape, seed=seed), found.learn, found.stop, streams) for seed in (0, 1)]
         learned = train(groups, SCHEDULE, order_seed=0, what="test", checkpoint=checkpoint)
         return [group.probes for group in groups], learned
 
     return run
 
 
-def same(one: tuple[list[EdgeProbes], list[Learned]], other: tuple[list[EdgeProbes], list[Learned]]) -> None:
+def same(
+    one: tuple[list[EdgeProbes], list[LearningRecord]], other: tuple[list[EdgeProbes], list[LearningRecord]]
+) -> None:
     """To the last bit."""
     for mine, theirs in zip(one[1], other[1], strict=True):
         for a, b in zip(mine, theirs, strict=True):
@@ -60,18 +62,20 @@ def kill_at(validation: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(bank._StepsByBatch, "losses", killed)
 
 
-def kill_and_resume(validation: int, run: Run, path: Path, monkeypatch) -> tuple[list[EdgeProbes], list[Learned]]:
+def kill_and_resume(
+    validation: int, run: Run, path: Path, monkeypatch
+) -> tuple[list[EdgeProbes], list[LearningRecord]]:
     """What comes of a training that was killed at a validation and asked for again."""
     monkeypatch.setattr(bank, "SECONDS", 0.0)
     with monkeypatch.context() as patch:
         kill_at(validation, patch)
         with pytest.raises(KeyboardInterrupt):
-            run(Checkpoint(path))
+            run(BankCheckpoint(path))
     assert path.exists()
     steps = []
     step = bank.Learner.step
     monkeypatch.setattr(bank.Learner, "step", lambda *args: (steps.append(args[2]), step(*args)))
-    resumed = run(Checkpoint(path))
+    resumed = run(BankCheckpoint(path))
     assert min(steps) == 5 * (validation - 1) + 1, "what was done is not done again"
     return resumed
 
@@ -117,14 +121,14 @@ def test_a_stack_that_has_shrunk_goes_on_to_the_last_bit(validation, run: Run, t
 
 def test_a_finished_training_is_only_read(run: Run, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(bank, "SECONDS", 0.0)
-    expected = run(Checkpoint(tmp_path / "pos.partial"))
+    expected = run(BankCheckpoint(tmp_path / "pos.partial"))
     monkeypatch.delattr(bank.Learner, "step")
 
-    same(run(Checkpoint(tmp_path / "pos.partial")), expected)
+    same(run(BankCheckpoint(tmp_path / "pos.partial")), expected)
 
 
 def test_nothing_is_written_before_its_time(run: Run, tmp_path: Path) -> None:
-    run(Checkpoint(tmp_path / "pos.partial"))
+    run(BankCheckpoint(tmp_path / "pos.partial"))
 
     assert not list(tmp_path.iterdir())
 
@@ -135,7 +139,7 @@ def test_what_cannot_be_read_is_begun_anew(content, run: Run, tmp_path: Path, ca
     path = tmp_path / "pos.partial"
     path.write_bytes(content)
 
-    same(run(Checkpoint(path)), expected)
+    same(run(BankCheckpoint(path)), expected)
     assert "its training starts again" in capsys.readouterr().err
 
 
@@ -147,23 +151,23 @@ def test_a_checkpoint_of_other_probes_is_not_taken(run: Run, find, stored, tmp_p
     streams = Stream(stored, found.learn), Stream(stored, found.stop)
     short = Schedule(validate_every=1, max_validations=1)
     path = tmp_path / "pos.partial"
-    group = Group(probes, found.learn, found.stop, streams)
-    train([group], short, order_seed=0, what="other", checkpoint=Checkpoint(path))
+    group = ProbeGroup(probes, found.learn, found.stop, streams)
+    train([group], short, order_seed=0, what="other", checkpoint=BankCheckpoint(path))
     assert path.exists()
 
-    same(run(Checkpoint(path)), expected)
+    same(run(BankCheckpoint(path)), expected)
 
 
 @pytest.mark.parametrize("at", [0.1, 0.99])
 def test_a_damaged_checkpoint_is_not_continued_from(at: float, run: Run, tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(bank, "SECONDS", 0.0)
     path = tmp_path / "pos.partial"
-    expected = run(Checkpoint(path))
+    expected = run(BankCheckpoint(path))
     content = bytearray(path.read_bytes())
     content[int(at * len(content))] ^= 64
     path.write_bytes(content)
 
-    same(run(Checkpoint(path)), expected)
+    same(run(BankCheckpoint(path)), expected)
     assert "pos.partial is damaged" in capsys.readouterr().err
 
 
@@ -177,6 +181,6 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_training(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("safetensors.torch.save_file", full)
-    same(run(Checkpoint(tmp_path / "pos.partial")), expected)
+    same(run(BankCheckpoint(tmp_path / "pos.partial")), expected)
     assert capsys.readouterr().err.count("no checkpoint, training goes on: no space left") == 1, "said once"
     assert list(tmp_path.iterdir()) == []

@@ -8,10 +8,10 @@ from safetensors.torch import save_file
 
 from lamina.errors import ResultError
 from lamina.files.checking import load_tensors, save_tensors
-from lamina.probes.edge import Cut, EdgeProbes, SavedProbes, predict, save_probes
+from lamina.probes.edge import EdgeProbes, LayerCut, SavedEdgeProbes, predict, save_probes
 from lamina.probes.streams import Standard, Stream
 
-CUTS = [Cut("cumulative", 0), Cut("cumulative", 2), Cut("layer", 1)]
+CUTS = [LayerCut("cumulative", 0), LayerCut("cumulative", 2), LayerCut("layer", 1)]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_probes_read_back_are_the_probes_written(saved, find, stored):
     targets = find("srl").all
     batch = next(iter(Stream(stored, targets).in_order()))
 
-    read = SavedProbes(path)
+    read = SavedEdgeProbes(path)
 
     assert (read.graded, read.standard) == (False, None)
     assert (read.task, read.seed, read.encoder, read.labels) == ("srl", 5, "f" * 64, targets.labels)
@@ -49,7 +49,7 @@ def test_probes_are_saved_with_their_width_and_how_layers_are_standardised(find,
     probes = EdgeProbes(CUTS, layers=3, width=16, labels=3, arity=1, seed=5, hidden=8)
     save_probes(tmp_path / "p", probes, task="pos", labels=targets.labels, encoder="f", standard=standard)
 
-    read = SavedProbes(tmp_path / "p")
+    read = SavedEdgeProbes(tmp_path / "p")
     assert read.probes.hidden == 8
     assert isinstance(read.standard, Standard)
     for one, other in zip(read.standard, standard, strict=True):
@@ -66,17 +66,17 @@ def test_graded_probes_predict_values(find, stored, tmp_path):
     save_probes(tmp_path / "p", probes, task="mood", labels=targets.labels, encoder="f", graded=True)
     batch = next(iter(Stream(stored, targets).in_order()))
 
-    read = SavedProbes(tmp_path / "p")
+    read = SavedEdgeProbes(tmp_path / "p")
     assert (read.graded, read.standard, read.labels) == (True, None, ("value",))
     assert torch.equal(predict(read, batch), probes(batch).detach())
     assert (predict(read, batch) > 1).all()
 
 
 def test_probes_that_mix_nothing_are_saved_too(tmp_path):
-    probes = EdgeProbes([Cut("layer", 1)], layers=3, width=16, labels=2, arity=1, seed=0)
+    probes = EdgeProbes([LayerCut("layer", 1)], layers=3, width=16, labels=2, arity=1, seed=0)
     save_probes(tmp_path / "p", probes, task="pos", labels=("A", "B"), encoder="f")
 
-    assert torch.equal(SavedProbes(tmp_path / "p").probes.outer, probes.outer)
+    assert torch.equal(SavedEdgeProbes(tmp_path / "p").probes.outer, probes.outer)
 
 
 def _cut_short(path):
@@ -144,5 +144,5 @@ def test_a_file_that_holds_no_probes_is_told(saved, damage):
     damage(path)
 
     with pytest.raises(ResultError, match="probe again") as told:
-        SavedProbes(path)
+        SavedEdgeProbes(path)
     assert str(path) in str(told.value)

@@ -10,19 +10,19 @@ import torch
 
 from lamina.analyses.probing.running import PAPER, PAPER_SMALL
 from lamina.probes import bank
-from lamina.probes.bank import Group, Learned, Schedule, train
-from lamina.probes.edge import Cut, EdgeProbes
+from lamina.probes.bank import LearningRecord, ProbeGroup, Schedule, train
+from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import Stream
 
-CUTS = [Cut("cumulative", 0), Cut("cumulative", 2), Cut("layer", 1)]
-SIX = [Cut(probe, layer) for probe in ("cumulative", "layer") for layer in range(3)]
+CUTS = [LayerCut("cumulative", 0), LayerCut("cumulative", 2), LayerCut("layer", 1)]
+SIX = [LayerCut(probe, layer) for probe in ("cumulative", "layer") for layer in range(3)]
 
 
 class Driven(NamedTuple):
     """What came of training by losses given by hand."""
 
     probes: EdgeProbes
-    learned: Learned
+    learned: LearningRecord
     seen: list[dict[str, torch.Tensor]]
     """The weights of all members at each validation."""
     rates: np.ndarray
@@ -37,10 +37,10 @@ def drive(find, stored, monkeypatch):
     found = find("pos")
     taken = bank.Learner.validate
 
-    def drive(schedule: Schedule, losses, cuts: list[Cut] = CUTS) -> Driven:
+    def drive(schedule: Schedule, losses, cuts: list[LayerCut] = CUTS) -> Driven:
         probes = EdgeProbes(cuts, layers=3, width=16, labels=3, arity=1, seed=0, hidden=16)
         streams = Stream(stored, found.learn, batch_texts=8), Stream(stored, found.stop)
-        group = Group(probes, found.learn, found.stop, streams)
+        group = ProbeGroup(probes, found.learn, found.stop, streams)
         seen: list[dict[str, torch.Tensor]] = []
         rates: list[np.ndarray] = []
         stacks: list[list[int]] = []

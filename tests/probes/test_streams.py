@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.probes import streams
-from lamina.probes.streams import Batch, Stream
+from lamina.probes.streams import ProbeBatch, Stream
 
 TASKS = ["pos", "ner", "dep", "srl"]
 
 
-def same(one: Batch, other: Batch) -> bool:
+def same(one: ProbeBatch, other: ProbeBatch) -> bool:
     return (
         np.array_equal(one.rows, other.rows)
         and torch.equal(one.states, other.states)

@@ -16,10 +16,10 @@ from lamina.analyses.layers.structure.probing import (
 from lamina.analyses.layers.structure.trees import GoldTree
 from lamina.probes.structural import (
     PAPER,
-    Group,
-    Sentences,
     StructuralBank,
+    StructuralGroup,
     StructuralSchedule,
+    TreeSentences,
     depth_loss,
     distance_loss,
 )
@@ -46,7 +46,9 @@ def planted(count: int, *, noise: float, seed: int) -> tuple[torch.Tensor, list[
     return torch.tensor(np.concatenate(vectors), dtype=torch.float32)[None], trees
 
 
-def _score(bank: StructuralBank, group: Group, vectors: torch.Tensor, trees: list[GoldTree], first: int) -> float:
+def _score(
+    bank: StructuralBank, group: StructuralGroup, vectors: torch.Tensor, trees: list[GoldTree], first: int
+) -> float:
     values = apply_maps(bank.trained_[group].maps, vectors, trees, group.kind)[first:]
     tallies = (
         links_tally(values, trees[first:])
@@ -59,7 +61,11 @@ def _score(bank: StructuralBank, group: Group, vectors: torch.Tensor, trees: lis
 def test_planted_trees_are_given_back() -> None:
     vectors, trees = planted(360, noise=0.02, seed=0)
     learn, stop = sentences_of(vectors, trees, range(240)), sentences_of(vectors, trees, range(240, 300))
-    distance, depth, flat = Group("distance", WIDTH, 0), Group("depth", WIDTH, 0), Group("distance", 1, 0)
+    distance, depth, flat = (
+        StructuralGroup("distance", WIDTH, 0),
+        StructuralGroup("depth", WIDTH, 0),
+        StructuralGroup("distance", 1, 0),
+    )
     bank = StructuralBank([distance, depth, flat]).fit(learn, stop)
     assert bank.trained_[distance].converged.all()
     assert _score(bank, distance, vectors, trees, 300) > 0.98
@@ -101,29 +107,35 @@ def test_a_probe_does_not_depend_on_the_others_in_its_bank() -> None:
     vectors, trees = planted(90, noise=0.1, seed=1)
     other = torch.cat([vectors, vectors.flip(-1) * 0.5 + 0.01])
     schedule = StructuralSchedule(max_validations=2, validate_every=5)
-    group = Group("distance", 3, 0)
+    group = StructuralGroup("distance", 3, 0)
 
-    def fitted(words: torch.Tensor, groups: list[Group]) -> torch.Tensor:
+    def fitted(words: torch.Tensor, groups: list[StructuralGroup]) -> torch.Tensor:
         learn, stop = sentences_of(words, trees, range(60)), sentences_of(words, trees, range(60, 90))
         return StructuralBank(groups, schedule).fit(learn, stop).trained_[group].maps[0]
 
     # Products of other shapes sum in another order.
-    alone, together = fitted(vectors, [group]), fitted(other, [Group("depth", 5, 1), group])
+    alone, together = fitted(vectors, [group]), fitted(other, [StructuralGroup("depth", 5, 1), group])
     assert torch.allclose(alone, together, atol=1e-3)
 
 
 def test_a_probe_that_still_gains_has_not_converged() -> None:
     vectors, trees = planted(60, noise=0.1, seed=2)
     sentences = sentences_of(vectors, trees)
-    made = StructuralBank([Group("distance", 4, 0)], StructuralSchedule(max_validations=1)).fit(sentences, sentences)
-    assert not made.trained_[Group("distance", 4, 0)].converged.any()
+    made = StructuralBank([StructuralGroup("distance", 4, 0)], StructuralSchedule(max_validations=1)).fit(
+        sentences, sentences
+    )
+    assert not made.trained_[StructuralGroup("distance", 4, 0)].converged.any()
 
 
 def test_the_papers_schedule() -> None:
     assert (PAPER.learning_rate, PAPER.batch, PAPER.max_validations, PAPER.decay) == (1e-3, 20, 40, 0.1)
     assert PAPER.validate_every is None
     vectors, trees = planted(40, noise=0.1, seed=2)
-    sentences: Sentences = sentences_of(vectors, trees)
+    sentences: TreeSentences = sentences_of(vectors, trees)
     few = StructuralSchedule(**{**PAPER.describe(), "max_validations": 2})
-    made = StructuralBank([Group("depth", 4, 0)], few).fit(sentences, sentences).trained_[Group("depth", 4, 0)]
+    made = (
+        StructuralBank([StructuralGroup("depth", 4, 0)], few)
+        .fit(sentences, sentences)
+        .trained_[StructuralGroup("depth", 4, 0)]
+    )
     assert made.epochs.tolist() == [2.0]

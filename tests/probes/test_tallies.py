@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score, f1_score, r2_score
 
-from lamina.probes.tallies import Tally, constant_tally
-from lamina.probes.targets import Targets
+from lamina.probes.streams import ProbeTargets
+from lamina.probes.tallies import DecisionTally, constant_tally
 from lamina.tasks.task import Metric
 
 MEMBERS, TEXTS = 3, 7
 
 
-def make(rng: np.random.Generator, rows: int, labels: tuple[str, ...], unscored: set[str], missing: float) -> Targets:
+def make(
+    rng: np.random.Generator, rows: int, labels: tuple[str, ...], unscored: set[str], missing: float
+) -> ProbeTargets:
     """Random targets; some decisions not rated, some gold labels without a column."""
     gold = rng.random((rows, len(labels))) < 0.4
     rated = rng.random(gold.shape) >= missing
@@ -27,10 +29,10 @@ def make(rng: np.random.Generator, rows: int, labels: tuple[str, ...], unscored:
     scored = rated & np.array([label not in unscored for label in labels])
     nothing = np.zeros((rows, 1, 2), np.int64)
     text, unseen = rng.integers(0, TEXTS, rows), rng.random((rows, 2)) < 0.1
-    return Targets(labels, text, nothing, nothing, gold, rated, scored, unseen, TEXTS, ("new", "newer"))
+    return ProbeTargets(labels, text, nothing, nothing, gold, rated, scored, unseen, TEXTS, ("new", "newer"))
 
 
-def single(rng: np.random.Generator, rows: int) -> Targets:
+def single(rng: np.random.Generator, rows: int) -> ProbeTargets:
     """One label per target, for some of them one that training never saw."""
     targets = make(rng, rows, ("a", "b", "c"), set(), 0.0)
     unseen = np.zeros((rows, 2), bool)
@@ -39,12 +41,12 @@ def single(rng: np.random.Generator, rows: int) -> Targets:
     return replace(targets, gold=gold, unseen=unseen)
 
 
-def graded(rng: np.random.Generator, rows: int) -> Targets:
+def graded(rng: np.random.Generator, rows: int) -> ProbeTargets:
     targets = make(rng, rows, ("value",), set(), 0.0)
     return replace(targets, unseen=np.zeros((rows, 0), bool), unseen_labels=(), values=rng.normal(1, 2, rows))
 
 
-def by_sklearn(targets: Targets, told: np.ndarray, rows: np.ndarray) -> float:
+def by_sklearn(targets: ProbeTargets, told: np.ndarray, rows: np.ndarray) -> float:
     """Binary decisions one after another; every unseen gold label is one more that nobody said."""
     mask = targets.scored[rows]
     missed = int(targets.unseen[rows].sum())
@@ -53,7 +55,7 @@ def by_sklearn(targets: Targets, told: np.ndarray, rows: np.ndarray) -> float:
     return float(f1_score(true, said, average="binary", zero_division=0.0))
 
 
-def by_sklearn_macro(targets: Targets, told: np.ndarray, rows: np.ndarray) -> float:
+def by_sklearn_macro(targets: ProbeTargets, told: np.ndarray, rows: np.ndarray) -> float:
     """What is not scored is neither gold nor said; unseen labels are columns that nobody says."""
     true = np.concatenate([targets.gold[rows] & targets.scored[rows], targets.unseen[rows]], axis=1)
     said = np.concatenate([(told >= 0)[rows] & targets.scored[rows], np.zeros_like(targets.unseen[rows])], axis=1)
@@ -61,18 +63,18 @@ def by_sklearn_macro(targets: Targets, told: np.ndarray, rows: np.ndarray) -> fl
     return float(f1_score(true, said, labels=present, average="macro", zero_division=0))
 
 
-def by_sklearn_accuracy(targets: Targets, told: np.ndarray, rows: np.ndarray) -> float:
+def by_sklearn_accuracy(targets: ProbeTargets, told: np.ndarray, rows: np.ndarray) -> float:
     """An unseen label has a number that no probe can answer."""
     true = np.where(targets.unseen[rows].any(1), -1, targets.gold[rows].argmax(1))
     return float(accuracy_score(true, told[rows].argmax(1)))
 
 
-def by_sklearn_r2(targets: Targets, told: np.ndarray, rows: np.ndarray) -> float:
+def by_sklearn_r2(targets: ProbeTargets, told: np.ndarray, rows: np.ndarray) -> float:
     assert targets.values is not None
     return float(r2_score(targets.values[rows], told[rows, 0]))
 
 
-def by_scipy(targets: Targets, told: np.ndarray, rows: np.ndarray) -> float:
+def by_scipy(targets: ProbeTargets, told: np.ndarray, rows: np.ndarray) -> float:
     assert targets.values is not None
     return float(pearsonr(targets.values[rows], told[rows, 0]).statistic)
 
@@ -87,7 +89,7 @@ REFERENCES = {
 """Metric -> targets to score, and who else scores them."""
 
 
-def tell(rng: np.random.Generator, targets: Targets) -> np.ndarray:
+def tell(rng: np.random.Generator, targets: ProbeTargets) -> np.ndarray:
     """Random logits, or values that have something of the gold ones."""
     told = rng.normal(size=(MEMBERS, *targets.gold.shape))
     if targets.values is not None:
@@ -95,8 +97,8 @@ def tell(rng: np.random.Generator, targets: Targets) -> np.ndarray:
     return told
 
 
-def tally(metric: Metric, targets: Targets, told: np.ndarray, batches: int) -> Tally:
-    counted = Tally.none(metric, len(told), targets)
+def tally(metric: Metric, targets: ProbeTargets, told: np.ndarray, batches: int) -> DecisionTally:
+    counted = DecisionTally.none(metric, len(told), targets)
     for rows in np.array_split(np.arange(len(targets)), batches):
         counted.add(torch.from_numpy(told[:, rows]), targets, rows)
     return counted
@@ -220,9 +222,9 @@ def test_nothing_to_score_has_a_score_of_0_or_none():
     targets, values = make(rng, 5, ("a", "b"), set(), 0.0), graded(rng, 5)
 
     for metric in ("f1", "macro_f1", "accuracy"):
-        assert Tally.none(metric, 2, targets).value().tolist() == [0.0, 0.0]
+        assert DecisionTally.none(metric, 2, targets).value().tolist() == [0.0, 0.0]
     for metric in ("r2", "correlation"):
-        assert np.isnan(Tally.none(metric, 2, values).value()).all()
+        assert np.isnan(DecisionTally.none(metric, 2, values).value()).all()
     same = replace(values, values=np.full(5, 2.5))
     assert np.isnan(tally("r2", same, tell(rng, same), 1).value()).all(), "all gold values are equal"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.probes.targets import find_targets
+from lamina.probes.streams import find_targets
 from lamina.tasks import annotation_task, get_task
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from scipy.special import rel_entr, softmax
 
-from lamina.encoders.language_model import LanguageModel, language_model
-from lamina.encoders.lens import ending_of, lens_logits
-from lamina.probes.translators import Examples, Translators, divergence, fit_translators
+from lamina.models.language.language_model import LanguageModel, language_model
+from lamina.models.language.lens import ending_of, lens_logits
+from lamina.probes.translators import TranslatorExamples, Translators, divergence, fit_translators
 from tests.language_models import tiny_causal
 
 
-def planted(model: LanguageModel, count: int, seed: int) -> Examples:
+def planted(model: LanguageModel, count: int, seed: int) -> TranslatorExamples:
     """Layer 0 is an affine map of what the last block made, layer 1 that itself; layer 2 knows nothing."""
     made = torch.Generator().manual_seed(seed)
     width = model.encoder.width
@@ -20,10 +20,10 @@ def planted(model: LanguageModel, count: int, seed: int) -> Examples:
     mixed = torch.randn(width, width, generator=torch.Generator().manual_seed(99))
     noise = torch.randn(count, width, generator=made)
     last = ending_of(model.encoder)(goal)
-    return Examples(torch.stack([goal @ mixed + 5, goal, noise, last], 1), goal)
+    return TranslatorExamples(torch.stack([goal @ mixed + 5, goal, noise, last], 1), goal)
 
 
-def kl(model: LanguageModel, test: Examples, layer: int, translators: Translators | None) -> float:
+def kl(model: LanguageModel, test: TranslatorExamples, layer: int, translators: Translators | None) -> float:
     own = test.states[:, layer]
     with torch.no_grad():
         said = lens_logits(model, own if translators is None else translators(own, layer), layer)

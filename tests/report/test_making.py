@@ -9,11 +9,11 @@ import pytest
 
 from lamina.activations import Runtime
 from lamina.corpora import corpus_from
-from lamina.encoders.passports import passport_of
 from lamina.errors import CorpusError, InputError, ResultError, TaskError
 from lamina.figures import geometry
 from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings
+from lamina.models.checks.passports import passport_of
 from lamina.report import choose, growing, make_report, making
 from lamina.report.page import ReportPage
 from lamina.results import Result

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-import lamina.encoders
+import lamina.models
 from lamina.cli.main import app
 from lamina.errors import InputError
 from lamina.framework.registry import get_analysis
@@ -21,7 +21,7 @@ def run(tmp_path, monkeypatch):
     """Runs `lamina report tiny` on a small text, in this process."""
     text = tmp_path / "pets.txt"
     text.write_text("the dog saw the cat\nthe cat ran\na dog ran\n" * 5, encoding="utf-8")
-    monkeypatch.setattr(lamina.encoders, "load_encoder", lambda name, **_: TinyEncoder())
+    monkeypatch.setattr(lamina.models, "load_encoder", lambda name, **_: TinyEncoder())
     monkeypatch.chdir(tmp_path)
     given = ["report", "tiny", "--corpus", "pets.txt", "--split", "all", "--format", "plain", "--store", "store"]
 
@@ -93,7 +93,7 @@ def test_the_model_computes_in_what_was_asked_for(run, monkeypatch, plan):
         asked.append(how["dtype"])
         return TinyEncoder()
 
-    monkeypatch.setattr(lamina.encoders, "load_encoder", load)
+    monkeypatch.setattr(lamina.models, "load_encoder", load)
     done = run("--only", "geometry", "--dtype", "bfloat16", *(["--dry-run"] if plan else []))
     assert done.exit_code == 0
     assert asked == ["bfloat16"]
@@ -112,7 +112,7 @@ def test_targets_of_edge_jsonl_get_their_name(run, monkeypatch):
 
 
 def test_an_unknown_analysis_is_refused_before_anything_is_loaded(run, monkeypatch):
-    monkeypatch.delattr(lamina.encoders, "load_encoder")
+    monkeypatch.delattr(lamina.models, "load_encoder")
     done = run("--only", "geometry, prob")
     assert isinstance(done.exception, InputError)
     assert str(done.exception).startswith("a report has no analysis 'prob'; it has: geometry, probe, attention,")

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import lamina.encoders
+import lamina.models
 from lamina.activations import Runtime
 from lamina.figures import geometry
 from lamina.framework.registry import get_analysis
@@ -43,7 +43,7 @@ def first(tmp_path_factory):
     (folder / "tiny" / "config.json").write_text("{}", encoding="utf-8")
     (folder / "pets.txt").write_text("the dog saw the cat\nthe cat ran\na dog ran\n" * 5, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lamina.encoders, "load_encoder", lambda name, **_: TinyEncoder())
+        patch.setattr(lamina.models, "load_encoder", lambda name, **_: TinyEncoder())
         patch.setattr(geometry, "PANELS", geometry.PANELS[:1])
         patch.chdir(folder)
         make_report("tiny", "pets.txt", HERE, only=["geometry"], runtime=Runtime(folder / "store"), **OPTIONS)
@@ -55,7 +55,7 @@ def folder(first, tmp_path, monkeypatch) -> Path:
     """A copy of it, to be changed; loading a model fails."""
     copied = shutil.copytree(first, tmp_path / "copy")
     monkeypatch.chdir(copied)
-    monkeypatch.delattr(lamina.encoders, "load_encoder")
+    monkeypatch.delattr(lamina.models, "load_encoder")
     return copied
 
 
@@ -108,7 +108,7 @@ def test_another_lamina_looks_again(folder, monkeypatch):
 def test_a_page_that_leaves_something_out_is_made_again(tmp_path, monkeypatch, first):
     """What was missing may be there next time."""
     monkeypatch.chdir(shutil.copytree(first, tmp_path / "copy"))
-    monkeypatch.setattr(lamina.encoders, "load_encoder", lambda name, **_: TinyEncoder())
+    monkeypatch.setattr(lamina.models, "load_encoder", lambda name, **_: TinyEncoder())
     monkeypatch.setattr(geometry, "PANELS", geometry.PANELS[:1])
     monkeypatch.setattr(making, "in_report", lambda: {name: get_analysis(name) for name in ("geometry", "heads")})
     make_report("tiny", "pets.txt", "more", runtime=Runtime(tmp_path / "store"), **OPTIONS)

@@ -19,16 +19,15 @@ from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.corpora.minimal_pairs import pairs_from
 from lamina.corpora.question_sets import questions_from, typed_question
-from lamina.encoders.gradients import hidden_pieces
-from lamina.encoders.heads_on_states import head_on_states
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.language_model import language_model
-from lamina.encoders.loading import encoder_from
-from lamina.encoders.passages import Passage
-from lamina.encoders.scoring import score
 from lamina.errors import InputError, LaminaError
-from lamina.probes.edge import Cut, EdgeProbes, SavedProbes, save_probes
+from lamina.models.interventions.gradients import masked_tokens
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.language.language_model import language_model
+from lamina.models.language.scoring import WrittenPassage, score
+from lamina.models.loading.encoders import encoder_from
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.task_heads import head_on_states
+from lamina.probes.edge import EdgeProbes, LayerCut, SavedEdgeProbes, save_probes
 from lamina.probes.streams import Standard
 from lamina.results import Provenance, Result
 from lamina.targets.answers import AnswersTarget
@@ -42,8 +41,8 @@ from lamina.tasks import get_task
 from lamina.tasks.scoring import best
 from lamina.training.answering import answerer_of
 from lamina.types import Edge, Span, Text
-from tests.encoders.tiny_models import ARCHITECTURES
 from tests.language_models import tiny_causal, tiny_masked
+from tests.models.tiny_models import ARCHITECTURES
 
 WORDS = ("the", "dog", "sees", "a", "cat", "and", "runs", "far", "away")
 TAGS = ("DET", "NOUN", "VERB", "DET", "NOUN", "CCONJ", "VERB", "ADV", "ADV")
@@ -91,7 +90,7 @@ def test_the_loss_of_a_causal_model_is_its_surprisal_in_windows_too() -> None:
     long = Text("long", tuple(WORDS[at % 9] for at in range(encoder.limit)), doc="d9")
     asked = [*texts(), long]
     target = LossTarget(language_model(encoder), asked)
-    scored = list(score(language_model(encoder), [Passage.of(text) for text in asked]))
+    scored = list(score(language_model(encoder), [WrittenPassage.of(text) for text in asked]))
     found = clean(encoder, target)
     np.testing.assert_allclose(found.hits, [-each.total for each in scored], atol=1e-4)
     np.testing.assert_array_equal(found.counts, [each.pieces for each in scored])
@@ -105,7 +104,7 @@ def test_the_loss_of_a_masked_model_is_that_of_pieces_hidden_at_once() -> None:
     whole: Any = encoder.whole
     for at, text in enumerate(texts()):
         ids = np.array(encoder.tokenizer(" ".join(text.words))["input_ids"])
-        hidden = hidden_pieces(text.id, np.arange(1, len(ids) - 1), 5)
+        hidden = masked_tokens(text.id, np.arange(1, len(ids) - 1), 5)
         shown = torch.from_numpy(ids.copy())
         shown[hidden] = language_model(encoder).mask or 0
         with torch.no_grad():
@@ -203,17 +202,21 @@ def test_a_linear_probe_reads_what_it_reads_of_encoded_texts() -> None:
     assert target.chance == pytest.approx(max(tags.values()) / tags.total())
 
 
-@pytest.mark.parametrize("cut", [Cut("layer", 1), Cut("cumulative", 1)], ids=["layer", "mix"])
-def test_saved_probes_are_asked_of_the_layers_they_read(cut: Cut, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cut", [LayerCut("layer", 1), LayerCut("cumulative", 1)], ids=["layer", "mix"])
+def test_saved_probes_are_asked_of_the_layers_they_read(cut: LayerCut, tmp_path: Path) -> None:
     encoder = tiny_masked()
     shape: dict[str, Any] = {"layers": encoder.layers, "width": encoder.width, "labels": 3, "arity": 2, "hidden": 8}
-    probes = EdgeProbes([Cut("layer", 1), Cut("layer", 2), Cut("cumulative", 1), Cut("cumulative", 2)], **shape, seed=0)
+    probes = EdgeProbes(
+        [LayerCut("layer", 1), LayerCut("layer", 2), LayerCut("cumulative", 1), LayerCut("cumulative", 2)],
+        **shape,
+        seed=0,
+    )
     with torch.no_grad():
         probes.mix.data += torch.randn(probes.mix.shape, generator=torch.Generator().manual_seed(0))
     standard = Standard(torch.randn(encoder.layers, encoder.width), torch.rand(encoder.layers, encoder.width) + 1)
     path = tmp_path / "dep-0.safetensors"
     save_probes(path, probes, task="dep", labels=("a", "b", "c"), encoder="", standard=standard)
-    reader = SavedReader([SavedProbes(path)], cut)
+    reader = SavedReader([SavedEdgeProbes(path)], cut)
     states = torch.randn(2, 6, encoder.layers, encoder.width, generator=torch.Generator().manual_seed(1))
     asked = BatchSpans(np.array([0, 1, 1]), np.array([[[1, 2], [3, 6]], [[0, 2], [2, 3]], [[4, 5], [0, 3]]]))
     found = reader.logits({layer: states[:, :, layer] for layer in reader.layers}, asked)
@@ -274,7 +277,7 @@ def test_what_cannot_be_asked_is_said(name: str, said: str) -> None:
 
 def test_probes_of_another_model_are_refused(tmp_path: Path) -> None:
     encoder = tiny_masked()
-    probes = EdgeProbes([Cut("layer", 1)], layers=3, width=encoder.width, labels=2, arity=1, seed=0, hidden=4)
+    probes = EdgeProbes([LayerCut("layer", 1)], layers=3, width=encoder.width, labels=2, arity=1, seed=0, hidden=4)
     path = tmp_path / "pos-0.safetensors"
     save_probes(path, probes, task="pos", labels=("DET", "NOUN"), encoder="another")
     learned = Result("probe", {}, Provenance({"name": "mpnet"}, {}, {}, (0,)), files={path.name: path})

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from lamina.corpora.questions import Question, make_question
-from lamina.encoders import load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.models import load_encoder
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.types import Edge, Span, Text
 
 SAID = "the quick brown fox jumps over lazy dog cats sat on mat barked why who"

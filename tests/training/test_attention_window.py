@@ -10,11 +10,11 @@ import torch
 from transformers import AutoModelForTokenClassification
 
 from lamina.analyses.finetune import finetune
-from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError, ModelError
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.testing import check_encoder
 from lamina.training.attention import Sight, WindowedEncoder, make_sight, visible
-from lamina.training.objective import Row
+from lamina.training.objective import TrainingRow
 from lamina.training.reading import Sets
 from lamina.types import Text
 
@@ -24,7 +24,7 @@ WORDS = np.array([-1, 0, 0, 1, 2, 3, 3, 4, 5, -1])
 def influence(model, sight: Sight) -> np.ndarray:
     """[token, token] How much the first one's logits change with the second one's embedding."""
     ids = torch.arange(5, 15).unsqueeze(0)
-    row = Row(0, ids[0].numpy(), np.zeros(10, int), WORDS)
+    row = TrainingRow(0, ids[0].numpy(), np.zeros(10, int), WORDS)
     embedded = model.get_input_embeddings()(ids).detach().requires_grad_()
     logits = model(inputs_embeds=embedded, attention_mask=sight([row], 10)).logits[0]
     grads = [torch.autograd.grad(logits[at].sum(), embedded, retain_graph=True)[0][0] for at in range(10)]
@@ -59,7 +59,7 @@ def test_models_take_their_mask_in_the_form_they_obey(model_folder, architecture
     sight = make_sight(model, 0, causal=False)
     first = []
     for changed in (5, 6):
-        row = Row(0, np.array([1, changed]), np.zeros(2, int), np.array([0, 1]))
+        row = TrainingRow(0, np.array([1, changed]), np.zeros(2, int), np.array([0, 1]))
         first.append(model(input_ids=torch.from_numpy(row.ids[None]), attention_mask=sight([row], 2)).logits[0, 0])
     assert torch.allclose(first[0], first[1], atol=1e-5)
 
@@ -73,7 +73,7 @@ def test_a_model_that_ignores_the_mask_is_refused(model_folder, monkeypatch) -> 
 
 
 def test_padding_neither_sees_nor_is_seen() -> None:
-    seen = Sight(1, causal=False, form="seen")([Row(0, np.zeros(3), np.zeros(3), np.array([-1, 0, -1]))], 5)
+    seen = Sight(1, causal=False, form="seen")([TrainingRow(0, np.zeros(3), np.zeros(3), np.array([-1, 0, -1]))], 5)
     assert seen.shape == (1, 1, 5, 5)
     assert not seen[0, 0, :3, 3:].any()
     assert seen[0, 0, 3:].int().tolist() == [[0, 0, 0, 1, 0], [0, 0, 0, 0, 1]]
@@ -113,7 +113,7 @@ def test_an_encoder_through_a_window_sees_what_training_showed(encoder) -> None:
     base = encoder("bert")
     text = Text("a", ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog"))
     near = next(WindowedEncoder(base, 1).encode([text])).states
-    row = Row(0, *base.pieces(text)[0][:1], np.zeros(0), base.tokenize(text).words)
+    row = TrainingRow(0, *base.pieces(text)[0][:1], np.zeros(0), base.tokenize(text).words)
     mask = make_sight(base.model, 1, causal=False)([row], len(row.ids))
     with torch.no_grad():
         expected = base.model(torch.from_numpy(row.ids[None]).long(), attention_mask=mask).last_hidden_state[0]

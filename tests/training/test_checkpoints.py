@@ -13,13 +13,12 @@ import torch
 from transformers import PreTrainedModel, TrainerCallback
 
 from lamina.errors import DiskFullError
-from lamina.training.checkpoints import is_sound, last_checkpoint
 from lamina.training.heads import load_with_head
-from lamina.training.recipes import Plan
-from lamina.training.running import Collator, Trained, rows_of, train
-from lamina.training.tags import Tagging
+from lamina.training.running import Collator, TrainedPlan, is_sound, last_checkpoint, rows_of, train
+from lamina.training.settings import TrainingPlan
+from lamina.training.tags import TagObjective
 
-PLAN = Plan(100, 1e-2, 4, "constant", 0, 20, 1000, 1.0)
+PLAN = TrainingPlan(100, 1e-2, 4, "constant", 0, 20, 1000, 1.0)
 SCORES = [0.1, 0.2, 0.3, 0.9, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0]
 """By evaluation: the fourth, at step 8, is the best."""
 
@@ -46,14 +45,14 @@ class _Scores(TrainerCallback):
         return {"f1": SCORES[(self.step - 1) // 2]}
 
 
-Learned = tuple[Trained, dict[str, torch.Tensor]]
+Learned = tuple[TrainedPlan, dict[str, torch.Tensor]]
 
 
 @pytest.fixture(scope="module")
 def learn(encoder, toy_texts) -> Callable[..., Learned]:
     """Train in a folder: what was trained, and the weights it ends with."""
     base, items = encoder("bert"), toy_texts(8, 1)
-    objective = Tagging.learn(base.pieces, 32, "pos", items)
+    objective = TagObjective.learn(base.pieces, 32, "pos", items)
     rows = rows_of(objective, items)
 
     def run(folder: Path, *callbacks: TrainerCallback) -> Learned:

@@ -16,13 +16,13 @@ from lamina.analyses.finetune import finetune
 from lamina.corpora.question_sets import load_questions, read_questions
 from lamina.corpora.questions import Question, labelled_question, make_question
 from lamina.corpora.views import View
-from lamina.encoders import load_encoder
 from lamina.errors import ModelError, TaskError
+from lamina.models import load_encoder
 from lamina.training.answering import answerer_of, load_answerer, refuse_unfit
-from lamina.training.classes import Choice, Classifying
+from lamina.training.classes import ClassChoice, ClassObjective
 from lamina.training.provenance import ABOUT, read_about, view_of
 from lamina.training.reading import Sets
-from lamina.training.spans import Answering
+from lamina.training.spans import SpanObjective
 from lamina.types import Text
 
 SETTINGS = {"task": "classify", "epochs": 500, "batch": 8, "schedule": "constant", "device": "cpu"}
@@ -42,7 +42,7 @@ def test_of_a_long_story_the_newest_facts_are_kept_whole_and_the_question_with_t
     pieces, question = encoder("bert").pieces, story(9, support=2)
     whole = pieces(question.text)[0]
     length = len(whole.ids) - 5
-    objective = Classifying(pieces, length, ("dog", "mat"))
+    objective = ClassObjective(pieces, length, ("dog", "mat"))
     (row,) = objective.rows(0, question)
 
     facts = [edge.span for edge in question.text.edges["sentence"]]
@@ -63,18 +63,18 @@ def test_of_a_long_story_the_newest_facts_are_kept_whole_and_the_question_with_t
 
 @pytest.mark.parametrize(("support", "lost"), [(0, 1), (8, 0)])
 def test_a_lost_supporting_fact_is_counted(encoder, support: int, lost: int) -> None:
-    objective = Classifying(encoder("bert").pieces, 30, ("dog", "mat"))
+    objective = ClassObjective(encoder("bert").pieces, 30, ("dog", "mat"))
     objective.rows(0, story(9, support))
     assert objective.noted[LOST.format(30)] == lost
 
 
 def test_what_fits_is_not_cut_and_a_single_long_fact_loses_its_beginning(encoder) -> None:
     pieces = encoder("bert").pieces
-    objective = Classifying(pieces, 400, ("dog", "mat"))
+    objective = ClassObjective(pieces, 400, ("dog", "mat"))
     assert len(objective.rows(0, story(9, 0))[0].ids) == len(pieces(story(9, 0).text)[0].ids)
     assert not objective.noted
     long = make_question("q", "who ?", "dog " * 50 + "mat.", [(0, 204)], [], {0}, answers=["mat"])
-    row = Classifying(pieces, 20, ("dog", "mat")).rows(0, long)[0]
+    row = ClassObjective(pieces, 20, ("dog", "mat")).rows(0, long)[0]
     assert len(row.ids) == 20
     assert row.words[-2] == len(long.text.words) - 1
 
@@ -86,7 +86,7 @@ def test_no_real_story_of_up_to_384_pieces_loses_a_supporting_fact(data_dir, rea
     view, longer, lost = View(babi="classification"), 0, 0
     for path in sorted((data_dir / "babi_en").rglob("qa[1-5]_*test.txt")):
         for number, question in enumerate(islice(read_questions(path, format="babi", view=view), 300)):
-            (row,) = Classifying(pieces, 384, ("a", "b")).rows(number, question)
+            (row,) = ClassObjective(pieces, 384, ("a", "b")).rows(number, question)
             edges, story = question.text.edges.get("sup", ()), question.text.segments[1]
             support = {word for edge in edges if edge.labels == ("1",) and edge.other for word in edge.other}
             gone = set(story) - set(row.words.tolist())
@@ -185,10 +185,10 @@ def test_a_model_of_spans_is_not_asked_for_classes(encoder, model_folder, toy_te
     with pytest.raises(ModelError, match="answers with a span of a context, and the questions of toys have none"):
         refuse_unfit(tuned, asked, "toys")
     with pytest.raises(TaskError, match="no question with a context"):
-        Answering(encoder("bert").pieces, 30).rows(0, asked[0])
+        SpanObjective(encoder("bert").pieces, 30).rows(0, asked[0])
 
 
 def test_a_choice_is_scored(encoder) -> None:
-    objective = Classifying(encoder("bert").pieces, 100, ("dog", "mat", "fox"))
-    assert objective.judge(story(2, 0), [Choice("mat", 0.9)]).sums["accuracy"].top == 1
-    assert objective.judge(story(2, 0), [Choice("dog", 0.9)]).task == "qa1"
+    objective = ClassObjective(encoder("bert").pieces, 100, ("dog", "mat", "fox"))
+    assert objective.judge(story(2, 0), [ClassChoice("mat", 0.9)]).sums["accuracy"].top == 1
+    assert objective.judge(story(2, 0), [ClassChoice("dog", 0.9)]).task == "qa1"

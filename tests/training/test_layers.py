@@ -7,12 +7,12 @@ import torch
 
 import lamina
 from lamina.analyses.finetune import finetune
-from lamina.encoders import load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.layer_weights import layer_weights
 from lamina.errors import InputError
+from lamina.models import load_encoder
+from lamina.models.interventions.layer_weights import layer_weights
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.training.answering import FinetunedFolder
 from lamina.training.reading import Sets
-from lamina.training.tuned import Tuned
 
 SHORT = {"task": "pos", "epochs": 99.0, "batch": 8, "device": "cpu"}
 
@@ -31,7 +31,7 @@ def sets(toy_texts) -> Sets:
 def test_frozen_layers_keep_their_weights_and_all_others_learn(model_folder, sets, tmp_path) -> None:
     before = loaded(model_folder("bert"))
     finetune(str(model_folder("bert")), sets, freeze=2, max_steps=3, lr=1e-2, out=tmp_path / "out", **SHORT)
-    tuned = Tuned.of(loaded(tmp_path / "out"))
+    tuned = FinetunedFolder.of(loaded(tmp_path / "out"))
     assert (tuned.plan.freeze, tuned.plan.reset, tuned.task) == (2, 0, "pos")
     for layer, names in enumerate(layer_weights(tuned.encoder)):
         same = [

@@ -18,9 +18,9 @@ from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training import running
 from lamina.training.answering import load_answerer
-from lamina.training.checkpoints import last_checkpoint
 from lamina.training.provenance import read_about, refuse_used, text_hash, used_texts
 from lamina.training.reading import Sets
+from lamina.training.running import last_checkpoint
 from lamina.types import Text
 
 Asked = Callable[..., Result]

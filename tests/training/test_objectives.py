@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from lamina.corpora.questions import make_question
 from lamina.errors import ModelError, SpanError, TaskError
-from lamina.training.classes import Choice, Classifying, class_of
-from lamina.training.masked import Masking
+from lamina.training.classes import ClassChoice, ClassObjective, class_of
+from lamina.training.masked import MaskedObjective
 from lamina.training.objective import (
     IGNORED,
     UNSEEN,
-    Outcome,
-    Row,
     Sum,
+    TextOutcome,
+    TrainingRow,
     drawn_score,
     means,
     over_seeds,
@@ -27,8 +27,8 @@ from lamina.training.objective import (
     text_of,
 )
 from lamina.training.running import Collator
-from lamina.training.spans import Answering, best_spans, borders, place, windows
-from lamina.training.tags import Tagging, entities, guess_by_word, last_pieces, word_labels
+from lamina.training.spans import SpanObjective, best_spans, borders, place, windows
+from lamina.training.tags import TagObjective, entities, guess_by_word, last_pieces, word_labels
 from lamina.types import Edge, Span, Text
 
 CONTEXT = " ".join(["the lazy dog barked", "cats sat on the mat", "unhesitatingly over"] * 6)
@@ -68,7 +68,7 @@ def test_a_long_question_is_cut_and_one_without_room_refused(encoder) -> None:
 
 
 def test_labels_stand_on_the_answer_or_on_the_first_token(encoder, long_question) -> None:
-    objective = Answering(encoder("bert").pieces, 30, stride=8)
+    objective = SpanObjective(encoder("bert").pieces, 30, stride=8)
     rows = objective.rows(0, long_question)
     answer = long_question.text.edges["answer"][0].span
 
@@ -95,7 +95,7 @@ WINDOWS = [
 @given(seed=st.integers(0, 10**6), most=st.integers(1, 4))
 def test_the_best_spans_are_those_a_slow_search_finds(seed: int, most: int) -> None:
     context = Span(1, 5)
-    rows = [Row(0, words, words, words, places=np.stack(borders(words, context))) for words in WINDOWS]
+    rows = [TrainingRow(0, words, words, words, places=np.stack(borders(words, context))) for words in WINDOWS]
     starts, ends = torch.randn((2, 3, 12), generator=torch.Generator().manual_seed(seed), dtype=torch.double)
 
     for words, guess, begin, end in zip(WINDOWS, best_spans(rows, starts, ends, most), starts, ends, strict=True):
@@ -117,7 +117,7 @@ def test_the_best_spans_are_those_a_slow_search_finds(seed: int, most: int) -> N
 def test_tags_are_on_last_pieces_and_unknown_ones_are_counted(encoder) -> None:
     pieces = encoder("bert").pieces
     text = Text("a", ("unbarked", "dog"), edges={"pos": (Edge(("V",), Span(0, 1)), Edge(("N",), Span(1, 2)))})
-    objective = Tagging.learn(pieces, 20, "pos", [text])
+    objective = TagObjective.learn(pieces, 20, "pos", [text])
     row = objective.rows(0, text)[0]
     last = last_pieces(row.words)
 
@@ -131,7 +131,7 @@ def test_tags_are_on_last_pieces_and_unknown_ones_are_counted(encoder) -> None:
 
 def test_words_cut_away_count_as_missed(encoder, toy_texts) -> None:
     text = toy_texts(1, 0)[0]
-    objective = Tagging.learn(encoder("bert").pieces, 8, "pos", [text])
+    objective = TagObjective.learn(encoder("bert").pieces, 8, "pos", [text])
     row = objective.rows(0, text)[0]
 
     assert len(row.ids) == 8
@@ -177,22 +177,22 @@ def test_missing_annotations_are_named() -> None:
 def test_one_class_is_nothing_to_tell_apart(encoder) -> None:
     text = Text("a", ("dog",), edges={"label": (Edge(("x",), Span(0, 1)),)})
     with pytest.raises(TaskError, match="only one class"):
-        Classifying.learn(encoder("bert").pieces, 10, [text])
+        ClassObjective.learn(encoder("bert").pieces, 10, [text])
 
 
 def test_two_classes_have_the_f1_of_the_second(encoder) -> None:
     def text(label: str) -> Text:
         return Text(label, ("dog",), edges={"label": (Edge((label,), Span(0, 1)),)})
 
-    objective = Classifying.learn(encoder("bert").pieces, 10, [text("0"), text("1")])
-    judged = [objective.judge(text(gold), [Choice(told, 1.0)]) for gold, told in ("11", "10", "01", "00", "00")]
+    objective = ClassObjective.learn(encoder("bert").pieces, 10, [text("0"), text("1")])
+    judged = [objective.judge(text(gold), [ClassChoice(told, 1.0)]) for gold, told in ("11", "10", "01", "00", "00")]
     assert means(judged) == {"accuracy": 0.6, "f1": 0.5}
 
 
 def test_about_fifteen_percent_is_hidden_the_same_way_for_the_same_rows(encoder) -> None:
     bert = encoder("bert")
     texts = [Text(str(n), ("the", "lazy", "dog") * 10) for n in range(30)]
-    objective = Masking(bert.pieces, 40, bert.tokenizer, seed=3)
+    objective = MaskedObjective(bert.pieces, 40, bert.tokenizer, seed=3)
     rows = [row for number, text in enumerate(texts) for row in objective.rows(number, text)]
     collator = Collator(objective, bert.model, bert.tokenizer)
     batch, again, other = collator(rows), collator(rows), collator(rows[::-1][1:])
@@ -209,18 +209,18 @@ def test_about_fifteen_percent_is_hidden_the_same_way_for_the_same_rows(encoder)
 
 def test_a_tokenizer_without_mask_has_no_masked_model(encoder) -> None:
     with pytest.raises(ModelError, match="no mask token"):
-        Masking(encoder("gpt2").pieces, 40, encoder("gpt2").tokenizer, seed=0)
+        MaskedObjective(encoder("gpt2").pieces, 40, encoder("gpt2").tokenizer, seed=0)
 
 
 def test_scores_resample_documents_and_split_by_task() -> None:
-    outcomes = [Outcome(f"d{n // 5}", {"f1": Sum(float(n < 10), 1)}, f"qa{1 + n // 10}") for n in range(20)]
+    outcomes = [TextOutcome(f"d{n // 5}", {"f1": Sum(float(n < 10), 1)}, f"qa{1 + n // 10}") for n in range(20)]
     table = score_table("scored", outcomes, seed=0)
 
     assert list(table.columns) == ["split", "task", "metric", "count", "seeds", "value", "low", "high"]
     assert table["value"].tolist() == [0.5, 1.0, 0.0]
     assert table["count"].tolist() == [20, 10, 10]
     assert 0 <= table["low"][0] < 0.5 < table["high"][0] <= 1
-    assert score_table("scored", [Outcome("a", {"f1": Sum(1, 1)})], seed=0)["task"].tolist() == ["all"]
+    assert score_table("scored", [TextOutcome("a", {"f1": Sum(1, 1)})], seed=0)["task"].tolist() == ["all"]
 
 
 def test_a_baseline_answers_what_is_most_frequent_in_training(encoder, toy_questions) -> None:
@@ -232,20 +232,20 @@ def test_a_baseline_answers_what_is_most_frequent_in_training(encoder, toy_quest
         return Text("-".join(tags), ("dog",) * len(tags), edges=edges)
 
     train, scored = [tagged("N", "N", "V"), tagged("V"), tagged("N")], [tagged("N", "V"), tagged("V", "X")]
-    tags = Tagging.learn(pieces, 20, "pos", train)
+    tags = TagObjective.learn(pieces, 20, "pos", train)
     assert tags.baseline(train, scored) == {"accuracy": 0.25}
     # What was noted of real answers stays as it was.
     assert not tags.noted
-    assert Classifying.learn(pieces, 20, train).baseline(train, scored) == {"accuracy": 0.5, "f1": 0.0}
+    assert ClassObjective.learn(pieces, 20, train).baseline(train, scored) == {"accuracy": 0.5, "f1": 0.0}
     asked = toy_questions(3, 0)
     gold = asked[0].answers[0]
     expected = sum(question.answers == (gold,) for question in asked) / 3
-    assert Answering(pieces, 40).baseline(asked[:1], asked)["exact_match"] == pytest.approx(expected)
+    assert SpanObjective(pieces, 40).baseline(asked[:1], asked)["exact_match"] == pytest.approx(expected)
 
 
 def test_the_baseline_of_a_masked_model_knows_how_frequent_pieces_are(encoder) -> None:
     bert = encoder("bert")
-    objective = Masking(bert.pieces, 40, bert.tokenizer, seed=0)
+    objective = MaskedObjective(bert.pieces, 40, bert.tokenizer, seed=0)
     text = Text("a", ("dog", "dog", "the", "dog"))
     found = objective.baseline([text], [text])
     pieces = [id for row in objective.rows(0, text) for id, word in zip(row.ids, row.words, strict=True) if word >= 0]
@@ -264,7 +264,7 @@ def test_seeds_are_drawn_from_five_on() -> None:
     draw = np.random.default_rng(0)
     right = draw.random((6, 40)) < np.linspace(0.3, 0.8, 6)[:, None]
     scores = [
-        drawn_score([Outcome(f"d{at}", {"f1": Sum(float(hit), 1)}) for at, hit in enumerate(own)], "f1", seed=0)
+        drawn_score([TextOutcome(f"d{at}", {"f1": Sum(float(hit), 1)}) for at, hit in enumerate(own)], "f1", seed=0)
         for own in right
     ]
     few, many = over_seeds(scores[::5]), over_seeds(scores)
@@ -279,7 +279,7 @@ def test_seeds_are_drawn_from_five_on() -> None:
 def test_labels_looked_up_by_word(encoder, toy_texts) -> None:
     train, scored = toy_texts(30, 1), toy_texts(4, 2)
     pieces = encoder("bert").pieces
-    objective = Tagging.learn(pieces, 64, "pos", train)
+    objective = TagObjective.learn(pieces, 64, "pos", train)
     # A word's tag is its first letter: looking it up is always right, and a new word gets the most frequent tag.
     assert means(guess_by_word(objective, train, scored)) == {"accuracy": 1.0}
     new = Text("new", ("zebra", "dog"), edges={"pos": (Edge(("z",), Span(0, 1)), Edge(("d",), Span(1, 2)))})

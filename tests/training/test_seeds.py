@@ -23,9 +23,18 @@ from lamina.framework.inputs import as_encoder, as_encoders, describe_models
 from lamina.results import Result
 from lamina.results.index import ResultIndex
 from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds
-from lamina.training.provenance import ABOUT, GUARD, guard_of, read_about, refuse_used, used_texts, view_of
+from lamina.training.provenance import (
+    ABOUT,
+    GUARD,
+    guard_of,
+    read_about,
+    refuse_unlike,
+    refuse_used,
+    seed_folders,
+    used_texts,
+    view_of,
+)
 from lamina.training.reading import Sets
-from lamina.training.seed_folders import refuse_unlike, seed_folders
 
 SETTINGS: dict[str, Any] = {"task": "squad", "max_steps": 3, "epochs": 99, "batch": 8, "lr": 1e-2, "device": "cpu"}
 VIEW = View(setting="support", max_words=50)

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 from starlette.testclient import TestClient
 
-from lamina.encoders import Encoder
+from lamina.models import Encoder
 from lamina.testing import TinyEncoder
 from lamina.web import Settings, create_app
 from lamina.web.serving import make_server

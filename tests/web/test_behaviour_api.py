@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.encoders.language_model import language_model
-from lamina.encoders.passages import Passage
-from lamina.encoders.scoring import score
-from lamina.encoders.slots import Slot, fill, piece_logprobs
+from lamina.models.language.language_model import language_model
+from lamina.models.language.scoring import WrittenPassage, score
+from lamina.models.language.slots import Gap, fill, token_logprobs
 from lamina.testing import TinyEncoder
 from lamina.web.api.behaviour import MOST_CANDIDATES, MOST_TOKENS
 from tests.language_models import tiny_causal, tiny_masked
@@ -29,7 +28,7 @@ def test_a_typed_pair_is_scored_by_every_model(client, models):
         expected = [
             found.total
             for found in score(
-                language_model(models[each["model"]]), [Passage.typed(text, text) for text in (GOOD, BAD)]
+                language_model(models[each["model"]]), [WrittenPassage.typed(text, text) for text in (GOOD, BAD)]
             )
         ]
         assert [each["good"]["logprob"], each["bad"]["logprob"]] == pytest.approx(expected, abs=1e-4)
@@ -43,8 +42,8 @@ def test_a_typed_pair_is_scored_by_every_model(client, models):
 def test_a_typed_gap_is_filled(client, models, name):
     asked = {"models": [name], "text": GAP, "candidates": ["dog", "cat"], "top": 3}
     (answer,) = client(models).post("/api/behaviour/cloze", json=asked).json()
-    model, slot = language_model(models[name]), Slot("1", "the dog sees the ")
-    every = next(piece_logprobs(model, [slot])).exp()
+    model, slot = language_model(models[name]), Gap("1", "the dog sees the ")
+    every = next(token_logprobs(model, [slot])).exp()
     assert [each["probability"] for each in answer["top"]] == pytest.approx(every.topk(3).values.tolist(), abs=1e-5)
     filled = next(fill(model, [slot], [["dog", "cat"]]))
     assert [each["logprob"] for each in answer["candidates"]] == pytest.approx([e.logprob for e in filled], abs=1e-4)
@@ -63,7 +62,7 @@ def test_the_logit_lens_is_a_grid_of_tokens_and_layers(client, models):
     assert [row[-1]["kl"] for row in answer["cells"]] == pytest.approx([0.0] * len(answer["tokens"]), abs=1e-5)
     last = answer["cells"][-1]
     assert last[0]["actual"] is None
-    said = next(piece_logprobs(language_model(encoder), [Slot("1", f"{GOOD} ")])).exp().topk(2).values.tolist()
+    said = next(token_logprobs(language_model(encoder), [Gap("1", f"{GOOD} ")])).exp().topk(2).values.tolist()
     assert [each["probability"] for each in last[-1]["top"]] == pytest.approx(said, abs=1e-5)
     reached, pieces = answer["reached"][-1], [cell["top"][0]["piece"] for cell in last]
     assert set(pieces[reached:]) == {pieces[-1]}

@@ -10,7 +10,7 @@ import pytest
 import lamina
 from lamina.corpora import Corpus, corpus_from
 from lamina.corpora.learning import Splits
-from lamina.encoders.static import StaticEncoder
+from lamina.models.static import StaticEncoder
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import lamina
-from lamina.encoders.static import StaticEncoder
+from lamina.models.static import StaticEncoder
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 
 SENTENCE = "The dogs that chased the cats barked."

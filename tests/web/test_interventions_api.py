@@ -8,13 +8,13 @@ import pytest
 import torch
 import transformers
 
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.language_model import language_model
-from lamina.encoders.loading import encoder_from
-from lamina.encoders.slots import Slot, piece_logprobs
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.language.language_model import language_model
+from lamina.models.language.slots import Gap, token_logprobs
+from lamina.models.loading.encoders import encoder_from
 from lamina.testing import TinyEncoder
-from tests.encoders.tiny_models import ARCHITECTURES
 from tests.language_models import tiny_causal, tiny_masked
+from tests.models.tiny_models import ARCHITECTURES
 
 SENTENCE = "the dog sees the cat"
 
@@ -41,15 +41,15 @@ def test_without_a_head_the_model_says_something_else(client, models):
     asked = {"model": "causal", "heads": ["2-1"], "top": 3, "shown": ["1-1", "2-1", "3-1"]}
     answer = ask(client, models, **asked).json()
     encoder = models["causal"]
-    model, slot = language_model(encoder), Slot("1", f"{SENTENCE} ")
-    before = next(piece_logprobs(model, [slot])).exp().topk(3).values.tolist()
+    model, slot = language_model(encoder), Gap("1", f"{SENTENCE} ")
+    before = next(token_logprobs(model, [slot])).exp().topk(3).values.tolist()
     out: Any = Interventions(encoder).out(1)
     size = encoder.width // encoder.heads
     kept = out.weight.data.clone()
     try:
         # GPT-2 has its weights turned: inputs are rows.
         out.weight.data[:size] = 0
-        after = next(piece_logprobs(model, [slot])).exp().topk(3).values.tolist()
+        after = next(token_logprobs(model, [slot])).exp().topk(3).values.tolist()
     finally:
         out.weight.data = kept
     assert [each["probability"] for each in answer["before"]["said"]] == pytest.approx(before, abs=1e-5)
@@ -60,7 +60,7 @@ def test_without_a_head_the_model_says_something_else(client, models):
     assert answer["before"]["measures"] != answer["after"]["measures"]
     assert answer["before"]["answer"] is None
     # Nothing stays switched off.
-    assert next(piece_logprobs(model, [slot])).exp().topk(3).values.tolist() == pytest.approx(before, abs=1e-6)
+    assert next(token_logprobs(model, [slot])).exp().topk(3).values.tolist() == pytest.approx(before, abs=1e-6)
 
 
 def test_a_gap_is_filled_and_a_question_answered_without_a_block(client, models):

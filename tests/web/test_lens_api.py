@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lamina.analyses.probing.trace import trace
-from lamina.probes.edge import Cut, EdgeProbes, save_probes
+from lamina.probes.edge import EdgeProbes, LayerCut, save_probes
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.web.api.lens import MOST_WORDS
@@ -26,7 +26,7 @@ def probed(tmp_path):
 
     def save(encoder=None, tasks=tuple(LABELS), name="probe", seeds=2):
         encoder = encoder or TinyEncoder()
-        cuts = [Cut("cumulative", layer) for layer in range(encoder.layers)]
+        cuts = [LayerCut("cumulative", layer) for layer in range(encoder.layers)]
         files = {}
         for task in tasks:
             for seed in range(seeds):

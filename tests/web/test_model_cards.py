@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lamina.encoders.passport import Check
-from lamina.encoders.passports import passport_of
+from lamina.models.checks.passports import Check, passport_of
 from lamina.testing import TinyEncoder
 
 WHY = "maps look ahead by 0.4"

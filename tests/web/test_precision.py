@@ -21,7 +21,7 @@ def test_models_are_loaded_in_it(monkeypatch, dtype, chat):
         asked.append((name, how))
         return TinyEncoder()
 
-    monkeypatch.setattr("lamina.encoders.load_encoder", load)
+    monkeypatch.setattr("lamina.models.load_encoder", load)
     with create_app(Settings(models=("tiny",), dtype=dtype, chat=chat)).state.lamina.model("tiny"):
         pass
     # Code that comes with a model is never run here.

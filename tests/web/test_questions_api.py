@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lamina.encoders import load_encoder
+from lamina.models import load_encoder
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import ABOUT, TEXTS, text_hash

@@ -1,7 +1,7 @@
 """Encode once, store, read: extraction, the store, engines."""
 
-from lamina.activations.extraction import Engine, Estimate, ThisMachine, estimate, extract
-from lamina.activations.held import HeldActivations
+from lamina.activations.extraction import EncodingCost, Engine, ThisMachine, estimate, extract
+from lamina.activations.in_memory import ResidentActivations
 from lamina.activations.reading import ReadActivations, StoredActivations
 from lamina.activations.runtime import Runtime
 from lamina.activations.store import ActivationStore, default_root, problems, stores
@@ -9,8 +9,8 @@ from lamina.activations.store import ActivationStore, default_root, problems, st
 __all__ = [
     "ActivationStore",
     "Engine",
-    "Estimate",
-    "HeldActivations",
+    "EncodingCost",
+    "ResidentActivations",
     "ReadActivations",
     "Runtime",
     "StoredActivations",

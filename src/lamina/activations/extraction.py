@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 from lamina.activations.reading import StoredActivations
 from lamina.activations.room import check_disk
 from lamina.activations.shards import SHARD_BYTES, HalfOverflowError
-from lamina.activations.store import ActivationStore, Kept
+from lamina.activations.store import ActivationStore, StatePrecision
 from lamina.corpora import Corpus
-from lamina.encoders import Encoder
+from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.types import Text, text_key
 
@@ -74,7 +74,7 @@ def extract(
     root: str | os.PathLike[str] | None = None,
     engine: Engine | None = None,
     repair: bool = False,
-    kept: Kept | None = None,
+    kept: StatePrecision | None = None,
 ) -> StoredActivations:
     """The states of every text of the corpus, encoding only what is not stored yet.
 
@@ -97,7 +97,7 @@ def extract(
     return store.open(corpus)
 
 
-class Estimate(NamedTuple):
+class EncodingCost(NamedTuple):
     """The expected cost of encoding a corpus."""
 
     texts: int
@@ -112,8 +112,8 @@ class Estimate(NamedTuple):
 
 
 def estimate(
-    encoder: Encoder, corpus: Corpus, *, root: str | os.PathLike[str] | None = None, kept: Kept | None = None
-) -> Estimate:
+    encoder: Encoder, corpus: Corpus, *, root: str | os.PathLike[str] | None = None, kept: StatePrecision | None = None
+) -> EncodingCost:
     """Count the texts and time a few, without storing anything."""
     store = ActivationStore.of(encoder, root, kept=kept)
     texts = words = tokens = 0
@@ -124,7 +124,7 @@ def estimate(
         missing_texts, missing_tokens = missing_texts + 1, missing_tokens + len(encoder.tokenize(text).ids)
     seconds = missing_tokens / _tokens_per_second(encoder, corpus) if missing_tokens else 0.0
     disk = missing_tokens * encoder.layers * encoder.width * store.value_bytes
-    return Estimate(texts, words, tokens, missing_texts, missing_tokens, seconds, disk)
+    return EncodingCost(texts, words, tokens, missing_texts, missing_tokens, seconds, disk)
 
 
 def _tokens_per_second(encoder: Encoder, corpus: Corpus) -> float:

@@ -26,9 +26,9 @@ from lamina.keys import KeySet
 from lamina.types import Text, text_key
 
 if TYPE_CHECKING:
-    from lamina.activations.store import Kept
+    from lamina.activations.store import StatePrecision
     from lamina.corpora import Corpus
-    from lamina.encoders import Encoder
+    from lamina.models import Encoder
 
 _HALF = 8
 """Bytes of a key that decide the rank."""
@@ -153,7 +153,7 @@ def encode_rank(
     *,
     root: str | os.PathLike[str] | None = None,
     engine: Engine | None = None,
-    kept: Kept | None = None,
+    kept: StatePrecision | None = None,
 ) -> RankDone:
     """Encode and store what is missing of one rank's texts; other ranks may do theirs at the same time.
 

@@ -11,20 +11,19 @@ import os
 import time
 import weakref
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from lamina.activations.shards import Array, as_tensor, digest_of, read_header
-from lamina.encoders import SPECIAL, Activations, Tokens
+from lamina.activations.shards import Array, ShardEntry, as_tensor, digest_of, index_columns, read_header
 from lamina.errors import DamagedShardError, StoreError
-
-if TYPE_CHECKING:
-    from lamina.activations.places import Place
+from lamina.keys import SortedKeys
+from lamina.models import SPECIAL, Activations, Tokens
 
 _READ_AT_ONCE = 1 << 28
 """Bytes per system call; Linux reads at most 2 GiB in one."""
@@ -35,14 +34,14 @@ _SETTLED = 0.1
 without a new modification time."""
 
 
-class _State(NamedTuple):
+class _FileState(NamedTuple):
     """What changes when a file is written to."""
 
     size: int
     modified: int
 
 
-_VERIFIED: dict[Path, _State] = {}
+_VERIFIED: dict[Path, _FileState] = {}
 """Shards verified in this process, as they were then."""
 
 
@@ -101,11 +100,11 @@ class _Shard:
                 raise self._damaged("it was cut short")
             rest, at = rest[count:], at + count
 
-    def _now(self) -> _State:
+    def _now(self) -> _FileState:
         found = os.fstat(self._descriptor)
-        return _State(found.st_size, found.st_mtime_ns)
+        return _FileState(found.st_size, found.st_mtime_ns)
 
-    def _verified(self) -> _State:
+    def _verified(self) -> _FileState:
         """The file's state, once its bytes were found to match its name."""
         state = self._now()
         if self._verify and _VERIFIED.get(self._path) != state:
@@ -194,7 +193,7 @@ class StoredActivations(ReadActivations):
     All states have the store's precision `kept`, also those of shards from before the store was widened to float32.
     """
 
-    def __init__(self, places: Sequence[Place], names: Sequence[str], *, kept: str, verify: bool = True) -> None:
+    def __init__(self, places: Sequence[StoredPlace], names: Sequence[str], *, kept: str, verify: bool = True) -> None:
         self._places = places
         self._names = names
         self._dtype: torch.dtype = getattr(torch, kept)
@@ -336,3 +335,112 @@ class WordVectors:
         """All words at one layer, in float32."""
         pieces = self._stored.layer(number)[self._pieces].float()
         return sum_rows(pieces, self._owner, len(self.text)) / self._counts
+
+
+# Where every text of a store is, in columns: as objects, millions of texts would take hundreds of bytes each.
+
+
+class StoredPlace(NamedTuple):
+    """The shard that holds a text, and the text's position in it."""
+
+    shard: Path
+    entry: ShardEntry
+
+
+class StoreIndex:
+    """The texts of some shards, found by their keys; of a text that is stored twice, the first counts."""
+
+    def __init__(self, shards: Sequence[Path]) -> None:
+        """Shards whose index is damaged have no texts."""
+        found = [(number, columns) for number, shard in enumerate(shards) if (columns := index_columns(shard))]
+        self._shards = shards
+        self.read = {shards[number].stem for number, _ in found}
+        """Names of the shards whose index could be read."""
+        self._keys, order = SortedKeys.of(b"".join(columns.keys for _, columns in found))
+        owners = [np.full(len(columns.numbers[0]), number, np.int32) for number, columns in found]
+        self._owner = _joined(owners)[order]
+        self._numbers = [
+            _joined([columns.numbers[at].astype(np.uint32) for _, columns in found])[order]
+            for at in range(len(ShardEntry._fields) - 1)
+        ]
+        """Of every text, sorted by key: the fields of its entry but for the key."""
+
+    def __len__(self) -> int:
+        first, second = self._keys
+        again = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
+        return len(first) - int(again.sum())
+
+    def __contains__(self, key: bytes) -> bool:
+        return self._keys.find(key) is not None
+
+    def find(self, key: bytes) -> int | None:
+        """The row of a text, for `at` and `ChosenPlaces`; None if it is not stored."""
+        return self._keys.find(key)
+
+    def at(self, row: int) -> StoredPlace:
+        """The place in a row."""
+        numbers = (int(column[row]) for column in self._numbers)
+        return StoredPlace(self._shards[self._owner[row]], ShardEntry(self._keys.key(row), *numbers))
+
+
+class ChosenPlaces(Sequence[StoredPlace]):
+    """The places of some texts, in their order; each is made when it is asked for."""
+
+    def __init__(self, places: StoreIndex, rows: Sequence[int] | np.ndarray) -> None:
+        self._places = places
+        self._rows = np.asarray(rows, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> StoredPlace: ...
+    @overload
+    def __getitem__(self, index: slice) -> ChosenPlaces: ...
+    def __getitem__(self, index: int | slice) -> StoredPlace | ChosenPlaces:
+        if isinstance(index, slice):
+            return ChosenPlaces(self._places, self._rows[index])
+        return self._places.at(int(self._rows[index]))
+
+    def __iter__(self) -> Iterator[StoredPlace]:
+        return (self._places.at(int(row)) for row in self._rows)
+
+
+class TextNames(Sequence[str]):
+    """Ids of texts, one after the other in one piece of memory.
+
+    Example:
+        >>> names = TextNames()
+        >>> for name in ("first", "", "naïve"):
+        ...     names.append(name)
+        >>> len(names), names[-1], list(names)
+        (3, 'naïve', ['first', '', 'naïve'])
+    """
+
+    def __init__(self) -> None:
+        self._letters = bytearray()
+        self._ends = array("q")
+
+    def append(self, name: str) -> None:
+        """Add one."""
+        self._letters += name.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._letters))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        numbers = range(len(self))[index]
+        return [self._name(each) for each in numbers] if isinstance(numbers, range) else self._name(numbers)
+
+    def _name(self, number: int) -> str:
+        start = self._ends[number - 1] if number else 0
+        return self._letters[start : self._ends[number]].decode("utf-8", "surrogatepass")
+
+
+def _joined(columns: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(columns) if columns else np.empty(0, np.int64)

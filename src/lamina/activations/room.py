@@ -7,13 +7,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from lamina.encoders.devices import free_in_memory, free_on_card, shown_size
+import torch
+
 from lamina.errors import RoomError
+from lamina.models import Encoder
+from lamina.models.running.devices import format_size, free_in_memory, free_on_card
 from lamina.types import Text, text_key
 
 if TYPE_CHECKING:
     from lamina.activations.store import ActivationStore
-    from lamina.encoders import Encoder
+
 
 __all__ = ["check_disk", "free_in_memory", "free_on_card", "free_on_disk", "refuse_without_room", "shown_size"]
 
@@ -57,7 +60,7 @@ would fit, or use --store
     if need <= free:
         return
     fixes = [f"--limit {_rounded_down(fitting)} would fit"] * bool(fitting) + [fix] * bool(fix)
-    said = f"{what} need about {shown_size(need)}, {shown_size(free)} are free {where}"
+    said = f"{what} need about {format_size(need)}, {format_size(free)} are free {where}"
     raise RoomError(f"{said}; {', or '.join(fixes)}" if fixes else said)
 
 
@@ -66,7 +69,7 @@ def check_disk(encoder: Encoder, texts: Iterable[Text], store: ActivationStore) 
 
     Words are counted, tokens are not: a sample says how many tokens a word has. `texts` may be read twice.
     """
-    lacked = _Counted.of(store.missing(texts))
+    lacked = _TextCount.of(store.missing(texts))
     per_word = _bytes_per_word(encoder, lacked.sample, store.value_bytes)
     need, free = int(lacked.words * per_word), free_on_disk(store.folder)
     fitting = 0
@@ -84,7 +87,7 @@ def check_disk(encoder: Encoder, texts: Iterable[Text], store: ActivationStore) 
     return lacked.texts
 
 
-class _Counted(NamedTuple):
+class _TextCount(NamedTuple):
     """Texts, counted in one pass."""
 
     texts: int
@@ -93,7 +96,7 @@ class _Counted(NamedTuple):
     """Some of the texts, at equal distances."""
 
     @classmethod
-    def of(cls, texts: Iterable[Text]) -> _Counted:
+    def of(cls, texts: Iterable[Text]) -> _TextCount:
         number = words = 0
         sample: list[Text] = []
         distance = 1
@@ -122,3 +125,82 @@ def _rounded_down(count: int) -> int:
     """
     unit = 10 ** max(0, len(str(count)) - 2)
     return count // unit * unit
+
+
+# Where the states of a corpus live while they are used: on the card, in memory, or in a store; and why, in words.
+
+_CARD_SHARE = 0.6
+"""Most of a card's free memory that states may take: batches of the model and probes need the rest."""
+_MEMORY_SHARE = 0.5
+"""Most of the free memory that states may take."""
+
+
+class Residence(NamedTuple):
+    """Where states live."""
+
+    device: str | None
+    """Where they are held: a card, or "cpu" for memory. None: they are read from a store."""
+    stored: bool
+    """Whether what is encoded is written to a store."""
+    why: str
+    """For people, to be said after "states are"."""
+
+
+def choose_residence(
+    encoder: Encoder, need: int, *, keep: bool | None, engine: bool = False, complete: bool = False
+) -> Residence:
+    """Where states of `need` bytes live: on the card, in memory or in a store, the first that has room.
+
+    Args:
+        encoder: whose states; they are held where it runs.
+        need: in bytes.
+        keep: whether they are stored; by default if the encoder runs on a CPU.
+        engine: whether other processes encode, which need a store to write to.
+        complete: whether all texts are in the store already.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> choose_residence(TinyEncoder(), 2**20, keep=None).why
+        'stored: --keep is the default on a CPU'
+        >>> choose_residence(TinyEncoder(), 2**62, keep=False).device is None
+        True
+    """
+    card = device_of(encoder)
+    if engine:
+        return Residence(None, True, "stored: the workers of --engine write to a store")
+    if card == "cpu" and keep is not False:
+        if complete:
+            return Residence(None, True, "read from the store, which has all texts")
+        return Residence(None, True, "stored: --keep is the default on a CPU" if keep is None else "stored: --keep")
+    return _first_with_room(card, need, keep=bool(keep), complete=complete)
+
+
+def _first_with_room(card: str, need: int, *, keep: bool, complete: bool) -> Residence:
+    also = ", read from the store" if complete else " and stored (--keep)" if keep else ""
+    full = []
+    if card != "cpu":
+        free = free_on_card(card)
+        if need <= _CARD_SHARE * free:
+            return Residence(card, keep, f"held on {card}{also}: {format_size(need)} of {format_size(free)} free")
+        full.append(f"{_CARD_SHARE:.0%} of the {format_size(free)} free on {card}")
+    free = free_in_memory()
+    if need <= _MEMORY_SHARE * free:
+        more = f"; more than {full[0]}" if full else ""
+        return Residence("cpu", keep, f"held in memory{also}: {format_size(need)} of {format_size(free)} free{more}")
+    full.append(f"{_MEMORY_SHARE:.0%} of the {format_size(free)} of free memory")
+    how = "read from the store" if complete else "stored"
+    return Residence(None, True, f"{how}: {format_size(need)} do not fit {' or '.join(full)}")
+
+
+def device_of(encoder: Encoder) -> str:
+    """Where an encoder's states come from: a card as cuda:N, or cpu.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> device_of(TinyEncoder())
+        'cpu'
+    """
+    found = encoder.device
+    if found.type != "cuda":
+        return "cpu"
+    return f"cuda:{torch.cuda.current_device() if found.index is None else found.index}"

@@ -9,15 +9,22 @@ from pathlib import Path
 import torch
 
 from lamina.activations.extraction import Engine, extract
-from lamina.activations.held import Block, HeldActivations, Listed, Shelf, hold, hold_stored, store_held
+from lamina.activations.in_memory import (
+    DistinctTexts,
+    ResidentActivations,
+    Shelf,
+    StateBlock,
+    encode_resident,
+    load_resident,
+    store_resident,
+)
 from lamina.activations.reading import ReadActivations
-from lamina.activations.residence import Residence, choose_residence
-from lamina.activations.room import check_disk
+from lamina.activations.room import Residence, check_disk, choose_residence
 from lamina.activations.shards import HalfOverflowError
-from lamina.activations.store import ActivationStore, default_kept
+from lamina.activations.store import ActivationStore, default_precision
 from lamina.corpora import Corpus
-from lamina.encoders import Encoder
 from lamina.errors import InputError
+from lamina.models import Encoder
 from lamina.progress import say
 
 
@@ -52,45 +59,45 @@ class Runtime:
         if self.residence(encoder, 0).device is None:
             return extract(encoder, corpus, root=self.store, engine=self.engine)
         encoder.refuse(("states",))
-        listed = Listed.of(corpus)
+        listed = DistinctTexts.of(corpus)
         block = self.shelf.find(encoder, listed)
         if block is None:
             block = self._held(encoder, corpus, listed)
             if block is None:
                 return extract(encoder, corpus, root=self.store)
             self.shelf.add(encoder, block)
-        return HeldActivations(block, listed)
+        return ResidentActivations(block, listed)
 
     def residence(self, encoder: Encoder, need: int, *, complete: bool = False) -> Residence:
         """Where states of so many bytes would live now; `complete` if all are stored."""
         return choose_residence(encoder, need, keep=self.keep, engine=self.engine is not None, complete=complete)
 
-    def _held(self, encoder: Encoder, corpus: Corpus, listed: Listed) -> Block | None:
+    def _held(self, encoder: Encoder, corpus: Corpus, listed: DistinctTexts) -> StateBlock | None:
         """The states in one piece on the card or in memory; None if they fit neither."""
         store = ActivationStore.existing(encoder, self.store)
         complete = store if store and next(store.missing(listed.texts.values()), None) is None else None
         if self.keep and complete is None:
             check_disk(encoder, listed.texts.values(), ActivationStore.of(encoder, self.store))
         expected = listed.expected_tokens(encoder)
-        kept = getattr(torch, default_kept(encoder) if store is None else store.head["kept"])
+        kept = getattr(torch, default_precision(encoder) if store is None else store.head["kept"])
         try:
             block = self._settled(encoder, corpus, listed, expected, kept, complete)
         except HalfOverflowError:
             # As in a store: values that float16 cannot represent are kept in float32.
             block = self._settled(encoder, corpus, listed, expected, torch.float32, None)
         if block is not None and self.keep and complete is None:
-            store_held(block, ActivationStore.of(encoder, self.store), listed)
+            store_resident(block, ActivationStore.of(encoder, self.store), listed)
         return block
 
     def _settled(
         self,
         encoder: Encoder,
         corpus: Corpus,
-        listed: Listed,
+        listed: DistinctTexts,
         expected: int,
         dtype: torch.dtype,
         complete: ActivationStore | None,
-    ) -> Block | None:
+    ) -> StateBlock | None:
         need = expected * encoder.layers * encoder.width * dtype.itemsize
         chosen = self.residence(encoder, need, complete=complete is not None)
         if chosen.device != self.residence(encoder, 0).device:
@@ -102,8 +109,8 @@ class Runtime:
         if chosen.device is None:
             return None
         if complete is not None:
-            return hold_stored(complete.open(corpus), listed, chosen.device)
-        return hold(encoder, listed, device=chosen.device, dtype=dtype, expected=expected)
+            return load_resident(complete.open(corpus), listed, chosen.device)
+        return encode_resident(encoder, listed, device=chosen.device, dtype=dtype, expected=expected)
 
     @property
     def training_device(self) -> str:

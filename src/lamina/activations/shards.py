@@ -6,23 +6,107 @@ does not count, so a kill at any moment leaves a valid store.
 
 from __future__ import annotations
 
+import errno
 import json
+import math
+import mmap
 import os
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 import xxhash
 
-from lamina.activations.disk import PAGE, fresh_file, write_all, write_past_cache
-from lamina.errors import DamagedError
+from lamina.errors import DamagedError, ModelError, StoreError
 from lamina.files.reading import open_regular, read_regular
+from lamina.files.writing import fresh_path
+from lamina.models import Activations
+from lamina.models.contract import Packed, pack
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# Writing large files past the page cache.
+
+PAGE = mmap.PAGESIZE
+"""Alignment that direct writing needs, in memory and in the file."""
+
+
+def page_aligned(size: int) -> np.ndarray:
+    """A buffer that starts at a page, as direct writing needs."""
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return np.frombuffer(mmap.mmap(-1, max(1, size)), np.uint8)[:size]
+    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # Fewer and larger pages are made, and locked for a GPU, in a fraction of the time. Not every kernel has them.
+        with suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)[:size]
+
+
+@contextmanager
+def fresh_file(target: Path) -> Iterator[int]:
+    """A descriptor of a file that becomes `target` on success and is deleted on failure."""
+    with fresh_path(target) as temporary:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            yield file
+        finally:
+            os.close(file)
+
+
+def write_all(file: int, data: bytes | memoryview) -> None:
+    """Write all bytes."""
+    rest = memoryview(data).cast("B")
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def write_past_cache(file: int, lead: bytes, bulk: memoryview) -> None:
+    """Write `lead`, a whole number of pages, and then `bulk`, bypassing the page cache if possible.
+
+    New cache pages cost more than the disk. If memory is not aligned, or the file system does not support it,
+    everything is written the usual way.
+    """
+    whole = len(bulk) - len(bulk) % PAGE
+    try:
+        _set_direct(file, on=True)
+        first = page_aligned(len(lead))
+        first[:] = np.frombuffer(lead, np.uint8)
+        write_all(file, first.data)
+        write_all(file, bulk[:whole])
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        os.lseek(file, 0, os.SEEK_SET)
+        os.ftruncate(file, 0)
+        _set_direct(file, on=False)
+        write_all(file, lead)
+        write_all(file, bulk)
+        if hasattr(os, "posix_fadvise"):
+            # Written pages would only push the pages being read out of memory; only synced ones can be dropped.
+            os.fsync(file)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    else:
+        _set_direct(file, on=False)
+        write_all(file, bulk[whole:])
+
+
+def _set_direct(file: int, *, on: bool) -> None:
+    if not hasattr(os, "O_DIRECT"):
+        return
+    import fcntl
+
+    flags = fcntl.fcntl(file, fcntl.F_GETFL)
+    fcntl.fcntl(file, fcntl.F_SETFL, flags | os.O_DIRECT if on else flags & ~os.O_DIRECT)
+
 
 # numpy has no bfloat16: its bits are handled as whole numbers.
 _DTYPES = {"float16": "F16", "uint16": "BF16", "float32": "F32", "int32": "I32"}
@@ -34,7 +118,7 @@ _CHECKSUM = 16
 """Size of a checksum in bytes."""
 
 
-class Entry(NamedTuple):
+class ShardEntry(NamedTuple):
     """Where one text is in a shard."""
 
     key: bytes
@@ -48,7 +132,7 @@ class Entry(NamedTuple):
     """Windows the text needed."""
 
 
-class Publisher(Protocol):
+class ShardPublisher(Protocol):
     """Lets shards appear in a store that others write to as well."""
 
     @property
@@ -56,13 +140,13 @@ class Publisher(Protocol):
         """Whether another writer has met a value that the precision of this one cannot represent."""
         ...
 
-    def publish(self, entries: Sequence[Entry]) -> AbstractContextManager[Sequence[Entry]]:
+    def publish(self, entries: Sequence[ShardEntry]) -> AbstractContextManager[Sequence[ShardEntry]]:
         """A lock around the moment a shard appears; gives the entries that no other writer has stored meanwhile."""
         ...
 
 
 def write_shard(
-    folder: Path, arrays: dict[str, np.ndarray], entries: Sequence[Entry], publisher: Publisher | None = None
+    folder: Path, arrays: dict[str, np.ndarray], entries: Sequence[ShardEntry], publisher: ShardPublisher | None = None
 ) -> Path:
     """Write arrays and index; both files are complete and synced before they are renamed.
 
@@ -97,13 +181,13 @@ class _NothingNewError(Exception):
     """Every text of a shard was stored by another writer meanwhile."""
 
 
-def write_index(path: Path, entries: Sequence[Entry], size: int) -> None:
+def write_index(path: Path, entries: Sequence[ShardEntry], size: int) -> None:
     """Write the index of a shard of `size` bytes: an Arrow stream, followed by its checksum."""
     import pyarrow as pa
 
     keys, *numbers = zip(*entries, strict=True)
     columns = [pa.array(keys, pa.binary(_KEY)), *(pa.array(column, pa.int64()) for column in numbers)]
-    table = pa.table(columns, names=Entry._fields, metadata={"bytes": str(size)})
+    table = pa.table(columns, names=ShardEntry._fields, metadata={"bytes": str(size)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -112,7 +196,7 @@ def write_index(path: Path, entries: Sequence[Entry], size: int) -> None:
         write_all(file, content + xxhash.xxh3_128(content).digest())
 
 
-def read_index(path: Path) -> list[Entry]:
+def read_index(path: Path) -> list[ShardEntry]:
     """The entries of a shard; none if the index or data file is damaged or truncated, so that it is made again."""
     try:
         return load_index(path)
@@ -120,12 +204,12 @@ def read_index(path: Path) -> list[Entry]:
         return []
 
 
-def load_index(path: Path) -> list[Entry]:
+def load_index(path: Path) -> list[ShardEntry]:
     """The entries of a shard; a DamagedError if the index is damaged, or if the data file is not as long as it says."""
     table = _load_table(path)
     # By column, not by value: opening a store of 50,000 texts has to be fast.
-    columns = (table[field].to_numpy().tolist() for field in Entry._fields)
-    return [Entry(*row) for row in zip(*columns, strict=True)]
+    columns = (table[field].to_numpy().tolist() for field in ShardEntry._fields)
+    return [ShardEntry(*row) for row in zip(*columns, strict=True)]
 
 
 class IndexColumns(NamedTuple):
@@ -134,7 +218,7 @@ class IndexColumns(NamedTuple):
     keys: bytes
     """All keys, one after the other."""
     numbers: list[np.ndarray]
-    """The other fields of `Entry`."""
+    """The other fields of `ShardEntry`."""
 
 
 def index_columns(shard: Path) -> IndexColumns | None:
@@ -143,7 +227,7 @@ def index_columns(shard: Path) -> IndexColumns | None:
         table = _load_table(shard.with_suffix(".arrow"))
     except (OSError, DamagedError):
         return None
-    keys, *numbers = (table[field].combine_chunks() for field in Entry._fields)
+    keys, *numbers = (table[field].combine_chunks() for field in ShardEntry._fields)
     # A table of one stream has no offset: its keys are the first bytes of their buffer.
     joined = keys.buffers()[1].to_pybytes()[: len(keys) * _KEY] if len(keys) else b""
     return IndexColumns(joined, [column.to_numpy() for column in numbers])
@@ -267,3 +351,162 @@ class HalfOverflowError(Exception):
 
 class WidenedError(HalfOverflowError):
     """Another writer met such a value: what was gathered is written, and what follows belongs into float32."""
+
+
+# Gathers states into shards and writes these in threads, straight from the memory that the encoder wrote to.
+
+_THREADS = {True: 3, False: 1}
+"""Threads that write, by whether memory is pinned: a GPU fills buffers faster than one thread empties them."""
+
+
+@dataclass(eq=False)
+class _Buffer:
+    """The content of one shard."""
+
+    memory: torch.Tensor
+    reserved: int = 0
+    """Tokens that an encoder has been given room for."""
+    filled: int = 0
+    """Tokens whose states are there."""
+    entries: list[ShardEntry] = field(default_factory=list)
+    ids: list[np.ndarray] = field(default_factory=list)
+    words: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def left(self) -> int:
+        return len(self.memory) - self.reserved
+
+
+class ShardWriter:
+    """Threads write full buffers while others are filled. Buffers are used again: new memory for every shard is slow.
+
+    The encoder writes into `room`, and `add_packed` says what it wrote, in the same order. With `pinned`, a GPU copies
+    into the buffers by itself.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        layers: int,
+        width: int,
+        kept: str,
+        shard_bytes: int = SHARD_BYTES,
+        publisher: ShardPublisher | None = None,
+        *,
+        pinned: bool = False,
+    ) -> None:
+        self._folder = folder
+        self._publisher = publisher
+        self._shape = (layers, width)
+        self.dtype: torch.dtype = getattr(torch, kept)
+        """Precision of the states."""
+        self.most = max(1, shard_bytes // (layers * width * self.dtype.itemsize))
+        """Tokens of a shard; a longer text has a shard of its own."""
+        self._pinned = pinned
+        self._pinned_memory: list[torch.Tensor] = []
+        threads = _THREADS[pinned]
+        self._thread = ThreadPoolExecutor(threads, "write-shard")
+        # One being filled, and one more that a GPU may already be copying to.
+        self._buffers_left = threads + (2 if pinned else 1)
+        self._free: list[torch.Tensor] = []
+        self._open: deque[_Buffer] = deque()
+        self._promised: deque[tuple[_Buffer, int]] = deque()
+        self._writing: deque[tuple[Future[None], _Buffer]] = deque()
+
+    def room(self, tokens: int) -> torch.Tensor:
+        """Memory for the states of so many tokens; see `Encoder.packed`."""
+        if not self._open or self._open[-1].left < tokens:
+            while self._open and not self._promised:
+                self._submit(self._open.popleft())
+            self._open.append(_Buffer(self._memory(tokens)))
+        buffer = self._open[-1]
+        start, buffer.reserved = buffer.reserved, buffer.reserved + tokens
+        self._promised.append((buffer, start))
+        return buffer.memory[start : buffer.reserved]
+
+    def add_packed(self, packed: Packed) -> None:
+        """Add texts, whose ids are their keys in hexadecimal; their states are in the room that was asked for first."""
+        buffer, start = self._promised.popleft()
+        if packed.nan or (packed.overflow and self.dtype != torch.float16):
+            raise ModelError(
+                "the model gave values that are not finite (inf or nan); they were not stored. "
+                "Compute in float32 (--dtype float32), or check the model's weights"
+            )
+        if packed.overflow:
+            raise HalfOverflowError
+        while self._open[0] is not buffer:
+            self._submit(self._open.popleft())
+        if not start and self._publisher is not None and self._publisher.widened:
+            raise WidenedError
+        for key, tokens, windows in zip(packed.texts, packed.tokens, packed.windows, strict=True):
+            buffer.entries.append(ShardEntry(bytes.fromhex(key), start, len(tokens.ids), tokens.unknown, windows))
+            buffer.ids.append(tokens.ids)
+            buffer.words.append(tokens.words)
+            start += len(tokens.ids)
+        buffer.filled = start
+
+    def add(self, key: bytes, activations: Activations) -> None:
+        """Add one text's states."""
+        if activations.states is None:
+            raise StoreError(f"text {activations.text!r} has no states to store")
+        self.add_packed(pack([activations], self.dtype, self.room)._replace(texts=(key.hex(),)))
+
+    def finish(self) -> None:
+        """Write the gathered texts, and wait until everything is on disk."""
+        while self._open:
+            self._submit(self._open.popleft())
+        while self._writing:
+            self._wait()
+
+    def stop(self) -> None:
+        """Finish the shards being written and drop the gathered texts."""
+        self._thread.shutdown()
+        if self._pinned:
+            # A GPU may still be copying to a buffer that was given up.
+            torch.cuda.synchronize()
+            for memory in self._pinned_memory:
+                _cuda().cudaHostUnregister(memory.data_ptr())
+
+    def _submit(self, buffer: _Buffer) -> None:
+        # An error of a shard before is told as soon as possible.
+        while self._writing and self._writing[0][0].done():
+            self._wait()
+        if buffer.entries:
+            self._writing.append((self._thread.submit(self._write, buffer), buffer))
+        else:
+            self._free.append(buffer.memory)
+
+    def _wait(self) -> None:
+        """Wait for the shard that has been writing for longest; its error is raised here."""
+        future, buffer = self._writing.popleft()
+        self._free.append(buffer.memory)
+        future.result()
+
+    def _write(self, buffer: _Buffer) -> None:
+        states = as_array(buffer.memory[: buffer.filled])
+        # Two-byte numbers last: after an odd number of them, other readers could not map four-byte numbers.
+        arrays = {"ids": np.concatenate(buffer.ids), "words": np.concatenate(buffer.words), "states": states}
+        write_shard(self._folder, arrays, buffer.entries, self._publisher)
+
+    def _memory(self, tokens: int) -> torch.Tensor:
+        """A buffer with room for so many tokens: one that is free, a new one, or the next that is written."""
+        while not self._free and not self._buffers_left and self._writing:
+            self._wait()
+        if self._free:
+            memory = self._free.pop()
+            return memory if len(memory) >= tokens else self._allocate(tokens)
+        self._buffers_left = max(0, self._buffers_left - 1)
+        return self._allocate(max(tokens, self.most))
+
+    def _allocate(self, tokens: int) -> torch.Tensor:
+        memory = page_aligned(tokens * math.prod(self._shape) * self.dtype.itemsize)
+        states = torch.from_numpy(memory).view(self.dtype).reshape(tokens, *self._shape)
+        if self._pinned:
+            # Locked in place, so that copies from a GPU run beside everything else; where that fails they are slower.
+            _cuda().cudaHostRegister(states.data_ptr(), states.nbytes, 0)
+            self._pinned_memory.append(states)
+        return states
+
+
+def _cuda() -> Any:
+    return torch.cuda.cudart()

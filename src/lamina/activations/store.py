@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from filelock import FileLock, Timeout
 
-from lamina.activations.places import Chosen, Names, Places
-from lamina.activations.reading import StoredActivations
-from lamina.activations.shard_writer import ShardWriter
+from lamina.activations.reading import ChosenPlaces, StoredActivations, StoreIndex, TextNames
 from lamina.activations.shards import (
     SHARD_BYTES,
-    Entry,
     HalfOverflowError,
+    ShardEntry,
+    ShardWriter,
     is_sound,
     load_index,
     read_index,
@@ -42,7 +41,7 @@ from lamina.progress import say
 from lamina.types import Text, text_key
 
 if TYPE_CHECKING:
-    from lamina.encoders import Encoder
+    from lamina.models import Encoder
 
 FORMAT = 1
 """Format of store folders."""
@@ -51,11 +50,11 @@ _FIELDS = {"encoder": str, "fingerprint": str, "kept": str, "layers": int, "widt
 
 _SHARD_FILES = (".arrow", ".safetensors")
 
-Kept = Literal["float16", "bfloat16", "float32"]
+StatePrecision = Literal["float16", "bfloat16", "float32"]
 """Precision of stored states."""
 
 
-def default_kept(encoder: Encoder) -> Kept:
+def default_precision(encoder: Encoder) -> StatePrecision:
     """The precision that an encoder's states are kept in if none is asked for.
 
     A bfloat16 model's states are kept as they are: float16 would take as much room, could not hold values above 65,504,
@@ -63,7 +62,7 @@ def default_kept(encoder: Encoder) -> Kept:
 
     Example:
         >>> from lamina.testing import TinyEncoder
-        >>> default_kept(TinyEncoder())
+        >>> default_precision(TinyEncoder())
         'float16'
     """
     return "bfloat16" if encoder.dtype == torch.bfloat16 else "float16"
@@ -94,7 +93,7 @@ class ActivationStore:
         self.folder = folder
         self._lock = FileLock(folder / _LOCK)
         self._locks_checked = False
-        self._places: Places | None = None
+        self._places: StoreIndex | None = None
         self._known: set[str] = set()
         """Shards whose index was read."""
         self._later = KeySet()
@@ -102,11 +101,11 @@ class ActivationStore:
 
     @classmethod
     def of(
-        cls, encoder: Encoder, root: str | os.PathLike[str] | None = None, *, kept: Kept | None = None
+        cls, encoder: Encoder, root: str | os.PathLike[str] | None = None, *, kept: StatePrecision | None = None
     ) -> ActivationStore:
         """The store of an encoder's states under `root`, created if needed.
 
-        `kept` is the precision: by default what the store has, or `default_kept` for a new one. An error if the store
+        `kept` is the precision: by default what the store has, or `default_precision` for a new one. An error if the store
         has another one, which nothing is gained from mixing; but what float16 cannot hold is kept in float32 in any
         case.
 
@@ -122,7 +121,7 @@ class ActivationStore:
                 raise StoreError(f"cannot create a store in {folder}: {error.strerror}; give another folder") from error
             with store.locked():
                 if fault := store._head_fault(encoder):
-                    store._write_head(encoder, kept or default_kept(encoder), fault)
+                    store._write_head(encoder, kept or default_precision(encoder), fault)
         head = store.head
         if head["fingerprint"] != encoder.fingerprint:
             raise StoreError(f"{folder} belongs to another encoder ({head['encoder']}); give another folder")
@@ -224,7 +223,7 @@ class ActivationStore:
             sweep(self.folder)
             self.look_again()
             head = self.head
-        publisher = _Publisher(self, head["kept"])
+        publisher = _StorePublisher(self, head["kept"])
         writer = ShardWriter(
             self.folder, head["layers"], head["width"], head["kept"], shard_bytes, publisher, pinned=pinned
         )
@@ -243,14 +242,14 @@ class ActivationStore:
         """States of these texts, in their order; read when asked for. Each shard is verified when first read."""
         if len(self._later):
             self.refresh()
-        places, rows, names = self._index(), array("q"), Names()
+        places, rows, names = self._index(), array("q"), TextNames()
         for text in texts:
             row = places.find(text_key(text))
             if row is None:
                 raise StoreError(f"text {text.id!r} is not in {self.folder}; encode the corpus first (`lamina encode`)")
             rows.append(row)
             names.append(text.id)
-        return StoredActivations(Chosen(places, rows), names, verify=verify, kept=self.head["kept"])
+        return StoredActivations(ChosenPlaces(places, rows), names, verify=verify, kept=self.head["kept"])
 
     def widen(self) -> None:
         """Switch to float32 for what is written from now on; shards that are there stay, and are read as float32."""
@@ -327,7 +326,7 @@ class ActivationStore:
             return f"{path} is damaged (other layers or width than the encoder's)"
         return None
 
-    def _write_head(self, encoder: Encoder, kept: Kept, fault: str) -> None:
+    def _write_head(self, encoder: Encoder, kept: StatePrecision, fault: str) -> None:
         """Write the head of a new store, or again; the shards tell in which precision they are."""
         shapes = {shape_of(shard) for shard in self.shards if is_sound(shard)}
         if any(shape[:2] != _shape(encoder) for shape in shapes):
@@ -344,15 +343,15 @@ class ActivationStore:
         if shapes:
             say(f"{self.folder / _HEAD} was missing or damaged and is written again; the shards are kept")
 
-    def _index(self) -> Places:
+    def _index(self) -> StoreIndex:
         places = self._places
         if places is None:
-            self._places = places = Places(self.shards)
+            self._places = places = StoreIndex(self.shards)
             self._known = set(places.read)
         return places
 
 
-class _Publisher:
+class _StorePublisher:
     """Lets the shards of one writer appear in a store; see `shards.Publisher`."""
 
     def __init__(self, store: ActivationStore, kept: str) -> None:
@@ -362,7 +361,7 @@ class _Publisher:
         """See `shards.Publisher.widened`."""
 
     @contextmanager
-    def publish(self, entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    def publish(self, entries: Sequence[ShardEntry]) -> Iterator[Sequence[ShardEntry]]:
         """See `shards.Publisher.publish`."""
         with self._store.locked():
             self._store.look_again()

@@ -26,7 +26,7 @@ from lamina.analyses.probing.paired import Drawn, Estimate, Sampled, difference_
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.inputs import SavedResults
 from lamina.framework.settings import Samples, Seed
-from lamina.probes.edge import Cut
+from lamina.probes.edge import LayerCut
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, not_tested, number, rows_of
 from lamina.stats.best import best_set
@@ -214,7 +214,7 @@ def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Itera
     for contest in find_contests([a, b]).held:
         one, other = entrants_of(contest, samples, seed)
         for layer in sorted({cut.layer for cut in one.cuts("layer")} & {cut.layer for cut in other.cuts("layer")}):
-            cut = Cut("layer", layer)
+            cut = LayerCut("layer", layer)
             tested = not any(cut in each.entry.unconverged for each in (one, other))
             pairs.append((contest.task, layer, one.score(cut), other.score(cut), tested))
     drawn = [_drawn(other, one) for *_, one, other, tested in pairs if tested]
@@ -273,7 +273,7 @@ class Entrant:
     entry: Entry
     sampled: Sampled
 
-    def cuts(self, probe: str) -> list[Cut]:
+    def cuts(self, probe: str) -> list[LayerCut]:
         """The probes of a kind."""
         return [cut for cut in self.sampled.answers.cuts if cut.probe == probe]
 
@@ -291,10 +291,10 @@ class Entrant:
             layer = self.chosen_layer()
             if layer is None:
                 return _missing("no losses on texts that are not scored, to choose a layer by")
-            return self.converged(Cut("layer", layer))
-        return self.converged(Cut("cumulative", 0 if statistic == "score_first" else self.entry.last))
+            return self.converged(LayerCut("layer", layer))
+        return self.converged(LayerCut("cumulative", 0 if statistic == "score_first" else self.entry.last))
 
-    def converged(self, cut: Cut) -> _Number:
+    def converged(self, cut: LayerCut) -> _Number:
         """The score of one probe; not compared where it had not converged, since more training would change it."""
         score = self.score(cut)
         if cut in self.entry.unconverged:
@@ -302,7 +302,7 @@ class Entrant:
             return replace(score, reason=f"the probe of {probe} had not converged", compared=False)
         return score
 
-    def score(self, cut: Cut) -> _Number:
+    def score(self, cut: LayerCut) -> _Number:
         """Of one probe."""
         if cut not in self.sampled.answers.cuts:
             return _missing(f"no probe P({cut.layer})")

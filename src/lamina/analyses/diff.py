@@ -26,13 +26,13 @@ from lamina.analyses.probing.probe import probe
 from lamina.analyses.similarity import Measured, compare_heads, compare_layer, over_models
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
-from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import as_result, describe_models
 from lamina.framework.settings import Preset, Samples, Seed, Seeds, Setting, Weights
 from lamina.framework.watch import Weighting
+from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, cell, finding, layers_in_words, number, rows_of

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import pandas as pd
 
 from lamina.corpora.questions import Question
-from lamina.encoders import Encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError, ModelError, TaskError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
@@ -29,15 +27,25 @@ from lamina.framework.inputs import (
     short_name,
 )
 from lamina.framework.settings import DeclaredSetting, Seed, Setting
+from lamina.models import Encoder
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
-from lamina.training.heads import source_of, with_padding
-from lamina.training.layers import refuse_layers
+from lamina.training.heads import refuse_layers, source_of, with_padding
 from lamina.training.objective import ALL, COLUMNS, CONTRASTS, SEED_COLUMNS, text_of
 from lamina.training.provenance import refuse_used
 from lamina.training.reading import Sets, apart, load_sets, sets_of_splits
-from lamina.training.recipes import LOWER_IS_BETTER, RECIPES, Plan, Schedule, Task, best_step, by_seed, make_plans
+from lamina.training.settings import (
+    LOWER_IS_BETTER,
+    PAPER_SETTINGS,
+    Schedule,
+    Task,
+    TrainingPlan,
+    best_step,
+    by_seed,
+    make_plans,
+)
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
@@ -97,7 +105,7 @@ class TrainingSets(Reads):
         settings = {**self.fixed, **settings}
         task: Task = settings["task"]
         _plans(settings)
-        if settings["attention_window"] is not None and RECIPES[task].kind != "tags":
+        if settings["attention_window"] is not None and PAPER_SETTINGS[task].kind != "tags":
             raise TaskError(f"an attention window is for pos, ner and tag, which label words; {task} does not")
         encoder = as_encoder(given["model"], {}, runtime)
         if not isinstance(encoder, HuggingFaceEncoder):
@@ -305,9 +313,9 @@ def learning_of(
     return Finetuning.of(encoder, sets, task, length=_pieces(task, encoder, length, sets), **settings)
 
 
-def _plans(settings: Mapping[str, Any]) -> list[Plan]:
+def _plans(settings: Mapping[str, Any]) -> list[TrainingPlan]:
     names = ("epochs", "lr", "batch", "schedule", "seed", "max_steps", "grid", "freeze", "reset")
-    return make_plans(RECIPES[settings["task"]], **{name: settings[name] for name in names})
+    return make_plans(PAPER_SETTINGS[settings["task"]], **{name: settings[name] for name in names})
 
 
 def _pieces(task: Task, encoder: HuggingFaceEncoder, length: int | None, sets: Sets | None = None) -> int:
@@ -316,7 +324,7 @@ def _pieces(task: Task, encoder: HuggingFaceEncoder, length: int | None, sets: S
     Stories whose answer is a class are as long as those whose answer is a span.
     """
     stories = task == "classify" and sets is not None and isinstance(sets.train[0], Question)
-    own = RECIPES["babi" if stories else task].length
+    own = PAPER_SETTINGS["babi" if stories else task].length
     return min(length or own, encoder.limit or own)
 
 

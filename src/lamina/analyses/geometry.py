@@ -17,12 +17,12 @@ from jaxtyping import Float
 from lamina.activations import ReadActivations, Runtime
 from lamina.activations.reading import WordVectors, sum_rows
 from lamina.corpora import Corpus
-from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, finding, not_tested, number, rows_of

@@ -15,8 +15,8 @@ from jaxtyping import Float
 
 from lamina.activations import ReadActivations
 from lamina.activations.reading import sum_rows
-from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.framework.watch import CUT, TOO_LONG, Weighting, fit, wants, weighted_maps
+from lamina.models import SPECIAL, Activations, Encoder
 from lamina.progress import progress
 from lamina.stats.bootstrap import StreamedBootstrap
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from lamina.activations import extract
 from lamina.activations.reading import WordVectors
-from lamina.activations.store import Kept, default_kept
+from lamina.activations.store import StatePrecision, default_precision
 from lamina.analyses.words.occurrences import in_brackets
 from lamina.corpora import Corpus
-from lamina.encoders import SPECIAL, Activations, Encoder
-from lamina.encoders.contract import STATES, Want
 from lamina.errors import ModelError
 from lamina.framework.watch import to_words
+from lamina.models import SPECIAL, Activations, Encoder
+from lamina.models.contract import STATES, Want
 from lamina.types import Text
 
 ID = "typed"
@@ -36,10 +36,10 @@ def encode_sentence(encoder: Encoder, words: Sequence[str], want: Collection[Wan
         (torch.float16, (2, 2, 6, 6))
     """
     made = next(iter(encoder.encode([Text(ID, tuple(words))], want)))
-    return made if made.states is None else replace(made, states=_as_kept(made.states, default_kept(encoder)))
+    return made if made.states is None else replace(made, states=_as_kept(made.states, default_precision(encoder)))
 
 
-def _as_kept(states: torch.Tensor, kept: Kept) -> torch.Tensor:
+def _as_kept(states: torch.Tensor, kept: StatePrecision) -> torch.Tensor:
     """Probes are trained on stored states, which have two bytes a number unless some value is too large for that."""
     half = states.to(getattr(torch, kept))
     if half.isfinite().all():

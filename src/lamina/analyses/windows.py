@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pandas as pd
 
 from lamina.analyses.finetune import TrainingSets, learning_of
-from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Seed, Setting
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
 from lamina.stats.status import SURE, Contrast
 from lamina.training.objective import (
     ALL,
-    Outcome,
+    MetricScore,
     Runs,
-    Score,
+    TextOutcome,
     drawn_score,
     means,
     over_seeds,
@@ -29,10 +29,10 @@ from lamina.training.objective import (
     unit_kind,
 )
 from lamina.training.reading import Sets
-from lamina.training.recipes import RECIPES, Plan, Schedule, make_plans
+from lamina.training.settings import PAPER_SETTINGS, Schedule, TrainingPlan, make_plans
 
 if TYPE_CHECKING:
-    from lamina.training.finetune import Learned
+    from lamina.training.finetune import PlanOutcome
 
 WHOLE = "all"
 """The window of a model whose words see the whole text."""
@@ -120,9 +120,9 @@ def windows(
     """
     sizes = _sizes(windows)
     plan = _plan(task, epochs=epochs, lr=lr, batch=batch, schedule=schedule, max_steps=max_steps, seed=seed)
-    learned: dict[str, dict[int, Learned]] = {}
+    learned: dict[str, dict[int, PlanOutcome]] = {}
     skipped: dict[str, int] = dict(sets.left_out)
-    baselines: dict[str, list[Outcome]] = {}
+    baselines: dict[str, list[TextOutcome]] = {}
     for name, reach in sizes.items():
         learning = learning_of(encoder, sets, task, length=length, attention_window=reach, seed=seed)
         learned[name] = {
@@ -211,11 +211,11 @@ def _sizes(windows: Sequence[int]) -> dict[str, int | None]:
     return {**{str(size): size for size in sorted(windows)}, WHOLE: None}
 
 
-def _plan(task: Literal["pos", "ner"], **settings: Any) -> Plan:
-    return make_plans(RECIPES[task], grid=False, **settings)[0]
+def _plan(task: Literal["pos", "ner"], **settings: Any) -> TrainingPlan:
+    return make_plans(PAPER_SETTINGS[task], grid=False, **settings)[0]
 
 
-def _baselines(objective: Any, sets: Sets) -> dict[str, list[Outcome]]:
+def _baselines(objective: Any, sets: Sets) -> dict[str, list[TextOutcome]]:
     """What needs no model, on the same texts."""
     from lamina.training.tags import guess_by_word
 
@@ -225,14 +225,14 @@ def _baselines(objective: Any, sets: Sets) -> dict[str, list[Outcome]]:
     }
 
 
-def _baseline_rows(baselines: Mapping[str, Sequence[Outcome]], seed: int) -> Iterator[tuple[Any, ...]]:
+def _baseline_rows(baselines: Mapping[str, Sequence[TextOutcome]], seed: int) -> Iterator[tuple[Any, ...]]:
     for name, outcomes in baselines.items():
         for metric in outcomes[0].sums:
             score = drawn_score(outcomes, metric, seed=seed)
             yield name, metric, score.value, *score.interval
 
 
-def _by_metric(runs: Mapping[int, Sequence[Outcome]], seed: int) -> dict[str, dict[str, Score]]:
+def _by_metric(runs: Mapping[int, Sequence[TextOutcome]], seed: int) -> dict[str, dict[str, MetricScore]]:
     """Metric -> seed -> score, and `all`."""
     found = {}
     for metric in next(iter(runs.values()))[0].sums:
@@ -241,7 +241,7 @@ def _by_metric(runs: Mapping[int, Sequence[Outcome]], seed: int) -> dict[str, di
     return found
 
 
-def _score_table(scores: Mapping[str, Mapping[str, Mapping[str, Score]]]) -> pd.DataFrame:
+def _score_table(scores: Mapping[str, Mapping[str, Mapping[str, MetricScore]]]) -> pd.DataFrame:
     rows = (
         (name, at, metric, score.count, score.value, *score.interval)
         for name, by_metric in scores.items()
@@ -251,7 +251,7 @@ def _score_table(scores: Mapping[str, Mapping[str, Mapping[str, Score]]]) -> pd.
     return _table(_SCORES, rows)
 
 
-def difference_table(runs: Mapping[str, Runs], by_word: Sequence[Outcome], unit: str, *, seed: int) -> pd.DataFrame:
+def difference_table(runs: Mapping[str, Runs], by_word: Sequence[TextOutcome], unit: str, *, seed: int) -> pd.DataFrame:
     """Every window minus the whole text, and every window and the whole text minus labels looked up by word."""
     rows = []
     for against, reference in ((WHOLE, runs[WHOLE]), (BY_WORD, [by_word])):

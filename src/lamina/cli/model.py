@@ -14,8 +14,7 @@ import typer
 from lamina.cli import options
 
 if TYPE_CHECKING:
-    from lamina.encoders.passport import Check
-    from lamina.encoders.passports import Examined
+    from lamina.models.checks.passports import Check, ExaminedModel
 
 
 # `lamina model series`: the checkpoints of one training, in order, and what is wrong with them.
@@ -40,7 +39,7 @@ def series(
     Example: `lamina model series runs/bert`
     """
     from lamina.cli.tables import TextTable, print_table
-    from lamina.encoders.series import load_series
+    from lamina.models.loading.series import load_series
 
     found = load_series(where)
     if as_json:
@@ -100,15 +99,15 @@ def check(
 
     Example: `lamina model check minilm`
     """
-    from lamina.encoders import load_encoder
-    from lamina.encoders.passports import Examined
+    from lamina.models import load_encoder
+    from lamina.models.checks.passports import ExaminedModel
 
     how: dict[str, Any] = {"device": device, "dtype": dtype, "chat": chat, "trust_remote_code": trust_remote_code}
-    examined: dict[str, Examined] = {}
+    examined: dict[str, ExaminedModel] = {}
     errors: dict[str, str] = {}
     for name in _expanded(names):
         try:
-            examined[name] = Examined.of(load_encoder(name, **how))
+            examined[name] = ExaminedModel.of(load_encoder(name, **how))
         except Exception as error:
             # One model that cannot be loaded does not stop the others.
             errors[name] = _in_one_sentence(error)
@@ -126,7 +125,7 @@ def check(
 
 def _expanded(names: Sequence[str]) -> list[str]:
     """The models of a folder that `lamina finetune --seeds` wrote, one by one; every other name as it is."""
-    from lamina.training.seed_folders import seed_folders
+    from lamina.training.provenance import seed_folders
 
     found: dict[str, None] = {}
     for name in names:
@@ -135,7 +134,7 @@ def _expanded(names: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _described(name: str, each: Examined) -> dict[str, Any]:
+def _described(name: str, each: ExaminedModel) -> dict[str, Any]:
     shape = {"blocks": each.blocks, "heads": each.heads, "width": each.width, "limit": each.limit}
     return {"name": name, **shape, **each.passport.describe()}
 
@@ -149,7 +148,7 @@ def _in_one_sentence(error: Exception) -> str:
     return said
 
 
-def _print(examined: Mapping[str, Examined]) -> None:
+def _print(examined: Mapping[str, ExaminedModel]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -176,7 +175,7 @@ def _cell(check: Check | None) -> str:
     return f"{_SIGNS[check.verdict]}{number}"
 
 
-def _lines(name: str, each: Examined) -> Iterator[str]:
+def _lines(name: str, each: ExaminedModel) -> Iterator[str]:
     from lamina.framework.passports import verdict
 
     passport = each.passport

@@ -13,10 +13,10 @@ from lamina.cli import options
 if TYPE_CHECKING:
     from lamina.activations import ActivationStore, Engine
     from lamina.activations.ranks import Rank
-    from lamina.activations.store import Kept
+    from lamina.activations.store import StatePrecision
     from lamina.corpora import Corpus
-    from lamina.encoders import Encoder
     from lamina.framework.estimate import Cost
+    from lamina.models import Encoder
 
 
 app = typer.Typer(no_args_is_help=True, help="List and clean up stored activations.")
@@ -145,8 +145,8 @@ def encode(
     from lamina.activations.engines import engine_named
     from lamina.activations.ranks import part_of
     from lamina.corpora import load_corpus
-    from lamina.encoders import load_encoder
-    from lamina.encoders.passports import passport_of
+    from lamina.models import load_encoder
+    from lamina.models.checks.passports import passport_of
 
     texts = load_corpus(corpus, split=split, unit=unit, format=format, limit=limit)
     encoder = load_encoder(
@@ -188,7 +188,7 @@ def _rank(shard: str | None, *, repair: bool) -> Rank:
 
 
 def _encode_part(
-    encoder: Encoder, texts: Corpus, rank: Rank, store: Path | None, engine: Engine | None, kept: Kept | None
+    encoder: Encoder, texts: Corpus, rank: Rank, store: Path | None, engine: Engine | None, kept: StatePrecision | None
 ) -> None:
     from lamina.activations.ranks import encode_rank
 
@@ -197,7 +197,7 @@ def _encode_part(
     print(done.store)
 
 
-def _expected(encoder: Encoder, texts: Corpus, store: Path | None, kept: Kept | None) -> Cost:
+def _expected(encoder: Encoder, texts: Corpus, store: Path | None, kept: StatePrecision | None) -> Cost:
     """The cost that a dry run prints."""
     from lamina.activations import estimate
     from lamina.framework.estimate import Cost, memory_now

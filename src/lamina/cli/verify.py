@@ -210,7 +210,7 @@ def _assets() -> _VerifiedPart:
 
 def _caches() -> _VerifiedPart:
     from lamina.corpora.caching import caches, damaged_caches
-    from lamina.encoders.gguf_files import conversions, damaged_conversions
+    from lamina.models.loading.gguf import conversions, damaged_conversions
 
     kept = len(caches()) + len(conversions())
     damaged = [*damaged_caches(), *damaged_conversions()]

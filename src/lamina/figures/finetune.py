@@ -9,7 +9,7 @@ import pandas as pd
 
 from lamina.figures.theme import COLOURS, INK, themed
 from lamina.results import Result
-from lamina.training.recipes import LOWER_IS_BETTER, best_step, by_seed
+from lamina.training.settings import LOWER_IS_BETTER, best_step, by_seed
 
 CAPTIONS = {
     "learning": (

@@ -13,7 +13,7 @@ from lamina.analyses.cause.restore.restore import metric_of
 from lamina.figures.theme import COLOURS, DASHES, GREY, INK, SHAPES, Table, layer_axis, themed
 from lamina.results import Result
 from lamina.results.finding import number
-from lamina.training.recipes import LOWER_IS_BETTER
+from lamina.training.settings import LOWER_IS_BETTER
 
 CAPTIONS = {
     "restore": (

@@ -21,13 +21,13 @@ import torch
 
 from lamina.activations import ActivationStore, ReadActivations
 from lamina.activations.runtime import Runtime
-from lamina.activations.store import default_kept
+from lamina.activations.store import default_precision
 from lamina.corpora import Corpus, Questions, Splits
 from lamina.corpora.question_sets import questions_from
-from lamina.encoders import Encoder
 from lamina.errors import InputError
 from lamina.framework.declare import Query
 from lamina.framework.run import run
+from lamina.models import Encoder
 from lamina.progress import VARIABLE
 from lamina.types import Text
 
@@ -310,7 +310,7 @@ class Estimator:
     def _token_bytes(self, encoder: Encoder) -> int:
         """Size of one token's states, all layers together, as a store has or would have them."""
         store = ActivationStore.existing(encoder, self.runtime.store)
-        kept = default_kept(encoder) if store is None else store.head["kept"]
+        kept = default_precision(encoder) if store is None else store.head["kept"]
         return encoder.layers * encoder.width * getattr(torch, kept).itemsize
 
     def _timed(self, store: Path, encoder: Encoder | None, tokens: int) -> _TimedRuntime:

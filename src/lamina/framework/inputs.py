@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lamina.corpora.learning import Splits
     from lamina.corpora.question_sets import Questions
     from lamina.corpora.views import View
-    from lamina.encoders import Encoder
+    from lamina.models import Encoder
     from lamina.results import Result
 
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def as_encoder(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:
     """An encoder out of a name, a folder, an encoder, or a model with its tokenizer; examined, if it was not yet."""
-    from lamina.encoders.passports import passport_of
+    from lamina.models.checks.passports import passport_of
 
     encoder = _loaded(model, options, runtime)
     passport_of(encoder)
@@ -37,7 +37,7 @@ def as_encoder(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Enco
 
 
 def _loaded(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:
-    from lamina.encoders import Encoder, load_encoder
+    from lamina.models import Encoder, load_encoder
 
     chat = bool(options.get("chat"))
     if isinstance(model, Encoder):
@@ -61,7 +61,7 @@ def _loaded(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder
 
 
 def _refuse_seeds(folder: Path) -> None:
-    from lamina.training.seed_folders import seed_folders
+    from lamina.training.provenance import seed_folders
 
     if (seeds := seed_folders(folder)) and not (folder / "config.json").exists():
         raise ModelError(
@@ -75,8 +75,7 @@ def as_encoders(model: Any, options: Mapping[str, Any], runtime: Runtime) -> tup
 
     The encoders of a folder have its name: what is measured is the mean over them.
     """
-    from lamina.training.provenance import ABOUT, folder_of
-    from lamina.training.seed_folders import refuse_unlike, seed_folders
+    from lamina.training.provenance import ABOUT, folder_of, refuse_unlike, seed_folders
 
     if isinstance(model, str | Path):
         folders = seed_folders(model)
@@ -122,7 +121,7 @@ def describe_models(encoders: Sequence[Encoder]) -> dict[str, Any]:
 
 
 def _described(encoder: Encoder) -> dict[str, Any]:
-    from lamina.encoders.passports import passport_of, summary
+    from lamina.models.checks.passports import passport_of, summary
 
     return {**encoder.describe(), "passport": summary(passport_of(encoder))}
 

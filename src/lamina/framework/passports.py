@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lamina.encoders.passport import Passport
     from lamina.framework.declare import Analysis
+    from lamina.models.checks.passports import Passport
 
 
 def needs_of(analysis: Analysis, settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -32,7 +32,7 @@ def needs_of(analysis: Analysis, settings: Mapping[str, Any]) -> tuple[str, ...]
 
 def refuse_unfit(analysis: Analysis, settings: Mapping[str, Any], arguments: Iterable[Any]) -> None:
     """Raise a ModelError if the passport of a model refuses what the analysis needs."""
-    from lamina.encoders import Encoder
+    from lamina.models import Encoder
 
     needs = needs_of(analysis, settings)
     for each in arguments:
@@ -46,7 +46,7 @@ def refused_analyses(passport: Passport, analyses: Iterable[Analysis]) -> dict[s
 
     Example:
         >>> from lamina.framework.registry import all_analyses
-        >>> from lamina.encoders.passports import passport_of
+        >>> from lamina.models.checks.passports import passport_of
         >>> from lamina.testing import TinyEncoder
         >>> refused_analyses(passport_of(TinyEncoder()), all_analyses())
         {}
@@ -63,7 +63,7 @@ def verdict(passport: Passport) -> list[str]:
     """What a passport means in sentences: what fails, what that refuses, what still works, and where attention goes.
 
     Example:
-        >>> from lamina.encoders.passport import Check, Passport
+        >>> from lamina.models.checks.passports import Check, Passport
         >>> ahead = Check("look-ahead", "fails", "Maps look ahead.", 0.4, ("maps",))
         >>> made = Passport("m", "FalconModel", "f", 1, "5", "2", 1.0, True, None, (0, 1), ("heads",), None, (ahead,))
         >>> fails, refused, works = verdict(made)

@@ -87,7 +87,7 @@ def _left_out(arguments: Sequence[Any]) -> dict[str, int]:
 
 def _unguarded(arguments: Sequence[Any]) -> dict[str, Any]:
     """What provenance says of models that may have been trained on the texts without our knowing."""
-    from lamina.encoders import Encoder
+    from lamina.models import Encoder
     from lamina.training.provenance import folder_of, unguarded
 
     given = [each for one in arguments for each in (one if isinstance(one, list | tuple) else (one,))]

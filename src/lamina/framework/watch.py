@@ -14,11 +14,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
-from lamina.encoders.contract import MapBatch, Want
-from lamina.encoders.values import weigh_by_norm
 from lamina.errors import ModelError
 from lamina.framework.declare import Tables
+from lamina.models import SPECIAL, Activations, Encoder, Tokens
+from lamina.models.contract import MapBatch, Want
+from lamina.models.running.value_norms import weigh_by_norm
 from lamina.progress import progress
 from lamina.types import Edge, Span, Text, text_key
 

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from lamina.errors import DamagedError, WriteError
 from lamina.files.checking import load_tensors, save_tensors
-from lamina.probes.learner import Group, Learned, Learner, Schedule
+from lamina.probes.learner import Learner, LearningRecord, ProbeGroup, Schedule
 from lamina.probes.recorded import RecordedSteps, recording
-from lamina.probes.streams import Batch, Stream
+from lamina.probes.streams import ProbeBatch, Stream
 from lamina.progress import progress, say
 
 SECONDS = 60.0
@@ -28,7 +28,7 @@ every validation."""
 _STEP = "step"
 
 
-class Checkpoint:
+class BankCheckpoint:
     """A file with the training state; written at some validations."""
 
     def __init__(self, path: Path) -> None:
@@ -70,13 +70,13 @@ class Checkpoint:
 
 
 def train(
-    groups: list[Group],
+    groups: list[ProbeGroup],
     schedule: Schedule,
     *,
     order_seed: int,
     what: str,
-    checkpoint: Checkpoint | None = None,
-) -> list[Learned]:
+    checkpoint: BankCheckpoint | None = None,
+) -> list[LearningRecord]:
     """Train every group on the same texts; at the end, each probe has the weights of its best validation.
 
     Seeds differ in initial weights and dropout; `order_seed` sets the order of texts for all. With a checkpoint,
@@ -173,7 +173,7 @@ def _losses(learner: Learner, piece: _Piece) -> tuple[np.ndarray, float]:
 
 
 _Streams = tuple[Stream, Stream]
-_Batches = Mapping[_Streams, Batch]
+_Batches = Mapping[_Streams, ProbeBatch]
 """One batch of the same texts from every pair of streams."""
 _Piece = tuple[Sequence[_Batches], int]
 """Some batches, and the number of steps before them."""
@@ -183,7 +183,7 @@ _PIECE = 4
 """Batches that a learner takes at a time before another one has its turn."""
 
 
-def _together(streams: Sequence[_Streams], each: Sequence[Iterator[Batch]]) -> Iterator[_Batches]:
+def _together(streams: Sequence[_Streams], each: Sequence[Iterator[ProbeBatch]]) -> Iterator[_Batches]:
     for batches in zip(*each, strict=True):
         yield dict(zip(streams, batches, strict=True))
 
@@ -257,7 +257,7 @@ def _state(learners: Sequence[Learner]) -> dict[str, Tensor]:
     return {f"{number}/{name}": value for number, state in each for name, value in state.items()}
 
 
-def _endless(stream: Stream, seed: int, done: int) -> Iterator[Batch]:
+def _endless(stream: Stream, seed: int, done: int) -> Iterator[ProbeBatch]:
     """Batches, epoch after epoch, skipping those already done."""
     epoch, skip = divmod(done, stream.batches)
     while True:

@@ -13,13 +13,69 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from lamina.errors import DamagedError, ResultError
 from lamina.files.checking import load_tensors, save_tensors
-from lamina.probes.dropout import draw_start, kept_from
-from lamina.probes.streams import Batch, SpanBounds, Spans, SpanTokens, Standard
+from lamina.probes.streams import ProbeBatch, SpanBounds, Spans, SpanTokens, Standard
+
+# Dropout masks made of (seed, step) alone: a counter-based generator gives the same bits on every device.
+
+_GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+"""The constants of SplitMix64 (Steele, Lea and Flood 2014)."""
+_LANES = 4
+"""Masked numbers per 64 bits: each is decided by 16 of them, so a rate is right to 1 in 65,536."""
+
+
+def dropout_mask(
+    shape: tuple[int, ...], rate: float, *, key: tuple[int, ...], device: str | torch.device
+) -> Bool[Tensor, ...]:
+    """Which numbers are kept when a share of `rate` is dropped; `key` (numbers of at least 0) says which draw.
+
+    Example:
+        >>> one, same, other = (dropout_mask((2, 9), 0.5, key=(0, step), device="cpu") for step in (7, 7, 8))
+        >>> torch.equal(one, same), torch.equal(one, other)
+        (True, False)
+    """
+    return dropout_masks(torch.tensor([draw_start(key)], device=device), shape, rate)[0]
+
+
+def dropout_masks(starts: Int64[Tensor, " draw"], shape: tuple[int, ...], rate: float) -> Bool[Tensor, ...]:
+    """Several draws at once, each from its own start; on a GPU nothing but the starts has to be copied there."""
+    count = torch.Size(shape).numel()
+    counters = torch.arange(1, -(-count // _LANES) + 1, device=starts.device)
+    bits = _mixed(counters * _signed(_GOLDEN) + starts.unsqueeze(1)).view(torch.int16)
+    # The smallest share of the 2**16 values, from the least one up, is dropped.
+    return (bits[:, :count] >= round(rate * 2**16) - 2**15).view(len(starts), *shape)
+
+
+def _mixed(z: Tensor) -> Tensor:
+    """SplitMix64's output function; products of 64-bit integers wrap around on every device."""
+    z = (z ^ _shifted(z, 30)) * _signed(_FIRST)
+    z = (z ^ _shifted(z, 27)) * _signed(_SECOND)
+    return z ^ _shifted(z, 31)
+
+
+def _shifted(z: Tensor, by: int) -> Tensor:
+    """To the right, filled with zeros: torch's own shift copies the sign."""
+    return (z >> by) & ((1 << (64 - by)) - 1)
+
+
+def draw_start(key: tuple[int, ...]) -> int:
+    """One number of 64 bits, with a sign, out of several: where a draw begins."""
+    state = 0
+    for part in key:
+        z = (state + part * _GOLDEN + _GOLDEN) % 2**64
+        z = (z ^ (z >> 30)) * _FIRST % 2**64
+        z = (z ^ (z >> 27)) * _SECOND % 2**64
+        state = z ^ (z >> 31)
+    return _signed(state)
+
+
+def _signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
 
 INPUT_DROPOUT = 0.2
 HIDDEN_DROPOUT = 0.3
@@ -27,7 +83,7 @@ HIDDEN = 256
 """Width of the projection and of the classifier in the paper."""
 
 
-class Cut(NamedTuple):
+class LayerCut(NamedTuple):
     """The layers one probe sees."""
 
     probe: Literal["cumulative", "layer"]
@@ -57,7 +113,7 @@ class EdgeProbes(torch.nn.Module):
 
     def __init__(
         self,
-        cuts: Sequence[Cut],
+        cuts: Sequence[LayerCut],
         *,
         layers: int,
         width: int,
@@ -93,7 +149,7 @@ class EdgeProbes(torch.nn.Module):
         self.outer = self._drawn((hidden, labels), hidden, draws)
         self.outer_bias = self._drawn((1, labels), hidden, draws)
 
-    def forward(self, batch: Batch, masks: Masks | None = None) -> Float[Tensor, "member target label"]:
+    def forward(self, batch: ProbeBatch, masks: Masks | None = None) -> Float[Tensor, "member target label"]:
         """Logits of every label for every target, from every member."""
         return self.logits(batch.states, batch.spans, masks)
 
@@ -124,7 +180,7 @@ class EdgeProbes(torch.nn.Module):
         """The mixing weights of cumulative members: softmax over the layers each may see."""
         return self.mix.masked_fill(self.closed, -torch.inf).softmax(-1)
 
-    def draw_masks(self, batch: Batch, step: int) -> Masks:
+    def draw_masks(self, batch: ProbeBatch, step: int) -> Masks:
         """The dropout of one step: depends only on (seed, step), so that no member depends on the others."""
         _, tokens, width = batch.states.shape
         starts = torch.tensor(self.mask_starts(step), device=batch.states.device)
@@ -136,8 +192,8 @@ class EdgeProbes(torch.nn.Module):
 
     def masks_from(self, starts: Int64[Tensor, "2 seed"], tokens: int, targets: int, width: int) -> Masks:
         """The dropout masks that begin there; those of fewer tokens and targets are the first rows of those of more."""
-        of_tokens = kept_from(starts[0], (tokens, width), INPUT_DROPOUT).float() / (1 - INPUT_DROPOUT)
-        of_hidden = kept_from(starts[1], (targets, self.hidden), HIDDEN_DROPOUT).float() / (1 - HIDDEN_DROPOUT)
+        of_tokens = dropout_masks(starts[0], (tokens, width), INPUT_DROPOUT).float() / (1 - INPUT_DROPOUT)
+        of_hidden = dropout_masks(starts[1], (targets, self.hidden), HIDDEN_DROPOUT).float() / (1 - HIDDEN_DROPOUT)
         return Masks(of_tokens, of_hidden)
 
     def of_seed(self, seed: int) -> EdgeProbes:
@@ -235,7 +291,7 @@ def _sums(values: Float[Tensor, "member pair *rest"], span: SpanTokens) -> Float
 FORMAT = 2
 
 
-class SavedProbes:
+class SavedEdgeProbes:
     """Probes of one task and seed with the names of their labels, loaded from a file."""
 
     def __init__(self, path: Path) -> None:
@@ -258,7 +314,7 @@ class SavedProbes:
         self.standard = Standard(tensors.pop(_SHIFT), tensors.pop(_SCALE)) if _SHIFT in tensors else None
         """How states are standardised before the probes see them; None: not at all."""
         self.probes = EdgeProbes(
-            [Cut(*cut) for cut in head["cuts"]],
+            [LayerCut(*cut) for cut in head["cuts"]],
             layers=head["layers"],
             width=head["width"],
             labels=len(self.labels),
@@ -283,7 +339,7 @@ def save_probes(
     standard: Standard | None = None,
     graded: bool = False,
 ) -> None:
-    """Write the probes of one seed so that `SavedProbes` reads them back."""
+    """Write the probes of one seed so that `SavedEdgeProbes` reads them back."""
     tensors = dict(probes.state_dict())
     if standard is not None:
         tensors |= {_SHIFT: standard.shift, _SCALE: standard.scale}
@@ -304,7 +360,7 @@ def save_probes(
     save_tensors(path, tensors, head)
 
 
-def predict(saved: SavedProbes, batch: Batch) -> Float[torch.Tensor, "member target label"]:
+def predict(saved: SavedEdgeProbes, batch: ProbeBatch) -> Float[torch.Tensor, "member target label"]:
     """From every member, for every target: the probability of every label, or the predicted value."""
     told = saved.probes(batch)
     return told if saved.graded else told.sigmoid()

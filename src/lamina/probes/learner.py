@@ -14,8 +14,7 @@ from torch import Tensor
 from lamina.probes.adam import StackedAdam
 from lamina.probes.edge import HIDDEN, EdgeProbes, Masks
 from lamina.probes.gradients import set_gradients
-from lamina.probes.streams import Batch, SpanBounds, Spans, Stream
-from lamina.probes.targets import Targets
+from lamina.probes.streams import ProbeBatch, ProbeTargets, SpanBounds, Spans, Stream
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Schedule:
         """Its fields, for provenance and keys."""
         return asdict(self)
 
-    def texts_of(self, targets: Targets) -> int:
+    def texts_of(self, targets: ProbeTargets) -> int:
         """Texts of a step on these targets."""
         if self.batch_targets is None:
             return self.batch_texts
@@ -63,7 +62,7 @@ class Schedule:
         return max(1, round(self.batch_targets * carrying / max(len(targets), 1)))
 
 
-class Learned(NamedTuple):
+class LearningRecord(NamedTuple):
     """How the training of a group's members went; each [member]."""
 
     loss: Float[np.ndarray, " member"]
@@ -81,9 +80,9 @@ class Learned(NamedTuple):
     reach: Float[np.ndarray, " member"]
     """How far a mixing weight's logit can have moved from 0 to the weights that were kept: the sum of its rates."""
 
-    def of(self, members: np.ndarray) -> Learned:
+    def of(self, members: np.ndarray) -> LearningRecord:
         """Of these members only."""
-        return Learned(*(each[members] for each in self))
+        return LearningRecord(*(each[members] for each in self))
 
 
 Loss = Literal["binary", "categorical", "squared"]
@@ -91,13 +90,13 @@ Loss = Literal["binary", "categorical", "squared"]
 
 
 @dataclass(eq=False)
-class Group:
+class ProbeGroup:
     """Probes that learn the same labels from the same states and run as one module."""
 
     probes: EdgeProbes
-    learn: Targets
+    learn: ProbeTargets
     """What they learn: the labels may be others than the stream's own, as control labels are."""
-    stop: Targets
+    stop: ProbeTargets
     """What decides when they stop."""
     streams: tuple[Stream, Stream]
     """Of the same targets, for learning and for stopping. All groups trained together have the same texts in both."""
@@ -110,7 +109,7 @@ class Learner:
     Members that have stopped cost nothing once they are half of the stack: the rest goes on in a smaller one.
     """
 
-    def __init__(self, group: Group, schedule: Schedule) -> None:
+    def __init__(self, group: ProbeGroup, schedule: Schedule) -> None:
         device = group.streams[0].device
         self.group = group
         self.schedule = schedule
@@ -134,12 +133,14 @@ class Learner:
         """[validation, member] The lowest loss so far."""
         self.kept = {name: value.detach().clone() for name, value in self.full.named_parameters()}
         self.unit = _unit(group) if group.loss == "squared" else (0.0, 1.0)
-        self._learn, self._stop = (_told(each, group.loss, self.unit, device) for each in (group.learn, group.stop))
+        self._learn, self._stop = (
+            _gold_labels(each, group.loss, self.unit, device) for each in (group.learn, group.stop)
+        )
         self._rates = torch.zeros(count, device=device)
         """[member of the stack] The rates of those still running, where they are needed."""
         self._tell_rates()
 
-    def step(self, batch: Batch, number: int) -> None:
+    def step(self, batch: ProbeBatch, number: int) -> None:
         """One gradient step of every member still running."""
         self.learn(batch.states, batch.spans, self.probes.draw_masks(batch, number), self._at(batch))
 
@@ -154,7 +155,7 @@ class Learner:
             (sums / count.clamp_min(1)).sum().backward()
         self.optimiser.step(self._rates, self.schedule.clip)
 
-    def stopping_losses(self, batch: Batch) -> tuple[Float[Tensor, " member"], Tensor]:
+    def stopping_losses(self, batch: ProbeBatch) -> tuple[Float[Tensor, " member"], Tensor]:
         """Sums of every member's loss in the stack over some stopping texts, and how much they are of."""
         return self.stopping_loss(batch.states, batch.spans, self._at(batch))
 
@@ -226,7 +227,7 @@ class Learner:
         parts = {"weights": weights, "kept": self.kept, "adam": adam, "told": told}
         return {f"{part}/{name}": value for part, own in parts.items() for name, value in own.items()}
 
-    def finish(self) -> Learned:
+    def finish(self) -> LearningRecord:
         """Give every member its best weights; of graded targets, in the values' own unit."""
         with torch.no_grad():
             for name, value in self.full.named_parameters():
@@ -237,7 +238,7 @@ class Learner:
         self.full.zero_grad(set_to_none=True)
         return self._learned()
 
-    def _learned(self) -> Learned:
+    def _learned(self) -> LearningRecord:
         done = (~np.isnan(self.history)).any(1).sum()
         steps = np.empty(len(self.running), int)
         gain = np.full(len(self.running), np.nan)
@@ -254,9 +255,9 @@ class Learner:
         loss = self.history[done - 1] if done else np.full(len(self.running), np.nan)
         ended = ~self.running & np.isfinite(loss)
         overfitted = ended & (self.best_step == self.schedule.validate_every)
-        return Learned(loss, steps, self.best_step, gain, ended & ~overfitted, overfitted, self.reach)
+        return LearningRecord(loss, steps, self.best_step, gain, ended & ~overfitted, overfitted, self.reach)
 
-    def _at(self, batch: Batch) -> Tensor:
+    def _at(self, batch: ProbeBatch) -> Tensor:
         return torch.from_numpy(batch.rows).to(self._rates.device)
 
     def _tell_rates(self) -> None:
@@ -290,7 +291,7 @@ class Learner:
             self.kept[name][some] = value.detach()[[place[member] for member in some]]
 
 
-class _Told(NamedTuple):
+class _GoldLabels(NamedTuple):
     """What targets are compared with; one more row, which counts for nothing, fills batches up."""
 
     gold: Tensor
@@ -299,24 +300,24 @@ class _Told(NamedTuple):
     """[target, label] Which decisions count."""
 
 
-def _told(targets: Targets, loss: Loss, unit: tuple[float, float], device: str) -> _Told:
+def _gold_labels(targets: ProbeTargets, loss: Loss, unit: tuple[float, float], device: str) -> _GoldLabels:
     gold = targets.gold
     if loss == "squared":
         gold = (np.asarray(targets.values)[:, None] - unit[0]) / unit[1]
     filled = (
         np.concatenate([each, np.zeros_like(each[:1], shape=(1, each.shape[1]))]) for each in (gold, targets.rated)
     )
-    return _Told(*(torch.from_numpy(each).float().to(device) for each in filled))
+    return _GoldLabels(*(torch.from_numpy(each).float().to(device) for each in filled))
 
 
-def _unit(group: Group) -> tuple[float, float]:
+def _unit(group: ProbeGroup) -> tuple[float, float]:
     """Mean and deviation of the values learned from."""
     values = np.asarray(group.learn.values)
     return float(values.mean()), float(values.std()) or 1.0
 
 
 def _losses(
-    logits: Float[Tensor, "member target label"], told: _Told, at: Int[Tensor, " target"], loss: Loss
+    logits: Float[Tensor, "member target label"], told: _GoldLabels, at: Int[Tensor, " target"], loss: Loss
 ) -> tuple[Float[Tensor, " member"], Tensor]:
     """Every member's loss, summed over what counts, and how much that is."""
     gold, rated = told.gold[at], told.rated[at]
@@ -331,7 +332,7 @@ def _losses(
 
 
 def _slopes(
-    logits: Float[Tensor, "member target label"], told: _Told, at: Int[Tensor, " target"], loss: Loss
+    logits: Float[Tensor, "member target label"], told: _GoldLabels, at: Int[Tensor, " target"], loss: Loss
 ) -> Float[Tensor, "member target label"]:
     """The derivatives of every member's mean loss by its logits."""
     gold, rated = told.gold[at], told.rated[at]

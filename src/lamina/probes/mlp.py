@@ -47,7 +47,7 @@ class ClassProbe(NamedTuple):
 
 
 @runtime_checkable
-class Source(Protocol):
+class VectorSource(Protocol):
     """Vectors by number, in memory or on disk."""
 
     @property
@@ -68,7 +68,7 @@ class InMemory:
 
     @property
     def width(self) -> int:
-        """See `Source`."""
+        """See `VectorSource`."""
         return self.vectors.shape[1]
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class Vectors:
         [[-1.0], [1.0]]
     """
 
-    source: Source
+    source: VectorSource
     items: Int[np.ndarray, " example"]
     """Which of the source."""
     middle: Float[Tensor, " width"] | None = None
@@ -141,7 +141,7 @@ class Vectors:
         return Vectors(InMemory(torch.cat(parts)), np.arange(len(self)), middle, self.spread)
 
 
-class Examples(NamedTuple):
+class ClassExamples(NamedTuple):
     """Words in context as vectors, with their classes."""
 
     vectors: Vectors
@@ -162,7 +162,7 @@ class MLPTraining:
     """Keep each probe's best epoch instead of its last."""
 
 
-class Trained(NamedTuple):
+class TrainedClassProbes(NamedTuple):
     """Probes of one layer that have learned."""
 
     probes: tuple[ClassProbe, ...]
@@ -184,8 +184,8 @@ class Trained(NamedTuple):
 
 
 def decide(
-    learn: Examples,
-    choose: Examples,
+    learn: ClassExamples,
+    choose: ClassExamples,
     scored: Sequence[Vectors],
     probes: Sequence[ClassProbe],
     training: MLPTraining,
@@ -196,7 +196,7 @@ def decide(
 
     Example:
         >>> vectors = Vectors.of(torch.tensor([[1.0], [2.0], [-1.0], [-2.0]]))
-        >>> told = Examples(vectors, torch.tensor([[[True], [True], [False], [False]]]))
+        >>> told = ClassExamples(vectors, torch.tensor([[[True], [True], [False], [False]]]))
         >>> decide(told, told, [vectors], [ClassProbe(0)], MLPTraining(8, 0.1, 30, batch=4))[0].tolist()
         [[True, True, False, False]]
     """
@@ -205,27 +205,27 @@ def decide(
 
 
 def train(
-    learn: Examples,
-    choose: Examples,
+    learn: ClassExamples,
+    choose: ClassExamples,
     probes: Sequence[ClassProbe],
     training: MLPTraining,
     *,
     device: str = "cpu",
     what: str = "class probes",
-) -> Trained:
+) -> TrainedClassProbes:
     """Train every probe on `learn`, and keep the epoch that is best on `choose`.
 
     The epoch with the best F1 of the probe's class is kept; ties go to the lower loss. The order of examples is the
     same for all probes; seeds differ in initial weights.
 
     Example:
-        >>> told = Examples(Vectors.of(torch.tensor([[1.0], [-1.0]])), torch.tensor([[[True], [False]]]))
+        >>> told = ClassExamples(Vectors.of(torch.tensor([[1.0], [-1.0]])), torch.tensor([[[True], [False]]]))
         >>> train(told, told, [ClassProbe(0)], MLPTraining(8, 0.1, 2)).parameters[0].shape
         torch.Size([1, 1, 8])
     """
     width, hidden = learn.vectors.source.width, training.hidden
     shapes = ((width, hidden), (1, hidden), (hidden, 1), (1, 1))
-    learned = Trained(tuple(probes), [torch.empty(len(probes), *shape) for shape in shapes])
+    learned = TrainedClassProbes(tuple(probes), [torch.empty(len(probes), *shape) for shape in shapes])
     learn, choose = (each._replace(vectors=each.vectors.on(device)) for each in (learn, choose))
     with progress(what, len(probes)) as advance:
 
@@ -317,12 +317,12 @@ def _initial(probe: ClassProbe, width: int, hidden: int) -> tuple[np.ndarray, ..
 
 
 def _train(
-    probes: Sequence[ClassProbe], learn: Examples, choose: Examples, training: MLPTraining, device: str
+    probes: Sequence[ClassProbe], learn: ClassExamples, choose: ClassExamples, training: MLPTraining, device: str
 ) -> _Stack:
     stack = _Stack(probes, learn.vectors.source.width, training, device)
     kept = [each.clone() for each in stack.parameters]
     best = torch.full((2, len(probes)), -torch.inf, device=device, dtype=torch.float64)
-    gold, told = (_Labels(each.gold, probes, device) for each in (learn, choose))
+    gold, told = (_ProbeLabels(each.gold, probes, device) for each in (learn, choose))
     for epoch in range(1, training.epochs + 1):
         order = torch.from_numpy(np.random.default_rng(epoch).permutation(len(learn.vectors)))
         for some in order.split(training.batch):
@@ -338,7 +338,7 @@ def _train(
     return stack
 
 
-class _Labels:
+class _ProbeLabels:
     """What each probe should say, a batch at a time."""
 
     def __init__(
@@ -353,7 +353,7 @@ class _Labels:
         return self._gold[:, some.to(self._gold.device)][self._labellings, :, self._labels].float()
 
 
-def _score(stack: _Stack, vectors: Vectors, told: _Labels, device: str) -> Float[Tensor, "2 probe"]:
+def _score(stack: _Stack, vectors: Vectors, told: _ProbeLabels, device: str) -> Float[Tensor, "2 probe"]:
     """F1 of each probe's class, and minus its loss."""
     sums = torch.zeros(3, len(stack.parameters[0]), device=device, dtype=torch.float64)
     for some in vectors.blocks():
@@ -365,10 +365,10 @@ def _score(stack: _Stack, vectors: Vectors, told: _Labels, device: str) -> Float
     return torch.stack([2 * hits / both.clamp_min(1), -loss / max(1, len(vectors))])
 
 
-class SavedProbes(NamedTuple):
+class SavedClassProbes(NamedTuple):
     """Trained probes as they lie in a file, with the centring of their vectors."""
 
-    trained: Trained
+    trained: TrainedClassProbes
     middle: Float[Tensor, " width"] | None
     spread: float
     about: dict[str, Any]
@@ -379,7 +379,7 @@ class SavedProbes(NamedTuple):
         return self.trained.says(replace(Vectors.of(vectors), middle=self.middle, spread=self.spread))
 
 
-def save_probes(path: Path, trained: Trained, like: Vectors, about: dict[str, Any]) -> None:
+def save_probes(path: Path, trained: TrainedClassProbes, like: Vectors, about: dict[str, Any]) -> None:
     """Write probes in float16, half the size; a decision at the edge may differ from that of the probe trained."""
     tensors = {name: each.half() for name, each in zip(_PARTS, trained.parameters, strict=True)}
     if like.middle is not None:
@@ -387,13 +387,13 @@ def save_probes(path: Path, trained: Trained, like: Vectors, about: dict[str, An
     save_tensors(path, tensors, {"spread": like.spread, "probes": trained.probes, **about})
 
 
-def load_probes(path: Path) -> SavedProbes:
+def load_probes(path: Path) -> SavedClassProbes:
     """Read what `save_probes` wrote.
 
     Example:
         >>> import tempfile
         >>> vectors = Vectors.of(torch.tensor([[1.0], [-1.0]]))
-        >>> told = Examples(vectors, torch.tensor([[[True], [False]]]))
+        >>> told = ClassExamples(vectors, torch.tensor([[[True], [False]]]))
         >>> path = Path(tempfile.mkdtemp()) / "probes.safetensors"
         >>> trained = train(told, told, [ClassProbe(0)], MLPTraining(8, 0.1, 30))
         >>> save_probes(path, trained, vectors, {"classes": ["food"]})
@@ -403,8 +403,8 @@ def load_probes(path: Path) -> SavedProbes:
     tensors, about = load_tensors(path)
     try:
         probes = tuple(ClassProbe(*each) for each in about.pop("probes"))
-        trained = Trained(probes, [tensors[name].float() for name in _PARTS])
-        return SavedProbes(trained, tensors.get("middle"), float(about.pop("spread")), about)
+        trained = TrainedClassProbes(probes, [tensors[name].float() for name in _PARTS])
+        return SavedClassProbes(trained, tensors.get("middle"), float(about.pop("spread")), about)
     except (KeyError, TypeError, ValueError):
         raise DamagedError(
             f"{path} holds no class probes; name a probes file of a `lamina contextualize` result"

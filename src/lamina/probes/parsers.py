@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -18,7 +21,7 @@ SHORT = (1, 2, 3)
 """Distances with their own indicator feature."""
 
 
-class Sentence(NamedTuple):
+class ParserInput(NamedTuple):
     """The input of a probe for one sentence."""
 
     maps: Float[Tensor, "word word map"]
@@ -32,22 +35,22 @@ class Sentence(NamedTuple):
 class ParserProbe(torch.nn.Module, ABC):
     """Scores of candidate heads; a word is not a candidate for itself."""
 
-    def forward(self, sentence: Sentence) -> Float[Tensor, "word candidate"]:
+    def forward(self, sentence: ParserInput) -> Float[Tensor, "word candidate"]:
         """The score of every candidate for every word, the root first; minus infinity for the word itself."""
         between = self.between(sentence)
         itself = torch.eye(len(between), dtype=torch.bool)
         return torch.cat([self.to_root(sentence)[:, None], between.masked_fill(itself, -torch.inf)], 1)
 
     @abstractmethod
-    def between(self, sentence: Sentence) -> Float[Tensor, "word word"]:
+    def between(self, sentence: ParserInput) -> Float[Tensor, "word word"]:
         """Scores of (second) as the head of (first)."""
 
     @abstractmethod
-    def to_root(self, sentence: Sentence) -> Float[Tensor, " word"]:
+    def to_root(self, sentence: ParserInput) -> Float[Tensor, " word"]:
         """Scores of each word as the root."""
 
 
-class Weights(NamedTuple):
+class MapWeights(NamedTuple):
     """The weight of every map in pairs of a dependent and its head."""
 
     words: Float[Tensor, "pair 2 map"]
@@ -63,7 +66,7 @@ class AttentionOnly(ParserProbe):
         >>> probe = AttentionOnly(1)
         >>> _ = torch.nn.init.ones_(probe.words)
         >>> maps = torch.tensor([[0.1, 0.2], [0.3, 0.4]])[:, :, None]
-        >>> probe(Sentence(maps, torch.zeros(2, 2, 1), torch.zeros(2, 5))).tolist()
+        >>> probe(ParserInput(maps, torch.zeros(2, 2, 1), torch.zeros(2, 5))).tolist()
         [[0.0, -inf, 0.5], [0.0, 0.5, -inf]]
     """
 
@@ -73,19 +76,19 @@ class AttentionOnly(ParserProbe):
         self.words = torch.nn.Parameter(torch.zeros(2, maps))
         self.root = torch.nn.Parameter(torch.zeros(2, maps))
 
-    def between(self, sentence: Sentence) -> Float[Tensor, "word word"]:
+    def between(self, sentence: ParserInput) -> Float[Tensor, "word word"]:
         """See `ParserProbe.between`."""
         row, column = (sentence.maps @ self.words.T).unbind(-1)
         return row + column.T
 
-    def to_root(self, sentence: Sentence) -> Float[Tensor, " word"]:
+    def to_root(self, sentence: ParserInput) -> Float[Tensor, " word"]:
         """See `ParserProbe.to_root`."""
         return (sentence.special * self.root).sum((1, 2))
 
-    def weights(self, sentence: Sentence, heads: Int[Tensor, " word"]) -> Weights:
+    def weights(self, sentence: ParserInput, heads: Int[Tensor, " word"]) -> MapWeights:
         """The weights of each word's maps in the score of its head (candidate numbers): the same for all."""
         roots = int((heads == ROOT).sum())
-        return Weights(self.words.expand(len(heads) - roots, -1, -1), self.root.expand(roots, -1, -1))
+        return MapWeights(self.words.expand(len(heads) - roots, -1, -1), self.root.expand(roots, -1, -1))
 
 
 class AttentionAndWords(ParserProbe):
@@ -103,7 +106,7 @@ class AttentionAndWords(ParserProbe):
         self.words = torch.nn.Parameter(torch.zeros(2, width + 1, 2, maps))
         self.root = torch.nn.Parameter(torch.zeros(2, width + 1, 2, maps))
 
-    def between(self, sentence: Sentence) -> Float[Tensor, "word word"]:
+    def between(self, sentence: ParserInput) -> Float[Tensor, "word word"]:
         """See `ParserProbe.between`.
 
         A pair's weight is a sum of one part from the dependent and one from the candidate, so both can be multiplied
@@ -116,19 +119,19 @@ class AttentionAndWords(ParserProbe):
         taken = sentence.maps.transpose(0, 1) @ torch.stack([column, row_of], -1)
         return given[..., 0] + given[..., 1].T + taken[..., 0] + taken[..., 1].T
 
-    def to_root(self, sentence: Sentence) -> Float[Tensor, " word"]:
+    def to_root(self, sentence: ParserInput) -> Float[Tensor, " word"]:
         """See `ParserProbe.to_root`."""
         return (sentence.special * self._root_weights(sentence)).sum((1, 2))
 
-    def weights(self, sentence: Sentence, heads: Int[Tensor, " word"]) -> Weights:
+    def weights(self, sentence: ParserInput, heads: Int[Tensor, " word"]) -> MapWeights:
         """The weights of each word's maps in the score of its head (candidate numbers)."""
         dependents, candidates = self._vectors(sentence)
         below = heads != ROOT
         own = torch.stack(_weigh(dependents[below], self.words[0]), 1)
         of_head = torch.stack(_weigh(candidates[heads[below]], self.words[1]), 1)
-        return Weights(own + of_head, self._root_weights(sentence)[~below])
+        return MapWeights(own + of_head, self._root_weights(sentence)[~below])
 
-    def _root_weights(self, sentence: Sentence) -> Float[Tensor, "word 2 map"]:
+    def _root_weights(self, sentence: ParserInput) -> Float[Tensor, "word 2 map"]:
         dependents, candidates = self._vectors(sentence)
         own, of_root = (
             torch.stack(_weigh(vectors, part), 1)
@@ -136,7 +139,7 @@ class AttentionAndWords(ParserProbe):
         )
         return own + of_root
 
-    def _vectors(self, sentence: Sentence) -> tuple[Tensor, Tensor]:
+    def _vectors(self, sentence: ParserInput) -> tuple[Tensor, Tensor]:
         """Vectors of the dependents, and of the candidates in the order of their maps: the root, then the words."""
         words = pad(sentence.vectors, (0, 1))
         root = torch.nn.functional.one_hot(torch.tensor([words.shape[1] - 1]), words.shape[1]).to(words.dtype)
@@ -160,13 +163,13 @@ class DistanceAndWords(ParserProbe):
         self.bias = torch.nn.Parameter(torch.zeros(HIDDEN))
         self.out = drawn(HIDDEN, fan_in=HIDDEN)
 
-    def between(self, sentence: Sentence) -> Float[Tensor, "word word"]:
+    def between(self, sentence: ParserInput) -> Float[Tensor, "word word"]:
         """See `ParserProbe.between`."""
         words = pad(sentence.vectors, (0, 1))
         apart = distance_features(len(words)) @ self.distance
         return self._score((words @ self.dependent)[:, None] + words @ self.candidate + apart)
 
-    def to_root(self, sentence: Sentence) -> Float[Tensor, " word"]:
+    def to_root(self, sentence: ParserInput) -> Float[Tensor, " word"]:
         """See `ParserProbe.to_root`: the root has its own vector and no distance."""
         return self._score(pad(sentence.vectors, (0, 1)) @ self.dependent + self.candidate[-1])
 
@@ -194,3 +197,138 @@ def _weigh(vectors: Float[Tensor, "word width"], weights: Float[Tensor, "width 2
     """The contribution of each word to the weights of both kinds of map."""
     first, second = weights.unbind(1)
     return vectors @ first, vectors @ second
+
+
+# A bilinear probe that finds the word another word belongs to: a dependent's head, a mention's antecedent.
+#
+# For a word and every other word of its text it gives one number, from the vectors of both; the highest is its answer.
+
+RANK = 32
+"""Of the bilinear form."""
+_RATE, _DECAY = 3e-3, 1e-2
+_BATCH = 16
+"""Texts of a step."""
+_EPOCHS, _PATIENCE = 60, 4
+
+
+class LinkedText(NamedTuple):
+    """A text whose words are to be linked."""
+
+    vectors: Float[np.ndarray, "word width"]
+    links: tuple[tuple[int, frozenset[int]], ...]
+    """Words, each with those it may be linked to."""
+
+
+@dataclass(frozen=True)
+class LinkingProbe:
+    """A trained probe."""
+
+    start: Float[Tensor, "width rank"]
+    end: Float[Tensor, "width rank"]
+    alone: Float[Tensor, " width"]
+    """What makes a word one that others belong to, whichever they are."""
+    middle: Float[Tensor, " width"]
+    spread: Float[Tensor, " width"]
+    converged: bool
+    """Whether training stopped because held-out texts gained nothing any more."""
+
+    def logits(
+        self, vectors: Float[Tensor, "text word width"], words: Bool[Tensor, "text word"]
+    ) -> Float[Tensor, "text word word"]:
+        """From each word to each other; no word belongs to itself, or to padding (where `words` is false)."""
+        device = vectors.device
+        start, end, alone, middle, spread = (
+            each.to(device) for each in (self.start, self.end, self.alone, self.middle, self.spread)
+        )
+        seen = (vectors.float() - middle) / spread
+        scores = (seen @ start) @ (seen @ end).transpose(1, 2) + (seen @ alone)[:, None]
+        barred = ~words[:, None] | torch.eye(words.shape[1], dtype=torch.bool, device=device)
+        return scores.masked_fill(barred, -torch.inf)
+
+
+def train_linking_probe(
+    learn: Sequence[LinkedText], stop: Sequence[LinkedText], *, seed: int, device: torch.device | str
+) -> LinkingProbe:
+    """Fit a probe; training stops when it finds no more links of `stop`, and the best state is kept.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> texts = [LinkedText(np.eye(4, dtype=np.float32)[rng.permutation(4)], ()) for _ in range(80)]
+        >>> # Whoever has feature 0 belongs to whoever has feature 1.
+        >>> links = [((int(t.vectors[:, 0].argmax()), frozenset({int(t.vectors[:, 1].argmax())})),) for t in texts]
+        >>> texts = [t._replace(links=own) for t, own in zip(texts, links)]
+        >>> probe = train_linking_probe(texts[:60], texts[60:], seed=0, device="cpu")
+        >>> round(_share_right(probe, [_padded(texts[60:])]), 1)
+        1.0
+    """
+    every = np.concatenate([text.vectors for text in learn]).astype(np.float64)
+    middle, spread = every.mean(0), every.std(0)
+    spread = np.where(spread > 1e-6 * max(float(spread.max()), 1e-30), spread, np.inf)
+    width = every.shape[1]
+    made = torch.Generator().manual_seed(seed)
+    start, end = (torch.randn(width, RANK, generator=made) / (width * RANK) ** 0.5 for _ in range(2))
+    fixed = [torch.from_numpy(each).float() for each in (middle, spread)]
+    free = [each.to(device).requires_grad_() for each in (start, end, torch.zeros(width))]
+    optimizer = torch.optim.AdamW(free, lr=_RATE, weight_decay=_DECAY)
+    # Texts of similar length are in one batch.
+    ordered = sorted(learn, key=lambda text: len(text.vectors))
+    batches = [_padded(ordered[at : at + _BATCH], device) for at in range(0, len(ordered), _BATCH)]
+    held_out = [_padded(stop[at : at + _BATCH], device) for at in range(0, len(stop), _BATCH)]
+    rng = np.random.default_rng(seed)
+    scale = [each.to(device) for each in fixed]
+    probe = LinkingProbe(free[0], free[1], free[2], scale[0], scale[1], converged=False)
+    best, kept, waited = -1.0, [each.detach().clone() for each in free], 0
+    for _ in range(_EPOCHS):
+        for at in rng.permutation(len(batches)):
+            loss = _losses(probe, batches[at]).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        found = _share_right(probe, held_out)
+        if found > best + 1e-4:
+            best, kept, waited = found, [each.detach().clone() for each in free], 0
+        else:
+            waited += 1
+        if waited == _PATIENCE:
+            break
+    return LinkingProbe(kept[0], kept[1], kept[2], scale[0], scale[1], converged=waited == _PATIENCE)
+
+
+class _LinkingBatch(NamedTuple):
+    """Texts, padded; and their links, one after the other."""
+
+    vectors: Float[Tensor, "text word width"]
+    words: Bool[Tensor, "text word"]
+    text: Tensor
+    start: Tensor
+    right: Bool[Tensor, "link word"]
+
+
+def _padded(texts: Sequence[LinkedText], device: torch.device | str = "cpu") -> _LinkingBatch:
+    longest = max(len(text.vectors) for text in texts)
+    vectors = np.zeros((len(texts), longest, texts[0].vectors.shape[1]), np.float32)
+    words = np.zeros((len(texts), longest), bool)
+    links = [(number, *link) for number, text in enumerate(texts) for link in text.links]
+    right = np.zeros((len(links), longest), bool)
+    for number, text in enumerate(texts):
+        vectors[number, : len(text.vectors)] = text.vectors
+        words[number, : len(text.vectors)] = True
+    for at, (_, _, ends) in enumerate(links):
+        right[at, list(ends)] = True
+    owner, start = (np.array([link[part] for link in links], np.int64) for part in (0, 1))
+    return _LinkingBatch(*(torch.from_numpy(each).to(device) for each in (vectors, words, owner, start, right)))
+
+
+def _losses(probe: LinkingProbe, batch: _LinkingBatch) -> Float[Tensor, " link"]:
+    logits = probe.logits(batch.vectors, batch.words)[batch.text, batch.start].log_softmax(-1)
+    return -logits.masked_fill(~batch.right, -torch.inf).logsumexp(-1)
+
+
+def _share_right(probe: LinkingProbe, batches: Sequence[_LinkingBatch]) -> float:
+    found = total = 0
+    with torch.no_grad():
+        for batch in batches:
+            answers = probe.logits(batch.vectors, batch.words)[batch.text, batch.start].argmax(-1)
+            found += int(batch.right.gather(1, answers[:, None]).sum())
+            total += len(answers)
+    return found / max(total, 1)

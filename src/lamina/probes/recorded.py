@@ -19,7 +19,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from lamina.probes.learner import Learner
-from lamina.probes.streams import Layout, SpanBounds, Stream
+from lamina.probes.streams import BatchLayout, SpanBounds, Stream
 
 _GROWTH = 1.25
 """From one size of batches to the next: what is filled up is a tenth of a batch on average."""
@@ -36,7 +36,7 @@ class Size(NamedTuple):
     targets: int
 
 
-class Prepared(NamedTuple):
+class PreparedBatch(NamedTuple):
     """One batch as a row of numbers on the GPU: places of tokens, targets, and bounds of their spans."""
 
     size: Size
@@ -101,7 +101,7 @@ class _Programs:
         self._probes = learner.probes
         self._begin()
 
-    def step(self, batch: Prepared, starts: Int64[Tensor, "2 seed"]) -> None:
+    def step(self, batch: PreparedBatch, starts: Int64[Tensor, "2 seed"]) -> None:
         """One gradient step."""
         if self._learner.probes is not self._probes:
             # Fewer members go on: what was recorded reads the weights of all.
@@ -109,7 +109,7 @@ class _Programs:
             self._begin()
         self._step(batch, starts)
 
-    def stopping(self, batches: Sequence[Prepared]) -> tuple[Tensor, Tensor]:
+    def stopping(self, batches: Sequence[PreparedBatch]) -> tuple[Tensor, Tensor]:
         """Sums of every member's loss over all stopping texts, and how much they are of."""
         self._total.zero_()
         self._asked.zero_()
@@ -124,13 +124,13 @@ class _Programs:
         self._asked = torch.zeros((), dtype=torch.float64, device=device)
         self._step, self._stop = (_Program(run, self._pool) for run in (self._learn, self._add_losses))
 
-    def _learn(self, batch: Prepared, starts: Tensor) -> None:
+    def _learn(self, batch: PreparedBatch, starts: Tensor) -> None:
         places, rows, spans = batch.parts()
         states = self._learner.group.streams[0].states_of(places)
         masks = self._probes.masks_from(starts, *batch.size, states.shape[2])
         self._learner.learn(states, spans, masks, rows)
 
-    def _add_losses(self, batch: Prepared, _: Tensor) -> None:
+    def _add_losses(self, batch: PreparedBatch, _: Tensor) -> None:
         places, rows, spans = batch.parts()
         sums, asked = self._learner.stopping_loss(self._learner.group.streams[1].states_of(places), spans, rows)
         self._total += sums
@@ -141,18 +141,18 @@ class _Recording(NamedTuple):
     """A graph, and where it reads from."""
 
     graph: torch.cuda.CUDAGraph
-    batch: Prepared
+    batch: PreparedBatch
     more: Tensor
 
 
 class _Program:
     """A function of a batch and more numbers: run as it is on the first batch of a size, then recorded and replayed."""
 
-    def __init__(self, run: Callable[[Prepared, Tensor], None], pool: Any) -> None:
+    def __init__(self, run: Callable[[PreparedBatch, Tensor], None], pool: Any) -> None:
         self._run, self._pool = run, pool
         self._recorded: dict[Size, _Recording | None] = {}
 
-    def __call__(self, batch: Prepared, more: Tensor) -> None:
+    def __call__(self, batch: PreparedBatch, more: Tensor) -> None:
         if batch.size not in self._recorded:
             # Also sets up what may not be set up while recording.
             self._run(batch, more)
@@ -163,9 +163,9 @@ class _Program:
         recorded.more.copy_(more)
         recorded.graph.replay()
 
-    def _record(self, batch: Prepared, more: Tensor) -> _Recording:
+    def _record(self, batch: PreparedBatch, more: Tensor) -> _Recording:
         made = _Recording(
-            torch.cuda.CUDAGraph(), Prepared(batch.size, torch.empty_like(batch.numbers)), torch.empty_like(more)
+            torch.cuda.CUDAGraph(), PreparedBatch(batch.size, torch.empty_like(batch.numbers)), torch.empty_like(more)
         )
         torch.cuda.current_stream().synchronize()
         made.graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
@@ -177,7 +177,7 @@ class _Program:
         return made
 
 
-def _prepared_forever(stream: Stream, seed: int, done: int) -> Iterator[Prepared]:
+def _prepared_forever(stream: Stream, seed: int, done: int) -> Iterator[PreparedBatch]:
     """Batches, epoch after epoch, skipping those already done."""
     epoch, skip = divmod(done, stream.batches)
     largest: Size | None = None
@@ -189,25 +189,25 @@ def _prepared_forever(stream: Stream, seed: int, done: int) -> Iterator[Prepared
         epoch, skip = epoch + 1, 0
 
 
-def _prepared_once(stream: Stream) -> list[Prepared]:
+def _prepared_once(stream: Stream) -> list[PreparedBatch]:
     """All batches for applying probes."""
     layout = stream.applied()
     return _prepare(stream, layout, _largest(layout), range(len(layout)))
 
 
-def _prepare(stream: Stream, layout: Layout, largest: Size, batches: range) -> list[Prepared]:
+def _prepare(stream: Stream, layout: BatchLayout, largest: Size, batches: range) -> list[PreparedBatch]:
     """Some batches of a layout on the GPU, copied there at once."""
     tokens, targets = _counts(layout)
     sizes = {number: _size(tokens[number], targets[number], largest) for number in batches}
-    found: dict[int, Prepared] = {}
+    found: dict[int, PreparedBatch] = {}
     for size in dict.fromkeys(sizes.values()):
         own = [number for number, each in sizes.items() if each == size]
         rows = torch.from_numpy(_rows(layout, own, size, spare=len(stream.targets))).pin_memory()
-        found |= zip(own, (Prepared(size, row) for row in rows.to(stream.device, non_blocking=True)), strict=True)
+        found |= zip(own, (PreparedBatch(size, row) for row in rows.to(stream.device, non_blocking=True)), strict=True)
     return [found[number] for number in batches]
 
 
-def _rows(layout: Layout, batches: Sequence[int], size: Size, *, spare: int) -> Int64[np.ndarray, "batch number"]:
+def _rows(layout: BatchLayout, batches: Sequence[int], size: Size, *, spare: int) -> Int64[np.ndarray, "batch number"]:
     """Batches as rows of numbers, filled up with tokens that no span has and a `spare` target that does not count."""
     tokens, targets = size
     spans = layout.bounds.shape[1]
@@ -222,13 +222,13 @@ def _rows(layout: Layout, batches: Sequence[int], size: Size, *, spare: int) -> 
     return rows
 
 
-def _counts(layout: Layout) -> tuple[list[int], list[int]]:
+def _counts(layout: BatchLayout) -> tuple[list[int], list[int]]:
     """Tokens and targets of every batch."""
     tokens, targets = (np.diff(ends, prepend=0).tolist() for ends in (layout.token_ends, layout.target_ends))
     return tokens, targets
 
 
-def _largest(layout: Layout) -> Size:
+def _largest(layout: BatchLayout) -> Size:
     tokens, targets = _counts(layout)
     return Size(max(tokens), max(targets))
 

@@ -2,15 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from lamina.probes.targets import Targets
+from lamina.models import Tokens
+from lamina.tasks import Task, decisions
+from lamina.types import Edge, Text
+
+# A task's targets in a list of texts, as arrays: tokens, labels, and which decisions count.
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeTargets:
+    """All targets of one task. Texts are numbered in the order they were given."""
+
+    labels: tuple[str, ...]
+    """The columns of `gold`: the labels a probe predicts."""
+    text: np.ndarray
+    """[target] Number of its text."""
+    tokens: Int[np.ndarray, "target span 2"]
+    """First token and one past the last, within the text's own tokens, for each span."""
+    words: Int[np.ndarray, "target span 2"]
+    """The same in words."""
+    gold: Bool[np.ndarray, "target label"]
+    """Which labels hold."""
+    rated: Bool[np.ndarray, "target label"]
+    """Which labels annotators were asked about; training uses these."""
+    scored: Bool[np.ndarray, "target label"]
+    """Which decisions count in the score: rated, and not left out by the metric."""
+    unseen: Bool[np.ndarray, "target unseen_label"]
+    """Which scored labels without a column hold: labels unseen in training, which no probe can predict."""
+    texts: int
+    """Number of texts, with or without targets."""
+    unseen_labels: tuple[str, ...] = ()
+    """The columns of `unseen`."""
+    values: Float[np.ndarray, " target"] | None = None
+    """What graded targets were judged at; None where targets have labels."""
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    @property
+    def arity(self) -> int:
+        """Spans per target."""
+        return self.tokens.shape[1]
+
+    def among(self, texts: Iterable[int]) -> ProbeTargets:
+        """Only the targets of these texts; texts keep their numbers."""
+        kept = np.isin(self.text, np.fromiter(texts, dtype=np.int64))
+        return self.chosen(kept)
+
+    def chosen(self, rows: np.ndarray) -> ProbeTargets:
+        """Only these targets: numbers, or one yes or no for each."""
+        parts = ("text", "tokens", "words", "gold", "rated", "scored", "unseen", "values")
+        held = {name: each for name in parts if (each := getattr(self, name)) is not None}
+        return replace(self, **{name: each[rows] for name, each in held.items()})
+
+    @property
+    def graded(self) -> bool:
+        """Whether targets have a value instead of labels."""
+        return self.values is not None
+
+    @property
+    def single_label(self) -> bool:
+        """Whether every target has one label out of all, so that the highest answer is the answer."""
+        labels = self.gold.sum(1) + self.unseen.sum(1)
+        return not self.graded and len(self.labels) > 1 and bool(self.rated.all() and (labels == 1).all())
+
+
+def find_targets(task: Task, texts: Iterable[Text], tokens: Iterable[Tokens], labels: tuple[str, ...]) -> ProbeTargets:
+    """The targets of `task`; `tokens` are the texts' own, in the same order. Labels not in `labels` count as unseen."""
+    known = set(labels)
+    edges: list[Edge] = []
+    owners: list[int] = []
+    places: list[list[tuple[int, int]]] = []
+    unseen: list[set[str]] = []
+    number = -1
+    for number, (text, cut) in enumerate(zip(texts, tokens, strict=True)):
+        found = task.targets(text)
+        if not found:
+            continue
+        first, last = _token_ranges(cut.words, len(text.words))
+        for edge in found:
+            spans = (edge.span,) if edge.other is None else (edge.span, edge.other)
+            places.append([(first[span.start], last[span.end - 1] + 1) for span in spans])
+            kept = tuple(label for label in edge.labels if label in known)
+            # Most edges have no label that is unknown: they are taken as they are, which is much faster.
+            whole = len(kept) == len(edge.labels)
+            unseen.append(set() if whole else set(task.scored(edge.labels)) - known)
+            edges.append(edge if whole else replace(edge, labels=kept))
+            owners.append(number)
+    gold, scored = decisions(task, edges, labels)
+    rated = decisions(replace(task, unscored=frozenset()), edges, labels).mask
+    words = [[(s.start, s.end) for s in (e.span, e.other) if s is not None] for e in edges]
+    shape = (len(edges), task.arity, 2)
+    unseen_labels = tuple(sorted(set().union(*unseen)))
+    missed = [[label in each for label in unseen_labels] for each in unseen]
+    return ProbeTargets(
+        labels,
+        np.array(owners, np.int64),
+        np.array(places, np.int64).reshape(shape),
+        np.array(words, np.int64).reshape(shape),
+        gold,
+        rated,
+        scored,
+        np.array(missed, bool).reshape(len(edges), len(unseen_labels)),
+        number + 1,
+        unseen_labels,
+        np.array([edge.value for edge in edges], float) if task.graded else None,
+    )
+
+
+def _token_ranges(words: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last token of every word."""
+    first, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    at = np.flatnonzero(words >= 0)
+    last[words[at]] = at
+    first[words[at[::-1]]] = at[::-1]
+    return first, last
+
 
 _CHUNK = 4096
 """Texts shuffled together: neighbours in the corpus are neighbours on disk, so a chunk is read from few shards."""
@@ -43,7 +159,7 @@ Spans = tuple[SpanTokens, ...] | tuple[SpanBounds, ...]
 """First and, for pairs, second spans of some targets."""
 
 
-class Batch(NamedTuple):
+class ProbeBatch(NamedTuple):
     """The targets of some texts."""
 
     states: Float[torch.Tensor, "layer token width"]
@@ -53,7 +169,7 @@ class Batch(NamedTuple):
     """[target] Which targets these are."""
 
 
-class Layout(NamedTuple):
+class BatchLayout(NamedTuple):
     """Some batches, one after the other: where their tokens' states lie and where their spans are."""
 
     tokens: Int[np.ndarray, " token"]
@@ -92,7 +208,7 @@ class Standard(NamedTuple):
         return (states - shift) / scale
 
 
-class Looked(NamedTuple):
+class StreamStatistics(NamedTuple):
     """What the states of a stream look like."""
 
     standard: Standard
@@ -101,7 +217,7 @@ class Looked(NamedTuple):
 
 
 @runtime_checkable
-class Source(Protocol):
+class StateSource(Protocol):
     """The part of stored or held activations that a stream uses."""
 
     @property
@@ -137,8 +253,8 @@ class Stream:
 
     def __init__(
         self,
-        stored: Source,
-        targets: Targets,
+        stored: StateSource,
+        targets: ProbeTargets,
         *,
         device: str = "cpu",
         batch_texts: int = 32,
@@ -174,14 +290,14 @@ class Stream:
         """Whether batches are taken from memory, so that all that changes from one to the next are numbers."""
         return self._by_token is not None or self._resident is not None
 
-    def epoch(self, seed: int, number: int, *, skip: int = 0) -> Iterator[Batch]:
+    def epoch(self, seed: int, number: int, *, skip: int = 0) -> Iterator[ProbeBatch]:
         """All targets once, shuffled: chunks of neighbouring texts, and the texts within each chunk.
 
         The first `skip` batches are skipped without building them.
         """
         return self._made(self.shuffled(seed, number, skip=skip))
 
-    def shuffled(self, seed: int, number: int, *, skip: int = 0) -> Layout:
+    def shuffled(self, seed: int, number: int, *, skip: int = 0) -> BatchLayout:
         """The layout of an epoch's batches."""
         rng = np.random.default_rng([seed, number])
         chunks = np.split(np.arange(len(self._texts)), range(_CHUNK, len(self._texts), _CHUNK))
@@ -189,11 +305,11 @@ class Stream:
         order = np.concatenate([rng.permutation(chunk) for chunk in chunks])[skip * self._batch_texts :]
         return self._laid(order, np.arange(0, len(order), self._batch_texts))
 
-    def in_order(self) -> Iterator[Batch]:
+    def in_order(self) -> Iterator[ProbeBatch]:
         """All targets once, text by text."""
         return self._made(self.applied())
 
-    def applied(self) -> Layout:
+    def applied(self) -> BatchLayout:
         """The layout of batches for applying probes: texts in order; on a GPU, fewer where they have many targets."""
         starts = np.arange(0, len(self._texts), self._batch_texts)
         if self.device != "cpu":
@@ -217,7 +333,7 @@ class Stream:
         other._standardise(standard)
         return other
 
-    def look(self) -> Looked:
+    def look(self) -> StreamStatistics:
         """Means, deviations and lengths over the tokens of all targets, as the stream gives them."""
         count, sums, squares, lengths = 0, 0.0, 0.0, 0.0
         for batch in self.in_order():
@@ -231,7 +347,7 @@ class Stream:
         least = _LEAST_DEVIATION * deviation.amax(1, keepdim=True).clamp_min(_LEAST_DEVIATION)
         length = mean.shape[1] ** 0.5
         standard = Standard(mean.float(), (length * deviation.clamp_min(least)).float())
-        return Looked(standard, (torch.as_tensor(lengths) / count).cpu().numpy())
+        return StreamStatistics(standard, (torch.as_tensor(lengths) / count).cpu().numpy())
 
     def _look_up_tokens(self) -> None:
         """Which tokens of each text its spans need, and where the spans are among them."""
@@ -253,7 +369,7 @@ class Stream:
         self._bounds = bounds
         """[target in text order, span, 2] Among the needed tokens of the text."""
 
-    def _laid(self, texts: np.ndarray, starts: np.ndarray) -> Layout:
+    def _laid(self, texts: np.ndarray, starts: np.ndarray) -> BatchLayout:
         """Batches of these texts, by their place in `_texts`; `starts` are where batches begin."""
         token_counts, row_counts = self._token_counts[texts], self._row_counts[texts]
         edges = [*starts[1:], len(texts)]
@@ -264,7 +380,7 @@ class Stream:
         rows = _ranges(self._row_starts[texts], row_counts)
         bounds = self._bounds[rows] + np.repeat(begins, row_counts)[:, None, None]
         tokens = self._places[_ranges(self._token_starts[texts], token_counts)]
-        return Layout(tokens, self._order[rows], bounds, token_ends, target_ends)
+        return BatchLayout(tokens, self._order[rows], bounds, token_ends, target_ends)
 
     def _small_batches(self) -> np.ndarray:
         """Where batches begin that have at most `_MOST_CELLS` and `_batch_texts`, or a single text."""
@@ -277,10 +393,10 @@ class Stream:
             tokens, targets = tokens + int(more_tokens), targets + int(more_targets)
         return np.array(starts)
 
-    def _made(self, layout: Layout) -> Iterator[Batch]:
+    def _made(self, layout: BatchLayout) -> Iterator[ProbeBatch]:
         for number in range(len(layout)):
             tokens, rows, bounds = layout.of(number)
-            yield Batch(self._states(tokens), self._spans(bounds), rows)
+            yield ProbeBatch(self._states(tokens), self._spans(bounds), rows)
 
     def _spans(self, bounds: np.ndarray) -> Spans:
         if self.device != "cpu":

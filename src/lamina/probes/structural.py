@@ -60,7 +60,7 @@ PAPER = StructuralSchedule(
 
 
 @dataclass(frozen=True, eq=False)
-class Sentences:
+class TreeSentences:
     """Words of many sentences at several layers, one sentence after the other, and their trees."""
 
     vectors: Float[Tensor, "layer word width"]
@@ -74,7 +74,7 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def batch(self, numbers: Int[np.ndarray, " sentence"]) -> Batch:
+    def batch(self, numbers: Int[np.ndarray, " sentence"]) -> TreeBatch:
         """Some sentences, ready for a step."""
         device = self.vectors.device
         sizes = self.sizes[numbers]
@@ -89,7 +89,7 @@ class Sentences:
             depths[at, :size] = self.depths[number]
         places = torch.from_numpy(np.flatnonzero(inside)).to(device)
         there = torch.from_numpy(inside).to(device)
-        return Batch(
+        return TreeBatch(
             self.vectors.index_select(1, torch.from_numpy(rows).to(device)).float(),
             places,
             there,
@@ -99,7 +99,7 @@ class Sentences:
         )
 
 
-class Batch(NamedTuple):
+class TreeBatch(NamedTuple):
     """Some sentences: their words without padding, their trees with padding."""
 
     words: Float[Tensor, "layer word width"]
@@ -133,7 +133,7 @@ def squared_distances(projected: Float[Tensor, "*any word rank"]) -> Float[Tenso
     return (squares.unsqueeze(-1) + squares.unsqueeze(-2) - 2 * products).clamp_min(0)
 
 
-class Loss(NamedTuple):
+class TreeLoss(NamedTuple):
     """Of the sentences of a batch, and what it asks of the projected words."""
 
     by_sentence: Float[Tensor, "layer sentence"]
@@ -141,7 +141,7 @@ class Loss(NamedTuple):
     """Of the mean over the batch's sentences."""
 
 
-def distance_loss(projected: Float[Tensor, "layer sentence longest rank"], batch: Batch) -> Loss:
+def distance_loss(projected: Float[Tensor, "layer sentence longest rank"], batch: TreeBatch) -> TreeLoss:
     """Mean absolute error of squared distances, over all pairs of a sentence."""
     errors = squared_distances(projected) - batch.distances
     pairs = batch.inside.unsqueeze(1) & batch.inside.unsqueeze(2)
@@ -149,21 +149,21 @@ def distance_loss(projected: Float[Tensor, "layer sentence longest rank"], batch
     weight = batch.sizes.square().reciprocal()
     signs = errors.sign() * (weight / len(weight)).view(-1, 1, 1)
     gradient = 4 * (signs.sum(-1, keepdim=True) * projected - signs @ projected)
-    return Loss(errors.abs().sum((-1, -2)) * weight, gradient)
+    return TreeLoss(errors.abs().sum((-1, -2)) * weight, gradient)
 
 
-def depth_loss(projected: Float[Tensor, "layer sentence longest rank"], batch: Batch) -> Loss:
+def depth_loss(projected: Float[Tensor, "layer sentence longest rank"], batch: TreeBatch) -> TreeLoss:
     """Mean absolute error of squared norms as depths, over the words of a sentence."""
     errors = (projected.square().sum(-1) - batch.depths) * batch.inside
     weight = batch.sizes.reciprocal()
     signs = errors.sign() * (weight / len(weight)).unsqueeze(-1)
-    return Loss(errors.abs().sum(-1) * weight, 2 * signs.unsqueeze(-1) * projected)
+    return TreeLoss(errors.abs().sum(-1) * weight, 2 * signs.unsqueeze(-1) * projected)
 
 
 _LOSSES = {"distance": distance_loss, "depth": depth_loss}
 
 
-class Group(NamedTuple):
+class StructuralGroup(NamedTuple):
     """Probes that differ in their layer alone."""
 
     kind: Kind
@@ -171,7 +171,7 @@ class Group(NamedTuple):
     seed: int
 
 
-class Trained(NamedTuple):
+class TrainedMaps(NamedTuple):
     """The probes of a group, all layers."""
 
     maps: Float[Tensor, "layer width rank"]
@@ -181,11 +181,11 @@ class Trained(NamedTuple):
     epochs: Float[np.ndarray, " layer"]
 
 
-class _Learning:
+class _LearningMaps:
     """One group while it learns: its maps, optimiser, and what each layer's probe has reached."""
 
     def __init__(
-        self, group: Group, layers: int, width: int, schedule: StructuralSchedule, device: torch.device
+        self, group: StructuralGroup, layers: int, width: int, schedule: StructuralSchedule, device: torch.device
     ) -> None:
         self.group, self._schedule = group, schedule
         draw = torch.Generator().manual_seed(1000 * group.seed + group.rank * 2 + (group.kind == "depth"))
@@ -206,13 +206,13 @@ class _Learning:
     def _set_maps(self, maps: Tensor) -> None:
         self.maps = torch.nn.Parameter(maps, requires_grad=False)
 
-    def words(self, batch: Batch) -> Float[Tensor, "going word width"]:
+    def words(self, batch: TreeBatch) -> Float[Tensor, "going word width"]:
         """The words at the layers that still learn."""
         if len(self.going) == len(batch.words):
             return batch.words
         return batch.words[torch.from_numpy(self.going).to(batch.words.device)]
 
-    def step(self, batch: Batch) -> None:
+    def step(self, batch: TreeBatch) -> None:
         """One step of every layer's probe that has not stopped."""
         words = self.words(batch)
         projected = batch.padded(words @ self.maps)
@@ -249,26 +249,31 @@ class StructuralBank:
         >>> tree = np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
         >>> words = torch.tensor([[0.0, 0, 0], [1, 0, 0], [1, 1, 0]]).repeat(1, 40, 1)
         >>> starts = np.arange(40) * 3
-        >>> some = Sentences(words, starts, np.full(40, 3), [tree] * 40, [np.array([1, 0, 1])] * 40)
-        >>> bank = StructuralBank([Group("distance", 3, 0)]).fit(some, some)
-        >>> found = bank.trained_[Group("distance", 3, 0)]
+        >>> some = TreeSentences(words, starts, np.full(40, 3), [tree] * 40, [np.array([1, 0, 1])] * 40)
+        >>> bank = StructuralBank([StructuralGroup("distance", 3, 0)]).fit(some, some)
+        >>> found = bank.trained_[StructuralGroup("distance", 3, 0)]
         >>> bool((squared_distances(words[0, :3] @ found.maps[0]) - torch.tensor(tree)).abs().max() < 0.2)
         True
     """
 
-    trained_: dict[Group, Trained]
+    trained_: dict[StructuralGroup, TrainedMaps]
 
-    def __init__(self, groups: Sequence[Group], schedule: StructuralSchedule | None = None) -> None:
+    def __init__(self, groups: Sequence[StructuralGroup], schedule: StructuralSchedule | None = None) -> None:
         self.groups = tuple(groups)
         self.schedule = schedule or StructuralSchedule()
 
     def fit(
-        self, learn: Sentences, stop: Sentences, *, seed: int = 0, advance: Callable[[int], object] | None = None
+        self,
+        learn: TreeSentences,
+        stop: TreeSentences,
+        *,
+        seed: int = 0,
+        advance: Callable[[int], object] | None = None,
     ) -> StructuralBank:
         """Train until the loss on the stopping sentences has not fallen for a while, each probe on its own."""
         layers, _, width = learn.vectors.shape
         schedule, device = self.schedule, learn.vectors.device
-        learning = [_Learning(group, layers, width, schedule, device) for group in self.groups]
+        learning = [_LearningMaps(group, layers, width, schedule, device) for group in self.groups]
         held = list(in_order(stop, 128))
         batches = _stream(learn.sizes, schedule, np.random.default_rng(seed))
         epoch = -(-len(learn) // schedule.batch)
@@ -286,18 +291,20 @@ class StructuralBank:
                 each.validate(losses, seen)
             if advance:
                 advance(sum(int(each.stopped.sum()) for each in learning))
-        self.trained_ = {each.group: Trained(each.best, each.lowest, each.stopped, each.epochs) for each in learning}
+        self.trained_ = {
+            each.group: TrainedMaps(each.best, each.lowest, each.stopped, each.epochs) for each in learning
+        }
         return self
 
 
-def in_order(sentences: Sentences, batch: int) -> Iterator[Int[np.ndarray, " sentence"]]:
+def in_order(sentences: TreeSentences, batch: int) -> Iterator[Int[np.ndarray, " sentence"]]:
     """All sentences by length, so that little is padded."""
     order = np.argsort(sentences.sizes, kind="stable")
     return iter([order[at : at + batch] for at in range(0, len(order), batch)])
 
 
 def _losses(
-    learning: Sequence[_Learning], stop: Sentences, held: Sequence[np.ndarray]
+    learning: Sequence[_LearningMaps], stop: TreeSentences, held: Sequence[np.ndarray]
 ) -> list[Float[np.ndarray, " going"]]:
     sums = [torch.zeros(len(each.maps), dtype=torch.float64, device=each.maps.device) for each in learning]
     for numbers in held:

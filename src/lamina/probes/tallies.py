@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
-from lamina.probes.targets import Targets
+from lamina.probes.streams import ProbeTargets
 from lamina.tasks.task import Metric
 
 _PARTS = {"f1": 3, "macro_f1": 3, "accuracy": 2, "r2": 6, "correlation": 6}
@@ -16,7 +16,7 @@ _PARTS = {"f1": 3, "macro_f1": 3, "accuracy": 2, "r2": 6, "correlation": 6}
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class DecisionTally:
     """Sums over the decisions of each member on each text, and the score that they give.
 
     The parts are: predicted and gold, predicted, gold for `f1`, and the same label by label for `macro_f1` (labels
@@ -28,7 +28,7 @@ class Tally:
     sums: Float[np.ndarray, "part member text *label"]
 
     @classmethod
-    def none(cls, metric: Metric, members: int, targets: Targets) -> Tally:
+    def none(cls, metric: Metric, members: int, targets: ProbeTargets) -> DecisionTally:
         """Nothing counted yet."""
         shape = (_PARTS[metric], members, targets.texts)
         if metric != "macro_f1":
@@ -36,7 +36,7 @@ class Tally:
         # One number per label: single precision saves memory and counts exactly up to 16 million.
         return cls(metric, np.zeros((*shape, len(targets.labels) + len(targets.unseen_labels)), np.float32))
 
-    def add(self, told: Float[torch.Tensor, "member target label"], targets: Targets, rows: np.ndarray) -> None:
+    def add(self, told: Float[torch.Tensor, "member target label"], targets: ProbeTargets, rows: np.ndarray) -> None:
         """Count what members told of these rows of the targets: logits, or values where targets are graded."""
         text = targets.text[rows]
         for into, part in zip(self.sums, self._parts(told, targets, rows), strict=True):
@@ -52,21 +52,21 @@ class Tally:
             parts = np.moveaxis(np.tensordot(weights, self.sums, (1, 2)), 1, 0)
         return _SCORES[self.metric](*parts)
 
-    def among(self, texts: np.ndarray) -> Tally:
+    def among(self, texts: np.ndarray) -> DecisionTally:
         """The sums of these texts only."""
-        return Tally(self.metric, self.sums[:, :, texts])
+        return DecisionTally(self.metric, self.sums[:, :, texts])
 
     def touched(self) -> np.ndarray:
         """The texts with anything counted."""
         some = (self.sums != 0).any((0, 1))
         return np.flatnonzero(some.any(-1) if some.ndim == 2 else some)
 
-    def _parts(self, told: torch.Tensor, targets: Targets, rows: np.ndarray) -> list[np.ndarray]:
+    def _parts(self, told: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
         if self.metric == "accuracy":
             return _right(told, targets, rows)
         if self.metric in ("r2", "correlation"):
             return _moments(told, targets, rows)
-        right, said, gold = _decided(told, targets, rows)
+        right, said, gold = _decisions(told, targets, rows)
         if self.metric == "f1":
             return [right.sum(-1), said.sum(-1), gold.sum(-1)]
         unseen = len(targets.unseen_labels)
@@ -74,7 +74,7 @@ class Tally:
         return [*widened, gold]
 
 
-def _decided(told: torch.Tensor, targets: Targets, rows: np.ndarray) -> list[np.ndarray]:
+def _decisions(told: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
     """Predicted and gold, predicted, gold (unseen labels among them); a label is predicted from a logit of 0 on."""
     scored = targets.scored[rows]
     true = targets.gold[rows] & scored
@@ -83,14 +83,14 @@ def _decided(told: torch.Tensor, targets: Targets, rows: np.ndarray) -> list[np.
     return [said & true, said, gold[None]]
 
 
-def _right(told: torch.Tensor, targets: Targets, rows: np.ndarray) -> list[np.ndarray]:
+def _right(told: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
     """The label with the highest logit holds; an unseen label cannot be told, so that its target counts as wrong."""
     best = told.argmax(-1).cpu().numpy()
     right = targets.gold[rows][np.arange(len(rows)), best]
     return [right, np.ones((1, len(rows)))]
 
 
-def _moments(told: torch.Tensor, targets: Targets, rows: np.ndarray) -> list[np.ndarray]:
+def _moments(told: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
     if targets.values is None:
         raise ValueError("only graded targets have values to compare with")
     said, gold = told[..., 0].double().cpu().numpy(), targets.values[rows][None]
@@ -130,10 +130,10 @@ def _correlation(
 _SCORES = {"f1": _f1, "macro_f1": _macro_f1, "accuracy": _accuracy, "r2": _r2, "correlation": _correlation}
 
 
-def constant_tally(metric: Metric, answer: Bool[np.ndarray, " label"] | float, targets: Targets) -> Tally:
+def constant_tally(metric: Metric, answer: Bool[np.ndarray, " label"] | float, targets: ProbeTargets) -> DecisionTally:
     """The tally of one member that tells the same of every target: these labels, or this value."""
     row = np.array([answer]) if isinstance(answer, float) else np.where(answer, 1.0, -1.0)
-    tally = Tally.none(metric, 1, targets)
+    tally = DecisionTally.none(metric, 1, targets)
     told = torch.from_numpy(row).expand(1, len(targets), -1)
     tally.add(told, targets, np.arange(len(targets)))
     return tally

@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lamina.encoders.lens import lens_logits
+from lamina.models.language.lens import lens_logits
 from lamina.progress import progress
 
 if TYPE_CHECKING:
-    from lamina.encoders.language_model import LanguageModel
+    from lamina.models.language.language_model import LanguageModel
 
 PENALTIES = ((1e-2, 1e-1, 1.0, 10.0), (1e-3, 1e-4, 1e-5))
 """Of ridge regression, relative to the mean variance of a layer's states: upwards and downwards, while it helps."""
@@ -34,7 +34,7 @@ _LOGITS = 2**24
 """Logits computed at a time."""
 
 
-class Examples(NamedTuple):
+class TranslatorExamples(NamedTuple):
     """Positions to learn from, or to select by."""
 
     states: Float[Tensor, "position layer width"]
@@ -89,7 +89,7 @@ def divergence(
 
 
 def fit_translators(
-    model: LanguageModel, learn: Examples, select: Examples, *, steps: int, seed: int = 0
+    model: LanguageModel, learn: TranslatorExamples, select: TranslatorExamples, *, steps: int, seed: int = 0
 ) -> Translators:
     """Train one translator per inner layer.
 
@@ -128,7 +128,7 @@ class _Selection(NamedTuple):
 
     @classmethod
     @torch.no_grad()
-    def of(cls, model: LanguageModel, select: Examples) -> _Selection:
+    def of(cls, model: LanguageModel, select: TranslatorExamples) -> _Selection:
         most = max(1, _LOGITS // model.vocabulary)
         return cls(select.states, torch.cat([model.logits(some) for some in select.states[:, -1].split(most)]))
 
@@ -155,7 +155,7 @@ class _Fit:
         self.start = self.best
 
     @classmethod
-    def of(cls, model: LanguageModel, learn: Examples, select: _Selection, layer: int) -> _Fit:
+    def of(cls, model: LanguageModel, learn: TranslatorExamples, select: _Selection, layer: int) -> _Fit:
         """The best of no translator and of ridge regressions with several penalties."""
         states, goal = learn.states[:, layer].double(), learn.goal.double()
         fit = cls(layer, states.shape[1], learn.states)
@@ -197,7 +197,7 @@ class _Fit:
 
 
 def _train(
-    model: LanguageModel, fits: list[_Fit], learn: Examples, select: _Selection, steps: int, seed: int
+    model: LanguageModel, fits: list[_Fit], learn: TranslatorExamples, select: _Selection, steps: int, seed: int
 ) -> Iterator[int]:
     """Adam, on all layers at once: each batch's final distribution is computed once. Gives the steps that are done."""
     if not fits or not steps:

@@ -21,10 +21,10 @@ from lamina.report.up_to_date import RECORD, inputs_key, page_up_to_date, record
 if TYPE_CHECKING:
     from lamina.activations import Runtime
     from lamina.corpora import Corpus
-    from lamina.encoders import Encoder
     from lamina.framework.declare import Analysis, Query
     from lamina.framework.estimate import Cost
     from lamina.framework.inputs import Precision
+    from lamina.models import Encoder
     from lamina.results import Result
 
 _FULL: Precision = "float32"
@@ -395,7 +395,7 @@ class _Report:
 
     def _cannot_ask(self, declared: Analysis) -> InputError:
         """Why an analysis of the report has nothing to read; a model without a head says so itself."""
-        from lamina.encoders.language_model import language_model
+        from lamina.models.language.language_model import language_model
 
         if declared.reads.speaks:
             language_model(self.encoder)
@@ -406,7 +406,7 @@ class _Report:
 
     def _without_behaviour(self, names: Sequence[str]) -> Sequence[str]:
         """The analyses without those that ask for words, where the model has no head to say any."""
-        from lamina.encoders.language_model import has_language_model
+        from lamina.models.language.language_model import has_language_model
 
         behaviour = [name for name in names if in_report()[name].reads.speaks]
         if not behaviour or has_language_model(self.encoder):
@@ -418,7 +418,7 @@ class _Report:
 
     def _tuned(self) -> Encoder:
         """The model after it has learned to answer stories; loaded once."""
-        from lamina.encoders import load_encoder
+        from lamina.models import load_encoder
 
         if self._too_slow:
             raise SlowError(self._too_slow)

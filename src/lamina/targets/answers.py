@@ -15,10 +15,10 @@ from torch.nn.functional import cross_entropy
 
 from lamina.analyses.behaviour.perturb.scores import span_answerer
 from lamina.corpora.questions import Question, answer_text
-from lamina.encoders.heads_on_states import HeadOnStates
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.rows import Row
 from lamina.errors import CorpusError, SpanError
+from lamina.models.running.batching import InputRow
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.task_heads import HeadOnStates
 from lamina.stats.units import unit_of
 from lamina.targets.target import Target, TargetScores
 from lamina.tasks.scoring import best
@@ -48,7 +48,7 @@ class AnswersTarget(Target):
         answerer = span_answerer(head.encoder)
         self.skipped = Counter()
         self._asked: list[Question] = []
-        self._windows: list[objective.Row] = []
+        self._windows: list[objective.TrainingRow] = []
         for question in questions:
             try:
                 own = answerer.windows(question)
@@ -120,13 +120,13 @@ def answerable(encoder: HuggingFaceEncoder, questions: Iterable[Question]) -> tu
     return kept, len(known) - len(kept)
 
 
-def as_row(row: objective.Row) -> Row:
+def as_row(row: objective.TrainingRow) -> InputRow:
     """A row of fine-tuning as encoders read it.
 
     Example:
         >>> ids = np.arange(3)
-        >>> as_row(objective.Row(7, ids, ids, ids)).text
+        >>> as_row(objective.InputRow(7, ids, ids, ids)).text
         7
     """
     whole = slice(0, len(row.ids))
-    return Row(row.item, row.ids, row.types, row.words, whole, whole)
+    return InputRow(row.item, row.ids, row.types, row.words, whole, whole)

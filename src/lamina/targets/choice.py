@@ -14,13 +14,12 @@ from lamina.corpora.learning import Splits
 from lamina.corpora.minimal_pairs import MinimalPairs
 from lamina.corpora.question_sets import Questions
 from lamina.corpora.questions import Question
-from lamina.encoders import Encoder
-from lamina.encoders.heads import Kind, class_name, head_kind
-from lamina.encoders.heads_on_states import head_on_states
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.language_model import has_language_model, language_model
 from lamina.errors import CorpusError, InputError, ModelError, ResultError, TaskError
-from lamina.probes.edge import Cut, SavedProbes
+from lamina.models import Encoder
+from lamina.models.language.language_model import has_language_model, language_model
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.task_heads import Kind, class_name, head_kind, head_on_states
+from lamina.probes.edge import LayerCut, SavedEdgeProbes
 from lamina.results import Result
 from lamina.targets.answers import QA, QA_EXACT, SEEN_QUESTIONS, AnswersTarget, answerable
 from lamina.targets.labels import (
@@ -38,7 +37,7 @@ from lamina.targets.pairs import PAIRS, PairsTarget
 from lamina.targets.probes import PROBE, ProbeReader, ProbeTarget, SavedReader, linear_readers, probe_name
 from lamina.targets.target import Target
 from lamina.tasks import Task
-from lamina.training.learned_labels import with_learned_labels
+from lamina.training.reading import with_learned_labels
 from lamina.types import Text
 
 HEADS: dict[str, Kind] = {
@@ -287,9 +286,9 @@ def _probed(
     }
 
 
-def _saved(encoder: Encoder, probes: Result) -> list[SavedProbes]:
+def _saved(encoder: Encoder, probes: Result) -> list[SavedEdgeProbes]:
     """Saved probes of this very model; any other model's states would mean nothing to them."""
-    saved = [SavedProbes(path) for name, path in probes.files.items() if name.endswith(".safetensors")]
+    saved = [SavedEdgeProbes(path) for name, path in probes.files.items() if name.endswith(".safetensors")]
     if not saved:
         raise ResultError("--probes: the result has no saved probes; name a folder that `lamina probe` wrote")
     own = [each for each in saved if each.encoder == encoder.fingerprint]
@@ -301,7 +300,7 @@ def _saved(encoder: Encoder, probes: Result) -> list[SavedProbes]:
     return own
 
 
-def _of_task(encoder: Encoder, probes: Result, task: str) -> list[SavedProbes]:
+def _of_task(encoder: Encoder, probes: Result, task: str) -> list[SavedEdgeProbes]:
     saved = _saved(encoder, probes)
     own = [each for each in saved if each.task == task]
     if not own:
@@ -312,11 +311,11 @@ def _of_task(encoder: Encoder, probes: Result, task: str) -> list[SavedProbes]:
     return own
 
 
-def _cut_of(saved: Sequence[SavedProbes], layer: int) -> Cut:
+def _cut_of(saved: Sequence[SavedEdgeProbes], layer: int) -> LayerCut:
     """The probes that read a layer: those that read it alone, otherwise those of a mix of all layers up to it."""
     for kind in ("layer", "cumulative"):
-        if Cut(kind, layer) in saved[0].probes.cuts:
-            return Cut(kind, layer)
+        if LayerCut(kind, layer) in saved[0].probes.cuts:
+            return LayerCut(kind, layer)
     there = sorted({cut.layer for cut in saved[0].probes.cuts})
     raise InputError(
         f"{probe_name(saved[0].task, layer)}: no saved probe reads layer {layer}; there are probes of layers "

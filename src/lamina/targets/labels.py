@@ -16,18 +16,18 @@ from torch.nn.functional import cross_entropy
 
 from lamina.corpora import Corpus
 from lamina.corpora.questions import Question
-from lamina.encoders.contract import SPECIAL
-from lamina.encoders.heads_on_states import HeadOnStates
-from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import CorpusError, ModelError, TaskError
+from lamina.models.contract import SPECIAL
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.task_heads import HeadOnStates
 from lamina.stats.units import unit_of
 from lamina.targets.answers import as_row
 from lamina.targets.target import Target, TargetScores
-from lamina.training.classes import CLASSES, Classifying, class_of
-from lamina.training.learned_labels import LEARNED
+from lamina.training.classes import CLASSES, ClassObjective, class_of
 from lamina.training.objective import IGNORED, UNSEEN, Item, text_of
 from lamina.training.provenance import ABOUT, folder_of, is_among, read_about, used_texts
-from lamina.training.tags import Tagging, last_pieces, word_labels
+from lamina.training.reading import LEARNED
+from lamina.training.tags import TagObjective, last_pieces, word_labels
 from lamina.types import Text
 
 TAGS, CLASSES_OF_TEXTS = "tags", "classes"
@@ -126,7 +126,7 @@ class TagsTarget(_LabelsTarget):
     def __init__(self, head: HeadOnStates, texts: Sequence[Text], annotation: str, *, seed: int = 0) -> None:
         super().__init__(head, seed)
         told = HeadTraining.of(head.encoder)
-        objective = Tagging(head.encoder.pieces, told.length, annotation, head.labels)
+        objective = TagObjective(head.encoder.pieces, told.length, annotation, head.labels)
         number = {label: at for at, label in enumerate(head.labels)}
         pieces = first_tokens if told.task is None else last_pieces
         own, rows, gold, places, counts = [], [], [], [], []
@@ -161,7 +161,7 @@ class ClassesTarget(_LabelsTarget):
 
     def __init__(self, head: HeadOnStates, items: Sequence[Item], *, seed: int = 0) -> None:
         super().__init__(head, seed)
-        objective = Classifying(head.encoder.pieces, HeadTraining.of(head.encoder).length, head.labels)
+        objective = ClassObjective(head.encoder.pieces, HeadTraining.of(head.encoder).length, head.labels)
         own = [item for item in items if class_or_none(item) is not None]
         if not own:
             raise CorpusError(f"{CLASSES_OF_TEXTS}: none of the texts has a class")

@@ -17,9 +17,9 @@ from torch import Tensor
 from lamina.analyses.heads.coreference import anaphors
 from lamina.analyses.heads.relations import dependencies
 from lamina.corpora.learning import Splits, divide, thin
-from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import CorpusError, TaskError
-from lamina.probes import linking
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.probes import parsers as linking
 from lamina.stats.units import unit_of
 from lamina.targets.probes import TOO_LONG, TRAINING_TEXTS
 from lamina.targets.target import Target, TargetScores
@@ -193,14 +193,14 @@ def _trained(
     learning = set(division.learn)
     chosen = {*division.learn, *division.stop}
     numbered = [(number, text) for number, text in enumerate(train) if number in chosen and links_of(text)]
-    parts: dict[bool, list[linking.Linked]] = {True: [], False: []}
+    parts: dict[bool, list[linking.LinkedText]] = {True: [], False: []}
     for (number, _), each in zip(
         numbered, _vectors(encoder, [text for _, text in numbered], links_of, layer), strict=True
     ):
         parts[number in learning].append(each)
     if not parts[True] or not parts[False]:
         raise TaskError(f"the training texts of {splits.name} have too few links for a probe to learn")
-    probe = linking.train(parts[True], parts[False], seed=seed, device=encoder.device)
+    probe = linking.train_linking_probe(parts[True], parts[False], seed=seed, device=encoder.device)
     if not probe.converged:
         raise TaskError(f"a probe of links at layer {layer} of {encoder.name} did not converge")
     return probe
@@ -208,10 +208,10 @@ def _trained(
 
 def _vectors(
     encoder: HuggingFaceEncoder, texts: Sequence[Text], links_of: LinksOf, layer: int
-) -> Iterable[linking.Linked]:
+) -> Iterable[linking.LinkedText]:
     tokens = encoder.tokenize_all(texts)
     for text, cut, made in zip(texts, tokens, encoder.encode(texts), strict=True):
         if made.states is not None:
             vectors, _ = word_means(made.states[None, :, layer].float(), [cut.words])
             links = tuple((link.word, link.right) for link in links_of(text))
-            yield linking.Linked(vectors[0].cpu().numpy(), links)
+            yield linking.LinkedText(vectors[0].cpu().numpy(), links)

@@ -13,15 +13,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.encoders.contract import Tokens
-from lamina.encoders.gradients import hidden_pieces
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.language_model import LanguageModel, language_model
-from lamina.encoders.passages import Passage, cut_passages
-from lamina.encoders.pieces import Cut
-from lamina.encoders.rows import Row
-from lamina.encoders.scoring import Wanted, asked_in, every_piece
 from lamina.errors import CorpusError
+from lamina.models.contract import Tokens
+from lamina.models.interventions.gradients import masked_tokens
+from lamina.models.language.language_model import LanguageModel, language_model
+from lamina.models.language.scoring import TokenQueries, WrittenPassage, cut_passages, queried_tokens, query_every_token
+from lamina.models.running.batching import InputRow
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.tokens import TokenizedText
 from lamina.stats.units import unit_of
 from lamina.targets.target import Target, TargetScores
 from lamina.types import Text
@@ -36,7 +35,7 @@ _LOGITS = {"cpu": 2**23, "cuda": 2**28}
 class TokenSums:
     """Pieces that a language model is asked for, and the sums that they are parts of."""
 
-    wanted: Wanted
+    wanted: TokenQueries
     column: Int[np.ndarray, " piece"]
     """Of what is kept of a row, the sum that each piece belongs to: a row may be read for two sentences."""
     _kept: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -100,7 +99,7 @@ class LossTarget(Target):
     lower_is_better = True
 
     def __init__(self, model: LanguageModel, texts: Sequence[Text], *, seed: int = 0) -> None:
-        cuts = cut_passages(model, [Passage.of(text) for text in texts])
+        cuts = cut_passages(model, [WrittenPassage.of(text) for text in texts])
         read = [at for at, cut in enumerate(cuts) if len(cut.tokens.ids) > cut.head + cut.tail]
         if not read:
             raise CorpusError("no text has a piece that the language model could be asked for")
@@ -145,22 +144,22 @@ def language_model_on(encoder: HuggingFaceEncoder, model: LanguageModel, seed: i
 
 
 def _token_sums(
-    model: LanguageModel, names: Sequence[str], cuts: Sequence[Cut], seed: int
+    model: LanguageModel, names: Sequence[str], cuts: Sequence[TokenizedText], seed: int
 ) -> tuple[TokenSums, list[int]]:
     """The pieces that are asked for, and the text of each row."""
     if model.mask is None:
-        rows, wanted = every_piece(model, cuts)
+        rows, wanted = query_every_token(model, cuts)
         owners = [at for at, own in enumerate(rows) for _ in own]
         return TokenSums(wanted, np.zeros(len(wanted.row), np.int64)), owners
-    every: list[Row] = []
+    every: list[InputRow] = []
     owners, at_row, places, targets = [], [], [], []
     for at, (name, cut) in enumerate(zip(names, cuts, strict=True)):
         ids = cut.tokens.ids
-        chosen = hidden_pieces(name, np.arange(cut.head, len(ids) - cut.tail), seed)
+        chosen = masked_tokens(name, np.arange(cut.head, len(ids) - cut.tail), seed)
         hidden = np.where(np.isin(np.arange(len(ids)), chosen), model.mask, ids)
         for row in model.encoder.rows(at, cut._replace(tokens=Tokens(hidden, cut.tokens.words))):
             # Each hidden piece is asked of the window in which it has most context.
-            place = asked_in(row, cut)
+            place = queried_tokens(row, cut)
             there = place + row.to.start - row.keep.start
             asked = np.isin(there, chosen)
             if not asked.any():
@@ -170,5 +169,5 @@ def _token_sums(
             targets.append(ids[there[asked]])
             every.append(row)
             owners.append(at)
-    wanted = Wanted(every, *(np.concatenate(each).astype(np.int64) for each in (at_row, places, targets)))
+    wanted = TokenQueries(every, *(np.concatenate(each).astype(np.int64) for each in (at_row, places, targets)))
     return TokenSums(wanted, np.zeros(len(wanted.row), np.int64)), owners

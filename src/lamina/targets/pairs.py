@@ -12,12 +12,11 @@ from torch import Tensor
 
 from lamina.analyses.behaviour.pairs.judging import right_or_wrong
 from lamina.corpora.minimal_pairs import Pair
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.language_model import LanguageModel
-from lamina.encoders.passages import Passage, cut_passages
-from lamina.encoders.rows import Row
-from lamina.encoders.scoring import Wanted, every_piece
 from lamina.errors import CorpusError
+from lamina.models.language.language_model import LanguageModel
+from lamina.models.language.scoring import TokenQueries, WrittenPassage, cut_passages, query_every_token
+from lamina.models.running.batching import InputRow
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.targets.loss import TokenSums, language_model_on
 from lamina.targets.target import Target, TargetScores
 
@@ -48,10 +47,10 @@ class PairsTarget(Target):
     def _ask(self) -> tuple[list[Pair], list[int]]:
         """The pairs that can be asked, and the pair of each row."""
         model = self._model
-        sentences = [Passage(pair.item, side, ()) for pair in self._pairs for side in (pair.good, pair.bad)]
+        sentences = [WrittenPassage(pair.item, side, ()) for pair in self._pairs for side in (pair.good, pair.bad)]
         cuts = cut_passages(model, sentences)
         sizes = [len(cut.tokens.ids) - cut.head - cut.tail for cut in cuts]
-        rows: list[Row] = []
+        rows: list[InputRow] = []
         kept: list[Pair] = []
         owners: list[int] = []
         parts: list[tuple[np.ndarray, ...]] = []
@@ -61,7 +60,7 @@ class PairsTarget(Target):
             if not good or not bad:
                 continue
             # Of a masked model, the two share the row in which the piece that tells them apart is hidden.
-            windows, wanted = every_piece(model, both)
+            windows, wanted = query_every_token(model, both)
             windowed += sum(len(own) > 1 for own in windows)
             parts.append((wanted.row + len(rows), wanted.place, wanted.target, np.repeat([_GOOD, _BAD], [good, bad])))
             rows += wanted.rows
@@ -72,7 +71,7 @@ class PairsTarget(Target):
                 "no minimal pair has two sentences with pieces that the language model could be asked for"
             )
         row, place, target, column = (np.concatenate(each).astype(np.int64) for each in zip(*parts, strict=True))
-        self._spoken = TokenSums(Wanted(rows, row, place, target), column)
+        self._spoken = TokenSums(TokenQueries(rows, row, place, target), column)
         self._windowed = {"sentences longer than the model's limit, scored in overlapping windows": windowed}
         return kept, owners
 

@@ -14,12 +14,11 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from lamina.corpora.learning import Splits, divide, thin
-from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import CorpusError, TaskError
-from lamina.probes.edge import Cut, EdgeProbes, SavedProbes
-from lamina.probes.softmax import Examples, SoftmaxProbe, fit
-from lamina.probes.streams import SpanBounds, Spans, SpanTokens, Standard
-from lamina.probes.targets import find_targets
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.probes.edge import EdgeProbes, LayerCut, SavedEdgeProbes
+from lamina.probes.linear import LabelledVectors, SoftmaxProbe, fit_softmax
+from lamina.probes.streams import SpanBounds, Spans, SpanTokens, Standard, find_targets
 from lamina.stats.units import unit_of
 from lamina.targets.target import Target, TargetScores
 from lamina.tasks import Task, label_set
@@ -96,7 +95,7 @@ class LinearReader(ProbeReader):
 class SavedReader(ProbeReader):
     """Probes that `lamina probe` saved: of one layer, or of a mix of layers 0..l."""
 
-    def __init__(self, saved: Sequence[SavedProbes], cut: Cut) -> None:
+    def __init__(self, saved: Sequence[SavedEdgeProbes], cut: LayerCut) -> None:
         self.labels = saved[0].labels
         self.layers = (cut.layer,) if cut.probe == "layer" else tuple(range(cut.layer + 1))
         own = [(each, each.probes.cuts.index(cut)) for each in saved if cut in each.probes.cuts]
@@ -190,8 +189,8 @@ def linear_readers(
         if len(learn) > _TARGETS:
             learn = np.sort(np.random.default_rng(seed).choice(learn, _TARGETS, replace=False))
         every, gold = np.concatenate(vectors), targets.gold.argmax(1)
-        learned_from, selected_by = (Examples(every[some], gold[some]) for some in (learn, select))
-        probe = fit(learned_from, selected_by, len(labels[task.name]), encoder.device)
+        learned_from, selected_by = (LabelledVectors(every[some], gold[some]) for some in (learn, select))
+        probe = fit_softmax(learned_from, selected_by, len(labels[task.name]), encoder.device)
         if not probe.converged:
             raise TaskError(f"{task.name}: a linear probe at layer {layer} of {encoder.name} did not converge")
         readers.append(LinearReader(probe, labels[task.name], layer))
@@ -202,7 +201,7 @@ def _alone(probes: EdgeProbes, member: int, layers: int) -> EdgeProbes:
     """One member, which is given no other layers than those it reads."""
     mixes = probes.cuts[member].probe == "cumulative"
     alone = EdgeProbes(
-        [Cut("cumulative", layers - 1) if mixes else Cut("layer", 0)],
+        [LayerCut("cumulative", layers - 1) if mixes else LayerCut("layer", 0)],
         layers=layers,
         width=probes.project.shape[1],
         labels=probes.outer.shape[-1],

@@ -16,9 +16,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.rows import Row
 from lamina.errors import CorpusError
+from lamina.models.running.batching import InputRow
+from lamina.models.running.huggingface import HuggingFaceEncoder
 
 
 class TargetScores(NamedTuple):
@@ -46,7 +46,7 @@ class Target(ABC):
     name: str
     """In tables: loss, pairs, qa, tags, classes, probe:TASK@LAYER."""
     lower_is_better: bool = False
-    rows: Sequence[Row]
+    rows: Sequence[InputRow]
     """What the model reads: one or several rows for an item."""
     layers: tuple[int, ...]
     """Layers whose states are looked at."""

@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.corpora.questions import Question, answer_text
-from lamina.encoders import Encoder, load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.placement import is_spread, spread
 from lamina.errors import ModelError
+from lamina.models import Encoder, load_encoder
+from lamina.models.running.devices import is_spread, spread
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.tasks.scoring import best
-from lamina.training.classes import Classifying
-from lamina.training.heads import load_class_head, with_padding
-from lamina.training.objective import Row
+from lamina.training.classes import ClassObjective
+from lamina.training.heads import load_class_head, reload, with_padding
+from lamina.training.masked import MaskedObjective
+from lamina.training.objective import Objective, TrainingRow
 from lamina.training.provenance import ABOUT, folder_of, read_about
-from lamina.training.running import Collator, predict, rows_of
-from lamina.training.spans import Answering, best_guess
+from lamina.training.reading import Sets
+from lamina.training.running import Collator, predict, rows_of, weight_hashes
+from lamina.training.settings import PAPER_SETTINGS, Task, TrainingPlan
+from lamina.training.spans import SpanObjective, best_guess
+from lamina.training.tags import TagObjective
 from lamina.types import Span
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from lamina.training.finetune import Finetuning
+
+
 _LENGTH = 384
 """Most pieces in one window, for a model that does not say what it was trained with."""
 _AT_ONCE = 256
 """Questions held in memory."""
-_LOOKED_AT = 200
+_SAMPLED = 200
 """Questions by which to tell whether a model's classes are their answers."""
 _NAMED = 5
 """Classes named in an error."""
@@ -63,7 +73,7 @@ class Answerer:
         self._model = model
         longest = min(length, encoder.limit or length)
         self._objective = (
-            Classifying(encoder.pieces, longest, self.classes) if classes else Answering(encoder.pieces, longest)
+            ClassObjective(encoder.pieces, longest, self.classes) if classes else SpanObjective(encoder.pieces, longest)
         )
         self._collator = Collator(self._objective, model, with_padding(encoder.tokenizer))
 
@@ -77,7 +87,7 @@ class Answerer:
                 said[row.item].append(each)
             yield from map(self._answer, chunk, said)
 
-    def windows(self, question: Question) -> list[Row]:
+    def windows(self, question: Question) -> list[TrainingRow]:
         """What the model reads to answer a question: the whole, or overlapping parts of a long context."""
         return self._objective.rows(0, question)
 
@@ -86,7 +96,7 @@ class Answerer:
 
         Questions whose answers are not known are taken on trust.
         """
-        some = list(islice(questions, _LOOKED_AT))
+        some = list(islice(questions, _SAMPLED))
         if not self.classes:
             return all(question.context for question in some)
         known = {answer for question in some for answer in question.answers}
@@ -150,7 +160,7 @@ def refuse_unfit(encoder: Encoder, questions: Iterable[Question], what: str) -> 
             "made by `lamina finetune --task classify`"
         )
     if head == "SequenceClassification" and about.get("view") is not None:
-        known = {answer for question in islice(questions, _LOOKED_AT) for answer in question.answers}
+        known = {answer for question in islice(questions, _SAMPLED) for answer in question.answers}
         if known and known.isdisjoint(labels):
             named = ", ".join(labels[:_NAMED]) + (", ..." if len(labels) > _NAMED else "")
             raise ModelError(
@@ -182,3 +192,85 @@ def load_answerer(folder: str | os.PathLike[str], *, device: str | None = None) 
             "`lamina finetune MODEL --task squad` makes a model that answers questions"
         )
     return found
+
+
+# A fine-tuned model, read back: what it learned, with which head, from which model and by which settings.
+
+
+@dataclass(frozen=True)
+class FinetunedFolder:
+    """A folder that `lamina finetune` wrote.
+
+    Example:
+        >>> tuned = FinetunedFolder.of(lamina.load_encoder("runs/pos"))  # doctest: +SKIP
+        >>> tuned.task, tuned.plan.lr  # doctest: +SKIP
+        ('pos', 5e-05)
+    """
+
+    folder: Path
+    about: Mapping[str, Any]
+    """What `lamina.json` says."""
+    encoder: HuggingFaceEncoder
+    """Its model without the head."""
+
+    @classmethod
+    def of(cls, encoder: Encoder) -> FinetunedFolder:
+        """The folder that an encoder was loaded from; a ModelError where lamina did not fine-tune it."""
+        folder = folder_of(encoder)
+        if not isinstance(encoder, HuggingFaceEncoder) or folder is None or not (folder / ABOUT).is_file():
+            raise ModelError(
+                f"{encoder.name} was not fine-tuned by lamina (there is no {ABOUT} beside its weights), so its task "
+                "and the model it came from are not known; name a folder that `lamina finetune` wrote"
+            )
+        with_padding(encoder.tokenizer)
+        return cls(folder, read_about(folder), encoder)
+
+    @property
+    def task(self) -> Task:
+        """What it was tuned to do."""
+        return self.about["task"]
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """The settings of its training."""
+        return TrainingPlan(**self.about["plan"])
+
+    @property
+    def window(self) -> int | None:
+        """How many words to each side a word could see; None where it could see all."""
+        return self.about.get("attention_window")
+
+    @cached_property
+    def model(self) -> Any:
+        """With its head, on the encoder's device."""
+        model: Any = reload(self.folder, self.about["head"])
+        return model.requires_grad_(False).to(self.encoder.device)
+
+    @property
+    def weights(self) -> dict[str, str]:
+        """The hashes of its weights, the head's among them."""
+        return weight_hashes(self.folder)
+
+    def is_from(self, encoder: HuggingFaceEncoder, sets: Sets) -> bool:
+        """Whether it was made from this very model with these very texts."""
+        known = self.about["base"].get("fingerprint"), self.about["data"].get("fingerprint")
+        return known == (encoder.fingerprint, sets.fingerprint)
+
+    def objective(self, encoder: HuggingFaceEncoder | None = None) -> Objective:
+        """What it learned, with its own labels; of another model of the same kind where one is given."""
+        pieces, tokenizer = (encoder or self.encoder).pieces, (encoder or self.encoder).tokenizer
+        kind, labels, length = PAPER_SETTINGS[self.task].kind, tuple(self.about["labels"]), self.about["length"]
+        if kind == "span":
+            return SpanObjective(pieces, length)
+        if kind == "class":
+            return ClassObjective(pieces, length, labels)
+        if kind == "tags":
+            return TagObjective(pieces, length, self.task, labels)
+        return MaskedObjective(pieces, length, tokenizer, self.plan.seed)
+
+    def learning(self, sets: Sets, encoder: HuggingFaceEncoder | None = None) -> Finetuning:
+        """The same task on these texts, of this model or of the one given."""
+        # transformers' Trainer is slow to import.
+        from lamina.training.finetune import Finetuning
+
+        return Finetuning(encoder or self.encoder, sets, self.task, self.objective(encoder), self.window)

@@ -10,22 +10,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lamina.encoders.contract import SPECIAL
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.placement import input_device
-from lamina.encoders.rows import Row as EncoderRow
 from lamina.errors import InputError, ModelError
+from lamina.models.contract import SPECIAL
+from lamina.models.running.batching import InputRow as EncoderRow
+from lamina.models.running.devices import input_device
+from lamina.models.running.huggingface import HuggingFaceEncoder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Form = Literal["seen", "added", "flat"]
+MaskForm = Literal["seen", "added", "flat"]
 """How a model takes a custom mask: true where seen; 0 where seen and very negative elsewhere; without heads."""
-_FORMS: tuple[Form, ...] = ("seen", "added", "flat")
+_FORMS: tuple[MaskForm, ...] = ("seen", "added", "flat")
 
 
 @runtime_checkable
-class Row(Protocol):
+class WordRow(Protocol):
     """A row of a batch, of training or of an encoder."""
 
     @property
@@ -44,11 +44,11 @@ class Sight:
     widens what a word sees by `reach` words, as in the paper.
     """
 
-    def __init__(self, reach: int, *, causal: bool, form: Form) -> None:
+    def __init__(self, reach: int, *, causal: bool, form: MaskForm) -> None:
         self.reach, self.causal = reach, causal
-        self.form: Form = form
+        self.form: MaskForm = form
 
-    def __call__(self, rows: Sequence[Row], width: int) -> Tensor:
+    def __call__(self, rows: Sequence[WordRow], width: int) -> Tensor:
         seen = np.zeros((len(rows), width, width), bool)
         # Padding looks at itself: a row of attention over nothing is not a number.
         seen[:] = np.eye(width, dtype=bool)
@@ -71,7 +71,7 @@ def visible(words: np.ndarray, reach: int, *, causal: bool = False) -> np.ndarra
     return np.tril(seen) if causal else seen
 
 
-def _formed(seen: Tensor, form: Form) -> Tensor:
+def _formed(seen: Tensor, form: MaskForm) -> Tensor:
     if form == "flat":
         return seen.long()
     if form == "seen":
@@ -92,7 +92,7 @@ def make_sight(model: PreTrainedModel, reach: int, *, causal: bool) -> Sight:
     )
 
 
-def _obeys(model: PreTrainedModel, form: Form, *, causal: bool) -> bool:
+def _obeys(model: PreTrainedModel, form: MaskForm, *, causal: bool) -> bool:
     """Whether words that see only themselves do not change with others, and a full mask changes nothing."""
     device = input_device(model)
     ids = torch.tensor([[1, 2, 3], [1, 2, 4]], device=device)

@@ -11,17 +11,28 @@ import torch
 from torch import Tensor
 
 from lamina.corpora.questions import Question
-from lamina.encoders.contract import SPECIAL
-from lamina.encoders.pieces import Pieces
 from lamina.errors import TaskError
-from lamina.training.objective import IGNORED, UNSEEN, Batch, Item, Objective, Outcome, Row, Sum, text_of, unit_of
+from lamina.models.contract import SPECIAL
+from lamina.models.running.tokens import WordTokenizer
+from lamina.training.objective import (
+    IGNORED,
+    UNSEEN,
+    Batch,
+    Item,
+    Objective,
+    Sum,
+    TextOutcome,
+    TrainingRow,
+    text_of,
+    unit_of,
+)
 from lamina.types import Edge, Text
 
 CLASSES = {"label", "ques"}
 """The annotations of a whole text: a class, a question's type."""
 
 
-class Choice(NamedTuple):
+class ClassChoice(NamedTuple):
     """The class that a model says a text has."""
 
     label: str
@@ -29,26 +40,26 @@ class Choice(NamedTuple):
     """Its probability."""
 
 
-class Classifying(Objective):
+class ClassObjective(Objective):
     """The class of a text, scored by accuracy and, for two classes, the F1 of the second."""
 
     head = "SequenceClassification"
     metric = "accuracy"
 
-    def __init__(self, pieces: Pieces, length: int, labels: tuple[str, ...]) -> None:
+    def __init__(self, pieces: WordTokenizer, length: int, labels: tuple[str, ...]) -> None:
         super().__init__(pieces, length)
         self.labels = labels
         self._number = {label: number for number, label in enumerate(labels)}
 
     @classmethod
-    def learn(cls, pieces: Pieces, length: int, items: Iterable[Item]) -> Classifying:
+    def learn(cls, pieces: WordTokenizer, length: int, items: Iterable[Item]) -> ClassObjective:
         """With the classes of the training texts."""
         labels = sorted({class_of(item) for item in items})
         if len(labels) < 2:
             raise TaskError(f"the training texts have only one class ({labels[0]!r}); give texts of two or more")
         return cls(pieces, length, tuple(labels))
 
-    def rows(self, number: int, item: Item) -> list[Row]:
+    def rows(self, number: int, item: Item) -> list[TrainingRow]:
         """See `Objective.rows`; of a story that is too long, the newest facts are kept."""
         # A question that is only asked has no class.
         asked = isinstance(item, Question) and not item.answers
@@ -57,7 +68,7 @@ class Classifying(Objective):
             return [self._newest(number, item, label)]
         return [self.cut(number, text_of(item), label)]
 
-    def _newest(self, number: int, question: Question, label: int) -> Row:
+    def _newest(self, number: int, question: Question, label: int) -> TrainingRow:
         """The question with as many facts before it as fit: whole ones, where one fits at all."""
         text = question.text
         tokens, types, head, tail = self.pieces(text)
@@ -74,18 +85,20 @@ class Classifying(Objective):
         self.noted[f"questions cut to {self.length} pieces: their oldest facts are left out"] += 1
         self.noted[f"questions cut to {self.length} pieces that lost a supporting fact"] += any(lost)
         keep = np.r_[0:head, start:size]
-        return Row(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep], label)
+        return TrainingRow(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep], label)
 
-    def label(self, batch: Batch, rows: Sequence[Row]) -> Batch:
+    def label(self, batch: Batch, rows: Sequence[TrainingRow]) -> Batch:
         """See `Objective.label`."""
         return batch | {"labels": torch.tensor([row.labels for row in rows])}
 
-    def read(self, rows: Sequence[Row], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> list[Choice]:
+    def read(
+        self, rows: Sequence[TrainingRow], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> list[ClassChoice]:
         """The class of each row."""
         probabilities = outputs["logits"].float().softmax(-1).cpu().numpy()
-        return [Choice(self.labels[at], float(own[at])) for own in probabilities for at in [int(own.argmax())]]
+        return [ClassChoice(self.labels[at], float(own[at])) for own in probabilities for at in [int(own.argmax())]]
 
-    def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
+    def judge(self, item: Item, said: Sequence[Any]) -> TextOutcome:
         """See `Objective.judge`."""
         gold, told = class_of(item), said[0].label
         self.noted[UNSEEN] += gold not in self._number
@@ -93,13 +106,13 @@ class Classifying(Objective):
         if len(self.labels) == 2:
             second = self.labels[1]
             sums["f1"] = Sum(2 * (gold == told == second), (gold == second) + (told == second), int(gold == second))
-        return Outcome(unit_of(text_of(item)), sums, item.task if isinstance(item, Question) else "")
+        return TextOutcome(unit_of(text_of(item)), sums, item.task if isinstance(item, Question) else "")
 
-    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[Outcome]:
+    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[TextOutcome]:
         """See `Objective.guess`."""
         labels = Counter(map(class_of, train))
         most = max(sorted(labels), key=labels.__getitem__)
-        return (self.judge(item, [Choice(most, 1.0)]) for item in scored)
+        return (self.judge(item, [ClassChoice(most, 1.0)]) for item in scored)
 
 
 def _starts_before(edge: Edge, word: int) -> bool:

@@ -13,23 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.corpora.questions import Question
-from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import DamagedError
 from lamina.files.checking import read_json, write_json
 from lamina.files.writing import told, write_text
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.training.attention import make_sight
-from lamina.training.checkpoints import weight_hashes
-from lamina.training.classes import Classifying
-from lamina.training.heads import load_with_head, reload, source_of
-from lamina.training.layers import layers_in_words, prepare_layers
-from lamina.training.masked import Masking
+from lamina.training.classes import ClassObjective
+from lamina.training.heads import layers_in_words, load_with_head, prepare_layers, reload, source_of
+from lamina.training.masked import MaskedObjective
 from lamina.training.objective import (
     IGNORED,
     Item,
     Objective,
-    Outcome,
-    Row,
     Sum,
+    TextOutcome,
+    TrainingRow,
     contrast_table,
     means,
     score_table,
@@ -37,22 +35,22 @@ from lamina.training.objective import (
     text_of,
     unit_kind,
 )
-from lamina.training.provenance import ABOUT, FORMAT, GUARD, TEXTS, guard_of, text_hash, used_texts
+from lamina.training.provenance import ABOUT, FORMAT, GUARD, TEXTS, guard_of, seed_folder, text_hash, used_texts
 from lamina.training.reading import Sets
-from lamina.training.recipes import RECIPES, Plan, Task
 from lamina.training.running import (
     Collator,
-    Point,
-    Trained,
+    CurvePoint,
+    TrainedPlan,
     evaluations,
     judge,
     rows_of,
     time_step,
     train,
+    weight_hashes,
 )
-from lamina.training.seed_folders import seed_folder
-from lamina.training.spans import Answering
-from lamina.training.tags import Tagging
+from lamina.training.settings import PAPER_SETTINGS, Task, TrainingPlan
+from lamina.training.spans import SpanObjective
+from lamina.training.tags import TagObjective
 
 if TYPE_CHECKING:
     import pandas
@@ -64,14 +62,14 @@ _TRIED = 100
 """Texts of each set that an estimate looks at."""
 
 
-class Trial(NamedTuple):
+class PlanTrial(NamedTuple):
     """One plan and its outcome."""
 
-    plan: Plan
-    trained: Trained
+    plan: TrainingPlan
+    trained: TrainedPlan
 
 
-class Finetuned(NamedTuple):
+class FinetunedModel(NamedTuple):
     """What a fine-tuning leaves behind."""
 
     tables: dict[str, pandas.DataFrame]
@@ -80,27 +78,27 @@ class Finetuned(NamedTuple):
     """The model folder, file by file; of several seeds one folder each."""
 
 
-class Learned(NamedTuple):
+class PlanOutcome(NamedTuple):
     """What one plan learned, without its model."""
 
     step: int
     """The one that did best on the selection set."""
-    curve: list[Point]
-    scored: list[Outcome]
+    curve: list[CurvePoint]
+    scored: list[TextOutcome]
     noted: dict[str, int]
     """What was noted when the scored texts were judged."""
 
 
-class Rows(NamedTuple):
+class SetRows(NamedTuple):
     """The rows of the three sets, made once; what was cut or left out of them is noted by set."""
 
-    train: list[Row]
-    select: list[Row]
-    scored: list[Row]
+    train: list[TrainingRow]
+    select: list[TrainingRow]
+    scored: list[TrainingRow]
     noted: dict[str, dict[str, int]]
 
 
-class Expected(NamedTuple):
+class ExpectedCost(NamedTuple):
     """What a fine-tuning would take."""
 
     steps: int
@@ -135,7 +133,7 @@ class Finetuning:
         """With the labels of the training texts; raises an InputError where these cannot be learned."""
         return cls(encoder, sets, task, _objective(task, encoder, sets, length, seed), attention_window)
 
-    def run(self, plans: Sequence[Plan], work: Path, *, seeds: int = 1) -> Finetuned:
+    def run(self, plans: Sequence[TrainingPlan], work: Path, *, seeds: int = 1) -> FinetunedModel:
         """Train every plan in `work`, choose on the selection set, score once; continues what was stopped.
 
         With several `seeds` the chosen plan is trained again with the following seeds, and all models are kept.
@@ -155,7 +153,7 @@ class Finetuning:
         constant = objective.constant(sets.train, sets.scored)
         curve = [(seed, *point) for seed, each in learned.items() for point in each.curve]
         tables = {
-            "curve": pd.DataFrame(curve, columns=["seed", *Point._fields]),
+            "curve": pd.DataFrame(curve, columns=["seed", *CurvePoint._fields]),
             "scores": score_table("scored", *scored, seed=first),
             "baseline": pd.DataFrame(means(constant).items(), columns=["metric", "value"]),
             "contrasts": contrast_table(scored, constant, unit_kind(sets.scored), seed=first),
@@ -169,9 +167,9 @@ class Finetuning:
             for each in kept
             for name, path in self._model_files(each).items()
         }
-        return Finetuned(tables, self._skipped(learned[first].noted), files)
+        return FinetunedModel(tables, self._skipped(learned[first].noted), files)
 
-    def learn(self, plan: Plan, work: Path) -> Learned:
+    def learn(self, plan: TrainingPlan, work: Path) -> PlanOutcome:
         """Train one plan and score it; the model itself is not kept, and what was finished before is read."""
         path = work / _SCORED
         found = _read_learned(path)
@@ -185,7 +183,7 @@ class Finetuning:
         return made
 
     @cached_property
-    def rows(self) -> Rows:
+    def rows(self) -> SetRows:
         """The rows of the three sets; of the training texts those with a label to learn."""
         objective, made, noted = self.objective, {}, {}
         for name in ("train", "select", "scored"):
@@ -193,18 +191,18 @@ class Finetuning:
             made[name] = rows_of(objective, getattr(self.sets, name))
             noted[name] = dict(objective.noted)
         objective.noted.clear()
-        return Rows([row for row in made["train"] if _teaches(row)], made["select"], made["scored"], noted)
+        return SetRows([row for row in made["train"] if _teaches(row)], made["select"], made["scored"], noted)
 
     @cached_property
-    def scored_rows(self) -> list[Row]:
+    def scored_rows(self) -> list[TrainingRow]:
         """The rows of the scored texts alone."""
         return rows_of(self.objective, self.sets.scored)
 
-    def judge(self, model: Any) -> list[Outcome]:
+    def judge(self, model: Any) -> list[TextOutcome]:
         """How a model with the task's head does on the scored texts: one outcome per text."""
         return judge(model, self.objective, self.sets.scored, self.scored_rows, self._collator(model))
 
-    def _score(self, trained: Trained) -> Learned:
+    def _score(self, trained: TrainedPlan) -> PlanOutcome:
         """How a trained model does on the scored texts; read where this very model was scored before."""
         path, weights = trained.folder.parent / _SCORED, weight_hashes(trained.folder)
         found = _read_learned(path)
@@ -214,7 +212,7 @@ class Finetuning:
         model = model.to(self.encoder.model.device)
         self.objective.noted.clear()
         scored = judge(model, self.objective, self.sets.scored, self.rows.scored, self._collator(model))
-        made = Learned(trained.step, trained.curve, scored, dict(self.objective.noted))
+        made = PlanOutcome(trained.step, trained.curve, scored, dict(self.objective.noted))
         said = [[each.unit, each.task, {name: [*own] for name, own in each.sums.items()}] for each in scored]
         write_json(path, made._asdict() | {"scored": said, "weights": weights})
         return made
@@ -226,11 +224,11 @@ class Finetuning:
         skipped |= {f"training: {what}": count for what, count in noted["train"].items()}
         return skipped | {f"scored: {what}": count for what, count in {**noted["scored"], **judged}.items()}
 
-    def _model_files(self, trial: Trial) -> dict[str, Path]:
+    def _model_files(self, trial: PlanTrial) -> dict[str, Path]:
         about = self._about(trial.plan, trial.trained.step)
         return model_files(trial.trained.folder, self.encoder.tokenizer, about, self._used)
 
-    def expect(self, plans: Sequence[Plan], *, seeds: int = 1) -> Expected:
+    def expect(self, plans: Sequence[TrainingPlan], *, seeds: int = 1) -> ExpectedCost:
         """What `run` would take, by timing a few steps, a part of an evaluation and a checkpoint."""
         objective, sets = self.objective, self.sets
         some = _spread(sets.train, _TRIED)
@@ -250,9 +248,9 @@ class Finetuning:
             seconds += own * by_batch[plan.batch]
             seconds += evaluations(plan, own) * (judging * len(sets.select) + saving)
         tokens = round(sum(len(row.ids) for row in rows) * share)
-        return Expected(steps, tokens, seconds, sum(part.nbytes for part in model.parameters()))
+        return ExpectedCost(steps, tokens, seconds, sum(part.nbytes for part in model.parameters()))
 
-    def _train(self, plan: Plan, folder: Path) -> Trained:
+    def _train(self, plan: TrainingPlan, folder: Path) -> TrainedPlan:
         objective, rows = self.objective, self.rows
         model: Any = load_with_head(self.encoder, objective, seed=plan.seed)
         model = model.to(self.encoder.model.device)
@@ -288,7 +286,7 @@ class Finetuning:
         own = {text_hash(text_of(item)) for item in (*self.sets.train, *self.sets.select)}
         return own | used_texts(source_of(self.encoder))
 
-    def _about(self, plan: Plan, step: int) -> dict[str, Any]:
+    def _about(self, plan: TrainingPlan, step: int) -> dict[str, Any]:
         asks = isinstance(self.sets.train[0], Question)
         return {
             "task": self.task,
@@ -312,38 +310,43 @@ def _home(encoder: HuggingFaceEncoder) -> dict[str, str]:
     return {"folder": str(source)} if source.is_dir() and source.name == encoder.name else {}
 
 
-def _read_learned(path: Path) -> tuple[Learned, dict[str, str]] | None:
+def _read_learned(path: Path) -> tuple[PlanOutcome, dict[str, str]] | None:
     """What was kept of a training, and the hashes of the weights that were scored; none where nothing sound is kept."""
     try:
         kept = read_json(path)
         scored = [
-            Outcome(unit, {name: Sum(*own) for name, own in sums.items()}, task) for unit, task, sums in kept["scored"]
+            TextOutcome(unit, {name: Sum(*own) for name, own in sums.items()}, task)
+            for unit, task, sums in kept["scored"]
         ]
-        curve = [Point(*each) for each in kept["curve"]]
-        return Learned(kept["step"], curve, scored, kept["noted"]), kept["weights"]
+        curve = [CurvePoint(*each) for each in kept["curve"]]
+        return PlanOutcome(kept["step"], curve, scored, kept["noted"]), kept["weights"]
     except (FileNotFoundError, DamagedError, KeyError):
         return None
 
 
 def try_all(
-    plans: Sequence[Plan], folder: Path, run: Callable[[Plan, Path], Trained], *, names: Sequence[str] | None = None
-) -> list[Trial]:
+    plans: Sequence[TrainingPlan],
+    folder: Path,
+    run: Callable[[TrainingPlan, Path], TrainedPlan],
+    *,
+    names: Sequence[str] | None = None,
+) -> list[PlanTrial]:
     """Train every plan in a folder of its own; those finished before are read, not trained again."""
     trials = []
     for plan, name in zip(plans, names or [f"trial-{number}" for number in range(len(plans))], strict=True):
         own = folder / name
         with told(own):
             own.mkdir(parents=True, exist_ok=True)
-        trials.append(Trial(plan, run(plan, own)))
+        trials.append(PlanTrial(plan, run(plan, own)))
     return trials
 
 
-def best_of(trials: Sequence[Trial], *, greater: bool) -> Trial:
+def best_of(trials: Sequence[PlanTrial], *, greater: bool) -> PlanTrial:
     """The trial that did best on the selection set; of equals, the first."""
     return (max if greater else min)(trials, key=lambda trial: trial.trained.best)
 
 
-def grid_table(trials: Sequence[Trial], chosen: Trial, metric: str) -> pandas.DataFrame:
+def grid_table(trials: Sequence[PlanTrial], chosen: PlanTrial, metric: str) -> pandas.DataFrame:
     """Everything tried: its settings, its best step and score on the selection set."""
     import pandas as pd
 
@@ -375,17 +378,17 @@ def model_files(
 
 
 def _objective(task: Task, encoder: HuggingFaceEncoder, sets: Sets, length: int, seed: int) -> Objective:
-    pieces, kind = encoder.pieces, RECIPES[task].kind
+    pieces, kind = encoder.pieces, PAPER_SETTINGS[task].kind
     if kind == "span":
-        return Answering(pieces, length)
+        return SpanObjective(pieces, length)
     if kind == "class":
-        return Classifying.learn(pieces, length, sets.train)
+        return ClassObjective.learn(pieces, length, sets.train)
     if kind == "tags":
-        return Tagging.learn(pieces, length, task, sets.train)
-    return Masking(pieces, length, encoder.tokenizer, seed)
+        return TagObjective.learn(pieces, length, task, sets.train)
+    return MaskedObjective(pieces, length, encoder.tokenizer, seed)
 
 
-def _teaches(row: Row) -> bool:
+def _teaches(row: TrainingRow) -> bool:
     """Whether there is a label to learn: a loss over nothing is not a number."""
     return not (hasattr(row.labels, "all") and bool((row.labels == IGNORED).all()))
 

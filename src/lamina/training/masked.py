@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lamina.encoders.contract import SPECIAL
-from lamina.encoders.pieces import Pieces, token_id
 from lamina.errors import ModelError
-from lamina.training.objective import IGNORED, Batch, Item, Objective, Outcome, Row, Sum, text_of, unit_of
+from lamina.models.contract import SPECIAL
+from lamina.models.running.tokens import WordTokenizer, token_id
+from lamina.training.objective import IGNORED, Batch, Item, Objective, Sum, TextOutcome, TrainingRow, text_of, unit_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -25,14 +25,14 @@ _HIDDEN, _OTHER = 0.8, 0.1
 """Of those: replaced by the mask, by any piece; the rest stays as it is (Devlin et al. 2019)."""
 
 
-class Masking(Objective):
+class MaskedObjective(Objective):
     """Loss (nats per hidden piece) and accuracy on hidden pieces."""
 
     head = "MaskedLM"
     metric = "loss"
     greater = False
 
-    def __init__(self, pieces: Pieces, length: int, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
+    def __init__(self, pieces: WordTokenizer, length: int, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
         super().__init__(pieces, length)
         mask = token_id(tokenizer.mask_token_id)
         if mask is None:
@@ -42,7 +42,7 @@ class Masking(Objective):
         self._others = torch.tensor([id for id in sorted(tokenizer.get_vocab().values()) if id not in special])
         self._seed = seed
 
-    def rows(self, number: int, item: Item) -> list[Row]:
+    def rows(self, number: int, item: Item) -> list[TrainingRow]:
         """See `Objective.rows`; a longer text becomes several rows, nothing is cut away."""
         tokens, types, head, tail = self.pieces(text_of(item))
         size = len(tokens.ids)
@@ -50,10 +50,10 @@ class Masking(Objective):
         rows = []
         for start in range(head, size - tail, room):
             keep = np.r_[0:head, start : min(start + room, size - tail), size - tail : size]
-            rows.append(Row(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep]))
+            rows.append(TrainingRow(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep]))
         return rows
 
-    def label(self, batch: Batch, rows: Sequence[Row]) -> Batch:
+    def label(self, batch: Batch, rows: Sequence[TrainingRow]) -> Batch:
         """See `Objective.label`.
 
         What is hidden depends on the seed and on the rows that meet in a batch, not on how many batches came before:
@@ -75,7 +75,7 @@ class Masking(Objective):
         return batch | {"input_ids": seen, "labels": torch.where(chosen, ids, torch.full_like(ids, IGNORED))}
 
     def read(
-        self, rows: Sequence[Row], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+        self, rows: Sequence[TrainingRow], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
     ) -> list[tuple[float, int, int]]:
         """Loss, hits and number of hidden pieces."""
         hidden = batch["labels"] != IGNORED
@@ -86,12 +86,14 @@ class Masking(Objective):
         added = [np.bincount(owner.astype(int), weights, len(rows)) for weights in (losses, hits, np.ones_like(hits))]
         return [(float(loss), int(hit), int(count)) for loss, hit, count in zip(*added, strict=True)]
 
-    def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
+    def judge(self, item: Item, said: Sequence[Any]) -> TextOutcome:
         """See `Objective.judge`."""
         loss, hits, count = (sum(part) for part in zip(*said, strict=True))
-        return Outcome(unit_of(text_of(item)), {"loss": Sum(loss, count, count), "accuracy": Sum(hits, count, count)})
+        return TextOutcome(
+            unit_of(text_of(item)), {"loss": Sum(loss, count, count), "accuracy": Sum(hits, count, count)}
+        )
 
-    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[Outcome]:
+    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[TextOutcome]:
         """See `Objective.guess`; every piece has its probability in training, unseen ones counted once."""
         seen = Counter(piece for item in train for piece in self._pieces(item))
         size = sum(seen.values()) + len(self._others)
@@ -101,7 +103,7 @@ class Masking(Objective):
             loss = -float(np.log([(seen[piece] + 1) / size for piece in pieces]).sum())
             count = len(pieces)
             sums = {"loss": Sum(loss, count, count), "accuracy": Sum(pieces.count(most), count, count)}
-            yield Outcome(unit_of(text_of(item)), sums)
+            yield TextOutcome(unit_of(text_of(item)), sums)
 
     def _pieces(self, item: Item) -> list[int]:
         return [int(id) for row in self.rows(0, item) for id, word in zip(row.ids, row.words, strict=True) if word >= 0]

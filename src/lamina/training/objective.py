@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from lamina.corpora.questions import Question
-from lamina.encoders.pieces import Pieces
+from lamina.models.running.tokens import WordTokenizer
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
 from lamina.stats.intervals import interval
@@ -35,7 +35,7 @@ IGNORED = -100
 """The label that torch's loss ignores."""
 
 
-class Row(NamedTuple):
+class TrainingRow(NamedTuple):
     """One row of a batch: a text, a part of it, or a window."""
 
     item: int
@@ -60,7 +60,7 @@ class Sum(NamedTuple):
     """How many things it is about."""
 
 
-class Outcome(NamedTuple):
+class TextOutcome(NamedTuple):
     """How one text was done."""
 
     unit: str
@@ -82,33 +82,35 @@ class Objective(ABC):
     labels: tuple[str, ...] = ()
     """The classes of the head, where it has classes."""
 
-    def __init__(self, pieces: Pieces, length: int) -> None:
+    def __init__(self, pieces: WordTokenizer, length: int) -> None:
         self.pieces = pieces
         self.length = length
         self.noted: Counter[str] = Counter()
         """What was cut or left out -> how often."""
 
     @abstractmethod
-    def rows(self, number: int, item: Item) -> list[Row]:
+    def rows(self, number: int, item: Item) -> list[TrainingRow]:
         """The labelled rows of a text."""
 
     @abstractmethod
-    def label(self, batch: Batch, rows: Sequence[Row]) -> Batch:
+    def label(self, batch: Batch, rows: Sequence[TrainingRow]) -> Batch:
         """The batch with its labels."""
 
     @abstractmethod
-    def read(self, rows: Sequence[Row], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> list[Any]:
+    def read(
+        self, rows: Sequence[TrainingRow], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> list[Any]:
         """What the model answers for each row of a batch, from its logits; they leave the device in one copy."""
 
     @abstractmethod
-    def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
+    def judge(self, item: Item, said: Sequence[Any]) -> TextOutcome:
         """Score what was read from all rows of a text."""
 
     @abstractmethod
-    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterable[Outcome]:
+    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterable[TextOutcome]:
         """How each scored text would be done by always answering what is most frequent in training."""
 
-    def constant(self, train: Sequence[Item], scored: Sequence[Item]) -> list[Outcome]:
+    def constant(self, train: Sequence[Item], scored: Sequence[Item]) -> list[TextOutcome]:
         """How that constant answer, which never looks at the text, does on each; nothing is noted of it."""
         noted = Counter(self.noted)
         found = list(self.guess(train, scored))
@@ -119,7 +121,7 @@ class Objective(ABC):
         """The scores of the constant answer."""
         return means(self.constant(train, scored))
 
-    def cut(self, number: int, text: Text, labels: Any = None) -> Row:
+    def cut(self, number: int, text: Text, labels: Any = None) -> TrainingRow:
         """The whole text as one row; a text longer than `length` loses the end of its last segment."""
         tokens, types, _, tail = self.pieces(text)
         size = len(tokens.ids)
@@ -127,7 +129,7 @@ class Objective(ABC):
         if size > self.length:
             self.noted[f"texts cut to {self.length} pieces"] += 1
             keep = np.r_[0 : self.length - tail, size - tail : size]
-        return Row(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep], labels)
+        return TrainingRow(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep], labels)
 
 
 def text_of(item: Item) -> Text:
@@ -157,19 +159,19 @@ COLUMNS = ("split", "task", "metric", "count", "seeds", "value", "low", "high")
 """Of `scores.csv`."""
 
 
-def means(outcomes: Sequence[Outcome]) -> dict[str, float]:
+def means(outcomes: Sequence[TextOutcome]) -> dict[str, float]:
     """Each metric over all texts.
 
     Example:
         >>> from lamina.training.objective import Sum
-        >>> means([Outcome("a", {"f1": Sum(1, 1)}), Outcome("b", {"f1": Sum(0, 1)})])
+        >>> means([TextOutcome("a", {"f1": Sum(1, 1)}), TextOutcome("b", {"f1": Sum(0, 1)})])
         {'f1': 0.5}
     """
     metrics = outcomes[0].sums if outcomes else {}
     return {metric: _ratio(*_totals(outcomes, metric)) for metric in metrics}
 
 
-def score_table(split: str, *by_seed: Sequence[Outcome], seed: int, samples: int = SAMPLES) -> pandas.DataFrame:
+def score_table(split: str, *by_seed: Sequence[TextOutcome], seed: int, samples: int = SAMPLES) -> pandas.DataFrame:
     """Every metric with its 95 % interval over resampled documents, over all tasks and per task.
 
     The same texts may be given as several models did them, one per seed: their mean, with the interval of `over_seeds`
@@ -185,14 +187,14 @@ def score_table(split: str, *by_seed: Sequence[Outcome], seed: int, samples: int
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _scores(split: str, task: str, by_seed: Sequence[Sequence[Outcome]], seed: int, samples: int) -> Iterator[Line]:
+def _scores(split: str, task: str, by_seed: Sequence[Sequence[TextOutcome]], seed: int, samples: int) -> Iterator[Line]:
     for metric in by_seed[0][0].sums:
         found = over_seeds([drawn_score(each, metric, seed=seed, samples=samples) for each in by_seed])
         yield split, task, metric, found.count, len(by_seed), found.value, *found.interval
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
+class MetricScore:
     """One metric over all texts, with draws for its interval."""
 
     count: int
@@ -207,15 +209,15 @@ class Score:
         return interval(self.draws)
 
 
-def drawn_score(outcomes: Sequence[Outcome], metric: str, *, seed: int, samples: int = SAMPLES) -> Score:
+def drawn_score(outcomes: Sequence[TextOutcome], metric: str, *, seed: int, samples: int = SAMPLES) -> MetricScore:
     """One metric over all texts.
 
     Example:
-        >>> made = [Outcome(name, {"f1": Sum(float(name > "c"), 1)}) for name in "abcdef"]
+        >>> made = [TextOutcome(name, {"f1": Sum(float(name > "c"), 1)}) for name in "abcdef"]
         >>> score = drawn_score(made, "f1", seed=0)
         >>> score.value, score.interval[0] < 0.5 < score.interval[1]
         (0.5, True)
-        >>> drawn_score([Outcome("a", {"f1": Sum(1, 2)})], "f1", seed=0).interval
+        >>> drawn_score([TextOutcome("a", {"f1": Sum(1, 2)})], "f1", seed=0).interval
         (nan, nan)
     """
     units = Units.of((each.unit for each in outcomes), "document")
@@ -224,20 +226,20 @@ def drawn_score(outcomes: Sequence[Outcome], metric: str, *, seed: int, samples:
     several = len(units) > 1
     drawn = ratio_draws(sums[:, 0], sums[:, 1], units, samples=samples, seed=seed) if several else None
     count = sum(each.sums[metric].judged for each in outcomes)
-    return Score(count, _ratio(*_totals(outcomes, metric)), np.full(samples, np.nan) if drawn is None else drawn)
+    return MetricScore(count, _ratio(*_totals(outcomes, metric)), np.full(samples, np.nan) if drawn is None else drawn)
 
 
-def over_seeds(scores: Sequence[Score]) -> Score:
+def over_seeds(scores: Sequence[MetricScore]) -> MetricScore:
     """The mean over models of several seeds, with the draws of `draws_over_seeds`."""
     values, drawn = np.array([each.value for each in scores]), np.stack([each.draws for each in scores])
     draws = draws_over_seeds(values, drawn)
     if not np.any(drawn > 1):
         # A share has bounds, which Student's t does not know; a loss has none.
         draws = draws.clip(0, 1)
-    return Score(scores[0].count, float(values.mean()), draws)
+    return MetricScore(scores[0].count, float(values.mean()), draws)
 
 
-Runs = Sequence[Sequence[Outcome]]
+Runs = Sequence[Sequence[TextOutcome]]
 """How every scored text was done, by each model of one kind: one per seed."""
 
 
@@ -254,7 +256,7 @@ def score_contrasts(pairs: Sequence[tuple[Runs, Runs]], metric: str, *, seed: in
         samples: how often documents are resampled.
 
     Example:
-        >>> def runs(*hits): return [[Outcome(f"d{at}", {"f1": Sum(hit, 1)}) for at, hit in enumerate(hits)]]
+        >>> def runs(*hits): return [[TextOutcome(f"d{at}", {"f1": Sum(hit, 1)}) for at, hit in enumerate(hits)]]
         >>> found = score_contrasts([(runs(1, 1, 1, 1, 1, 1, 0), runs(0, 0, 0, 0, 0, 0, 0))], "f1", seed=0)
         >>> found.estimate.round(2).item(), found.p.round(3).item()
         (0.86, 0.031)
@@ -310,7 +312,7 @@ CONTRASTS = (
 
 
 def contrast_table(
-    runs: Runs, against: Sequence[Outcome], unit: UnitKind, *, seed: int, samples: int = SAMPLES
+    runs: Runs, against: Sequence[TextOutcome], unit: UnitKind, *, seed: int, samples: int = SAMPLES
 ) -> pandas.DataFrame:
     """Every metric of a model minus that of another answer to the same texts, over all tasks and per task.
 
@@ -344,7 +346,7 @@ SEED_COLUMNS = ("seed", "metric", "count", "value", "low", "high")
 """Of `seeds.csv`."""
 
 
-def seed_table(by_seed: Mapping[int, Sequence[Outcome]], *, seed: int, samples: int = SAMPLES) -> pandas.DataFrame:
+def seed_table(by_seed: Mapping[int, Sequence[TextOutcome]], *, seed: int, samples: int = SAMPLES) -> pandas.DataFrame:
     """Every metric by seed, and `all`: their mean."""
     import pandas as pd
 
@@ -356,7 +358,7 @@ def seed_table(by_seed: Mapping[int, Sequence[Outcome]], *, seed: int, samples: 
     return pd.DataFrame(rows, columns=list(SEED_COLUMNS))
 
 
-def _totals(outcomes: Iterable[Outcome], metric: str) -> tuple[float, float]:
+def _totals(outcomes: Iterable[TextOutcome], metric: str) -> tuple[float, float]:
     pairs = [each.sums[metric][:2] for each in outcomes]
     return sum(top for top, _ in pairs), sum(bottom for _, bottom in pairs)
 

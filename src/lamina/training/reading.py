@@ -24,11 +24,78 @@ from lamina.corpora.splits import SPLITS
 from lamina.corpora.stories import STORIES
 from lamina.corpora.views import Setting, View
 from lamina.errors import CorpusError, TaskError
-from lamina.training.classes import CLASSES
-from lamina.training.learned_labels import with_learned_labels
+from lamina.training.classes import CLASSES, is_class
 from lamina.training.objective import Item, text_of, unit_of
 from lamina.training.provenance import is_among
 from lamina.types import Edge, Span, Text
+
+# Which annotation a model learns: the task's own, or any other that fits.
+
+LEARNED = {"classify": "label", "pairs": "label", "pos": "pos", "ner": "ner", "tag": "tag"}
+"""Task -> the name of the annotation that it learns."""
+_SAMPLED = 200
+"""Texts that are looked at to find an annotation that fits."""
+
+
+def with_learned_labels(corpus: Corpus, task: str, annotation: str | None) -> Corpus:
+    """The corpus with the annotation to learn under the name that the task learns.
+
+    Without a name it is the task's own annotation, or else the only one that fits: classes of whole texts, labels of
+    words. Texts without it are left out, and noted.
+
+    Example:
+        >>> from lamina.corpora import corpus_from
+        >>> corpus = corpus_from([("I like it", {"mood": "good"}), ("It rains", {})])
+        >>> [text.edges["label"][0].labels for text in with_learned_labels(corpus, "classify", None)]
+        [('good',)]
+    """
+    learned = LEARNED.get(task)
+    if learned is None:
+        if annotation is not None:
+            raise TaskError(f"{task} learns no annotation, so leave --annotation out; it is for {', '.join(LEARNED)}")
+        return corpus
+    held = corpus.annotations
+    if annotation is not None and annotation not in held:
+        raise TaskError(f"{corpus.name} ({corpus.split}) has no {annotation!r}; it has {', '.join(held) or 'none'}")
+    own = CLASSES if learned == "label" else {learned}
+    chosen = annotation or (None if own & set(held) else _only(corpus, task))
+    if chosen is None or chosen == learned:
+        return corpus
+
+    def read() -> Iterator[Text]:
+        for text in corpus.source():
+            if chosen in text.edges:
+                others = {name: edges for name, edges in text.edges.items() if name not in (*own, chosen)}
+                yield replace(text, edges={**others, learned: text.edges[chosen]})
+            else:
+                corpus.notes.add(f"texts without {chosen}", text.id, text.doc)
+
+    return replace(corpus, source=read, declared=None)
+
+
+def _only(corpus: Corpus, task: str) -> str | None:
+    """The only annotation that fits; None where there is none, which the task itself will say."""
+    if task in ("pos", "ner"):
+        return None
+    fits = is_class if LEARNED[task] == "label" else _is_tagged
+    found: dict[str, bool] = {}
+    for text in islice(iter(corpus), _SAMPLED):
+        for name, edges in text.edges.items():
+            if edges:
+                found[name] = found.get(name, True) and fits(text, edges)
+    names = [name for name, good in found.items() if good]
+    if len(names) > 1:
+        raise TaskError(f"{corpus.name} has several annotations that {task} can learn; say which: {_options(names)}")
+    return names[0] if names else None
+
+
+def _is_tagged(text: Text, edges: tuple) -> bool:  # noqa: ARG001 - as `is_class`
+    """Whether targets are single words with one label."""
+    return all(len(edge.span) == 1 and edge.other is None and len(edge.labels) == 1 for edge in edges)
+
+
+def _options(names: list[str]) -> str:
+    return " or ".join(f"--annotation {name}" for name in names)
 
 
 @dataclass(frozen=True)
@@ -62,7 +129,7 @@ class Sets:
         for part in (self.train, self.select, self.scored):
             digest.update(f"{len(part)}\n".encode())
             for item in part:
-                digest.update(repr(_said(item)).encode("utf-8", "surrogatepass"))
+                digest.update(repr(_content(item)).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     def describe(self) -> dict[str, Any]:
@@ -78,7 +145,7 @@ class Sets:
         }
 
 
-def _said(item: Item) -> tuple[Any, ...]:
+def _content(item: Item) -> tuple[Any, ...]:
     text = text_of(item)
     edges = [
         (name, [(e.labels, e.span.start, e.span.end) for e in found]) for name, found in sorted(text.edges.items())
@@ -173,7 +240,7 @@ def load_sets(
         "unit": "sentence",
         "scheme": scored.scheme,
         "files": {name: sha for corpus in corpora.values() for name, sha in corpus.files.items()},
-        "splits": {role: _said_of(corpus) for role, corpus in corpora.items()},
+        "splits": {role: _split_description(corpus) for role, corpus in corpora.items()},
         **({"note": roles.note} if roles.note else {}),
         "asked": {"data": str(data), "format": format, "limit": limit, "annotation": annotation},
     }
@@ -202,7 +269,7 @@ def _asks(task: str, source: Source | None) -> bool:
     return asks and task not in ("mlm", "pos", "ner", "tag")
 
 
-class _Roles(NamedTuple):
+class _SplitRoles(NamedTuple):
     """Which split is what: `train`, `select` and `scored`, or `pool` for what is cut into train and select."""
 
     splits: dict[str, str]
@@ -210,24 +277,24 @@ class _Roles(NamedTuple):
     """Where that is not the usual: why."""
 
 
-def _roles(task: str, source: Source | None, load: Callable[[str], Corpus]) -> _Roles:
+def _roles(task: str, source: Source | None, load: Callable[[str], Corpus]) -> _SplitRoles:
     if source is None:
-        return _Roles(dict(zip(_ROLES, SPLITS, strict=True)))
+        return _SplitRoles(dict(zip(_ROLES, SPLITS, strict=True)))
     splits = splits_of(source)
     if "train" not in splits:
         note = "there is no train: nine tenths of dev are trained on, and one tenth is for selection"
-        return _Roles({"pool": "dev", "scored": "test"}, note)
+        return _SplitRoles({"pool": "dev", "scored": "test"}, note)
     if "test" not in splits:
         note = "there is no test: dev is scored, and a tenth of train is for selection"
-        return _Roles({"pool": "train", "scored": "dev"}, note)
+        return _SplitRoles({"pool": "train", "scored": "dev"}, note)
     if scored_split_of(source) == "dev":
         note = "no test is given: dev is scored, and the test that is made of train is for selection"
-        return _Roles({"train": "train", "select": "test", "scored": "dev"}, note)
+        return _SplitRoles({"train": "train", "select": "test", "scored": "dev"}, note)
     classes = task in ("classify", "pairs") and source.format.name not in ANSWERING
     if classes and _is_labelled(load("dev")) and not _is_labelled(load("test")):
         note = "test has no labels: dev is scored, and a tenth of train is for selection"
-        return _Roles({"pool": "train", "scored": "dev"}, note)
-    return _Roles(dict(zip(_ROLES, SPLITS, strict=True)))
+        return _SplitRoles({"pool": "train", "scored": "dev"}, note)
+    return _SplitRoles(dict(zip(_ROLES, SPLITS, strict=True)))
 
 
 _ROLES = ("train", "select", "scored")
@@ -248,7 +315,7 @@ def _items(
     with _without_collecting():
         for role, corpus in corpora.items():
             if role == "pool":
-                read["train"], read["select"] = _tenth(_each_of(corpus), documents, limit)
+                read["train"], read["select"] = _tenth(_items_of(corpus), documents, limit)
             else:
                 read[role] = [*_first_of(corpus, limit)]
     if pairs:
@@ -259,7 +326,7 @@ def _items(
 def _first_of(corpus: Corpus, limit: int | None) -> Iterable[Item]:
     """The first items; of several tasks, the same number of each, since a corpus has them one after the other."""
     if limit is None or not isinstance(corpus, Questions) or corpus.scheme != _BY_TASK:
-        return _each_of(corpus if limit is None else corpus.take(limit))
+        return _items_of(corpus if limit is None else corpus.take(limit))
     tasks: dict[str, list[Question]] = {}
     for question in corpus.questions():
         tasks.setdefault(question.task, []).append(question)
@@ -267,7 +334,7 @@ def _first_of(corpus: Corpus, limit: int | None) -> Iterable[Item]:
     return islice((question for question in turns if question is not None), limit)
 
 
-def _each_of(corpus: Corpus) -> Iterator[Item]:
+def _items_of(corpus: Corpus) -> Iterator[Item]:
     return corpus.questions() if isinstance(corpus, Questions) else iter(corpus)
 
 
@@ -283,7 +350,7 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def _said_of(corpus: Corpus) -> str:
+def _split_description(corpus: Corpus) -> str:
     return f"{corpus.split}: {corpus.made_split or 'as given'}"
 
 

@@ -11,24 +11,82 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from safetensors import SafetensorError
+from torch import Tensor
+from torch.nn import Module
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from lamina.encoders.batching import bucket
-from lamina.encoders.pieces import token_id
-from lamina.encoders.placement import input_device
-from lamina.encoders.quiet import quiet_transformers
-from lamina.errors import DamagedError, WriteError
-from lamina.files.checking import read_json, write_json
-from lamina.files.writing import fresh_folder
+from lamina.errors import DamagedError, ModelError, WriteError
+from lamina.files.checking import hash_file, matches, read_json, write_json
+from lamina.files.writing import fresh_folder, sync_tree
+from lamina.models.loading.hub import quiet_transformers
+from lamina.models.running.batching import bucket
+from lamina.models.running.devices import input_device
+from lamina.models.running.tokens import token_id
 from lamina.progress import Advance, progress, say
 from lamina.training.attention import Sight
-from lamina.training.checkpoints import are_sound, checkpoint_folder, hashes, is_sound, last_checkpoint, seal
-from lamina.training.objective import Batch, Item, Objective, Outcome, Row
-from lamina.training.recipes import SCHEDULES, Plan
+from lamina.training.objective import Batch, Item, Objective, TextOutcome, TrainingRow
+from lamina.training.settings import SCHEDULES, TrainingPlan
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+
+# Checkpoints of a training: sealed with the hashes of their files, so that only a sound one is continued from.
+
+_SEAL = "sealed.json"
+_STATE = "trainer_state.json"
+
+
+def checkpoint_folder(folder: Path, step: int) -> Path:
+    """Where transformers' Trainer saves a step."""
+    return folder / f"checkpoint-{step}"
+
+
+def seal(checkpoint: Path) -> None:
+    """Have a checkpoint on the disk, and keep the hashes of its files with it."""
+    sync_tree(checkpoint)
+    write_json(checkpoint / _SEAL, {"files": hashes(checkpoint)})
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The sha256 of every file in a folder, by name."""
+    return {path.name: hash_file(path) for path in sorted(folder.iterdir()) if path.is_file() and path.name != _SEAL}
+
+
+def weight_hashes(folder: Path) -> dict[str, str]:
+    """The sha256 of a model's weights, by file."""
+    return {name: sha256 for name, sha256 in hashes(folder).items() if name.endswith(".safetensors")}
+
+
+def are_sound(folder: Path, files: Mapping[str, str]) -> bool:
+    """Whether these files are in a folder and have these hashes."""
+    return all(matches(folder / name, sha256) for name, sha256 in files.items())
+
+
+def is_sound(checkpoint: Path) -> bool:
+    """Whether a checkpoint was sealed and is as it was then."""
+    try:
+        return are_sound(checkpoint, read_json(checkpoint / _SEAL)["files"])
+    except (OSError, LookupError, DamagedError):
+        return False
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The latest checkpoint to continue from: it is sound, and so is the one with the best weights up to then."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    return next((path for path in found if is_sound(path) and _has_best(path)), None)
+
+
+def _has_best(checkpoint: Path) -> bool:
+    state = read_json(checkpoint / _STATE)
+    step, named = state["best_global_step"], state["best_model_checkpoint"]
+    if not step:
+        return True
+    best = checkpoint_folder(checkpoint.parent, step)
+    # Without the folder it names, the Trainer would go on without the best weights.
+    return named is not None and Path(named).resolve() == best.resolve() and is_sound(best)
 
 
 class Collator:
@@ -46,7 +104,7 @@ class Collator:
         self._takes_types = (getattr(model.config, "type_vocab_size", 0) or 0) > 1
         self._sight = sight
 
-    def __call__(self, rows: Sequence[Row]) -> Batch:
+    def __call__(self, rows: Sequence[TrainingRow]) -> Batch:
         width = max(len(row.ids) for row in rows)
         ids = np.full((len(rows), width), self._pad)
         mask, types = np.zeros_like(ids), np.zeros_like(ids)
@@ -65,7 +123,7 @@ class Collator:
 _OUTPUTS = ("logits", "start_logits", "end_logits")
 
 
-def predict(model: PreTrainedModel, objective: Objective, rows: Sequence[Row], collator: Collator) -> list[Any]:
+def predict(model: PreTrainedModel, objective: Objective, rows: Sequence[TrainingRow], collator: Collator) -> list[Any]:
     """What the objective reads of each row, in their order; batches hold rows of similar length."""
     device = input_device(model)
     budget = 2048 if device.type == "cpu" else 32768
@@ -85,8 +143,8 @@ def predict(model: PreTrainedModel, objective: Objective, rows: Sequence[Row], c
 
 
 def judge(
-    model: PreTrainedModel, objective: Objective, items: Sequence[Item], rows: Sequence[Row], collator: Collator
-) -> list[Outcome]:
+    model: PreTrainedModel, objective: Objective, items: Sequence[Item], rows: Sequence[TrainingRow], collator: Collator
+) -> list[TextOutcome]:
     """Scores each text; `rows` are those of the texts, in order."""
     told: list[list[Any]] = [[] for _ in items]
     for row, said in zip(rows, predict(model, objective, rows, collator), strict=True):
@@ -94,7 +152,7 @@ def judge(
     return [objective.judge(item, said) for item, said in zip(items, told, strict=True)]
 
 
-def rows_of(objective: Objective, items: Sequence[Item]) -> list[Row]:
+def rows_of(objective: Objective, items: Sequence[Item]) -> list[TrainingRow]:
     """The rows of all texts."""
     return [row for number, item in enumerate(items) for row in objective.rows(number, item)]
 
@@ -117,7 +175,7 @@ _TIMED = 3
 _TIMED_SECONDS = 5.0
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """One point of the learning curve."""
 
     step: int
@@ -127,29 +185,29 @@ class Point(NamedTuple):
     value: float
 
 
-class Trained(NamedTuple):
+class TrainedPlan(NamedTuple):
     """The outcome of one training."""
 
     folder: Path
     """The weights of its best step."""
     best: float
     step: int
-    curve: list[Point]
+    curve: list[CurvePoint]
 
 
 def train(
     model: PreTrainedModel,
-    rows: Sequence[Row],
+    rows: Sequence[TrainingRow],
     collator: Collator,
     evaluate: Evaluate,
-    plan: Plan,
+    plan: TrainingPlan,
     folder: Path,
     *,
     metric: str,
     greater: bool,
     what: str,
     callbacks: Sequence[TrainerCallback] = (),
-) -> Trained:
+) -> TrainedPlan:
     """Train, continue in `folder`, or read what is finished there; the model ends as it was at its best step."""
     finished = _finished(folder)
     if finished is not None:
@@ -159,13 +217,15 @@ def train(
     best = folder / _BEST
     with quiet_transformers(), ExitStack() as stack:
         advance = stack.enter_context(progress(what, steps))
-        trainer = _Evaluated(model, arguments, rows, collator, evaluate, [_Watch(advance), *callbacks])
+        trainer = _EvaluatingTrainer(
+            model, arguments, rows, collator, evaluate, [_ProgressCallback(advance), *callbacks]
+        )
         checkpoint = last_checkpoint(folder)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         with fresh_folder(best) as fresh:
             model.save_pretrained(fresh)
     state = trainer.state
-    trained = Trained(
+    trained = TrainedPlan(
         best, float(state.best_metric or 0.0), state.best_global_step or steps, _curve(state.log_history, metric)
     )
     done = {"best": trained.best, "step": trained.step, "curve": trained.curve, "files": hashes(best)}
@@ -175,7 +235,7 @@ def train(
     return trained
 
 
-def _finished(folder: Path) -> Trained | None:
+def _finished(folder: Path) -> TrainedPlan | None:
     """What a finished training left; none if it is not finished, or if that is damaged."""
     best = folder / _BEST
     try:
@@ -188,10 +248,10 @@ def _finished(folder: Path) -> Trained | None:
     if not are_sound(best, done.get("files", {})):
         say(f"the model in {best} is damaged; training starts again")
         return None
-    return Trained(best, done["best"], done["step"], [Point(*point) for point in done["curve"]])
+    return TrainedPlan(best, done["best"], done["step"], [CurvePoint(*point) for point in done["curve"]])
 
 
-class _Evaluated(Trainer):
+class _EvaluatingTrainer(Trainer):
     """The Trainer, with evaluation by our own rules: whole texts judged, not logits averaged.
 
     A checkpoint that cannot be written does not end the training. If the best weights would have been in it, they are
@@ -202,7 +262,7 @@ class _Evaluated(Trainer):
         self,
         model: PreTrainedModel,
         arguments: TrainingArguments,
-        rows: Sequence[Row],
+        rows: Sequence[TrainingRow],
         collator: Collator,
         evaluate: Evaluate,
         callbacks: list[TrainerCallback],
@@ -257,7 +317,7 @@ class _Evaluated(Trainer):
             raise DamagedError(f"{best} is damaged, and the best weights were in it; run the same command again")
 
 
-class _Watch(TrainerCallback):
+class _ProgressCallback(TrainerCallback):
     """Moves the progress bar, with the latest loss beside it, and has the last step evaluated too."""
 
     def __init__(self, advance: Advance) -> None:
@@ -277,7 +337,7 @@ class _Watch(TrainerCallback):
 
 
 def _arguments(
-    plan: Plan, folder: Path, steps: int, device: torch.device, *, metric: str, greater: bool
+    plan: TrainingPlan, folder: Path, steps: int, device: torch.device, *, metric: str, greater: bool
 ) -> TrainingArguments:
     schedule, warmup = SCHEDULES[plan.schedule]
     often, every = _intervals(plan, steps)
@@ -314,7 +374,7 @@ def _arguments(
     )
 
 
-def _intervals(plan: Plan, steps: int) -> tuple[int, int]:
+def _intervals(plan: TrainingPlan, steps: int) -> tuple[int, int]:
     """Steps between two noted losses, and between two evaluations.
 
     Losses are noted at the same steps before and after a restart: checkpoints fall on them.
@@ -324,17 +384,17 @@ def _intervals(plan: Plan, steps: int) -> tuple[int, int]:
     return often, max(1, most // often) * often
 
 
-def evaluations(plan: Plan, steps: int) -> int:
+def evaluations(plan: TrainingPlan, steps: int) -> int:
     """How often a run of this many steps is evaluated and saved; the last step always is.
 
     Example:
-        >>> evaluations(Plan(1, 1e-4, 16, "constant", 0, None, 1000, 1.0), 120)
+        >>> evaluations(TrainingPlan(1, 1e-4, 16, "constant", 0, None, 1000, 1.0), 120)
         10
     """
     return -(-steps // _intervals(plan, steps)[1])
 
 
-def time_step(model: PreTrainedModel, rows: Sequence[Row], collator: Collator, plan: Plan) -> float:
+def time_step(model: PreTrainedModel, rows: Sequence[TrainingRow], collator: Collator, plan: TrainingPlan) -> float:
     """Seconds of one training step on rows like these; the model is changed by it."""
     draw = torch.Generator().manual_seed(plan.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=plan.lr, fused=True)
@@ -356,16 +416,81 @@ def time_step(model: PreTrainedModel, rows: Sequence[Row], collator: Collator, p
     return sum(took[1:]) / len(took[1:])
 
 
-def _curve(history: Sequence[Mapping[str, float]], metric: str) -> list[Point]:
+def _curve(history: Sequence[Mapping[str, float]], metric: str) -> list[CurvePoint]:
     """What chooses comes first; the rest by name, since a checkpoint forgets the order."""
     points = []
     for entry in history:
         step, epoch = int(entry["step"]), float(entry.get("epoch", 0.0))
         if "loss" in entry:
-            points.append(Point(step, epoch, "train", "loss", float(entry["loss"])))
+            points.append(CurvePoint(step, epoch, "train", "loss", float(entry["loss"])))
         points += [
-            Point(step, epoch, "select", name.removeprefix("eval_"), float(value))
+            CurvePoint(step, epoch, "select", name.removeprefix("eval_"), float(value))
             for name, value in sorted(entry.items(), key=lambda pair: (pair[0] != f"eval_{metric}", pair[0]))
             if name.startswith("eval_")
         ]
     return points
+
+
+# A model in memory trained on for some steps, so that it makes up for what was taken from it.
+
+LossOf = Callable[[Sequence[int]], Float[Tensor, " row"]]
+"""Numbers of rows -> the loss of each; gradients go through it."""
+
+
+class RetrainingPlan(NamedTuple):
+    """How a model is trained on: Adam at a constant rate, as in the recipes of `finetune` for words and classes."""
+
+    steps: int
+    batch: int = 16
+    """Rows of a step."""
+    lr: float = 5e-5
+    clip: float = 1.0
+    """Largest norm of a gradient."""
+    seed: int = 0
+
+
+def train_on(model: Module, loss_of: LossOf, rows: int, how: RetrainingPlan, *, what: str) -> None:
+    """Lower a loss for some steps; all weights of the model learn, and it ends frozen and in eval mode as before.
+
+    Rows come in a random order, each once before any comes again.
+
+    Example:
+        >>> line = torch.nn.Linear(1, 1, bias=False).requires_grad_(False)
+        >>> def loss_of(rows: Sequence[int]) -> Tensor:
+        ...     return (line(torch.ones(len(rows), 1)) - 3).square()[:, 0]
+        >>> train_on(line, loss_of, 4, RetrainingPlan(200, batch=2, lr=0.1), what="a line")
+        >>> round(line.weight.item(), 1), line.weight.requires_grad
+        (3.0, False)
+    """
+    learned = [each for each in dict.fromkeys(model.parameters()) if each.is_floating_point()]
+    before = [each.requires_grad for each in learned]
+    optimizer = torch.optim.Adam(learned, lr=how.lr)
+    order = _order(rows, how)
+    try:
+        model.train()
+        for each in learned:
+            each.requires_grad_(True)
+        with torch.random.fork_rng(), torch.enable_grad(), progress(what, how.steps) as advance:
+            torch.manual_seed(how.seed)
+            for step in range(how.steps):
+                loss = loss_of(order[step * how.batch : (step + 1) * how.batch]).mean()
+                if not torch.isfinite(loss):
+                    raise ModelError(f"{what}: the loss is not a number at step {step + 1}; train fewer steps")
+                optimizer.zero_grad()
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(learned, how.clip)
+                optimizer.step()
+                advance(note=f"loss {loss.item():.3f}")
+    finally:
+        model.eval()
+        for each, learns in zip(learned, before, strict=True):
+            each.requires_grad_(learns)
+            each.grad = None
+
+
+def _order(rows: int, how: RetrainingPlan) -> list[int]:
+    draw = torch.Generator().manual_seed(how.seed)
+    found: list[int] = []
+    while len(found) < how.steps * how.batch:
+        found += torch.randperm(rows, generator=draw).tolist()
+    return found

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from lamina.corpora.questions import Question, answer_text
-from lamina.encoders.contract import SPECIAL
-from lamina.encoders.pieces import Pieces
 from lamina.errors import SpanError, TaskError
+from lamina.models.contract import SPECIAL
+from lamina.models.running.tokens import WordTokenizer
 from lamina.tasks.scoring import best
-from lamina.training.objective import Batch, Item, Objective, Outcome, Row, Sum, unit_of
+from lamina.training.objective import Batch, Item, Objective, Sum, TextOutcome, TrainingRow, unit_of
 from lamina.types import Span, Text
 
 STRIDE = 128
@@ -24,7 +24,7 @@ MOST_QUESTION = 64
 """Pieces of the question; what is beyond is cut off."""
 
 
-class Window(NamedTuple):
+class ContextWindow(NamedTuple):
     """The question with one part of its context."""
 
     ids: np.ndarray
@@ -36,8 +36,8 @@ class Window(NamedTuple):
 
 
 def windows(
-    text: Text, pieces: Pieces, length: int, *, stride: int = STRIDE, most_question: int = MOST_QUESTION
-) -> Iterator[Window]:
+    text: Text, pieces: WordTokenizer, length: int, *, stride: int = STRIDE, most_question: int = MOST_QUESTION
+) -> Iterator[ContextWindow]:
     """Every window of a text of two segments; the last one ends with the context."""
     if len(text.segments) != 2:
         raise SpanError(f"text {text.id!r} has {len(text.segments)} segments; a question with its context has two")
@@ -57,7 +57,7 @@ def windows(
     while True:
         stop = _between_words(tokens.words, min(start + room, end), end, after=start)
         chosen = np.r_[kept, start:stop, end:size]
-        yield Window(tokens.ids[chosen], every[chosen], tokens.words[chosen], len(kept) < head)
+        yield ContextWindow(tokens.ids[chosen], every[chosen], tokens.words[chosen], len(kept) < head)
         if stop == end:
             return
         # No piece is skipped, even where the stride is longer than a window.
@@ -121,19 +121,19 @@ class Guess(NamedTuple):
     """The same for the first token, which says that the answer is not here."""
 
 
-class Answering(Objective):
+class SpanObjective(Objective):
     """SQuAD's exact match and F1; for stories, whose answers are right or wrong, exact match is accuracy."""
 
     head = "QuestionAnswering"
     metric = "f1"
 
     def __init__(
-        self, pieces: Pieces, length: int, *, stride: int = STRIDE, most_question: int = MOST_QUESTION
+        self, pieces: WordTokenizer, length: int, *, stride: int = STRIDE, most_question: int = MOST_QUESTION
     ) -> None:
         super().__init__(pieces, length)
         self._stride, self._most_question = stride, most_question
 
-    def rows(self, number: int, item: Item) -> list[Row]:
+    def rows(self, number: int, item: Item) -> list[TrainingRow]:
         """See `Objective.rows`; an answer outside a window is the window's first token."""
         question = _question(item)
         places = question.text.edges.get("answer", ())
@@ -143,29 +143,31 @@ class Answering(Objective):
         for window in made:
             labels = (place(window.words, places[0].span) if places else None) or (0, 0)
             possible = np.stack(borders(window.words, question.text.segments[1])).astype(np.int16)
-            rows.append(Row(number, window.ids, window.types, window.words, labels, possible))
+            rows.append(TrainingRow(number, window.ids, window.types, window.words, labels, possible))
         if not places:
             self.noted["questions whose answer has no place in the context"] += 1
         self.noted[f"questions cut to {self._most_question} pieces"] += made[0].cut
         self.noted["questions that took several windows"] += len(rows) > 1
         return rows
 
-    def label(self, batch: Batch, rows: Sequence[Row]) -> Batch:
+    def label(self, batch: Batch, rows: Sequence[TrainingRow]) -> Batch:
         """See `Objective.label`."""
         starts, ends = torch.tensor([row.labels for row in rows]).unbind(1)
         return batch | {"start_positions": starts, "end_positions": ends}
 
-    def read(self, rows: Sequence[Row], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> list[Guess]:
+    def read(
+        self, rows: Sequence[TrainingRow], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> list[Guess]:
         """The best answer of each window."""
         return best_spans(rows, outputs["start_logits"], outputs["end_logits"])
 
-    def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
+    def judge(self, item: Item, said: Sequence[Any]) -> TextOutcome:
         """See `Objective.judge`."""
         question = _question(item)
         scores = best(answer_text(question, best_guess(said).span), question.answers)
         return _outcome(question, scores.f1, scores.exact)
 
-    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[Outcome]:
+    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[TextOutcome]:
         """See `Objective.guess`."""
         answers = Counter(question.answers[0] for question in map(_question, train) if question.answers)
         most = max(sorted(answers), key=answers.__getitem__, default="")
@@ -179,7 +181,9 @@ def best_guess(said: Sequence[Guess]) -> Guess:
     return max(said, key=lambda guess: guess.score)
 
 
-def best_spans(rows: Sequence[Row], start_logits: Tensor, end_logits: Tensor, most: int = MOST_WORDS) -> list[Guess]:
+def best_spans(
+    rows: Sequence[TrainingRow], start_logits: Tensor, end_logits: Tensor, most: int = MOST_WORDS
+) -> list[Guess]:
     """For each window the words of its context with the highest sum of logits: whole ones, at most `most`, in order.
 
     Logits are [window, token], padded at the end. All windows are searched at once, where their logits are, and the
@@ -187,7 +191,7 @@ def best_spans(rows: Sequence[Row], start_logits: Tensor, end_logits: Tensor, mo
 
     Example:
         >>> words = np.array([-1, 0, -1, 1, 2, 2, -1])
-        >>> row = Row(0, words, words, words, places=np.stack(borders(words, Span(1, 3))))
+        >>> row = TrainingRow(0, words, words, words, places=np.stack(borders(words, Span(1, 3))))
         >>> starts, ends = torch.tensor([[9, 9, 0, 2, 1, 0, 0.0]]), torch.tensor([[9, 0, 0, 1, 0, 2, 9.0]])
         >>> best_spans([row], starts, ends)[0].span
         Span(start=1, end=3)
@@ -219,9 +223,9 @@ def best_spans(rows: Sequence[Row], start_logits: Tensor, end_logits: Tensor, mo
     ]
 
 
-def _outcome(question: Question, f1: float, exact: float) -> Outcome:
+def _outcome(question: Question, f1: float, exact: float) -> TextOutcome:
     sums = {"f1": Sum(f1, 1), "exact_match": Sum(exact, 1)}
-    return Outcome(unit_of(question.text), sums, question.task if question.task.startswith("qa") else "")
+    return TextOutcome(unit_of(question.text), sums, question.task if question.task.startswith("qa") else "")
 
 
 def _question(item: Item) -> Question:

@@ -10,21 +10,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lamina.encoders.contract import SPECIAL
-from lamina.encoders.pieces import Pieces
 from lamina.errors import TaskError
-from lamina.training.objective import IGNORED, UNSEEN, Batch, Item, Objective, Outcome, Row, Sum, text_of, unit_of
+from lamina.models.contract import SPECIAL
+from lamina.models.running.tokens import WordTokenizer
+from lamina.training.objective import (
+    IGNORED,
+    UNSEEN,
+    Batch,
+    Item,
+    Objective,
+    Sum,
+    TextOutcome,
+    TrainingRow,
+    text_of,
+    unit_of,
+)
 from lamina.types import Edge, Span, Text
 
 OUTSIDE = "O"
 
 
-class Tagging(Objective):
+class TagObjective(Objective):
     """Parts of speech (`pos`, scored by accuracy) or entities (`ner`, BIO, scored by F1 of whole entities)."""
 
     head = "TokenClassification"
 
-    def __init__(self, pieces: Pieces, length: int, annotation: str, labels: tuple[str, ...]) -> None:
+    def __init__(self, pieces: WordTokenizer, length: int, annotation: str, labels: tuple[str, ...]) -> None:
         super().__init__(pieces, length)
         self.annotation = annotation
         self.labels = labels
@@ -32,14 +43,14 @@ class Tagging(Objective):
         self._number = {label: number for number, label in enumerate(labels)}
 
     @classmethod
-    def learn(cls, pieces: Pieces, length: int, annotation: str, texts: Iterable[Item]) -> Tagging:
+    def learn(cls, pieces: WordTokenizer, length: int, annotation: str, texts: Iterable[Item]) -> TagObjective:
         """With the labels of the training texts."""
         seen = {label for item in texts for label in word_labels(text_of(item), annotation) if label is not None}
         if not seen - {OUTSIDE}:
             raise TaskError(f"the training texts have no {annotation} label to learn")
         return cls(pieces, length, annotation, tuple(sorted(seen)))
 
-    def rows(self, number: int, item: Item) -> list[Row]:
+    def rows(self, number: int, item: Item) -> list[TrainingRow]:
         """See `Objective.rows`."""
         text = text_of(item)
         row = self.cut(number, text)
@@ -50,7 +61,7 @@ class Tagging(Objective):
             labels[at] = IGNORED if label is None else self._number.get(label, IGNORED)
         return [row._replace(labels=labels)]
 
-    def label(self, batch: Batch, rows: Sequence[Row]) -> Batch:
+    def label(self, batch: Batch, rows: Sequence[TrainingRow]) -> Batch:
         """See `Objective.label`."""
         labels = torch.full_like(batch["input_ids"], IGNORED)
         for b, row in enumerate(rows):
@@ -58,7 +69,7 @@ class Tagging(Objective):
         return batch | {"labels": labels}
 
     def read(
-        self, rows: Sequence[Row], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+        self, rows: Sequence[TrainingRow], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
     ) -> list[dict[int, str]]:
         """Word -> label, per row."""
         best = outputs["logits"].argmax(-1).cpu().numpy()
@@ -67,7 +78,7 @@ class Tagging(Objective):
             for row, own in zip(rows, best, strict=True)
         ]
 
-    def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
+    def judge(self, item: Item, said: Sequence[Any]) -> TextOutcome:
         """See `Objective.judge`; words that were cut off are scored as errors."""
         text = text_of(item)
         told: dict[int, str] = {word: label for part in said for word, label in part.items()}
@@ -80,9 +91,9 @@ class Tagging(Objective):
             wanted = entities([label or OUTSIDE for label in gold])
             found = entities([told.get(word, OUTSIDE) for word in range(len(text.words))])
             sums = {"f1": Sum(2 * len(wanted & found), len(wanted) + len(found), len(wanted)), **sums}
-        return Outcome(unit_of(text), sums)
+        return TextOutcome(unit_of(text), sums)
 
-    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[Outcome]:
+    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[TextOutcome]:
         """See `Objective.guess`."""
         labels = Counter(label for item in train for label in word_labels(text_of(item), self.annotation) if label)
         most = max(sorted(labels), key=labels.__getitem__)
@@ -90,7 +101,7 @@ class Tagging(Objective):
             yield self.judge(item, [dict.fromkeys(range(len(text_of(item).words)), most)])
 
 
-def guess_by_word(objective: Tagging, train: Sequence[Item], scored: Sequence[Item]) -> list[Outcome]:
+def guess_by_word(objective: TagObjective, train: Sequence[Item], scored: Sequence[Item]) -> list[TextOutcome]:
     """How each scored text would be done by giving every word its most frequent label in training.
 
     What can be had from the word alone; a word that training has not gets the most frequent label of all.

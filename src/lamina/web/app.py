@@ -242,7 +242,7 @@ def _warm(app: AppState) -> None:
 
 
 def _load(name: str, device: str | None, dtype: Precision, chat: bool):
-    from lamina.encoders import load_encoder
+    from lamina.models import load_encoder
 
     # The app never runs code that comes with a model.
     return load_encoder(name, device=device, dtype=dtype, chat=chat, trust_remote_code=False)

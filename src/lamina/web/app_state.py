@@ -20,9 +20,9 @@ from lamina.web.models import Models
 from lamina.web.settings import Settings
 
 if TYPE_CHECKING:
-    from lamina.encoders import Encoder
-    from lamina.encoders.passports import Examined
     from lamina.framework.declare import Analysis
+    from lamina.models import Encoder
+    from lamina.models.checks.passports import ExaminedModel
 
 
 class TooLongError(InputError):
@@ -50,7 +50,7 @@ class AppState:
         with self._place(), self.models.use(name) as encoder:
             yield encoder
 
-    def examined(self, name: str) -> Examined:
+    def examined(self, name: str) -> ExaminedModel:
         """The model's passport; waits as `model` does where the model has to be loaded for it."""
         with self._place():
             return self.models.examined(name)

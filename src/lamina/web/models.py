@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from lamina.errors import LaminaError, ModelError
 
 if TYPE_CHECKING:
-    from lamina.encoders import Encoder
-    from lamina.encoders.passports import Examined
+    from lamina.models import Encoder
+    from lamina.models.checks.passports import ExaminedModel
 
 
 TWIN = " (random)"
@@ -62,7 +62,7 @@ class Models:
         self.importing = Lock()
         """Held while transformers is imported: two threads that import it at once break it."""
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
-        self._examined: dict[str, Examined] = {}
+        self._examined: dict[str, ExaminedModel] = {}
         self._fingerprints: dict[str, str] = {}
         self._failed: dict[str, str] = {}
 
@@ -122,7 +122,7 @@ class Models:
                     self._fingerprints[name] = slot.encoder.fingerprint
             yield slot.encoder
 
-    def examined(self, name: str) -> Examined:
+    def examined(self, name: str) -> ExaminedModel:
         """The model's passport; a model that has never been loaded is loaded for it."""
         if name not in self._examined:
             with self.use(name):
@@ -148,7 +148,7 @@ class Models:
             return slot
 
 
-def _examined(encoder: Encoder) -> Examined:
-    from lamina.encoders.passports import Examined
+def _examined(encoder: Encoder) -> ExaminedModel:
+    from lamina.models.checks.passports import ExaminedModel
 
-    return Examined.of(encoder)
+    return ExaminedModel.of(encoder)

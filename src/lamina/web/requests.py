@@ -120,8 +120,8 @@ def _source(app: AppState, given: Input, name: str) -> str:
 
 def _refuse_unfit(app: AppState, request: Request) -> None:
     """An error if a model's passport refuses what the analysis needs; the models of several seeds say so themselves."""
-    from lamina.encoders.passports import refuse_needs
     from lamina.framework.passports import needs_of
+    from lamina.models.checks.passports import refuse_needs
 
     models = [each.name for each in request.analysis.reads.given if each.kind == "model"]
     for name in models:

@@ -10,7 +10,7 @@ import pytest
 
 from lamina.corpora.question_sets import Questions, questions_from
 from lamina.corpora.questions import make_question
-from lamina.encoders import Encoder, load_encoder
+from lamina.models import Encoder, load_encoder
 
 SENTENCES = ("the fox sat.", "a cat ran.", "the dog ate.")
 

@@ -20,8 +20,8 @@ from lamina.analyses.answering.failure import (
 from lamina.analyses.answering.phases import ANSWERING, answering_table, phases
 from lamina.analyses.answering.streaming import DIFFERENCES, LAYERS, PHASES
 from lamina.analyses.answering.token_map import token_map
-from lamina.encoders import load_encoder
 from lamina.framework.verify import check_findings
+from lamina.models import load_encoder
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
 

@@ -12,8 +12,8 @@ from sklearn.decomposition import PCA
 from lamina.analyses.answering.roles import is_cut
 from lamina.analyses.answering.token_map import ONE_KIND, OTHER_TASK, explained, project, token_map
 from lamina.corpora.question_sets import questions_from, typed_question
-from lamina.encoders import load_encoder
 from lamina.errors import CorpusError, InputError, SpanError
+from lamina.models import load_encoder
 from lamina.testing import TinyEncoder
 from lamina.training.answering import answerer_of
 from lamina.training.provenance import TEXTS, text_hash

@@ -47,10 +47,9 @@ from lamina.analyses.behaviour.cloze.scores import (
 from lamina.corpora.cloze import Cloze
 from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
 from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
-from lamina.encoders.candidates import Rated
-from lamina.encoders.language_model import language_model
-from lamina.encoders.slots import Slot
 from lamina.framework.verify import check_findings
+from lamina.models.language.language_model import language_model
+from lamina.models.language.slots import Gap, RatedCandidates
 from lamina.types import Text
 from tests.language_models import tiny_causal, tiny_masked
 
@@ -61,10 +60,10 @@ class _Model:
     vocabulary = VOCABULARY
 
 
-def speaker(probability: Callable[[str, str], float]) -> Callable[..., Iterator[Rated]]:
+def speaker(probability: Callable[[str, str], float]) -> Callable[..., Iterator[RatedCandidates]]:
     """Stands for `rate`: a model that gives a word after a context the probability it is told, in one piece."""
 
-    def rate(_: object, slots: Sequence[Slot], candidates: Sequence[Sequence[str]]) -> Iterator[Rated]:
+    def rate(_: object, slots: Sequence[Gap], candidates: Sequence[Sequence[str]]) -> Iterator[RatedCandidates]:
         for slot, words in zip(slots, candidates, strict=True):
             said = torch.full((VOCABULARY,), -20.0)
             for at, word in enumerate(words):
@@ -72,7 +71,7 @@ def speaker(probability: Callable[[str, str], float]) -> Callable[..., Iterator[
             # One piece more that is likelier than anything below a half.
             said[-1] = math.log(0.5)
             ids = [np.array([at]) for at in range(len(words))]
-            yield Rated(said[: len(words)].double().numpy(), ids, said)
+            yield RatedCandidates(said[: len(words)].double().numpy(), ids, said)
 
     return rate
 

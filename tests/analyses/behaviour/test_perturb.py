@@ -25,17 +25,17 @@ from lamina.analyses.behaviour.perturb.scores import (
 from lamina.corpora import Splits, corpus_from
 from lamina.corpora.minimal_pairs import Pair
 from lamina.corpora.questions import answer_text, make_question
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.language_model import language_model
-from lamina.encoders.loading import encoder_from
 from lamina.errors import CorpusError, ModelError, TaskError
 from lamina.figures.perturb import CAPTIONS, draw
 from lamina.framework.verify import check_findings
+from lamina.models.language.language_model import language_model
+from lamina.models.loading.encoders import encoder_from
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
-from tests.encoders.tiny_models import ARCHITECTURES
 from tests.language_models import tiny_causal, tiny_masked
+from tests.models.tiny_models import ARCHITECTURES
 
 TAGS = {"the": "DET", "a": "DET", "dog": "NOUN", "cats": "NOUN", "barked": "VERB", "ran": "VERB", ".": "PUNCT"}
 EVERY = ("shuffled", "cut_last", "positions")

@@ -21,9 +21,9 @@ from lamina.analyses.behaviour.probe_vs_lens.tasks import (
 )
 from lamina.corpora import Splits, corpus_from
 from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
-from lamina.encoders.language_model import language_model
 from lamina.figures.probe_vs_lens import draw
 from lamina.framework.verify import check_findings
+from lamina.models.language.language_model import language_model
 from lamina.results import Result
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_masked

@@ -12,8 +12,8 @@ from lamina.analyses.behaviour.ngrams import NGrams
 from lamina.analyses.behaviour.pairs.regions import counted, judge_item, passages_of
 from lamina.corpora.formula_parser import parse
 from lamina.corpora.syntaxgym import Metric, RegionItem
-from lamina.encoders.language_model import language_model
-from lamina.encoders.scoring import Scored, score
+from lamina.models.language.language_model import language_model
+from lamina.models.language.scoring import PassageScore, score
 from tests.language_models import tiny_causal, tiny_masked
 
 SENTENCES = {
@@ -26,12 +26,14 @@ def item(formula: str, metric: Metric = "sum") -> RegionItem:
     return RegionItem("1", "syntaxgym", "other", "own", SENTENCES, (parse(formula),), metric, 0.5)
 
 
-def scored(good: dict[int, list[float]], bad: dict[int, list[float]]) -> list[Scored]:
+def scored(good: dict[int, list[float]], bad: dict[int, list[float]]) -> list[PassageScore]:
     """Log-probabilities by word, in place of a model's."""
     made = []
     for words in (good, bad):
         spans = np.array([word for word, own in words.items() for _ in own])
-        made.append(Scored("", -math.log(2) * np.concatenate([*map(np.array, words.values())]), spans, len(words)))
+        made.append(
+            PassageScore("", -math.log(2) * np.concatenate([*map(np.array, words.values())]), spans, len(words))
+        )
     return made
 
 

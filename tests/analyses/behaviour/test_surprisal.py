@@ -13,12 +13,11 @@ import lamina
 from lamina.analyses.behaviour.ngrams import NGrams
 from lamina.analyses.behaviour.surprisal import CorpusWords, WordSurprisals, counted_by, folds_case, more_bits
 from lamina.corpora import Splits, corpus_from
-from lamina.encoders.language_model import language_model
-from lamina.encoders.passages import Passage
-from lamina.encoders.scoring import score
 from lamina.errors import CorpusError, ModelError
 from lamina.figures.surprisal import draw
 from lamina.framework.verify import check_findings
+from lamina.models.language.language_model import language_model
+from lamina.models.language.scoring import WrittenPassage, score
 from lamina.results import Result
 from lamina.results.finding import rows_of
 from lamina.testing import TinyEncoder
@@ -53,7 +52,7 @@ def test_a_word_is_the_sum_of_its_pieces_in_bits(causal: Result) -> None:
     words = causal.tables["words"]
     assert words.columns.tolist() == ["text", "index", "word", "surprisal"]
     model = language_model(tiny_causal())
-    for each in score(model, map(Passage.of, list(SPLITS.scored)[:3])):
+    for each in score(model, map(WrittenPassage.of, list(SPLITS.scored)[:3])):
         own = words[words["text"] == each.id]
         assert own["surprisal"].to_numpy() == pytest.approx(-each.by_span / math.log(2), abs=1e-4)
         assert own["index"].tolist() == list(range(len(own)))
@@ -67,7 +66,7 @@ def test_means_and_baselines_are_those_of_the_words(causal: Result) -> None:
     assert counted == ["unigram", "3-gram"]
     assert summary[name, "bits_per_word"] == pytest.approx(bits.mean())
     assert summary[name, "perplexity_per_word"] == pytest.approx(2 ** bits.mean())
-    scored = list(score(language_model(tiny_causal()), map(Passage.of, SPLITS.scored)))
+    scored = list(score(language_model(tiny_causal()), map(WrittenPassage.of, SPLITS.scored)))
     nats = -sum(each.total for each in scored) / sum(each.pieces for each in scored)
     assert summary[name, "perplexity_per_piece"] == pytest.approx(math.exp(nats), rel=1e-4)
     grams = NGrams.of([text.words for text in SPLITS.train], 3)

@@ -26,12 +26,12 @@ from lamina.analyses.cause.ablate import (
 )
 from lamina.analyses.cause.edits import DRAWS, AblatedPart, plan_ablations
 from lamina.corpora import corpus_from
-from lamina.encoders.edits import Edit
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.language_model import language_model
 from lamina.errors import InputError
 from lamina.framework.verify import check_findings
+from lamina.models.interventions.edited_runs import Edit
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.language.language_model import language_model
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
 from lamina.targets.target import Target, TargetScores

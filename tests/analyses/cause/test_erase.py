@@ -31,11 +31,11 @@ from lamina.analyses.cause.erase.effects import (
 from lamina.analyses.cause.erase.erase import erase, tell_findings
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.language_model import language_model
 from lamina.errors import CorpusError, TaskError
 from lamina.framework.verify import check_findings
-from lamina.probes.leace import Eraser
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.language.language_model import language_model
+from lamina.probes.erasers import Eraser
 from lamina.results import Provenance, Result
 from lamina.results.finding import Source, rows_of
 from lamina.targets.choice import TargetData

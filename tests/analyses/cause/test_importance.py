@@ -11,8 +11,8 @@ import torch
 from scipy.stats import spearmanr
 
 from lamina.analyses.cause.importance import GateGradients, agreement_of, corrected, gate_gradients, importance_rows
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.language_model import language_model
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.language.language_model import language_model
 from lamina.targets.loss import LossTarget
 from lamina.targets.target import TargetScores
 from lamina.types import Text

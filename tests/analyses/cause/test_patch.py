@@ -42,19 +42,19 @@ from lamina.analyses.cause.patch.questions import (
 )
 from lamina.corpora.minimal_pairs import pairs_from
 from lamina.corpora.questions import Question, answer_text, make_question
-from lamina.encoders.heads_on_states import head_on_states
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.language_model import language_model
-from lamina.encoders.loading import encoder_from
-from lamina.encoders.rows import Row
 from lamina.framework.verify import check_findings
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.language.language_model import language_model
+from lamina.models.loading.encoders import encoder_from
+from lamina.models.running.batching import InputRow
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.task_heads import head_on_states
 from lamina.results import Provenance, Result
 from lamina.tasks.scoring import best
 from lamina.training.answering import Answerer, answerer_of
 from lamina.training.spans import best_spans
-from tests.encoders.tiny_models import ARCHITECTURES
 from tests.language_models import tiny_causal, tiny_masked
+from tests.models.tiny_models import ARCHITECTURES
 
 PAIRS = pairs_from(
     [
@@ -131,9 +131,9 @@ def test_all_states_of_another_text_make_what_that_text_makes() -> None:
             torch.testing.assert_close(states[:size], expected[row][:size], atol=1e-4, rtol=1e-4)
 
 
-def _row(number: int, ids: np.ndarray) -> Row:
+def _row(number: int, ids: np.ndarray) -> InputRow:
     whole = slice(0, len(ids))
-    return Row(number, ids, np.zeros_like(ids), np.arange(len(ids)), whole, whole)
+    return InputRow(number, ids, np.zeros_like(ids), np.arange(len(ids)), whole, whole)
 
 
 def test_turned_answers_are_those_of_a_run_patched_by_hand(

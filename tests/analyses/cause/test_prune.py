@@ -36,13 +36,13 @@ from lamina.analyses.cause.prune.curve import (
 from lamina.analyses.cause.prune.prune import prune
 from lamina.analyses.cause.prune.saving import CurvePoint, save_point
 from lamina.corpora import Splits, corpus_from
-from lamina.encoders import load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.language_model import language_model
-from lamina.encoders.pruned import save_pruned
 from lamina.errors import CorpusError
 from lamina.framework.verify import check_findings
+from lamina.models import load_encoder
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.interventions.pruned import save_pruned
+from lamina.models.language.language_model import language_model
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
 from lamina.targets.loss import LossTarget

@@ -16,15 +16,15 @@ import lamina
 from lamina.analyses.cause.restore.layers import ChangedLayers, LayerRange, linear_heads
 from lamina.analyses.cause.restore.restore import best_table, effect_table, restore
 from lamina.corpora.questions import make_question
-from lamina.encoders import load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.figures.restore import draw
 from lamina.framework.verify import check_findings
+from lamina.models import load_encoder
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Provenance, Result
-from lamina.training.classes import Classifying
-from lamina.training.objective import Item, Outcome, Sum, means, text_of
+from lamina.training.classes import ClassObjective
+from lamina.training.objective import Item, Sum, TextOutcome, means, text_of
 from lamina.training.reading import Sets
-from lamina.training.spans import Answering
+from lamina.training.spans import SpanObjective
 from lamina.types import Edge, Text
 from lamina.types import Span as Words
 
@@ -118,7 +118,7 @@ def test_a_linear_head_is_logistic_regression_on_the_mean_of_words(model_folder)
     encoder = load_encoder(str(model_folder("bert")), device="cpu")
     assert isinstance(encoder, HuggingFaceEncoder)
     given = sets(60, 40)
-    objective = Classifying.learn(encoder.pieces, 128, given.train)
+    objective = ClassObjective.learn(encoder.pieces, 128, given.train)
     found = {head.layer: head.outcomes for head in linear_heads(encoder, objective, given)}
     assert sorted(found) == [0, 1, 2, 3]
 
@@ -167,17 +167,18 @@ def test_a_linear_head_finds_answers_that_a_token_shows(model_folder) -> None:
         return tuple(made)
 
     given = Sets("toy", questions(30, 1), questions(10, 2), questions(10, 3))
-    first = next(iter(linear_heads(encoder, Answering(encoder.pieces, 64), given)))
+    first = next(iter(linear_heads(encoder, SpanObjective(encoder.pieces, 64), given)))
     assert first.outcomes is not None
     assert means(first.outcomes)["exact_match"] >= 0.9
 
 
-def outcomes(value: float, metric: str, documents: int, spread: float = 0.0, seed: int = 0) -> list[Outcome]:
+def outcomes(value: float, metric: str, documents: int, spread: float = 0.0, seed: int = 0) -> list[TextOutcome]:
     """Documents of 100 words whose scores differ, in all models alike but for `spread`."""
     level = np.random.default_rng(0).normal(0, 0.01, documents)
     own = np.random.default_rng([seed, int(1000 * abs(value))]).normal(0, spread, documents)
     return [
-        Outcome(f"d{at}", {metric: Sum(100 * float(value + level[at] + own[at]), 100, 100)}) for at in range(documents)
+        TextOutcome(f"d{at}", {metric: Sum(100 * float(value + level[at] + own[at]), 100, 100)})
+        for at in range(documents)
     ]
 
 

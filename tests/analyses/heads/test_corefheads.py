@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from lamina.analyses.heads.corefheads import corefheads, windows
 from lamina.corpora import corpus_from
 from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.errors import CorpusError, ModelError
+from lamina.models import SPECIAL, Activations, Encoder, Tokens
 from lamina.stats.units import CHOOSING, halve
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

@@ -14,8 +14,8 @@ from scipy.spatial.distance import jensenshannon
 
 from lamina.analyses.heads import headmap as module
 from lamina.analyses.heads.headmap import DIVERGENCES, SMOOTHING, DivergenceMeter, closeness, divergences, most_alike
-from lamina.encoders import Tokens
 from lamina.framework.watch import WatchedBatch, WatchedText, watch
+from lamina.models import Tokens
 from lamina.stats.units import BY_DOCUMENT, BY_TEXT
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Text

@@ -20,8 +20,8 @@ from lamina.analyses.heads.relations import (
     relations_table,
 )
 from lamina.analyses.heads.surface import SURFACE
-from lamina.encoders import Tokens
 from lamina.framework.watch import WatchedBatch, WatchedText
+from lamina.models import Tokens
 from lamina.stats.units import halve
 from lamina.types import Edge, Span, Text
 

@@ -13,8 +13,8 @@ from lamina.analyses.heads.coreference import BESIDE
 from lamina.analyses.heads.headmap import headmap, scale
 from lamina.analyses.heads.relations import RELATIONS
 from lamina.corpora import corpus_from
-from lamina.encoders.passports import passport_of
 from lamina.errors import ModelError
+from lamina.models.checks.passports import passport_of
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

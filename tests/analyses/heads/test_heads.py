@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from lamina.analyses.heads.heads import heads
 from lamina.analyses.heads.relations import DIRECTIONS, OFFSETS, RelationMeter, most_attended, relations_of
 from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.framework.verify import check_findings
 from lamina.framework.watch import WatchedBatch, WatchedText, watch
+from lamina.models import SPECIAL, Activations, Encoder, Tokens
 from lamina.stats.units import CHOOSING, SCORED, Halves, halve
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

@@ -11,9 +11,9 @@ import torch
 import lamina
 from lamina.analyses.heads.attention import attention
 from lamina.analyses.heads.induction import COPY, INDUCTION, InductionMeter, induction_heads, sequences_of
-from lamina.encoders import SPECIAL, Tokens
 from lamina.framework.verify import check_findings
 from lamina.framework.watch import WatchedBatch, WatchedText
+from lamina.models import SPECIAL, Tokens
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 from tests.language_models import tiny_causal

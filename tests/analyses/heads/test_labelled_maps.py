@@ -17,8 +17,8 @@ from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
 from lamina.analyses.heads.surface import PATTERNS, patterns_of
-from lamina.encoders import Tokens
 from lamina.framework.watch import WatchedBatch, WatchedText
+from lamina.models import Tokens
 from lamina.types import Span, Text
 
 FOLDER = Path(__file__).parent / "labelled_maps"

@@ -11,8 +11,8 @@ from lamina.analyses.heads.attention_distance import DistanceMeter
 from lamina.analyses.heads.headmap import SMOOTHING, DivergenceMeter
 from lamina.analyses.heads.relations import RelationMeter, relations_of
 from lamina.analyses.heads.surface import ENOUGH, MEASURES, PATTERNS, STRONG, PatternMeter, SurfaceMeter
-from lamina.encoders import SPECIAL
 from lamina.framework.watch import Meter, WatchedBatch, WatchedText, watch
+from lamina.models import SPECIAL
 from lamina.stats.units import Halves
 from lamina.types import Edge, Span, Text
 

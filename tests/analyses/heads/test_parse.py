@@ -30,12 +30,12 @@ from lamina.analyses.heads.parse import (
 from lamina.analyses.heads.trees import gold_tree, to_sentence, word_vectors
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
-from lamina.encoders import SPECIAL, Activations, Tokens
-from lamina.encoders.contract import STATES, Want
-from lamina.encoders.static import StaticEncoder
 from lamina.errors import CorpusError, ModelError
 from lamina.framework.verify import check_findings
 from lamina.framework.watch import WatchedText
+from lamina.models import SPECIAL, Activations, Tokens
+from lamina.models.contract import STATES, Want
+from lamina.models.static import StaticEncoder
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from lamina.analyses.heads.surface import MEASURES, PATTERNS, PatternMeter, SurfaceMeter, uniform_maps
-from lamina.encoders import SPECIAL
 from lamina.framework.watch import WatchedBatch, WatchedText
+from lamina.models import SPECIAL
 from lamina.testing import TinyEncoder
 from lamina.types import Span, Text
 

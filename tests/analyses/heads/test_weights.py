@@ -14,11 +14,11 @@ import torch
 import lamina
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
-from lamina.encoders import SPECIAL, Activations, Tokens
-from lamina.encoders.contract import STATES, Want
 from lamina.errors import InputError, ModelError
 from lamina.framework.registry import all_analyses
 from lamina.framework.watch import Watch, WatchedBatch, WatchedText, watch, watch_together
+from lamina.models import SPECIAL, Activations, Tokens
+from lamina.models.contract import STATES, Want
 from lamina.results import Result
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Edge, Span, Text

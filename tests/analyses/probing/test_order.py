@@ -25,10 +25,10 @@ from lamina.analyses.probing.order_changes import (
 from lamina.analyses.probing.tables import Score
 from lamina.corpora import Splits
 from lamina.corpora.learning import divide
-from lamina.encoders import Activations
 from lamina.framework.verify import check_findings
-from lamina.probes.span_means import SpanMeans
-from lamina.probes.targets import find_targets
+from lamina.models import Activations
+from lamina.probes.linear import SpanMeans
+from lamina.probes.streams import find_targets
 from lamina.results import Result
 from lamina.results.finding import Finding
 from lamina.tasks import label_set

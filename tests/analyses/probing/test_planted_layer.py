@@ -9,11 +9,10 @@ import torch
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun
 from lamina.analyses.probing.statistics import Resampling
 from lamina.analyses.probing.summary import Summary, bootstrap, selectivity, summarise
-from lamina.probes.bank import Group, Schedule, train
-from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.streams import Stream
-from lamina.probes.tallies import Tally
-from lamina.probes.targets import Targets
+from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.edge import EdgeProbes, LayerCut
+from lamina.probes.streams import ProbeTargets, Stream
+from lamina.probes.tallies import DecisionTally
 from lamina.tasks import get_task
 
 LAYERS, WIDTH, TEXTS, WORDS = 5, 12, 400, 5
@@ -60,14 +59,14 @@ class Planted:
     def load(self, index: int) -> torch.Tensor:
         return self._states[index]
 
-    def targets(self, which: int, texts: range) -> Targets:
+    def targets(self, which: int, texts: range) -> ProbeTargets:
         """One target per word, with one of two labels."""
         text, word = (each.ravel() for each in np.mgrid[texts.start : texts.stop, :WORDS])
         span = np.stack([word, word + 1], -1)[:, None]
         holds = self.labels[which, text, word]
         every = np.ones((len(text), 2), bool)
         none = np.zeros((len(text), 0), bool)
-        return Targets(("yes", "no"), text, span, span, np.stack([holds, ~holds], -1), every, every, none, TEXTS)
+        return ProbeTargets(("yes", "no"), text, span, span, np.stack([holds, ~holds], -1), every, every, none, TEXTS)
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +74,18 @@ def summaries() -> dict[int, Summary]:
     """Layer -> the summary of the label planted there."""
     source = Planted(0)
     learn, stop, scored = (Stream(source, source.targets(0, texts)) for texts in (LEARN, STOP, SCORED))
-    cuts = tuple(Cut("cumulative", layer) for layer in range(LAYERS))
+    cuts = tuple(LayerCut("cumulative", layer) for layer in range(LAYERS))
     shape = {"layers": LAYERS, "width": WIDTH, "labels": 2, "arity": 1, "hidden": SCHEDULE.hidden}
     groups = [
-        Group(EdgeProbes(cuts, **shape, seed=0), *(source.targets(which, own) for own in (LEARN, STOP)), (learn, stop))
+        ProbeGroup(
+            EdgeProbes(cuts, **shape, seed=0), *(source.targets(which, own) for own in (LEARN, STOP)), (learn, stop)
+        )
         for which in range(len(PLANTED))
     ]
     found = {}
     for which, learned in enumerate(train(groups, SCHEDULE, order_seed=0, what="planted")):
         probes, targets = groups[which].probes, source.targets(which, SCORED)
-        tally = Tally.none("f1", LAYERS, targets)
+        tally = DecisionTally.none("f1", LAYERS, targets)
         with torch.no_grad():
             for batch in scored.in_order():
                 tally.add(probes(batch), targets, batch.rows)

@@ -11,17 +11,17 @@ from sklearn.metrics import f1_score
 from lamina.analyses.probing.breakdown import break_down
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun
 from lamina.analyses.probing.statistics import Resampling
-from lamina.probes.bank import Learned
-from lamina.probes.edge import Cut
-from lamina.probes.tallies import Tally
-from lamina.probes.targets import Targets
+from lamina.probes.bank import LearningRecord
+from lamina.probes.edge import LayerCut
+from lamina.probes.streams import ProbeTargets
+from lamina.probes.tallies import DecisionTally
 from lamina.tasks import Task, get_task
 
 TEXTS, SIZE = 6, 60
 LABELS = ("A", "B", "C")
 
 
-def targets(seed: int = 0, unseen: tuple[str, ...] = ()) -> Targets:
+def targets(seed: int = 0, unseen: tuple[str, ...] = ()) -> ProbeTargets:
     rng = np.random.default_rng(seed)
     start = rng.integers(0, 30, (SIZE, 2))
     spans = np.stack([start, start + 1], -1)
@@ -31,22 +31,22 @@ def targets(seed: int = 0, unseen: tuple[str, ...] = ()) -> Targets:
     missed = np.zeros((SIZE, len(unseen_labels)), bool)
     missed[range(len(unseen)), [unseen_labels.index(label) for label in unseen]] = True
     text = np.sort(rng.integers(0, TEXTS, SIZE))
-    return Targets(LABELS, text, spans, spans, gold & rated, rated, rated, missed, TEXTS, unseen_labels)
+    return ProbeTargets(LABELS, text, spans, spans, gold & rated, rated, rated, missed, TEXTS, unseen_labels)
 
 
-def run(asked: Targets, seeds: int = 2) -> TaskRun:
+def run(asked: ProbeTargets, seeds: int = 2) -> TaskRun:
     rng = np.random.default_rng(1)
-    cuts = (Cut("cumulative", 0), Cut("cumulative", 1))
+    cuts = (LayerCut("cumulative", 0), LayerCut("cumulative", 1))
     told = [rng.random((2, SIZE, 3)).astype(np.float16) for _ in range(seeds)]
-    none = Tally.none("f1", 2, asked)
-    learned = Learned(
+    none = DecisionTally.none("f1", 2, asked)
+    learned = LearningRecord(
         np.zeros(2), np.ones(2, int), np.ones(2, int), np.zeros(2), np.ones(2, bool), np.zeros(2, bool), np.ones(2)
     )
     outcomes = (
         Outcome("model", seed, cuts, {"f1": none}, none, learned, np.eye(2), np.ones(2), each)
         for seed, each in enumerate(told)
     )
-    constant = {"f1": Tally.none("f1", 1, asked)}
+    constant = {"f1": DecisionTally.none("f1", 1, asked)}
     return TaskRun(get_task("dep"), asked, tuple(outcomes), constant, constant, np.ones(SIZE, bool), np.ones(2))
 
 
@@ -111,7 +111,7 @@ def test_labels_and_their_mean_agree_with_scikit_learn() -> None:
     assert found["macro", "all", 1].value == pytest.approx(np.mean(by_label))
 
 
-def _only(asked: Targets, column: int) -> Targets:
+def _only(asked: ProbeTargets, column: int) -> ProbeTargets:
     scored = np.zeros_like(asked.scored)
     scored[:, column] = asked.scored[:, column]
     return replace(asked, scored=scored)

@@ -28,12 +28,11 @@ from lamina.analyses.probing.planning import Amounts, plan_run
 from lamina.analyses.probing.running import Setup, States
 from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits, load_splits
-from lamina.encoders import Encoder
 from lamina.files.checking import load_tensors
+from lamina.models import Encoder
 from lamina.probes import bank
-from lamina.probes.bank import Learned, Schedule
-from lamina.probes.streams import Stream
-from lamina.probes.targets import Targets
+from lamina.probes.bank import LearningRecord, Schedule
+from lamina.probes.streams import ProbeTargets, Stream
 from lamina.stats import ENOUGH_SEEDS, Units, interval
 from lamina.tasks import Task
 from lamina.testing import TinyEncoder
@@ -86,7 +85,7 @@ def code(splits: Splits, tmp_path: Path) -> Coder:
     return code
 
 
-def labelled(gold: list[list[int]], rated: list[list[int]] | None = None) -> Targets:
+def labelled(gold: list[list[int]], rated: list[list[int]] | None = None) -> ProbeTargets:
     """Targets of which only the labels matter."""
     held = np.array(gold, bool)
     count, labels = held.shape
@@ -94,7 +93,7 @@ def labelled(gold: list[list[int]], rated: list[list[int]] | None = None) -> Tar
     spans = np.zeros((count, 1, 2), np.int64)
     names = tuple(f"label {number}" for number in range(labels))
     none = np.zeros((count, 0), bool)
-    return Targets(names, np.arange(count), spans, spans, held, asked, asked, none, count)
+    return ProbeTargets(names, np.arange(count), spans, spans, held, asked, asked, none, count)
 
 
 @examples(max_examples=50, deadline=None)
@@ -431,7 +430,7 @@ def test_from_five_seeds_on_intervals_are_over_seeds_too(code: Coder, monkeypatc
     # Student's t over the lengths of the seeds.
     def untrained(groups, schedule, **rest):
         none = np.zeros(2, int)
-        return [Learned(none, none, none, none, none == 0, none > 0, none) for _ in groups]
+        return [LearningRecord(none, none, none, none, none == 0, none > 0, none) for _ in groups]
 
     def cost(probes, block, learn, here, code):
         return np.full((len(probes.cuts), len(here)), 2 - 0.02 * probes.seeds[0] ** 2)

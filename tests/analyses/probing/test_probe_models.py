@@ -19,7 +19,7 @@ from lamina.analyses.probing.statistics import Draws, Resampling
 from lamina.corpora.learning import Splits
 from lamina.errors import CorpusError, InputError
 from lamina.figures import draw
-from lamina.probes.tallies import Tally
+from lamina.probes.tallies import DecisionTally
 from lamina.stats.intervals import interval
 from lamina.testing import TinyEncoder
 from lamina.training import provenance
@@ -110,13 +110,13 @@ def test_figures_say_what_intervals_are_over(tuned: Result) -> None:
     assert "documents, for the mean of 3 fine-tuning seeds" in str(charts["curves"].to_dict()["title"]["subtitle"])
 
 
-def texts_alike(values: list[float]) -> list[Tally]:
+def texts_alike(values: list[float]) -> list[DecisionTally]:
     """One tally per value; all texts have the same score, so that only what varies beside them is left."""
     found = []
     for value in values:
         sums = np.ones((3, 1, 40, 1), np.float32)
         sums[0] = value
-        found.append(Tally("macro_f1", sums))
+        found.append(DecisionTally("macro_f1", sums))
     return found
 
 

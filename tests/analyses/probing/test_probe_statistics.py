@@ -21,7 +21,7 @@ from lamina.analyses.probing.statistics import (
     kl_of_differentials,
     largest_kl,
 )
-from lamina.probes.tallies import Tally
+from lamina.probes.tallies import DecisionTally
 from lamina.stats.intervals import interval
 from lamina.stats.seeds import seed_shares, shared_by_seeds
 from lamina.stats.units import Units, weights_of
@@ -32,12 +32,12 @@ SCORES = np.array([0.80, 0.90, 0.88, 0.92])
 grids = arrays(float, st.integers(2, 8), elements=st.floats(0.015625, 1, width=32))
 
 
-def tally(seed: int = 0, members: int = 3, texts: int = 40) -> Tally:
+def tally(seed: int = 0, members: int = 3, texts: int = 40) -> DecisionTally:
     rng = np.random.default_rng(seed)
     gold = np.broadcast_to(rng.integers(0, 6, texts), (members, texts)).astype(float)
     said = rng.integers(0, 6, (members, texts)).astype(float)
     right = rng.binomial(np.minimum(said, gold).astype(int), 0.8).astype(float)
-    return Tally("f1", np.stack([right, said, gold]))
+    return DecisionTally("f1", np.stack([right, said, gold]))
 
 
 def test_centre_of_gravity_is_the_mean_layer() -> None:
@@ -97,7 +97,7 @@ def test_a_draw_of_texts_is_a_resampled_corpus() -> None:
     texts = 4000
     counted = tally(texts=texts)
     drawn = np.concatenate([[text] * int(weights_of(str(text), samples=1, seed=7)[0]) for text in range(texts)])
-    again = Tally("f1", counted.sums[:, :, drawn.astype(int)])
+    again = DecisionTally("f1", counted.sums[:, :, drawn.astype(int)])
 
     # With so many texts, what is added and widened for the sake of few is below the tolerance.
     assert Resampling(texts, 1, seed=7).score(counted)[0] == pytest.approx(again.value(), abs=1e-3)
@@ -107,14 +107,14 @@ def test_texts_of_one_document_are_drawn_together() -> None:
     """Texts of a document are alike: drawn one by one, their interval would be far too narrow."""
     sums = np.ones((2, 1, 200))
     sums[0, 0] = np.repeat(np.arange(20) % 2, 10)
-    accuracy = Tally("accuracy", sums)
+    accuracy = DecisionTally("accuracy", sums)
     documents = Units.of([f"d{text // 10}" for text in range(200)], "document")
     by_document, by_text = (Resampling(units, 2000, 0) for units in (documents, 200))
 
     assert (by_document.count(accuracy), by_text.count(accuracy)) == (20, 200)
     assert by_document.score(accuracy).std() > 2.5 * by_text.score(accuracy).std()
     turned = Units.of([f"d{text // 10}" for text in reversed(range(200))], "document")
-    again = Resampling(turned, 2000, 0).score(Tally("accuracy", sums[:, :, ::-1]))
+    again = Resampling(turned, 2000, 0).score(DecisionTally("accuracy", sums[:, :, ::-1]))
     assert again == pytest.approx(by_document.score(accuracy)), "the order of texts changes nothing"
 
 
@@ -140,7 +140,7 @@ def test_draws_are_reproducible_and_shared_by_all_that_is_scored_on_the_texts() 
 
 def test_texts_without_a_decision_change_no_score() -> None:
     few = tally(1)
-    more = Tally("f1", np.concatenate([few.sums, np.zeros((3, 3, 10))], 2))
+    more = DecisionTally("f1", np.concatenate([few.sums, np.zeros((3, 3, 10))], 2))
 
     assert more.value() == pytest.approx(few.value())
     assert Resampling(50, 400, 0).score(more).mean(0) == pytest.approx(few.value(), abs=0.03)
@@ -151,7 +151,7 @@ def test_ten_out_of_ten_leave_room_for_doubt(right: int) -> None:
     sums = np.zeros((2, 1, 200))
     sums[0, 0, :right] = 1
     sums[1, 0, :10] = 1
-    low, high = interval(Resampling(200, 4000, 0).score(Tally("accuracy", sums))[:, 0])
+    low, high = interval(Resampling(200, 4000, 0).score(DecisionTally("accuracy", sums))[:, 0])
 
     # Jeffreys' interval of 10 out of 10 is from 0.78 on; ours is widened for ten texts.
     edge = stats.beta(10.5, 0.5).ppf(0.025)
@@ -166,7 +166,7 @@ def test_intervals_of_few_texts_are_those_of_student() -> None:
     # The mean of a text's hits out of 1000: pseudo-decisions do not count beside them.
     hits = np.round(500 + 100 * gold)
     low, high = interval(
-        Resampling(12, 20_000, 0).score(Tally("accuracy", np.stack([hits, np.full(12, 1000.0)])[:, None]))[:, 0]
+        Resampling(12, 20_000, 0).score(DecisionTally("accuracy", np.stack([hits, np.full(12, 1000.0)])[:, None]))[:, 0]
     )
 
     expected = stats.t.interval(0.95, 11, hits.mean() / 1000, hits.std(ddof=1) / 1000 / np.sqrt(12))
@@ -186,7 +186,9 @@ def test_with_few_seeds_the_interval_is_over_texts() -> None:
 def test_from_five_seeds_on_the_interval_takes_their_spread_in() -> None:
     texts = Resampling(40, 500, seed=0)
     good = tally(1)
-    uneven = [Tally("f1", good.sums * np.array([share, 1, 1])[:, None, None]) for share in (1, 0.8, 0.6, 0.4, 0.2)]
+    uneven = [
+        DecisionTally("f1", good.sums * np.array([share, 1, 1])[:, None, None]) for share in (1, 0.8, 0.6, 0.4, 0.2)
+    ]
     apart = Draws.of(uneven, texts, np.random.default_rng(0))
     alike = Draws.of([good] * 5, texts, np.random.default_rng(0))
 

@@ -24,23 +24,23 @@ from lamina.analyses.probing.summary import (
     steps,
     summarise,
 )
-from lamina.probes.bank import Learned
-from lamina.probes.edge import Cut
-from lamina.probes.tallies import Tally
-from lamina.probes.targets import Targets
+from lamina.probes.bank import LearningRecord
+from lamina.probes.edge import LayerCut
+from lamina.probes.streams import ProbeTargets
+from lamina.probes.tallies import DecisionTally
 from lamina.tasks import get_task
 
 TEXTS, LAYERS = 50, 3
-CUTS = tuple(Cut(probe, layer) for probe in ("cumulative", "layer") for layer in range(LAYERS))
+CUTS = tuple(LayerCut(probe, layer) for probe in ("cumulative", "layer") for layer in range(LAYERS))
 EARLIER = [0.6, 0.2, 0.2]
 
 
-def tallied(scores: Sequence[float], metric="f1") -> Tally:
+def tallied(scores: Sequence[float], metric="f1") -> DecisionTally:
     """Ten decisions per text, of which the share `scores` is right; texts differ."""
     share = np.array(scores)[:, None] * np.linspace(0.9, 1.1, TEXTS)
     ten = np.full((len(scores), TEXTS), 10.0)
     parts = [np.round(10 * share), ten, ten]
-    return Tally(metric, np.stack(parts if metric == "f1" else parts[:2]))
+    return DecisionTally(metric, np.stack(parts if metric == "f1" else parts[:2]))
 
 
 def outcome(
@@ -48,11 +48,11 @@ def outcome(
     seed: int,
     scores: Sequence[float],
     *,
-    cuts: tuple[Cut, ...] = CUTS,
+    cuts: tuple[LayerCut, ...] = CUTS,
     weights: Sequence[float] = EARLIER,
     loss: Sequence[float] = (9, 9, 9, 3, 1, 2),
-    stopped: Sequence[Cut] = (),
-    overfitted: Sequence[Cut] = (),
+    stopped: Sequence[LayerCut] = (),
+    overfitted: Sequence[LayerCut] = (),
     reach: float = 10.0,
 ) -> Outcome:
     """What probes decided; those of the cuts `stopped` were cut off. Of the single layers, 1 has the lowest loss."""
@@ -60,7 +60,7 @@ def outcome(
     count = len(cuts)
     late, over = (np.array([cut in some for cut in cuts]) for some in (stopped, overfitted))
     numbers = (np.full(count, 700), np.where(over, 100, 500), np.zeros(count))
-    learned = Learned(np.array(loss[-count:], float), *numbers, ~late & ~over, over, np.full(count, reach))
+    learned = LearningRecord(np.array(loss[-count:], float), *numbers, ~late & ~over, over, np.full(count, reach))
     tallies = {"f1": tallied(scores), "accuracy": tallied(scores, "accuracy")}
     each = np.tile(weights, (mixing, 1))
     return Outcome(of, seed, cuts, tallies, tallies["accuracy"], learned, each, np.ones(mixing), None)
@@ -68,7 +68,7 @@ def outcome(
 
 def made(name: str, outcomes: Sequence[Outcome], seen: float = 1.0) -> TaskRun:
     none = np.zeros((0, 1, 2), int)
-    targets = Targets((), np.zeros(0, int), none, none, *[np.zeros((0, 0), bool)] * 4, TEXTS)
+    targets = ProbeTargets((), np.zeros(0, int), none, none, *[np.zeros((0, 0), bool)] * 4, TEXTS)
     return TaskRun(get_task(name), targets, tuple(outcomes), {}, {}, np.arange(100) < 100 * seen, np.ones(LAYERS))
 
 
@@ -197,7 +197,9 @@ def test_wrong_9_a_probe_that_overfitted_has_not_converged() -> None:
         (CUTS[5], [], ["expected_layer", "center_of_gravity", "selectivity"]),
     ],
 )
-def test_what_rests_on_a_probe_that_was_cut_off_is_not_available(cut: Cut, gone: list[str], left: list[str]) -> None:
+def test_what_rests_on_a_probe_that_was_cut_off_is_not_available(
+    cut: LayerCut, gone: list[str], left: list[str]
+) -> None:
     ((row, _),) = summarised(run("pos", [0.4, 0.8, 0.8], [EARLIER] * 2, stopped=[cut]))
 
     assert not row.converged
@@ -278,7 +280,7 @@ def test_selectivity_needs_targets_that_a_control_could_remember(seen: float, av
 
 def test_selectivity_needs_a_converged_control_at_its_layer() -> None:
     for layer, available in ((1, False), (2, True)):
-        ((row, _),) = summarised(run("pos", [0.4, 0.8, 0.8], [EARLIER] * 2, control=[Cut("layer", layer)]))
+        ((row, _),) = summarised(run("pos", [0.4, 0.8, 0.8], [EARLIER] * 2, control=[LayerCut("layer", layer)]))
         assert np.isfinite(row.selectivity) == available
         assert row.converged, "that of the model's own probes"
 
@@ -383,7 +385,7 @@ def test_a_layer_is_compared_with_the_twin_at_the_same_layer() -> None:
 
 
 def test_what_has_not_converged_is_not_compared() -> None:
-    late = run("pos", [0.4, 0.8, 0.8], [EARLIER] * 2, overfitted=[Cut("layer", 1)])
+    late = run("pos", [0.4, 0.8, 0.8], [EARLIER] * 2, overfitted=[LayerCut("layer", 1)])
     both = compared(replace(late, constant={"f1": tallied([0.25])}))
     rows = readings([both])
 

@@ -14,9 +14,8 @@ from lamina.analyses.probing.trace import trace
 from lamina.corpora import corpus_from
 from lamina.errors import InputError, ModelError, ResultError, SpanError, TaskError
 from lamina.figures import draw, to_svg
-from lamina.probes.edge import Cut, EdgeProbes, SavedProbes, predict, save_probes
-from lamina.probes.streams import Standard, Stream
-from lamina.probes.targets import find_targets
+from lamina.probes.edge import EdgeProbes, LayerCut, SavedEdgeProbes, predict, save_probes
+from lamina.probes.streams import Standard, Stream, find_targets
 from lamina.results import Provenance, Result
 from lamina.tasks import Task
 from lamina.testing import TinyEncoder
@@ -25,7 +24,7 @@ from lamina.types import Edge, Span, Text
 WORDS = ["the", "unhesitating", "dogs", "barked"]
 TAGS = ("DET", "NOUN", "VERB")
 RELATIONS = ("nsubj", "obj")
-CUMULATIVE = [Cut("cumulative", layer) for layer in range(3)]
+CUMULATIVE = [LayerCut("cumulative", layer) for layer in range(3)]
 
 
 @pytest.fixture
@@ -79,13 +78,13 @@ def test_the_probabilities_are_those_of_the_probe_by_hand(saved):
 
 @pytest.mark.parametrize("standard", [None, Standard(torch.full((3, 16), 0.5), torch.full((3, 16), 2.0))])
 def test_the_probabilities_are_those_of_a_store(saved, standard, tmp_path):
-    cuts = [*CUMULATIVE, *(Cut("layer", layer) for layer in range(3))]
+    cuts = [*CUMULATIVE, *(LayerCut("layer", layer) for layer in range(3))]
     folder = saved(cuts=cuts, seeds=2, standard=standard)
     tracer = SentenceTracer(TinyEncoder(), folder)
     text = Text("t", tuple(WORDS), edges={"pos": tuple(Edge((), Span(at, at + 1)) for at in range(4))})
     stored = extract(TinyEncoder(), corpus_from([text], name="one"), root=tmp_path / "store")
     for told in tracer.beliefs(WORDS):
-        whole = SavedProbes(folder / f"pos-{told.seed}.safetensors")
+        whole = SavedEdgeProbes(folder / f"pos-{told.seed}.safetensors")
         found = find_targets(Task("pos", "", "pos", 1), [text], [stored[0].tokens], TAGS)
         (batch,) = Stream(stored, found, standard=standard).in_order()
         # Members that read one layer alone stand behind the cumulative ones, and are not asked.
@@ -190,7 +189,7 @@ def test_an_empty_sentence_is_refused(saved):
         trace(saved(), [], model=TinyEncoder())
 
 
-@pytest.mark.parametrize("cuts", [[Cut("cumulative", 2)], [Cut("layer", layer) for layer in range(3)]])
+@pytest.mark.parametrize("cuts", [[LayerCut("cumulative", 2)], [LayerCut("layer", layer) for layer in range(3)]])
 def test_probes_without_all_cuts_cannot_trace(saved, cuts):
     with pytest.raises(ResultError, match=r"no probes P\(0\)\.\.P\(L\)"):
         trace(saved(cuts=cuts), WORDS, model=TinyEncoder())

@@ -23,9 +23,9 @@ from lamina.analyses.typed_sentence import (
     word_vectors,
 )
 from lamina.corpora import corpus_from
-from lamina.encoders import Activations, Tokens
-from lamina.encoders.contract import STATES, Want
 from lamina.errors import ModelError
+from lamina.models import Activations, Tokens
+from lamina.models.contract import STATES, Want
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 

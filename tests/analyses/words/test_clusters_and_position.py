@@ -25,7 +25,7 @@ from lamina.analyses.words.senses.position import (
     pair_means,
 )
 from lamina.analyses.words.senses.predictions import agreement, chosen_clusters, clusters_of, words_to_cluster
-from lamina.encoders import Tokens
+from lamina.models import Tokens
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 from tests.analyses.words.planted_senses import planted_vectors, targets, texts

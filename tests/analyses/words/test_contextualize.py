@@ -14,9 +14,9 @@ from lamina.analyses.words.contextualize.contextualize import contextualize
 from lamina.analyses.words.contextualize.finetuning import attention_similarity, load_finetuned
 from lamina.analyses.words.contextualize.scores import PRESETS, ClassProbeSetup, answer
 from lamina.analyses.words.occurrences import find_words
-from lamina.encoders.passports import passport_of
 from lamina.errors import FormatError, InputError, ModelError
 from lamina.framework.verify import check_findings
+from lamina.models.checks.passports import passport_of
 from lamina.probes.mlp import load_probes
 from lamina.results import Result
 from lamina.testing import TinyEncoder

@@ -22,10 +22,10 @@ from lamina.analyses.words.senses.predictions import (
 )
 from lamina.analyses.words.senses.targets import annotations_of, averaged_contexts, read_targets
 from lamina.corpora import Splits, corpus_from
-from lamina.encoders.static import StaticEncoder
 from lamina.errors import CorpusError, InputError
 from lamina.figures.senses import draw
 from lamina.framework.verify import check_findings
+from lamina.models.static import StaticEncoder
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

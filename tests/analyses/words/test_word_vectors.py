@@ -29,9 +29,9 @@ from lamina.analyses.words.contextualize.vectors import (
     word_vectors,
 )
 from lamina.analyses.words.occurrences import find_words
-from lamina.encoders.passports import passport_of
 from lamina.errors import DamagedError, DiskFullError, ModelError
 from lamina.files.checking import load_tensors
+from lamina.models.checks.passports import passport_of
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 from tests.analyses.words.conftest import corpus_of, sentences

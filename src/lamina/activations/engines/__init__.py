@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol, get_args, runtime_checkable
 
-from lamina.activations.engines.dealing import Task
+from lamina.activations.engines.workers import Task
 from lamina.activations.extraction import Engine
 from lamina.errors import InputError
 

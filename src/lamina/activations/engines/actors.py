@@ -9,12 +9,11 @@ from importlib import import_module
 from math import ceil
 from typing import Any, NamedTuple
 
-from lamina.activations.engines.dealing import Crew, Reply, Task, deal
-from lamina.activations.engines.working import Job, Worker
+from lamina.activations.engines.workers import Crew, EncodingJob, Reply, Task, Worker, deal
 from lamina.activations.shards import SHARD_BYTES
 from lamina.activations.store import ActivationStore
-from lamina.encoders import Encoder
 from lamina.errors import InputError, LaminaError, ModelError
+from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.types import Text
 
@@ -58,7 +57,7 @@ class RayEngine:
         """The workers, for the time of a `with` block."""
         ray = _connected()
         share = share_of(_resources(ray), self.workers, cards=_may_use_cards(encoder))
-        crew = _Actors(ray, Job.of(encoder, store, self._shard_bytes), share)
+        crew = _Actors(ray, EncodingJob.of(encoder, store, self._shard_bytes), share)
         try:
             yield crew
         finally:
@@ -86,7 +85,7 @@ class RayEngine:
                 advance()
 
 
-class Share(NamedTuple):
+class WorkerShare(NamedTuple):
     """What each worker gets of a cluster."""
 
     workers: int
@@ -95,7 +94,7 @@ class Share(NamedTuple):
     cards: float
 
 
-def share_of(nodes: Sequence[Mapping[str, float]], workers: int | None, *, cards: bool) -> Share:
+def share_of(nodes: Sequence[Mapping[str, float]], workers: int | None, *, cards: bool) -> WorkerShare:
     """Divide a cluster, given the resources of its nodes, so that every worker finds room on one of them.
 
     More workers than GPUs or CPUs share them: Ray would let the others wait for ever.
@@ -118,7 +117,7 @@ def share_of(nodes: Sequence[Mapping[str, float]], workers: int | None, *, cards
     fitting = [each for each in range(1, most + 1) if sum(min(cpus // each, most) for cpus, most in seats) >= count]
     threads = max(fitting, default=1)
     cpus = threads if fitting else _part(ceil(count / max(1, all_cpus)))
-    return Share(count, cpus, threads, _part(per_card) if all_cards else 0.0)
+    return WorkerShare(count, cpus, threads, _part(per_card) if all_cards else 0.0)
 
 
 def _part(of: int) -> float:
@@ -153,7 +152,7 @@ def _connected() -> Any:
 class _Actors:
     """See `dealing.Crew`."""
 
-    def __init__(self, ray: Any, job: Job, share: Share) -> None:
+    def __init__(self, ray: Any, job: EncodingJob, share: WorkerShare) -> None:
         self.size = share.workers
         self._ray = ray
         self._share = share

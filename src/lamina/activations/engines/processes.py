@@ -8,12 +8,11 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from lamina.activations.engines.dealing import Crew, Reply, deal
-from lamina.activations.engines.working import Job, Worker
+from lamina.activations.engines.workers import Crew, EncodingJob, Reply, Worker, deal
 from lamina.activations.shards import SHARD_BYTES
 from lamina.activations.store import ActivationStore
-from lamina.encoders import Encoder
 from lamina.errors import InputError, ModelError
+from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.types import Text
 
@@ -45,7 +44,7 @@ class ProcessEngine:
     @contextmanager
     def crew(self, encoder: Encoder, store: ActivationStore) -> Iterator[Crew]:
         """The processes, for the time of a `with` block."""
-        crew = _Processes(Job.of(encoder, store, self._shard_bytes), self._devices(encoder))
+        crew = _Processes(EncodingJob.of(encoder, store, self._shard_bytes), self._devices(encoder))
         try:
             yield crew
         finally:
@@ -70,7 +69,7 @@ class ProcessEngine:
 class _Processes:
     """See `dealing.Crew`."""
 
-    def __init__(self, job: Job, devices: list[str]) -> None:
+    def __init__(self, job: EncodingJob, devices: list[str]) -> None:
         import torch
 
         self.size = len(devices)
@@ -159,7 +158,7 @@ def _ending(code: int | None) -> str:
     return signal.Signals(-code).name if code is not None and code < 0 else f"exit status {code}"
 
 
-def _serve(pipe: Connection, job: Job, device: str, threads: int) -> None:
+def _serve(pipe: Connection, job: EncodingJob, device: str, threads: int) -> None:
     """The work of a process: texts in, their number out, until the pipe is closed."""
     # Ctrl-C reaches all processes of a terminal; whoever started this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

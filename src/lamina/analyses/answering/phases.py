@@ -52,11 +52,11 @@ from lamina.analyses.answering.streaming import (
 from lamina.corpora import Questions
 from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
-from lamina.encoders import Encoder
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, time_call
 from lamina.framework.inputs import QuestionSet, each_of
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, percent, rows_of

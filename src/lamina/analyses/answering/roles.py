@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from lamina.corpora.questions import Question
-from lamina.encoders import SPECIAL, Tokens
+from lamina.models import SPECIAL, Tokens
 from lamina.tasks.scoring import best
 from lamina.training.answering import Answer, Answerer
 from lamina.training.spans import MOST_QUESTION

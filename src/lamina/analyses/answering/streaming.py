@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.activations.residence import device_of
+from lamina.activations.room import device_of
 from lamina.analyses.answering.groups import (
     AGREEMENTS,
     MEASURES,
@@ -41,8 +41,8 @@ from lamina.analyses.answering.roles import (
 )
 from lamina.corpora import Questions
 from lamina.corpora.questions import Question
-from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.errors import CorpusError, ModelError
+from lamina.models import SPECIAL, Activations, Encoder
 from lamina.stats.best import best_set
 from lamina.stats.bootstrap import StreamedBootstrap
 from lamina.stats.family import bootstrap_family

@@ -18,12 +18,12 @@ from lamina.analyses.answering.roles import CUT, SILENT, Judged, Roles, is_cut, 
 from lamina.corpora import Questions
 from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
-from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import OneQuestion
 from lamina.framework.settings import Seed, Setting
+from lamina.models import SPECIAL, Activations, Encoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, layers_in_words, not_tested, number
 from lamina.training.answering import answerer_of, refuse_unfit

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.corpora import Corpus
     from lamina.corpora.learning import Splits
-    from lamina.encoders import Encoder
+    from lamina.models import Encoder
 
 
 MOST_SPOKEN = 100
@@ -57,7 +57,7 @@ class SuiteData(Protocol):
 
 def speaking(encoder: Encoder) -> dict[str, Any]:
     """What provenance says of a model that is asked as a language model; a ModelError if it has no head."""
-    from lamina.encoders.language_model import language_model
+    from lamina.models.language.language_model import language_model
 
     model = language_model(encoder)
     return {**describe_models((encoder,)), **model.describe()}
@@ -80,7 +80,7 @@ class SpokenTexts(Texts):
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
         """A report asks models that have a head."""
-        from lamina.encoders.language_model import has_language_model
+        from lamina.models.language.language_model import has_language_model
 
         return super().in_report(encoder, texts, train) if has_language_model(encoder) else None
 
@@ -120,7 +120,7 @@ class SpokenSplits(TrainedTexts):
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
         """A report asks models that have a head, of some texts: masked models read each as often as it has pieces."""
-        from lamina.encoders.language_model import has_language_model
+        from lamina.models.language.language_model import has_language_model
 
         if not has_language_model(encoder):
             return None
@@ -169,7 +169,7 @@ class SpokenSuite(Reads):
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
         """A report asks models that have a head, if the suite is there."""
         from lamina import assets
-        from lamina.encoders.language_model import has_language_model
+        from lamina.models.language.language_model import has_language_model
 
         name = self.known[0]
         if not has_language_model(encoder) or (name in assets.cards() and not assets.held(name)):

@@ -22,9 +22,9 @@ from lamina.stats.status import NEGLIGIBLE, Contrast
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
-    from lamina.encoders import Encoder
     from lamina.framework.declare import Analysis
     from lamina.framework.estimate import Cost
+    from lamina.models import Encoder
     from lamina.results.finding import Finding
 
 ASKED = ("pairs", "cloze")

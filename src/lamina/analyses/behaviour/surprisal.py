@@ -16,14 +16,13 @@ from jaxtyping import Float, Int
 from lamina.analyses.behaviour.inputs import SpokenSplits
 from lamina.analyses.behaviour.ngrams import NGrams
 from lamina.corpora.learning import Splits
-from lamina.encoders import Encoder
-from lamina.encoders.language_model import LanguageModel, language_model
-from lamina.encoders.passages import Passage, cut_passages
-from lamina.encoders.scoring import Masking, score
 from lamina.errors import CorpusError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.models import Encoder
+from lamina.models.language.language_model import LanguageModel, language_model
+from lamina.models.language.scoring import Masking, WrittenPassage, cut_passages, score
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
@@ -119,7 +118,7 @@ def scored_by(model: LanguageModel, texts: Sequence[Text], masking: Masking) -> 
     """What a language model says of the words of these texts."""
     bits, pieces, windowed = [], [], 0
     with progress(f"surprisal by {model.name}", len(texts)) as advance:
-        for scored in score(model, map(Passage.of, texts), masking=masking):
+        for scored in score(model, map(WrittenPassage.of, texts), masking=masking):
             bits.append(scored.by_span / -math.log(2))
             pieces.append(np.bincount(scored.spans[scored.spans >= 0], minlength=scored.parts))
             windowed += scored.windows > 1
@@ -134,7 +133,7 @@ def _unspelled(model: LanguageModel, texts: Sequence[Text]) -> list[int]:
     unknown = model.encoder.tokenizer.unk_token_id
     numbers, start = [], 0
     for text in texts:
-        tokens = cut_passages(model, [Passage.of(text)])[0].tokens
+        tokens = cut_passages(model, [WrittenPassage.of(text)])[0].tokens
         numbers += [start + int(word) for word in set(tokens.words[tokens.ids == unknown]) if word >= 0]
         start += len(text.words)
     return numbers
@@ -587,7 +586,7 @@ def _cost(
 ) -> Cost:
     """Some of the texts are scored, the n-gram models are made, and a few bootstrap samples drawn."""
     model = language_model(encoder)
-    passages = [Passage.of(text) for text in splits.scored]
+    passages = [WrittenPassage.of(text) for text in splits.scored]
     sizes = np.array([len(cut.tokens.ids) for cut in cut_passages(model, passages)])
     # A masked model reads a text once for each of its pieces.
     work = sizes * (np.minimum(sizes, model.encoder.limit) if model.kind == "masked" else 1)

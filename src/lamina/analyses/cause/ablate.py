@@ -31,13 +31,13 @@ from lamina.analyses.cause.importance import (
     importance_rows,
 )
 from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
-from lamina.encoders import Encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Edit, Interventions
 from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.models import Encoder
+from lamina.models.interventions.interventions import Edit, Interventions
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
 from lamina.results.finding import (
     Finding,

@@ -12,8 +12,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from lamina.analyses.cause.effects import score_interval
-from lamina.encoders.interventions import RESAMPLED, Clean, Edit, Fill, Interventions, Mixed
 from lamina.errors import InputError, ModelError
+from lamina.models.interventions.interventions import RESAMPLED, Clean, Edit, Fill, HeadEdit, Interventions
 from lamina.targets.target import TargetScores
 from lamina.types import Text
 
@@ -102,7 +102,7 @@ def _random_components(
             rng = np.random.default_rng([seed, block, draw])
             where = torch.zeros(parts.encoder.heads * parts.size, dtype=torch.bool)
             where[torch.from_numpy(rng.choice(len(where), parts.size, replace=False))] = True
-            edits.append(Edit(mixed={block: Mixed(where, _fill(how, block, means))}))
+            edits.append(Edit(mixed={block: HeadEdit(where, _fill(how, block, means))}))
         yield AblatedPart(RANDOM_COMPONENT, block, None, how, tuple(edits))
 
 
@@ -152,7 +152,7 @@ def disabled(
     means = {}
     if by_block and how == "mean":
         means = parts.means(encoder.rows(0, encoder.pieces(Text("typed", tuple(words)))))
-    mixed: dict[int, Mixed] = {}
+    mixed: dict[int, HeadEdit] = {}
     for block, own in by_block.items():
         mixed |= parts.without(block, heads=own, fill=means.get(block)).mixed
     return Edit(mixed=mixed, skipped=skipped)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from lamina.encoders.interventions import RESAMPLED, Edit, Interventions, lengths_alike
+from lamina.models.interventions.interventions import RESAMPLED, Edit, Interventions, lengths_alike
 from lamina.progress import progress
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import sign_flip_family

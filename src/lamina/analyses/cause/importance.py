@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.encoders.batch_size import is_out_of_memory
-from lamina.encoders.interventions import Interventions
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.running.batching import is_out_of_memory
 from lamina.progress import progress
 from lamina.stats.family import bootstrap_family, permutation_family
 from lamina.stats.intervals import column_intervals

@@ -15,14 +15,13 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import scored_split
 from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
 from lamina.corpora.question_sets import Questions, load_questions
-from lamina.encoders import Encoder
-from lamina.encoders.heads import Kind, head_kind
-from lamina.encoders.heads_on_states import head_on_states
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.language_model import has_language_model
 from lamina.errors import InputError, LaminaError
 from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_result, chosen_view, model_and
 from lamina.framework.settings import DeclaredSetting, Setting
+from lamina.models import Encoder
+from lamina.models.language.language_model import has_language_model
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.task_heads import Kind, head_kind, head_on_states
 from lamina.progress import say
 from lamina.results import Result
 from lamina.targets.answers import QA, QA_EXACT

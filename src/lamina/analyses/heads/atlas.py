@@ -13,8 +13,8 @@ from lamina.analyses.heads.behaviours import BEHAVIOURS, DIFFERENCE, LEAD, is_ah
 from lamina.analyses.heads.coreference import BASELINES
 from lamina.analyses.heads.look import Chosen, reach, see, standing_out
 from lamina.analyses.heads.surface import MEASURES, SurfaceMeter, constant_measures
-from lamina.encoders import Encoder
 from lamina.framework.watch import Weighting
+from lamina.models import Encoder
 from lamina.results import Result
 from lamina.results.finding import rows_of
 from lamina.stats.status import SURE

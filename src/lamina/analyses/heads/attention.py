@@ -27,8 +27,6 @@ from lamina.analyses.heads.induction import (
 )
 from lamina.analyses.heads.surface import MEASURES, SHARE_OF_TEXTS, SURFACE, UNTOLD, PatternMeter, SurfaceMeter
 from lamina.corpora import Corpus
-from lamina.encoders import Encoder
-from lamina.encoders.gradients import HOW, Gradients, OwnLoss
 from lamina.errors import CorpusError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
@@ -44,6 +42,8 @@ from lamina.framework.watch import (
     refuse_without_maps,
     roles_of,
 )
+from lamina.models import Encoder
+from lamina.models.interventions.gradients import HOW, AttentionGradients, HeadLoss
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, percent, rows_of
@@ -166,7 +166,7 @@ class GradientMeter:
         self.means = HeadMeans(len(TARGETS), encoder, samples=samples, seed=seed, unit=unit)
         """Kinds are `TARGETS`."""
 
-    def update(self, text: Text, gradients: Gradients) -> None:
+    def update(self, text: Text, gradients: AttentionGradients) -> None:
         """Take one text's gradients in."""
         roles = roles_of(gradients.tokens, self._punctuation, causal=self._causal)
         size = len(gradients.tokens.ids)
@@ -201,7 +201,7 @@ def _there(table: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def measure_gradients(
     meter: GradientMeter,
-    loss: OwnLoss,
+    loss: HeadLoss,
     encoder: Encoder,
     texts: Iterable[Text],
     *,
@@ -339,7 +339,7 @@ def attention(
     said = {"first_token": first_token(encoder)} | ({"segment_ids": _segment_ids(encoder)} if faithful else {})
     seen = encoder.with_one_segment() if faithful else encoder
     # A model without a head is refused before the work, not after it.
-    loss = OwnLoss(seen, seed=seed) if gradients else None
+    loss = HeadLoss(seen, seed=seed) if gradients else None
     unit = unit_of(shown)
     surface = SurfaceMeter(seen, samples=samples, seed=seed, unit=unit)
     patterns = PatternMeter(seen, samples=samples, seed=seed, unit=unit)

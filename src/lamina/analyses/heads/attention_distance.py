@@ -13,12 +13,12 @@ from lamina.analyses.heads.behaviours import LEAD
 from lamina.analyses.heads.head_means import UnitRows
 from lamina.analyses.heads.surface import uniform_maps
 from lamina.corpora import Corpus
-from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Samples, Seed, Weights
 from lamina.framework.watch import Watch, WatchedBatch, Watching, refuse_without_maps
+from lamina.models import Encoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, number, rows_of
 from lamina.stats.family import Contrasts, sign_flip_family

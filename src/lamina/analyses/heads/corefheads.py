@@ -22,12 +22,12 @@ from lamina.analyses.heads.coreference import (
 )
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import with_unique_ids
-from lamina.encoders import SPECIAL, Encoder
 from lamina.errors import CorpusError
 from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Documents
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import CUT, Watch, Watching, first_token, refuse_without_maps
+from lamina.models import SPECIAL, Encoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, percent, rows_of
 from lamina.stats.status import Contrast

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from lamina.analyses.heads.relations import DIRECTIONS, dependencies, most_attended, relations_of, targets_of
-from lamina.encoders import Encoder
 from lamina.framework.watch import WatchedBatch, WatchedText, Weighting, watch
+from lamina.models import Encoder
 from lamina.results import Result
 from lamina.types import Text
 

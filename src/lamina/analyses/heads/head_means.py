@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Real
 
 from lamina.analyses.heads.behaviours import LEAD
-from lamina.encoders import Encoder
+from lamina.models import Encoder
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
 from lamina.stats.units import BY_DOCUMENT, MOST_UNITS, Unit, Units

@@ -26,7 +26,6 @@ from lamina.analyses.heads.relations import (
     relations_table,
 )
 from lamina.corpora import Corpus
-from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Treebank
@@ -42,6 +41,7 @@ from lamina.framework.watch import (
     refuse_without_maps,
     watch,
 )
+from lamina.models import Encoder
 from lamina.results import Result
 from lamina.results.finding import Finding, rows_of
 from lamina.stats.units import halve

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 
 from lamina.analyses.heads.behaviours import ENOUGH, LEAD, is_ahead
-from lamina.encoders import SPECIAL, Encoder
 from lamina.framework.watch import WatchedBatch
+from lamina.models import SPECIAL, Encoder
 from lamina.stats.family import sign_flip_family
 from lamina.stats.intervals import student_interval
 from lamina.types import Text

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from lamina.analyses.heads.surface import SurfaceMeter
 from lamina.corpora.tokenising import split_words
-from lamina.encoders import SPECIAL, Encoder, Tokens
 from lamina.errors import InputError
 from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Sentence
 from lamina.framework.settings import Setting, Weights
 from lamina.framework.watch import Meter, WatchedBatch, WatchedText, Weighting, refuse_without_maps, to_words, watch
+from lamina.models import SPECIAL, Encoder, Tokens
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, not_tested, number, rows_of
 from lamina.types import Text

@@ -28,7 +28,6 @@ from lamina.analyses.heads.trees import (
     to_sentence,
 )
 from lamina.corpora.learning import Splits, thin
-from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.files.checking import save_tensors
 from lamina.files.writing import told
@@ -37,7 +36,8 @@ from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import From, WatchedBatch, WatchedText, Weighting, refuse_without_maps, watch
-from lamina.probes.parsers import ROOT, AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe, Sentence
+from lamina.models import Encoder
+from lamina.probes.parsers import ROOT, AttentionAndWords, AttentionOnly, DistanceAndWords, ParserInput, ParserProbe
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
 from lamina.results.folder import answer_key, question_key
@@ -250,7 +250,7 @@ class _MeanWeights:
         self._sums = np.zeros((2, 2, maps))
         self._counts = np.zeros((2, 1, 1))
 
-    def add(self, sentence: Sentence, tree: Tree) -> None:
+    def add(self, sentence: ParserInput, tree: Tree) -> None:
         heads, scored = torch.from_numpy(tree.heads), torch.from_numpy(tree.scored)
         # Words that are not scored are given some head, and their weights thrown away.
         heads = heads.masked_fill(~scored, ROOT)

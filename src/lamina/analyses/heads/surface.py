@@ -12,8 +12,8 @@ from torch import Tensor
 
 from lamina.analyses.heads.behaviours import LEAD
 from lamina.analyses.heads.head_means import HeadMeans, Means, head_table, layer_table
-from lamina.encoders import Encoder
 from lamina.framework.watch import TokenRoles, WatchedBatch, punctuation_ids
+from lamina.models import Encoder
 from lamina.stats.units import BY_DOCUMENT, Unit
 
 MEASURES = (

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from lamina import assets
-from lamina.encoders import SPECIAL, Encoder, load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError
 from lamina.framework.watch import WatchedBatch, WatchedText, roles_of
-from lamina.probes.parsers import ROOT, ParserProbe, Sentence
+from lamina.models import SPECIAL, Encoder, load_encoder
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.probes.parsers import ROOT, ParserInput, ParserProbe
 from lamina.types import Text
 
 UNKNOWN = -1
@@ -145,7 +145,7 @@ def word_vectors(encoder: Encoder, text: Text) -> Float[torch.Tensor, "word widt
     return _means(made.states[:, 0], made.tokens.words)
 
 
-def to_sentence(watched: WatchedText, vectors: Encoder, *, causal: bool) -> Sentence:
+def to_sentence(watched: WatchedText, vectors: Encoder, *, causal: bool) -> ParserInput:
     """A watched text as probes see it."""
     maps = watched.words.maps.flatten(0, 1)
     roles = roles_of(watched.tokens, (), causal=causal)
@@ -158,7 +158,7 @@ def to_sentence(watched: WatchedText, vectors: Encoder, *, causal: bool) -> Sent
         special = by_token[torch.from_numpy(starts[-maps.shape[-1] :])]
     else:
         special = _means(by_token, watched.tokens.words)
-    return Sentence(maps.permute(1, 2, 0).contiguous(), special, word_vectors(vectors, watched.text))
+    return ParserInput(maps.permute(1, 2, 0).contiguous(), special, word_vectors(vectors, watched.text))
 
 
 def _means(tokens: torch.Tensor, words: np.ndarray) -> torch.Tensor:
@@ -190,7 +190,7 @@ class Learner:
         weights = [weight for probe in probes.values() for weight in probe.parameters()]
         self._adam = torch.optim.Adam(weights, lr=LEARNING_RATE, fused=True)
         self._rng = np.random.default_rng(seed)
-        self._held: list[tuple[Sentence, torch.Tensor]] = []
+        self._held: list[tuple[ParserInput, torch.Tensor]] = []
         self._bytes = 0
         self.sentences = 0
         """Learned from so far."""
@@ -206,7 +206,7 @@ class Learner:
         heads = torch.from_numpy(gold_tree(watched.text).heads)
         if bool((heads == UNKNOWN).all()):
             return
-        sentence = Sentence(*(part.half() for part in to_sentence(watched, self._vectors, causal=self._causal)))
+        sentence = ParserInput(*(part.half() for part in to_sentence(watched, self._vectors, causal=self._causal)))
         self._held.append((sentence, heads))
         self._bytes += sum(part.nbytes for part in sentence)
         if len(self._held) >= _HELD_TEXTS or self._bytes >= HELD_BYTES:
@@ -216,11 +216,11 @@ class Learner:
         """Learn from what is still held."""
         for number in self._rng.permutation(len(self._held)):
             sentence, heads = self._held[number]
-            self._step(Sentence(*(part.float() for part in sentence)), heads)
+            self._step(ParserInput(*(part.float() for part in sentence)), heads)
         self._held.clear()
         self._bytes = 0
 
-    def _step(self, sentence: Sentence, heads: torch.Tensor) -> None:
+    def _step(self, sentence: ParserInput, heads: torch.Tensor) -> None:
         known = heads != UNKNOWN
         self.sentences += 1
         self.lone += len(heads) == 1

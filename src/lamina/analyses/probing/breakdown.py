@@ -10,8 +10,8 @@ from jaxtyping import Bool
 
 from lamina.analyses.probing.checkpoints import TaskRun, units_of
 from lamina.analyses.probing.statistics import Draws, Resampling
-from lamina.probes.tallies import Tally
-from lamina.probes.targets import Targets
+from lamina.probes.streams import ProbeTargets
+from lamina.probes.tallies import DecisionTally
 from lamina.stats.intervals import interval
 
 DISTANCES = {"0": 0, "1": 1, "2": 2, "3-5": 5, "6-10": 10, ">10": None}
@@ -45,7 +45,7 @@ class _Group:
     by: str
     name: str
     count: int
-    tallies: list[Tally]
+    tallies: list[DecisionTally]
     """One per seed."""
 
 
@@ -81,7 +81,7 @@ def break_down(run: TaskRun, frequency: np.ndarray, texts: Resampling, seed: int
     yield from scored(_by_target(run.targets, said, frequency))
 
 
-def _by_label(targets: Targets, said: list[np.ndarray]) -> Iterator[_Group]:
+def _by_label(targets: ProbeTargets, said: list[np.ndarray]) -> Iterator[_Group]:
     gold = targets.gold & targets.scored
     for column in np.flatnonzero(gold.any(0)).tolist():
         holds = gold[:, column]
@@ -89,7 +89,7 @@ def _by_label(targets: Targets, said: list[np.ndarray]) -> Iterator[_Group]:
         yield _Group("label", targets.labels[column], int(holds.sum()), counts)
 
 
-def _by_target(targets: Targets, said: list[np.ndarray], frequency: np.ndarray) -> Iterator[_Group]:
+def _by_target(targets: ProbeTargets, said: list[np.ndarray], frequency: np.ndarray) -> Iterator[_Group]:
     holds = targets.gold & targets.scored
     asked = holds.sum(-1) + targets.unseen.sum(-1)
     sums = [((each & holds).sum(-1), each.sum(-1)) for each in said]
@@ -99,7 +99,7 @@ def _by_target(targets: Targets, said: list[np.ndarray], frequency: np.ndarray) 
             yield _Group(by, name, int(inside.sum()), counts)
 
 
-def _groups(targets: Targets, frequency: np.ndarray) -> Iterator[tuple[str, str, Bool[np.ndarray, " target"]]]:
+def _groups(targets: ProbeTargets, frequency: np.ndarray) -> Iterator[tuple[str, str, Bool[np.ndarray, " target"]]]:
     if targets.arity == 2:
         first, second = targets.words[:, 0], targets.words[:, 1]
         between = np.maximum(second[:, 0] - first[:, 1], first[:, 0] - second[:, 1]).clip(min=0)
@@ -117,8 +117,8 @@ def _binned(values: np.ndarray, bins: dict[str, int | None]) -> Iterator[tuple[s
         below = largest
 
 
-def _by_text(right: np.ndarray, said: np.ndarray, gold: np.ndarray, targets: Targets) -> Tally:
-    tally = Tally.none("f1", len(said), targets)
+def _by_text(right: np.ndarray, said: np.ndarray, gold: np.ndarray, targets: ProbeTargets) -> DecisionTally:
+    tally = DecisionTally.none("f1", len(said), targets)
     some = np.flatnonzero(said.any(0) | (gold > 0))
     for into, part in zip(tally.sums, (right, said, np.broadcast_to(gold, said.shape)), strict=True):
         np.add.at(into.T, targets.text[some], part[:, some].T)

@@ -16,10 +16,10 @@ from jaxtyping import Float
 from lamina.errors import DamagedError
 from lamina.files.checking import Problem, hash_file, load_tensors, matches, read_json, save_tensors
 from lamina.framework.cache import run_folders
-from lamina.probes.bank import Learned
-from lamina.probes.edge import Cut
-from lamina.probes.tallies import Tally
-from lamina.probes.targets import Targets
+from lamina.probes.bank import LearningRecord
+from lamina.probes.edge import LayerCut
+from lamina.probes.streams import ProbeTargets
+from lamina.probes.tallies import DecisionTally
 from lamina.progress import say
 from lamina.tasks import Task
 from lamina.tasks.task import Metric
@@ -36,13 +36,13 @@ class Outcome:
     of: Whose
     """Probes on the model, on its random-weights twin, or on the model with control labels."""
     seed: int
-    cuts: tuple[Cut, ...]
+    cuts: tuple[LayerCut, ...]
     """What each member may look at; cumulative ones first, by layer."""
-    tallies: Mapping[Metric, Tally]
+    tallies: Mapping[Metric, DecisionTally]
     """By member and scored text, for each metric, the task's own first."""
-    remembered: Tally
+    remembered: DecisionTally
     """The same over the targets whose words training has seen; by accuracy where a target has one label."""
-    learned: Learned
+    learned: LearningRecord
     """How their training went; its loss is what any choice among members is made by."""
     weights: Float[np.ndarray, "mixing layer"]
     """Mixing weights of the cumulative members."""
@@ -66,12 +66,12 @@ class TaskRun:
     """One task with all its probes."""
 
     task: Task
-    targets: Targets
+    targets: ProbeTargets
     """The scored ones."""
     outcomes: tuple[Outcome, ...]
-    constant: Mapping[Metric, Tally]
+    constant: Mapping[Metric, DecisionTally]
     """The best constant answer on the scored texts, as one member."""
-    control_constant: Mapping[Metric, Tally]
+    control_constant: Mapping[Metric, DecisionTally]
     """That of the control labels, on the targets whose words training has seen."""
     seen: np.ndarray
     """[target] Whether its words were seen in training: what the control can remember."""
@@ -151,10 +151,10 @@ def kept_run(task: Task, path: Path) -> TaskRun | None:
         Outcome(
             about["of"],
             about["seed"],
-            tuple(Cut(*cut) for cut in about["cuts"]),
+            tuple(LayerCut(*cut) for cut in about["cuts"]),
             _tallies_from(f"{number}/tallies", arrays),
             next(iter(_tallies_from(f"{number}/remembered", arrays).values())),
-            Learned(*(arrays[f"{number}/learned/{name}"] for name in Learned._fields)),
+            LearningRecord(*(arrays[f"{number}/learned/{name}"] for name in LearningRecord._fields)),
             arrays[f"{number}/weights"],
             arrays[f"{number}/gamma"],
             arrays.get(f"{number}/predicted"),
@@ -164,7 +164,7 @@ def kept_run(task: Task, path: Path) -> TaskRun | None:
     parts = {name: each for name in _TARGET_ARRAYS if (each := arrays.get(f"targets/{name}")) is not None}
     about = head["targets"]
     unseen = tuple(about["unseen_labels"])
-    targets = Targets(labels=tuple(about["labels"]), texts=about["texts"], unseen_labels=unseen, **parts)
+    targets = ProbeTargets(labels=tuple(about["labels"]), texts=about["texts"], unseen_labels=unseen, **parts)
     constant, control = (_tallies_from(name, arrays) for name in ("constant", "control_constant"))
     return TaskRun(task, targets, outcomes, constant, control, arrays["seen"], arrays["norms"])
 
@@ -183,14 +183,14 @@ def _damaged_probes(path: Path, head: dict[str, Any]) -> list[Path]:
 _TARGET_ARRAYS = ("text", "tokens", "words", "gold", "rated", "scored", "unseen", "values")
 
 
-def _tally_arrays(prefix: str, tallies: Mapping[Metric, Tally]) -> dict[str, np.ndarray]:
+def _tally_arrays(prefix: str, tallies: Mapping[Metric, DecisionTally]) -> dict[str, np.ndarray]:
     # Numbered, since the order of metrics counts and tensors come back by name.
     return {f"{prefix}/{at} {metric}": tally.sums for at, (metric, tally) in enumerate(tallies.items())}
 
 
-def _tallies_from(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[Metric, Tally]:
+def _tallies_from(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[Metric, DecisionTally]:
     names = sorted(name for name in arrays if name.startswith(f"{prefix}/"))
-    return {(metric := name.rsplit(" ", 1)[1]): Tally(metric, arrays[name]) for name in names}  # pyright: ignore
+    return {(metric := name.rsplit(" ", 1)[1]): DecisionTally(metric, arrays[name]) for name in names}  # pyright: ignore
 
 
 def problems(root: str | os.PathLike[str] | None = None) -> list[Problem]:

@@ -13,7 +13,7 @@ import pandas as pd
 from lamina.analyses.probing.paired import Answers, read_answers
 from lamina.analyses.probing.statistics import center_of_gravity
 from lamina.errors import InputError
-from lamina.probes.edge import Cut
+from lamina.probes.edge import LayerCut
 from lamina.results import Result
 from lamina.results.finding import rows_of
 from lamina.tasks.task import Metric
@@ -70,7 +70,7 @@ class Entry:
     losses: dict[int, float]
     """Layer -> loss of its probe on the texts that decide when to stop; empty in older results, and with --faithful,
     where the scored texts decide."""
-    unconverged: frozenset[Cut] = frozenset()
+    unconverged: frozenset[LayerCut] = frozenset()
     """Probes that had not converged with some seed; older results do not say."""
 
 
@@ -258,7 +258,7 @@ def _answers(result: Result, task: str, metric: str, scores: pd.DataFrame) -> An
     answers = read_answers(path, _METRICS[metric])
     if not answers.cuts:
         return "its predictions were not saved; probe it again"
-    told = {Cut(row.probe, int(row.layer)): row.value for row in rows_of(scores[scores["layer"].notna()])}
+    told = {LayerCut(row.probe, int(row.layer)): row.value for row in rows_of(scores[scores["layer"].notna()])}
     own = [told.get(cut, np.nan) for cut in answers.cuts]
     if not np.allclose(answers.value(), own, rtol=0, atol=_ROUNDING):
         # An older result does not say which labels its score leaves out.
@@ -289,13 +289,13 @@ def _losses(result: Result, task: str) -> dict[int, float]:
     return {int(str(layer)): float(loss) for layer, loss in means.items()}
 
 
-def _unconverged(result: Result, task: str) -> frozenset[Cut]:
+def _unconverged(result: Result, task: str) -> frozenset[LayerCut]:
     training = result.tables.get("training")
     if training is None or not {"task", "of", "probe", "layer", "converged"} <= {*training.columns}:
         return frozenset()
     own = training[(training["task"] == task) & (training["of"] == "model")]
     late = own[own["converged"].astype(str) == "False"]
-    return frozenset(Cut(row.probe, int(row.layer)) for row in rows_of(late))
+    return frozenset(LayerCut(row.probe, int(row.layer)) for row in rows_of(late))
 
 
 def _checked(result: Result) -> Result:

@@ -17,7 +17,7 @@ from lamina.analyses.probing.running import Setup, States, partial_path, run_tas
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
 from lamina.corpora.notes import Notes
-from lamina.encoders import Encoder
+from lamina.models import Encoder
 from lamina.tasks import Task
 from lamina.types import Text
 

@@ -12,12 +12,11 @@ from jaxtyping import Float, Int
 
 from lamina.analyses.probing.probe import seen_by_probes
 from lamina.analyses.typed_sentence import ID, encode_sentence
-from lamina.encoders import Activations, Encoder
 from lamina.errors import ModelError, ResultError, SpanError, TaskError
 from lamina.framework.inputs import as_result
-from lamina.probes.edge import SavedProbes, predict
-from lamina.probes.streams import Stream
-from lamina.probes.targets import find_targets
+from lamina.models import Activations, Encoder
+from lamina.probes.edge import SavedEdgeProbes, predict
+from lamina.probes.streams import Stream, find_targets
 from lamina.results import Result
 from lamina.tasks import Task
 from lamina.types import Edge, Span, Text
@@ -119,9 +118,9 @@ def most_changed(probabilities: Float[np.ndarray, "layer target label"]) -> int:
     return int(steps.sum(0).argmax())
 
 
-def _saved(learned: Result) -> list[SavedProbes]:
+def _saved(learned: Result) -> list[SavedEdgeProbes]:
     """Cumulative probes of all layers; a graded task has a value and no labels whose probabilities could be shown."""
-    saved = [SavedProbes(path) for name, path in learned.files.items() if name.endswith(".safetensors")]
+    saved = [SavedEdgeProbes(path) for name, path in learned.files.items() if name.endswith(".safetensors")]
     whole = [each for each in saved if each.probes.mixing == each.probes.closed.shape[1] and not each.graded]
     if not whole:
         raise ResultError("the result has no probes P(0)..P(L) to trace with; probe again with --probes cumulative")
@@ -131,7 +130,9 @@ def _saved(learned: Result) -> list[SavedProbes]:
     return whole
 
 
-def _same_model(encoder: Encoder, learned: Result, saved: list[SavedProbes]) -> tuple[Encoder, list[SavedProbes]]:
+def _same_model(
+    encoder: Encoder, learned: Result, saved: list[SavedEdgeProbes]
+) -> tuple[Encoder, list[SavedEdgeProbes]]:
     """The encoder as its probes saw it, and these; any other model's states would mean nothing to them."""
     asked = learned.provenance.parameters
     seen = seen_by_probes(encoder, faithful=bool(asked.get("faithful")), seed=int(asked.get("seed", 0)))
@@ -178,7 +179,7 @@ class _OneText:
         return self.held
 
 
-def _believed(saved: SavedProbes, text: Text, edges: tuple[Edge, ...], made: Activations) -> Beliefs:
+def _believed(saved: SavedEdgeProbes, text: Text, edges: tuple[Edge, ...], made: Activations) -> Beliefs:
     if made.states is None:
         raise ModelError("the sentence was encoded without its states")
     # The bare question: what a task keeps or leaves out of a corpus does not matter for what the user marked.

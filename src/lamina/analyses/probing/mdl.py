@@ -31,10 +31,9 @@ from lamina.analyses.probing.checkpoints import Whose
 from lamina.analyses.probing.running import Setup, States, programs
 from lamina.errors import DamagedError
 from lamina.files.checking import load_tensors, save_tensors
-from lamina.probes.bank import Checkpoint, Group, train
-from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.streams import Standard, Stream
-from lamina.probes.targets import Targets, find_targets
+from lamina.probes.bank import BankCheckpoint, ProbeGroup, train
+from lamina.probes.edge import EdgeProbes, LayerCut
+from lamina.probes.streams import ProbeTargets, Standard, Stream, find_targets
 from lamina.progress import say
 from lamina.stats.best import best_set
 from lamina.stats.intervals import interval, widening
@@ -102,14 +101,14 @@ def block_ends(texts: int) -> list[int]:
     return sorted({int(texts * fraction) for fraction in FRACTIONS} - {0})
 
 
-def uniform_bits(targets: Targets, code: Code) -> Float[np.ndarray, " target"]:
+def uniform_bits(targets: ProbeTargets, code: Code) -> Float[np.ndarray, " target"]:
     """What each target costs without knowledge."""
     if code == "categorical":
         return np.full(len(targets), np.log2(len(targets.labels)))
     return targets.rated.sum(1).astype(float)
 
 
-def prior_bits(targets: Targets, code: Code, block: Int[np.ndarray, " target"]) -> Float[np.ndarray, " target"]:
+def prior_bits(targets: ProbeTargets, code: Code, block: Int[np.ndarray, " target"]) -> Float[np.ndarray, " target"]:
     """What each target costs by base rates: how often labels held in earlier blocks, each count plus a half.
 
     The half (Krichevsky and Trofimov) gives labels not seen so far a finite cost, and the first block that of the
@@ -130,7 +129,7 @@ def prior_bits(targets: Targets, code: Code, block: Int[np.ndarray, " target"]) 
 
 
 def probe_bits(
-    logits: Float[torch.Tensor, "member target label"], targets: Targets, rows: np.ndarray, code: Code
+    logits: Float[torch.Tensor, "member target label"], targets: ProbeTargets, rows: np.ndarray, code: Code
 ) -> Float[np.ndarray, "member target"]:
     """What these rows of the targets cost under each probe."""
     gold, rated = (torch.from_numpy(each[rows]).to(logits.device) for each in (targets.gold, targets.rated))
@@ -199,9 +198,9 @@ class _Sender:
     """Whose labels are coded on which states."""
 
     of: Whose
-    learn: Targets
+    learn: ProbeTargets
     """What is coded."""
-    stop: Targets
+    stop: ProbeTargets
     stop_on: ReadActivations
     """Of the texts that decide when to stop."""
     states: States
@@ -278,7 +277,7 @@ def _send_all(sent: _Sent, senders: list[_Sender], setup: Setup, folder: Path) -
         _keep(sent, path, done)
     for number in range(done, len(sent.ends)):
         partial = folder / f"{sent.task.name}.bits-{number}.partial"
-        _send(sent, senders, setup, number, Checkpoint(partial))
+        _send(sent, senders, setup, number, BankCheckpoint(partial))
         _keep(sent, path, number + 1)
         partial.unlink(missing_ok=True)
 
@@ -314,7 +313,7 @@ class _Channel(NamedTuple):
     block: Stream
 
 
-def _send(sent: _Sent, senders: list[_Sender], setup: Setup, number: int, checkpoint: Checkpoint) -> None:
+def _send(sent: _Sent, senders: list[_Sender], setup: Setup, number: int, checkpoint: BankCheckpoint) -> None:
     """Train on all blocks before this one, and add what this one costs."""
     before, here = sent.block < number, np.flatnonzero(sent.block == number)
     # Model and control read the same states.
@@ -322,15 +321,15 @@ def _send(sent: _Sent, senders: list[_Sender], setup: Setup, number: int, checkp
     channels = {encoder: _channel(each, setup, before, here) for encoder, each in readers.items()}
     known = senders[0].learn.chosen(before)
     schedule = setup.schedule(known)
-    groups: list[tuple[_Sender, Group]] = []
+    groups: list[tuple[_Sender, ProbeGroup]] = []
     for each in senders:
         channel = channels[each.states.encoder]
-        cuts = [Cut("layer", layer) for layer in range(each.states.layers)]
+        cuts = [LayerCut("layer", layer) for layer in range(each.states.layers)]
         shape = {"layers": each.states.layers, "width": each.states.width, "labels": len(known.labels)}
         for seeds in programs(each.seeds, setup.device):
             probes = EdgeProbes(cuts, **shape, arity=known.arity, seed=seeds, hidden=schedule.hidden)
             streams = (channel.learn, channel.stop)
-            groups.append((each, Group(probes, each.learn.chosen(before), each.stop, streams, sent.code)))
+            groups.append((each, ProbeGroup(probes, each.learn.chosen(before), each.stop, streams, sent.code)))
     what = f"{sent.task.name}: code after {len(known):,} targets"
     told = train([group for _, group in groups], schedule, order_seed=setup.seed, what=what, checkpoint=checkpoint)
     start, end = sent.ends[number - 1 : number + 1]
@@ -362,7 +361,7 @@ _APPLIED = 64
 
 
 def _cost(
-    probes: EdgeProbes, block: Stream, learn: Targets, here: np.ndarray, code: Code
+    probes: EdgeProbes, block: Stream, learn: ProbeTargets, here: np.ndarray, code: Code
 ) -> Float[np.ndarray, "member target"]:
     """What the targets of a block cost under each probe."""
     bits = np.empty((len(probes.cuts), len(here)))

@@ -32,12 +32,12 @@ from lamina.analyses.probing.suites import Source
 from lamina.analyses.probing.summary import Summary
 from lamina.analyses.probing.tables import Control, Probed, Score, Training, make_tables
 from lamina.corpora.learning import Splits
-from lamina.encoders import Encoder
 from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.settings import Samples, Seed, Seeds, Setting
 from lamina.framework.settings import Twin as TwinSetting
+from lamina.models import Encoder
 from lamina.results import Result
 from lamina.results.finding import (
     Finding,

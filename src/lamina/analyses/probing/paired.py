@@ -18,8 +18,8 @@ from jaxtyping import Bool, Float, Int
 
 from lamina.analyses.probing.statistics import expected_layer, means_by_unit, shared_by_seeds
 from lamina.errors import ResultError
-from lamina.probes.edge import Cut
-from lamina.probes.tallies import Tally
+from lamina.probes.edge import LayerCut
+from lamina.probes.tallies import DecisionTally
 from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import interval, widening
 from lamina.stats.seeds import ENOUGH_SEEDS, seed_shares
@@ -56,9 +56,9 @@ class Answers:
     """The document of each text; its id where that is not known."""
     targets: str
     """A hash of all targets and their gold labels: equal where the same was asked."""
-    cuts: tuple[Cut, ...]
+    cuts: tuple[LayerCut, ...]
     """What each probe saw; cumulative ones first, by layer."""
-    seeds: tuple[Tally, ...]
+    seeds: tuple[DecisionTally, ...]
     """One per seed of the probes, and per fine-tuning seed where there are several; members are the probes."""
     units: tuple[int, ...]
     """What varies, for each of them: the fine-tuning seed where there are several, else the seed of the probes."""
@@ -120,7 +120,7 @@ class _Index:
         self.documents: tuple[str, ...] = tuple(documents[text] for text in self.texts)
         self._text = {text: number for number, text in enumerate(self.texts)}
         times = table.group_by(self._about).aggregate([([], "count_all")]).to_pylist()
-        found = [((row.get("tuning_seed"), row["seed"]), Cut(row["probe"], row["layer"])) for row in times]
+        found = [((row.get("tuning_seed"), row["seed"]), LayerCut(row["probe"], row["layer"])) for row in times]
         if len({row["count_all"] for row in times}) > 1:
             raise ValueError("probes have different numbers of targets")
         self.targets: int = times[0]["count_all"] if times else 0
@@ -129,7 +129,7 @@ class _Index:
         tuned = len({seeds[0] for seeds in self.seeds}) > 1
         self.units: tuple[int, ...] = tuple(seeds[0] if tuned else seeds[1] for seeds in self.seeds)
         # `cumulative` comes before `layer` in the alphabet too.
-        self.cuts: tuple[Cut, ...] = tuple(sorted({cut for _, cut in found}))
+        self.cuts: tuple[LayerCut, ...] = tuple(sorted({cut for _, cut in found}))
         if len(found) != len(self.seeds) * len(self.cuts):
             raise ValueError("seeds have different probes")
         self._member: dict[tuple[Any, ...], tuple[int, int]] = {
@@ -203,7 +203,7 @@ def _decided(
         yield seed, member, index.text_of(rows), said, labels.gold(rows) & scored, rows
 
 
-def _add_labels(file: pq.ParquetFile, index: _Index, labels: _Labels) -> list[Tally]:
+def _add_labels(file: pq.ParquetFile, index: _Index, labels: _Labels) -> list[DecisionTally]:
     """Decisions per text."""
     texts = len(index.texts)
     sums = np.zeros((len(index.seeds), 3, len(index.cuts), texts))
@@ -211,10 +211,10 @@ def _add_labels(file: pq.ParquetFile, index: _Index, labels: _Labels) -> list[Ta
         missed = rows["unseen"].to_numpy() if "unseen" in rows.schema.names else 0
         parts = ((said & gold).sum(1), said.sum(1), gold.sum(1) + missed)
         sums[seed, :, member] += [np.bincount(text, part, texts) for part in parts]
-    return [Tally("f1", own) for own in sums]
+    return [DecisionTally("f1", own) for own in sums]
 
 
-def _add_by_label(file: pq.ParquetFile, index: _Index, labels: _Labels) -> list[Tally]:
+def _add_by_label(file: pq.ParquetFile, index: _Index, labels: _Labels) -> list[DecisionTally]:
     """Decisions per text and label, labels unseen in training last."""
     unseen = _Labels(_unseen(file, labels), frozenset())
     shape = (3, len(index.cuts), len(index.texts), len(labels.names) + len(unseen.names))
@@ -225,7 +225,7 @@ def _add_by_label(file: pq.ParquetFile, index: _Index, labels: _Labels) -> list[
         for into, part in zip(sums[seed], (said & gold, said, every), strict=True):
             row, column = np.nonzero(part)
             np.add.at(into[member], (text[row], column), 1)
-    return [Tally("macro_f1", own) for own in sums]
+    return [DecisionTally("macro_f1", own) for own in sums]
 
 
 def _unseen(file: pq.ParquetFile, labels: _Labels) -> tuple[str, ...]:
@@ -236,7 +236,7 @@ def _unseen(file: pq.ParquetFile, labels: _Labels) -> tuple[str, ...]:
     return tuple(sorted(found - {*labels.names} - labels.unscored))
 
 
-def _add_values(file: pq.ParquetFile, index: _Index) -> list[Tally]:
+def _add_values(file: pq.ParquetFile, index: _Index) -> list[DecisionTally]:
     """Sums of graded values, of predicted ones and of their products, per text."""
     texts = len(index.texts)
     sums = np.zeros((len(index.seeds), 6, len(index.cuts), texts))
@@ -244,7 +244,7 @@ def _add_values(file: pq.ParquetFile, index: _Index) -> list[Tally]:
         text, gold, said = index.text_of(rows), rows["value"].to_numpy(), _numbers(rows)[:, 0].astype(float)
         parts = (np.ones_like(gold), gold, gold**2, said, said**2, said * gold)
         sums[seed, :, member] += [np.bincount(text, part, texts) for part in parts]
-    return [Tally("r2", own) for own in sums]
+    return [DecisionTally("r2", own) for own in sums]
 
 
 def _hash_targets(file: pq.ParquetFile, index: _Index, unscored: frozenset[str]) -> str:
@@ -292,7 +292,7 @@ class Sampled:
         """Of `value`: documents vary, and from 5 seeds on the seeds too."""
         return self.drawn + self.shares @ (self.by_seed - self.value)
 
-    def at(self, cut: Cut) -> tuple[float, Float[np.ndarray, " sample"]]:
+    def at(self, cut: LayerCut) -> tuple[float, Float[np.ndarray, " sample"]]:
         """The score of one probe, and its draws."""
         member = self.answers.cuts.index(cut)
         own = self.by_seed[:, member]
@@ -357,10 +357,10 @@ def resample(answers: Sequence[Answers], *, samples: int, seed: int) -> list[Sam
 
 
 def _scores(
-    tally: Tally, units: Units, weights: Float[np.ndarray, "sample unit"]
+    tally: DecisionTally, units: Units, weights: Float[np.ndarray, "sample unit"]
 ) -> Float[np.ndarray, "sample member"]:
     sums = np.moveaxis(units.sums(np.moveaxis(tally.sums, 2, 0)), 0, 2)
-    summed = Tally(tally.metric, sums)
+    summed = DecisionTally(tally.metric, sums)
     chunks = range(0, len(weights), _CHUNK)
     return np.concatenate([summed.value(weights[at : at + _CHUNK].astype(float)) for at in chunks])
 

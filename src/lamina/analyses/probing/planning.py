@@ -24,14 +24,13 @@ from lamina.analyses.probing.statistics import Resampling
 from lamina.analyses.probing.suites import PROBES, Source
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits, divide, thin
-from lamina.encoders import Encoder
 from lamina.errors import InputError, TaskError
 from lamina.framework.estimate import Cost, Estimator, time_call
-from lamina.probes.bank import Group, Schedule, train
-from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.streams import Stream
-from lamina.probes.tallies import Tally
-from lamina.probes.targets import find_targets
+from lamina.models import Encoder
+from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.edge import EdgeProbes, LayerCut
+from lamina.probes.streams import Stream, find_targets
+from lamina.probes.tallies import DecisionTally
 from lamina.tasks import Task, label_set
 from lamina.tasks.task import Average
 from lamina.types import Text
@@ -213,7 +212,7 @@ def bootstrap_seconds(plan: Plan, samples: int) -> float:
     setup = plan.setup
     texts = len(setup.splits.scored)
     some = Resampling(texts, _TIMED_SAMPLES, 0)
-    tally = Tally("f1", np.ones((3, len(setup.cuts), texts)))
+    tally = DecisionTally("f1", np.ones((3, len(setup.cuts), texts)))
     each = time_call(lambda: some.score(tally)) * samples / _TIMED_SAMPLES
     labels = sum(len(label_set(task, setup.splits.scored)) for task in plan.tasks)
     groups = len(DISTANCES) + len(FREQUENCIES) + len(("seen", "unseen"))
@@ -252,7 +251,7 @@ def _timed(task: Task, setup: Setup, schedule: Schedule, encoder: Encoder) -> _T
         seeds = programs(setup.seeds, setup.device)[0]
         probes = EdgeProbes(setup.cuts, **shape, seed=seeds, hidden=schedule.hidden)
         stream = Stream(stored, targets, device=setup.device, batch_texts=per_step)
-        group = Group(probes, targets, targets, (stream, stream), loss_of(task))
+        group = ProbeGroup(probes, targets, targets, (stream, stream), loss_of(task))
         few = Schedule(validate_every=_TIMED_STEPS, max_validations=1, hidden=schedule.hidden)
         # On a CPU a group has one core. The first time is a warm-up.
         with _one_thread(setup.device):
@@ -304,12 +303,12 @@ def _held(corpus: Corpus) -> Corpus:
     return replace(corpus, source=lambda: iter(texts)) if len(texts) <= _MOST_HELD else corpus
 
 
-def _cuts(probes: Sequence[str], layers: int) -> tuple[Cut, ...]:
+def _cuts(probes: Sequence[str], layers: int) -> tuple[LayerCut, ...]:
     if not probes:
         raise InputError(f"probes: name at least one of {', '.join(PROBES)}")
-    cuts = [Cut("cumulative", layer) for layer in range(layers)] if "cumulative" in probes else []
+    cuts = [LayerCut("cumulative", layer) for layer in range(layers)] if "cumulative" in probes else []
     if "mix" in probes and not cuts:
-        cuts = [Cut("cumulative", layers - 1)]
+        cuts = [LayerCut("cumulative", layers - 1)]
     if "layer" in probes:
-        cuts += [Cut("layer", layer) for layer in range(layers)]
+        cuts += [LayerCut("layer", layer) for layer in range(layers)]
     return tuple(cuts)

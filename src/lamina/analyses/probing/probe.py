@@ -26,21 +26,20 @@ from lamina.analyses.probing.summary import BestLayer, Order, Reading, Step, Sum
 from lamina.analyses.probing.tables import Control, Mixing, Probed, Score, Training, make_tables
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits
-from lamina.encoders import Encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.variants import DropoutEncoder, LexicalFirst
 from lamina.errors import InputError
 from lamina.framework.cache import run_folder
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.settings import Samples, Seed, Seeds, Setting, Twin
+from lamina.models import Encoder
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.variants import DropoutEncoder, LexicalFirst
 from lamina.probes.bank import Schedule
 from lamina.results import Result
 from lamina.results.finding import Finding
 from lamina.results.folder import answer_key, question_key
 from lamina.tasks import Task, describe_task
-from lamina.training.provenance import folder_of, refuse_seen
-from lamina.training.seed_folders import seed_of
+from lamina.training.provenance import folder_of, refuse_seen, seed_of
 
 
 @analysis(

@@ -14,14 +14,12 @@ from lamina.activations import ReadActivations
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose, probes_path
 from lamina.corpora.learning import Division, Splits
 from lamina.files.checking import save_tensors
-from lamina.probes.bank import Checkpoint, Group, Learned, Schedule, train
-from lamina.probes.edge import Cut, EdgeProbes, save_probes
+from lamina.probes.bank import BankCheckpoint, LearningRecord, ProbeGroup, Schedule, train
+from lamina.probes.edge import EdgeProbes, LayerCut, save_probes
 from lamina.probes.learner import Loss
-from lamina.probes.linear_spans import LinearSpans, fit_linear
-from lamina.probes.span_means import SpanMeans
-from lamina.probes.streams import Source, Standard, Stream
-from lamina.probes.tallies import Tally, constant_tally
-from lamina.probes.targets import Targets, find_targets
+from lamina.probes.linear import LinearSpans, SpanMeans, fit_linear
+from lamina.probes.streams import ProbeTargets, Standard, StateSource, Stream, find_targets
+from lamina.probes.tallies import DecisionTally, constant_tally
 from lamina.tasks import MIN_SEEN, Task, best_constant, control_task, label_set, seen_targets
 from lamina.tasks.task import Metric
 from lamina.types import Text
@@ -102,9 +100,9 @@ regression on that mean."""
 class Found(NamedTuple):
     """A task's targets in the texts learned from, the texts that decide when to stop, and the scored texts."""
 
-    learn: Targets
-    stop: Targets
-    scored: Targets
+    learn: ProbeTargets
+    stop: ProbeTargets
+    scored: ProbeTargets
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ class Setup:
     splits: Splits
     division: Division
     preset: Preset
-    cuts: tuple[Cut, ...]
+    cuts: tuple[LayerCut, ...]
     seeds: int
     seed: int
     """For the division, the order of texts and the control labels; probes have seeds of their own, from 0."""
@@ -124,7 +122,7 @@ class Setup:
     reads: Reads = "spans"
 
     @property
-    def control_cuts(self) -> tuple[Cut, ...]:
+    def control_cuts(self) -> tuple[LayerCut, ...]:
         """What the probes of the control see: single layers, which selectivity is about, where there are any."""
         single = tuple(cut for cut in self.cuts if cut.probe == "layer")
         return single or self.cuts
@@ -148,7 +146,7 @@ class Setup:
         chosen = set(numbers)
         return [text for number, text in enumerate(self.splits.train) if number in chosen]
 
-    def schedule(self, learn: Targets) -> Schedule:
+    def schedule(self, learn: ProbeTargets) -> Schedule:
         """That of a task with these training targets."""
         return self.preset.small if len(learn) < self.preset.few else self.preset.schedule
 
@@ -170,7 +168,7 @@ def run_task(task: Task, setup: Setup, states: States, twin: States | None, fold
     if setup.reads == "linear":
         outcomes, norms = _linear(task, plan, setup, folder)
     else:
-        trained = _train(task, plan, setup, Checkpoint(partial_path(task, folder)))
+        trained = _train(task, plan, setup, BankCheckpoint(partial_path(task, folder)))
         outcomes, norms = [outcome for bank in trained for outcome in _score(task, bank, folder)], trained[0].norms
     return TaskRun(
         task,
@@ -193,7 +191,7 @@ def loss_of(task: Task) -> Loss:
     return "squared" if task.graded else "binary"
 
 
-def metrics_of(task: Task, scored: Targets) -> tuple[Metric, ...]:
+def metrics_of(task: Task, scored: ProbeTargets) -> tuple[Metric, ...]:
     """What a task is scored by, its own metric first."""
     if task.graded:
         return "r2", "correlation"
@@ -212,7 +210,7 @@ class _Plan(NamedTuple):
     of: Whose
     found: Found
     states: States
-    cuts: tuple[Cut, ...]
+    cuts: tuple[LayerCut, ...]
     seeds: int
     seen: np.ndarray
     """[scored target] Whether training has seen its words."""
@@ -223,7 +221,7 @@ class _Bank(NamedTuple):
 
     plan: _Plan
     probes: EdgeProbes
-    learned: Learned
+    learned: LearningRecord
     scored: Stream
     standard: Standard | None
     norms: np.ndarray
@@ -247,10 +245,10 @@ def _remembered(task: Task, setup: Setup, control: Found) -> Found:
     return control._replace(stop=replace(control.stop, rated=rated)) if seen.any() else control
 
 
-def _train(task: Task, plans: list[_Plan], setup: Setup, checkpoint: Checkpoint) -> list[_Bank]:
+def _train(task: Task, plans: list[_Plan], setup: Setup, checkpoint: BankCheckpoint) -> list[_Bank]:
     schedule = setup.schedule(plans[0].found.learn)
     looks = {}
-    groups: list[tuple[_Plan, Group]] = []
+    groups: list[tuple[_Plan, ProbeGroup]] = []
     for plan in plans:
         key = plan.states.encoder
         if key not in looks:
@@ -258,7 +256,7 @@ def _train(task: Task, plans: list[_Plan], setup: Setup, checkpoint: Checkpoint)
         shape = {"layers": plan.states.layers, "width": plan.states.width, "labels": len(plan.found.learn.labels)}
         for seeds in programs(plan.seeds, setup.device):
             probes = EdgeProbes(plan.cuts, **shape, arity=task.arity, seed=seeds, hidden=schedule.hidden)
-            group = Group(probes, plan.found.learn, plan.found.stop, looks[key][:2], loss_of(task))
+            group = ProbeGroup(probes, plan.found.learn, plan.found.stop, looks[key][:2], loss_of(task))
             groups.append((plan, group))
     what = f"{task.name}: {sum(len(group.probes.cuts) for _, group in groups)} probes"
     told = train([group for _, group in groups], schedule, order_seed=setup.seed, what=what, checkpoint=checkpoint)
@@ -299,7 +297,7 @@ def _looked(
     return learn, stop, scored, standard, looked.norms
 
 
-def _read(stored: ReadActivations, targets: Targets, setup: Setup) -> tuple[Source, Targets]:
+def _read(stored: ReadActivations, targets: ProbeTargets, setup: Setup) -> tuple[StateSource, ProbeTargets]:
     """What probes read of some targets."""
     return (stored, targets) if setup.reads == "spans" else SpanMeans.of(stored, targets)
 
@@ -322,12 +320,14 @@ def _score(task: Task, bank: _Bank, folder: Path) -> list[Outcome]:
     return outcomes
 
 
-def _outcome(task: Task, plan: _Plan, probes: EdgeProbes | LinearSpans, learned: Learned, scored: Stream) -> Outcome:
+def _outcome(
+    task: Task, plan: _Plan, probes: EdgeProbes | LinearSpans, learned: LearningRecord, scored: Stream
+) -> Outcome:
     targets, members = plan.found.scored, len(probes.cuts)
-    tallies: dict[Metric, Tally] = {
-        metric: Tally.none(metric, members, targets) for metric in metrics_of(task, targets)
+    tallies: dict[Metric, DecisionTally] = {
+        metric: DecisionTally.none(metric, members, targets) for metric in metrics_of(task, targets)
     }
-    remembered = Tally.none(metrics_of(task, targets)[-1] if not task.graded else "r2", members, targets)
+    remembered = DecisionTally.none(metrics_of(task, targets)[-1] if not task.graded else "r2", members, targets)
     # Probabilities in half precision; values may be of any size.
     precision = np.float32 if task.graded else np.float16
     kept = np.empty((members, *targets.gold.shape), precision) if plan.of == "model" else None
@@ -355,7 +355,9 @@ def _probabilities(told: torch.Tensor) -> np.ndarray:
     return torch.where(told < 0, said.clamp_max(_BELOW), said).cpu().numpy()
 
 
-def _constant(task: Task, learned: list[Text], scored: Targets, seen: np.ndarray | None = None) -> dict[Metric, Tally]:
+def _constant(
+    task: Task, learned: list[Text], scored: ProbeTargets, seen: np.ndarray | None = None
+) -> dict[Metric, DecisionTally]:
     """The best constant answer by each metric, on all scored targets or on those whose words were seen."""
     targets = scored if seen is None else scored.chosen(seen)
     found = {}

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from lamina.probes.tallies import Tally
+from lamina.probes.tallies import DecisionTally
 from lamina.stats.intervals import first_possible, interval, widening
 from lamina.stats.seeds import ENOUGH_SEEDS, seed_shares, shared_by_seeds
 from lamina.stats.units import Units
@@ -156,24 +156,24 @@ class Resampling:
         """How many times."""
         return len(self._weights)
 
-    def count(self, tally: Tally) -> int:
+    def count(self, tally: DecisionTally) -> int:
         """Units with anything counted."""
         return len(self._by_unit(tally).touched())
 
-    def score(self, tally: Tally) -> Float[np.ndarray, "sample member"]:
+    def score(self, tally: DecisionTally) -> Float[np.ndarray, "sample member"]:
         """The score of every member on every draw."""
         return self.scores([tally])[0]
 
-    def scores(self, tallies: Sequence[Tally]) -> Float[np.ndarray, "tally sample member"]:
+    def scores(self, tallies: Sequence[DecisionTally]) -> Float[np.ndarray, "tally sample member"]:
         """The same for several tallies of one metric and as many members, by one product: many small ones are slow."""
         summed = [self._by_unit(tally) for tally in tallies]
         counted = [tally.touched() for tally in summed]
         # Units without a decision weigh nothing; a rare label has few others.
         touched = np.unique(np.concatenate(counted))
-        whole = Tally(tallies[0].metric, np.concatenate([tally.among(touched).sums for tally in summed], 1))
+        whole = DecisionTally(tallies[0].metric, np.concatenate([tally.among(touched).sums for tally in summed], 1))
         added = _right_and_wrong(whole)
         if added is not None:
-            whole = Tally(whole.metric, np.concatenate([whole.sums, added], 2))
+            whole = DecisionTally(whole.metric, np.concatenate([whole.sums, added], 2))
         drawn = []
         for start in range(0, self.samples, _CHUNK):
             some = slice(start, start + _CHUNK)
@@ -185,11 +185,11 @@ class Resampling:
         widened = zip(values, by_tally, (widening(len(units)) for units in counted), strict=True)
         return np.stack([(value + (some - value) * wider).clip(*bounds) for value, some, wider in widened])
 
-    def _by_unit(self, tally: Tally) -> Tally:
-        return Tally(tally.metric, np.add.reduceat(tally.sums[:, :, self._order], self._starts, axis=2))
+    def _by_unit(self, tally: DecisionTally) -> DecisionTally:
+        return DecisionTally(tally.metric, np.add.reduceat(tally.sums[:, :, self._order], self._starts, axis=2))
 
 
-def _right_and_wrong(tally: Tally) -> Float[np.ndarray, "part member 2"] | None:
+def _right_and_wrong(tally: DecisionTally) -> Float[np.ndarray, "part member 2"] | None:
     """As two units: one right decision, and one wrong one; None where the score is not a share of decisions."""
     if tally.metric not in ("f1", "accuracy"):
         return None
@@ -206,7 +206,7 @@ class Draws:
     probed, one of these models with all its probes, since probes of one model have that model in common.
     """
 
-    tallies: tuple[Tally, ...]
+    tallies: tuple[DecisionTally, ...]
     """One per seed of the probes, and per model."""
     by_seed: Float[np.ndarray, "seed sample member"]
     """Only documents (or texts) resampled."""
@@ -219,7 +219,11 @@ class Draws:
 
     @classmethod
     def of(
-        cls, tallies: Iterable[Tally], texts: Resampling, rng: np.random.Generator, units: Sequence[int] | None = None
+        cls,
+        tallies: Iterable[DecisionTally],
+        texts: Resampling,
+        rng: np.random.Generator,
+        units: Sequence[int] | None = None,
     ) -> Draws:
         """Resample texts; from `ENOUGH_SEEDS` units on, units vary too. By default, every tally is a unit."""
         each = tuple(tallies)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits
 from lamina.corpora.loading import known_splits
-from lamina.encoders import Encoder
 from lamina.errors import InputError, LaminaError
 from lamina.framework.inputs import (
     VIEW,
@@ -24,8 +23,9 @@ from lamina.framework.inputs import (
     short_name,
 )
 from lamina.framework.settings import DeclaredSetting
+from lamina.models import Encoder
 from lamina.tasks import Task, get_task
-from lamina.training.seed_folders import seed_folders
+from lamina.training.provenance import seed_folders
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime

@@ -23,8 +23,8 @@ from lamina.analyses.probing.statistics import (
     means_by_unit,
     moment,
 )
-from lamina.probes.edge import Cut
-from lamina.probes.tallies import Tally
+from lamina.probes.edge import LayerCut
+from lamina.probes.tallies import DecisionTally
 from lamina.stats.best import best_set
 from lamina.stats.family import bootstrap_family
 from lamina.stats.intervals import interval, student_interval
@@ -422,21 +422,21 @@ def selectivity(run: TaskRun, drawn: Drawn) -> Selectivity:
     return Selectivity(run.task.name, difference, apart, chosen.layer, metric, texts)
 
 
-def _remembered(run: TaskRun, texts: Resampling, cut: Cut) -> tuple[float, np.ndarray, int]:
+def _remembered(run: TaskRun, texts: Resampling, cut: LayerCut) -> tuple[float, np.ndarray, int]:
     """Model minus control, its draws, and how many documents they are over."""
-    sides: list[list[Tally]] = []
+    sides: list[list[DecisionTally]] = []
     units = []
     for of in ("model", "control"):
         own = run.outcomes_of(of)
         member = own[0].cuts.index(cut)
-        sides.append([Tally(each.remembered.metric, each.remembered.sums[:, [member]]) for each in own])
+        sides.append([DecisionTally(each.remembered.metric, each.remembered.sums[:, [member]]) for each in own])
         units.append(units_of(own))
     means = [float(np.mean([each.value()[0] for each in side])) for side in sides]
     # Tasks share no seeds of their probes.
     name = int.from_bytes(run.task.name.encode()[:8], "big")
     if len(sides[0]) == len(sides[1]):
         # Seeds of the same number start from the same weights: they are drawn together, as two members.
-        pairs = (Tally(a.metric, np.concatenate([a.sums, b.sums], 1)) for a, b in zip(*sides, strict=True))
+        pairs = (DecisionTally(a.metric, np.concatenate([a.sums, b.sums], 1)) for a, b in zip(*sides, strict=True))
         both = Draws.of(pairs, texts, np.random.default_rng(name), units[0]).pooled
         apart = both[:, 0] - both[:, 1]
     else:
@@ -535,7 +535,7 @@ def compare_layers(run: TaskRun, drawn: Drawn) -> Compared:
     return Compared(rows, sampled, layers)
 
 
-def _baselines(run: TaskRun, drawn: Drawn, cut: Cut) -> Iterator[tuple[str, float, np.ndarray, str]]:
+def _baselines(run: TaskRun, drawn: Drawn, cut: LayerCut) -> Iterator[tuple[str, float, np.ndarray, str]]:
     """Name, score, draws, and which of its probes has not converged."""
     metric = run.task.metric
     twin = run.outcomes_of("random")

@@ -23,11 +23,11 @@ from lamina.analyses.probing.revisions import (
 from lamina.analyses.typed_sentence import ID
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.tokenising import split_words
-from lamina.encoders import Encoder
 from lamina.errors import InputError, ResultError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.inputs import Input, LoadedInputs, Reads, Sentence, as_encoder, as_result, describe_models
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting
+from lamina.models import Encoder
 from lamina.results import Result
 from lamina.results.finding import Finding, cell, rows_of
 from lamina.types import Span

@@ -29,14 +29,14 @@ from lamina.analyses.words.sense_map import (
     separation,
 )
 from lamina.corpora import Corpus
-from lamina.encoders import SPECIAL, Encoder, load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.static import StaticEncoder
 from lamina.errors import AssetError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, time_call
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Annotation, Seed, Setting
+from lamina.models import SPECIAL, Encoder, load_encoder
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.static import StaticEncoder
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding

@@ -19,9 +19,9 @@ from jaxtyping import Bool, Int
 
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
-from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError
 from lamina.framework.watch import fit
+from lamina.models import Encoder
 from lamina.training.provenance import is_among
 from lamina.types import Span, Text
 

@@ -16,9 +16,8 @@ from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.app_state import AppState, State, TooLongError
 
 if TYPE_CHECKING:
-    from lamina.encoders.language_model import LanguageModel
-    from lamina.encoders.passages import Passage
-    from lamina.encoders.scoring import Scored
+    from lamina.models.language.language_model import LanguageModel
+    from lamina.models.language.scoring import PassageScore, WrittenPassage
 
 MOST_TOKENS = 256
 """Per text: a masked model reads it once for each of its tokens."""
@@ -223,7 +222,7 @@ def logit_lens(app: State, asked: TypedLens) -> LogitLens:
 @contextmanager
 def _speaking(app: AppState, name: str) -> Iterator[LanguageModel]:
     """The model with its language-model head; one that has none is refused in words."""
-    from lamina.encoders.language_model import language_model
+    from lamina.models.language.language_model import language_model
 
     with app.model(name) as encoder:
         yield language_model(encoder)
@@ -235,9 +234,11 @@ def _once(names: Sequence[str]) -> list[str]:
 
 def _check_tokens(model: LanguageModel, *texts: str) -> None:
     """Refuse what would take a masked model minutes, and texts without anything to score."""
-    from lamina.encoders.passages import Passage, cut_passages
+    from lamina.models.language.scoring import WrittenPassage, cut_passages
 
-    for text, cut in zip(texts, cut_passages(model, [Passage.typed("typed", each) for each in texts]), strict=True):
+    for text, cut in zip(
+        texts, cut_passages(model, [WrittenPassage.typed("typed", each) for each in texts]), strict=True
+    ):
         size = len(cut.tokens.ids) - cut.head - cut.tail
         if not size or not text.strip():
             raise InputError(f"{model.name} has no pieces for {text!r:.60}; type some words")
@@ -249,7 +250,7 @@ def _verdict(name: str, model: LanguageModel, good: str, bad: str, masking: Mask
     import numpy as np
 
     from lamina.analyses.behaviour.pairs.judging import ScoredPairs, written
-    from lamina.encoders.scoring import score
+    from lamina.models.language.scoring import score
 
     passages = [written(sentence) for sentence in (good, bad)]
     both = list(score(model, passages, masking=masking))
@@ -267,7 +268,7 @@ def _verdict(name: str, model: LanguageModel, good: str, bad: str, masking: Mask
     )
 
 
-def _sentence(passage: Passage, scored: Scored) -> SentenceScore:
+def _sentence(passage: WrittenPassage, scored: PassageScore) -> SentenceScore:
     words = [passage.text[start:stop] for start, stop in passage.spans]
     return SentenceScore(
         logprob=round(scored.total, _DIGITS),
@@ -281,10 +282,9 @@ def _sentence(passage: Passage, scored: Scored) -> SentenceScore:
 
 
 def _answer(name: str, model: LanguageModel, before: str, after: str, asked: TypedCloze) -> ClozeAnswer:
-    from lamina.encoders.candidates import rate
-    from lamina.encoders.slots import Slot, top
+    from lamina.models.language.slots import Gap, rate, top
 
-    slot = Slot("the typed text", before, after)
+    slot = Gap("the typed text", before, after)
     words = [word.strip() for word in asked.candidates]
     candidates = []
     if words:

@@ -17,8 +17,8 @@ from lamina.web.app_state import State
 if TYPE_CHECKING:
     from lamina.analyses.heads.examples import Example, Head, Miss, Shown, Sought
     from lamina.corpora import Corpus
-    from lamina.encoders import Encoder
     from lamina.framework.watch import Weighting
+    from lamina.models import Encoder
 
 router = APIRouter(
     prefix="/heads", tags=["heads"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)}

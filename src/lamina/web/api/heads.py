@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lamina.analyses.heads.atlas import Measure as Measured
     from lamina.analyses.heads.look import HeadOrRollout as Drawn
     from lamina.analyses.heads.look import Links
-    from lamina.encoders import Encoder
+    from lamina.models import Encoder
     from lamina.results.index import SavedResult
 
 router = APIRouter(

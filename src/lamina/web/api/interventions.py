@@ -21,8 +21,8 @@ from lamina.web.app_state import State, TooLongError
 if TYPE_CHECKING:
     from lamina.analyses.heads.look import HeadOrRollout as Drawn
     from lamina.analyses.probing.live import Marked, SentenceTracer
-    from lamina.encoders import Encoder
-    from lamina.encoders.interventions import Interventions
+    from lamina.models import Encoder
+    from lamina.models.interventions.interventions import Interventions
 
 MOST_TOKENS = 256
 """Per text: the model runs several times, and all maps are in memory at once."""
@@ -125,7 +125,7 @@ def switched(app: State, asked: SwitchedOff) -> Changed:
 @lru_cache(maxsize=_KEPT)
 def _parts(encoder: Encoder) -> Interventions:
     """Finding the parts of a model takes several runs, so they are kept."""
-    from lamina.encoders.interventions import Interventions
+    from lamina.models.interventions.interventions import Interventions
 
     return Interventions(encoder, heads=False)
 
@@ -162,8 +162,8 @@ def _told(
 def _said(encoder: Encoder, asked: SwitchedOff) -> list[Said] | None:
     """The most likely pieces after a text, or in its gap."""
     from lamina.corpora.cloze import SLOT
-    from lamina.encoders.language_model import has_language_model, language_model
-    from lamina.encoders.slots import Slot, top
+    from lamina.models.language.language_model import has_language_model, language_model
+    from lamina.models.language.slots import Gap, top
 
     if not has_language_model(encoder):
         return None
@@ -175,7 +175,7 @@ def _said(encoder: Encoder, asked: SwitchedOff) -> list[Said] | None:
     before, after = (
         (asked.sentence[: gaps[0].start()], asked.sentence[gaps[0].end() :]) if gaps else (f"{asked.sentence} ", "")
     )
-    found = next(top(model, [Slot("typed", before, after)], asked.top))
+    found = next(top(model, [Gap("typed", before, after)], asked.top))
     return [Said(piece=each.piece, probability=round(exp(each.logprob), _DIGITS)) for each in found]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lamina.analyses.probing.live import Asked, Beliefs, Marked, SentenceTracer
     from lamina.analyses.typed_sentence import Strongest, WordIndex
     from lamina.corpora import Corpus
-    from lamina.encoders import Encoder
+    from lamina.models import Encoder
 
 
 MOST_WORDS = 512

@@ -18,7 +18,7 @@ from lamina.web.app_state import AppState, State, TooLongError
 if TYPE_CHECKING:
     from lamina.corpora.question_sets import Questions
     from lamina.corpora.questions import Question
-    from lamina.encoders import Encoder
+    from lamina.models import Encoder
 
 
 Place = tuple[float, float]

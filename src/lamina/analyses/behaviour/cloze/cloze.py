@@ -57,15 +57,14 @@ from lamina.corpora import load_corpus
 from lamina.corpora.cloze import Cloze, Clozes, read_cloze
 from lamina.corpora.lm_diagnostics import Diagnostics
 from lamina.corpora.pararel import Relations
-from lamina.encoders import Encoder
-from lamina.encoders.candidates import Rated, Spelling, rate
-from lamina.encoders.language_model import LanguageModel, language_model
-from lamina.encoders.passages import Passage, cut_passages
-from lamina.encoders.slots import Slot, cannot_spell
 from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.models import Encoder
+from lamina.models.language.language_model import LanguageModel, language_model
+from lamina.models.language.scoring import WrittenPassage, cut_passages
+from lamina.models.language.slots import Gap, RatedCandidates, Spelling, cannot_spell, rate
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
 from lamina.stats.status import Contrast
@@ -89,7 +88,7 @@ def ask_clozes(model: LanguageModel, suite: Clozes, *, answers: bool) -> ClozeOu
         )
     _refuse_unspelt(model, suite.name, items)
     outcomes = ClozeOutcomes(skipped={SLOTS_FOLLOWED: left_out} if left_out else {})
-    slots = [Slot(item.item, item.before, item.after) for item in items]
+    slots = [Gap(item.item, item.before, item.after) for item in items]
     words = [item.candidates or item.answers for item in items]
     for item, rated in zip(items, rate(model, slots, words), strict=True):
         outcomes.scores.extend(_cloze_outcomes(item, rated, model.vocabulary))
@@ -127,7 +126,7 @@ def _refuse_unspelt(model: LanguageModel, name: str, items: Iterable[Cloze]) -> 
         raise InputError(f"{name}: the vocabulary of {model.name} cannot spell {listed}; leave these out")
 
 
-def _cloze_outcomes(item: Cloze, rated: Rated, vocabulary: int) -> Iterator[ClozeOutcome]:
+def _cloze_outcomes(item: Cloze, rated: RatedCandidates, vocabulary: int) -> Iterator[ClozeOutcome]:
     # The answers come first among the candidates.
     count = len(item.answers)
     one_piece = bool((rated.pieces[:count] == 1).any())
@@ -144,7 +143,7 @@ def _cloze_outcomes(item: Cloze, rated: Rated, vocabulary: int) -> Iterator[Cloz
         yield ClozeOutcome(item.part, item.id, CHOICE, value, same, chance, group=item.part)
 
 
-def _cloze_answer(model: LanguageModel, item: Cloze, rated: Rated) -> AnswerRow:
+def _cloze_answer(model: LanguageModel, item: Cloze, rated: RatedCandidates) -> AnswerRow:
     count = len(item.answers)
     best = min(range(count), key=rated.rank)
     top = " | ".join(rated.top(model, TOP_WORDS))
@@ -573,7 +572,7 @@ def _cost(
     start = time.perf_counter()
     timed = _ask(model, some, _TIMED, spelling, seed, answers=True)
     seconds_per_text = (time.perf_counter() - start) / len(timed.answers)
-    cuts = cut_passages(model, [Passage.typed(row.item, row.text) for row in timed.answers])
+    cuts = cut_passages(model, [WrittenPassage.typed(row.item, row.text) for row in timed.answers])
     pieces = sum(len(cut.tokens.ids) for cut in cuts) / len(cuts)
     texts = _texts(model, chosen, facts)
     fewer = _texts(model, chosen, min(facts or twin_limit, twin_limit)) if twin else 0

@@ -10,9 +10,8 @@ import numpy as np
 
 from lamina.analyses.behaviour.cloze.scores import TOP_WORDS, AnswerRow, ClozeOutcome, ClozeOutcomes
 from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, Polarity, RolePair
-from lamina.encoders.candidates import Rated, rate
-from lamina.encoders.language_model import LanguageModel
-from lamina.encoders.slots import Slot
+from lamina.models.language.language_model import LanguageModel
+from lamina.models.language.slots import Gap, RatedCandidates, rate
 
 AT = (1, 5)
 """How many of the most likely words are looked at."""
@@ -79,7 +78,7 @@ def _ask(
     model: LanguageModel, part: str, contexts: Sequence[ClozeContext], answers: list[AnswerRow] | None
 ) -> dict[str, WordRatings]:
     """What the model says, by the context's id; contexts that differ in the article alone are one."""
-    slots = [Slot(f"{part}/{context.id}", f"{context.context} ", ".") for context in contexts]
+    slots = [Gap(f"{part}/{context.id}", f"{context.context} ", ".") for context in contexts]
     ratings: dict[str, WordRatings] = {}
     for context, rated in zip(contexts, rate(model, slots, [context.words for context in contexts]), strict=True):
         rating = ratings.setdefault(context.id, WordRatings({}, {}, {}))
@@ -92,7 +91,7 @@ def _ask(
     return ratings
 
 
-def _answer(model: LanguageModel, part: str, context: ClozeContext, rated: Rated) -> AnswerRow:
+def _answer(model: LanguageModel, part: str, context: ClozeContext, rated: RatedCandidates) -> AnswerRow:
     expected = [context.words.index(word) for word in context.expected]
     best = min(expected, key=rated.rank)
     top = " | ".join(rated.top(model, TOP_WORDS))

@@ -22,10 +22,9 @@ from lamina.analyses.behaviour.cloze.scores import (
     ClozeOutcomes,
 )
 from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
-from lamina.encoders.candidates import Rated, Spelling, rate_shared
-from lamina.encoders.language_model import LanguageModel
-from lamina.encoders.slots import Slot, cannot_spell
 from lamina.errors import InputError
+from lamina.models.language.language_model import LanguageModel
+from lamina.models.language.slots import Gap, RatedCandidates, Spelling, cannot_spell, rate_shared
 from lamina.progress import progress
 from lamina.stats.correlations import Correlations
 from lamina.types import Text
@@ -149,7 +148,7 @@ def _ask_pattern(
     answers: list[AnswerRow] | None,
 ) -> None:
     number = {name: place for place, name in enumerate(objects)}
-    slots = [Slot(f"{relation.id}/{fact.id}", *pattern.of(fact.subject)) for fact in facts]
+    slots = [Gap(f"{relation.id}/{fact.id}", *pattern.of(fact.subject)) for fact in facts]
     places = [number[fact.object] for fact in facts]
     for fact, slot, rated in zip(
         facts, slots, rate_shared(model, slots, objects, kept=places, spelling=spelling), strict=True
@@ -178,7 +177,7 @@ def _ask_pattern(
             )
 
 
-def _best(rated: Rated, spelling: Spelling, without: Sequence[int]) -> tuple[int, ...]:
+def _best(rated: RatedCandidates, spelling: Spelling, without: Sequence[int]) -> tuple[int, ...]:
     compared = rated.compared(spelling).copy()
     compared[list(without)] = -np.inf
     return tuple(rated.ids[int(compared.argmax())].tolist())

@@ -26,14 +26,14 @@ from lamina.analyses.behaviour.lens.suites import SUITE_TEST, LensSuite, read_le
 from lamina.analyses.behaviour.lens.tuning import SELECTION, TranslatorTexts, tuned_lens
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits, divide
-from lamina.encoders import Encoder
-from lamina.encoders.language_model import LanguageModel, language_model
-from lamina.encoders.lens import ending_of
-from lamina.encoders.passages import Passage, cut_passages
 from lamina.errors import CorpusError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.models import Encoder
+from lamina.models.language.language_model import LanguageModel, language_model
+from lamina.models.language.lens import ending_of
+from lamina.models.language.scoring import WrittenPassage, cut_passages
 from lamina.probes.translators import BATCH, Translators
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, number, percent, rows_of
@@ -417,7 +417,7 @@ def learning_of(splits: Splits, seed: int) -> tuple[TranslatorTexts, dict[str, i
 def _unigram(model: LanguageModel, texts: Sequence[Text]) -> torch.Tensor:
     """[piece] Logarithms of the frequencies of pieces in texts, with one added to each count."""
     counts: Counter[int] = Counter()
-    for cut in cut_passages(model, [Passage.of(text) for text in texts[:_COUNTED]]):
+    for cut in cut_passages(model, [WrittenPassage.of(text) for text in texts[:_COUNTED]]):
         counts.update(cut.tokens.ids[cut.head : len(cut.tokens.ids) - cut.tail].tolist())
     known = torch.ones(model.vocabulary, dtype=torch.float64)
     for piece, count in counts.items():

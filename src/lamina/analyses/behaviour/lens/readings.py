@@ -11,13 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lamina.encoders.language_model import LanguageModel
-from lamina.encoders.lens import layer_states, lens_logits
-from lamina.encoders.passages import Passage, cut_passages
-from lamina.encoders.pieces import Cut
-from lamina.encoders.rows import Row
-from lamina.encoders.scoring import Wanted, asked_in, every_piece
 from lamina.errors import InputError
+from lamina.models.language.language_model import LanguageModel
+from lamina.models.language.lens import layer_states, lens_logits
+from lamina.models.language.scoring import TokenQueries, WrittenPassage, cut_passages, queried_tokens, query_every_token
+from lamina.models.running.batching import InputRow
+from lamina.models.running.tokens import TokenizedText
 from lamina.progress import progress
 from lamina.stats.intervals import column_intervals, share_interval
 from lamina.types import Text
@@ -108,7 +107,7 @@ class _FinalDistribution(NamedTuple):
 
 def read_layers(
     model: LanguageModel,
-    wanted: Wanted,
+    wanted: TokenQueries,
     translators: Translators | None = None,
     fixed: Mapping[str, Tensor] | None = None,
 ) -> tuple[dict[Lens, LensReadings], dict[str, LensReadings]]:
@@ -186,7 +185,7 @@ _AT_ONCE = 64
 class LensPositions(NamedTuple):
     """Pieces that are asked for, and the texts they are of."""
 
-    wanted: Wanted
+    wanted: TokenQueries
     text: np.ndarray
     """[piece] The number of its text."""
     texts: tuple[Text, ...]
@@ -211,7 +210,7 @@ def draw_positions(model: LanguageModel, texts: Iterable[Text], most: int, *, se
         if len(owners) >= most:
             break
         some = drawn[start : start + _AT_ONCE]
-        for text, cut in zip(some, cut_passages(model, [Passage.of(text) for text in some]), strict=True):
+        for text, cut in zip(some, cut_passages(model, [WrittenPassage.of(text) for text in some]), strict=True):
             if len(owners) >= most:
                 break
             drawn_parts = _some_of(list(_parts_of(model, text, cut, seed)), of_each, _rng(seed, text.id))
@@ -236,33 +235,33 @@ def _some_of(parts: Sequence[LensRow], most: int, rng: np.random.Generator) -> l
 class LensRow(NamedTuple):
     """One row, and what is asked of it."""
 
-    row: Row
+    row: InputRow
     places: np.ndarray
     """The tokens whose states the head reads ..."""
     targets: np.ndarray
     """... and the ids of the pieces asked for."""
 
 
-def wanted_of(parts: Sequence[LensRow]) -> Wanted:
+def wanted_of(parts: Sequence[LensRow]) -> TokenQueries:
     """Several rows with what is asked of them, as one."""
     owners = np.repeat(np.arange(len(parts)), [len(part.places) for part in parts])
     places, targets = (
         np.concatenate([np.zeros(0, np.int64), *arrays]).astype(np.int64)
         for arrays in ([part.places for part in parts], [part.targets for part in parts])
     )
-    return Wanted([part.row for part in parts], owners, places, targets)
+    return TokenQueries([part.row for part in parts], owners, places, targets)
 
 
-def _parts_of(model: LanguageModel, text: Text, cut: Cut, seed: int) -> Iterator[LensRow]:
+def _parts_of(model: LanguageModel, text: Text, cut: TokenizedText, seed: int) -> Iterator[LensRow]:
     rows = model.encoder.rows(0, cut)
     if model.kind == "causal":
         for row in rows:
-            tokens = asked_in(row, cut)
+            tokens = queried_tokens(row, cut)
             yield LensRow(row, tokens - 1, row.ids[tokens])
         return
     for word in hidden_words(text, seed).tolist():
         for row in rows:
-            tokens = asked_in(row, cut)
+            tokens = queried_tokens(row, cut)
             inside = row.words == word
             places = tokens[inside[tokens]]
             # A word of a long text is in several windows, and asked for where it has most context.
@@ -321,11 +320,11 @@ def token_table(
     yield from (row for _, row in sorted(rows, key=lambda numbered: numbered[0]))
 
 
-def every_token(model: LanguageModel, text: str) -> Wanted:
+def every_token(model: LanguageModel, text: str) -> TokenQueries:
     """The tokens of a typed text, each asked for; an InputError where it cannot be read."""
     if not text.strip():
         raise InputError("the text is empty; give some words in quotes, as in --text 'Dogs bark at the moon'")
-    cut = cut_passages(model, [Passage.typed("text", text)])[0]
+    cut = cut_passages(model, [WrittenPassage.typed("text", text)])[0]
     size, limit = len(cut.tokens.ids), model.encoder.limit
     if size > limit:
         raise InputError(
@@ -334,13 +333,13 @@ def every_token(model: LanguageModel, text: str) -> Wanted:
         )
     if size == cut.head + cut.tail:
         raise InputError(f"{model.name} has no pieces for {text!r:.60}; give another text")
-    rows, wanted = every_piece(model, [cut])
+    rows, wanted = query_every_token(model, [cut])
     if model.kind == "masked":
         return wanted
     # The last token tells what comes after the text.
     after = np.array([size - 1]), np.array([UNKNOWN])
     places, targets = (np.concatenate(parts) for parts in zip((wanted.place, wanted.target), after, strict=True))
-    return Wanted(rows[0], np.zeros(len(places), np.int64), places, targets)
+    return TokenQueries(rows[0], np.zeros(len(places), np.int64), places, targets)
 
 
 def _top_pieces(

@@ -13,16 +13,15 @@ from lamina.corpora.cloze import Clozes, first_of_each, read_cloze
 from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
 from lamina.corpora.minimal_pairs import Pair, read_pairs
 from lamina.corpora.pararel import Relations
-from lamina.encoders.passages import Passage, cut_passages
-from lamina.encoders.rows import Row
-from lamina.encoders.scoring import Wanted, every_piece
-from lamina.encoders.slots import Slot
 from lamina.errors import InputError
+from lamina.models.language.scoring import TokenQueries, WrittenPassage, cut_passages, query_every_token
+from lamina.models.language.slots import Gap
+from lamina.models.running.batching import InputRow
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.units import weights_of
 
 if TYPE_CHECKING:
-    from lamina.encoders.language_model import LanguageModel
+    from lamina.models.language.language_model import LanguageModel
     from lamina.probes.translators import Translators
 
 ALL = "all"
@@ -38,7 +37,7 @@ class LensCloze(NamedTuple):
 
     item: str
     part: str
-    slot: Slot
+    slot: Gap
     answer: str
 
 
@@ -84,7 +83,7 @@ def _clozes_of(suite: Clozes | Diagnostics | Relations) -> Iterator[LensCloze]:
     """The slots of a suite with one answer each; of a relation, by its first pattern that ends with the object."""
     if isinstance(suite, Clozes):
         for item in suite.items:
-            yield LensCloze(item.item, item.part, Slot(item.item, item.before, item.after), item.answers[0])
+            yield LensCloze(item.item, item.part, Gap(item.item, item.before, item.after), item.answers[0])
     elif isinstance(suite, Diagnostics):
         for part, items in suite.parts.items():
             for item in items:
@@ -97,7 +96,7 @@ def _diagnostic(part: str, item: Completion | RolePair | Negation) -> Iterator[L
     def cloze(condition: str, context: str, answer: str) -> LensCloze:
         name = f"{part} {condition}".strip()
         key = f"{name}/{item.id}"
-        return LensCloze(key, name, Slot(key, f"{context.rstrip()} ", "."), answer)
+        return LensCloze(key, name, Gap(key, f"{context.rstrip()} ", "."), answer)
 
     if isinstance(item, Completion):
         yield cloze("", item.context, item.expected)
@@ -116,7 +115,7 @@ def _facts(suite: Relations) -> Iterator[LensCloze]:
             pattern = next((candidate for candidate in patterns if candidate.fits(fact.object)), None)
             if pattern is not None:
                 key = f"{relation.id}/{fact.id}"
-                yield LensCloze(key, relation.id, Slot(key, *pattern.of(fact.subject)), fact.object)
+                yield LensCloze(key, relation.id, Gap(key, *pattern.of(fact.subject)), fact.object)
 
 
 def suite_tables(
@@ -159,8 +158,10 @@ def _sentences(
     model: LanguageModel, sentences: Sequence[str], translators: Translators | None
 ) -> tuple[dict[Lens, LensReadings], np.ndarray]:
     """What every piece of the sentences is read as, and the sentence that each belongs to."""
-    cuts = cut_passages(model, [Passage.typed(str(number), sentence) for number, sentence in enumerate(sentences)])
-    _, wanted = every_piece(model, cuts)
+    cuts = cut_passages(
+        model, [WrittenPassage.typed(str(number), sentence) for number, sentence in enumerate(sentences)]
+    )
+    _, wanted = query_every_token(model, cuts)
     owner = np.repeat(np.arange(len(cuts)), [len(cut.tokens.ids) - cut.head - cut.tail for cut in cuts])
     return read_layers(model, wanted, translators)[0], owner
 
@@ -175,7 +176,7 @@ def _cloze_rows(
             parts.append(part)
     if not readable:
         raise InputError(f"{model.name} has a single piece for none of the answers of the suite; name another one")
-    wanted: Wanted = wanted_of(parts)
+    wanted: TokenQueries = wanted_of(parts)
     by_lens, _ = read_layers(model, wanted, translators)
     keys, groups = [cloze.item for cloze in readable], [cloze.part for cloze in readable]
     rows = []
@@ -213,7 +214,9 @@ def _answers(model: LanguageModel, clozes: Sequence[LensCloze]) -> Iterator[Lens
         else:
             ids, places = ids[: inside[0]], inside - 1
         whole = slice(0, len(ids))
-        yield LensRow(Row(0, ids, cut.types[: len(ids)], cut.tokens.words[: len(ids)], whole, whole), places, targets)
+        yield LensRow(
+            InputRow(0, ids, cut.types[: len(ids)], cut.tokens.words[: len(ids)], whole, whole), places, targets
+        )
 
 
 def above(differences: np.ndarray, groups: Sequence[str], group: str, *, most: float = 1.0, seed: int = 0) -> Contrasts:

@@ -9,16 +9,16 @@ import torch
 
 from lamina.analyses.behaviour.lens.readings import draw_positions
 from lamina.corpora.corpus import fingerprint_of
-from lamina.encoders.lens import layer_states
 from lamina.errors import CorpusError, DamagedError
 from lamina.files.checking import load_tensors, save_tensors
 from lamina.framework.cache import run_folder
-from lamina.probes.translators import Examples, Translators, fit_translators
+from lamina.models.language.lens import layer_states
+from lamina.probes.translators import TranslatorExamples, Translators, fit_translators
 from lamina.progress import progress, say
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime
-    from lamina.encoders.language_model import LanguageModel
+    from lamina.models.language.language_model import LanguageModel
     from lamina.types import Text
 
 FORMAT = 1
@@ -62,7 +62,7 @@ def tuned_lens(
     return translators
 
 
-def _examples(model: LanguageModel, texts: Sequence[Text], positions: int, seed: int) -> Examples:
+def _examples(model: LanguageModel, texts: Sequence[Text], positions: int, seed: int) -> TranslatorExamples:
     encoder = model.encoder
     room = _STATES["cpu" if encoder.device.type == "cpu" else "cuda"] // (4 * (encoder.layers + 1) * encoder.width)
     drawn = draw_positions(model, texts, min(positions, max(1, room)), seed=seed)
@@ -73,4 +73,4 @@ def _examples(model: LanguageModel, texts: Sequence[Text], positions: int, seed:
         for numbers, some in layer_states(model, drawn.wanted, raw=True):
             states[torch.from_numpy(numbers).to(states.device)] = some
             advance(len(numbers))
-    return Examples(states[:, :-1], states[:, -1])
+    return TranslatorExamples(states[:, :-1], states[:, -1])

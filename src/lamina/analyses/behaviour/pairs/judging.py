@@ -16,9 +16,8 @@ from lamina.corpora import load_corpus
 from lamina.corpora.minimal_pairs import Pair
 from lamina.corpora.syntaxgym import RegionItem
 from lamina.corpora.tokenising import split_words, words_in
-from lamina.encoders.language_model import LanguageModel
-from lamina.encoders.passages import Passage
-from lamina.encoders.scoring import Masking, Scored, score
+from lamina.models.language.language_model import LanguageModel
+from lamina.models.language.scoring import Masking, PassageScore, WrittenPassage, score
 from lamina.progress import progress
 
 # What a language model makes of the items of a suite: right, wrong or tied, and by how much.
@@ -118,7 +117,7 @@ def count_pairs(grams: NGrams, pairs: Sequence[Pair]) -> ScoredPairs:
     return _of_pairs(pairs, numbers, totals, np.array([len(sentence) for sentence in words], int))
 
 
-def judge_regions(items: Sequence[RegionItem], scored: Iterable[Scored]) -> tuple[Verdicts, list[str]]:
+def judge_regions(items: Sequence[RegionItem], scored: Iterable[PassageScore]) -> tuple[Verdicts, list[str]]:
     """Whether the predictions of items hold, given the scores of their passages one after the other.
 
     The second part is what the surprisals were, in words; margins are in bits.
@@ -145,14 +144,14 @@ def lower_words(sentence: str) -> list[str]:
     return [word.lower() for word in words_in(sentence)]
 
 
-def written(sentence: str) -> Passage:
+def written(sentence: str) -> WrittenPassage:
     """A sentence as it is written; its parts are words, with punctuation apart.
 
     Example:
         >>> written("Dogs bark.").spans
         ((0, 4), (5, 9), (9, 10))
     """
-    return Passage(sentence, sentence, split_words(sentence).offsets)
+    return WrittenPassage(sentence, sentence, split_words(sentence).offsets)
 
 
 def unspelled(model: LanguageModel, sentences: Iterable[str]) -> set[str]:
@@ -302,7 +301,7 @@ def _judged_pairs(pairs: Sequence[Pair], scored: ScoredPairs) -> SuiteJudgements
     )
 
 
-def _judged_regions(items: Sequence[RegionItem], scored: Sequence[Scored]) -> SuiteJudgements:
+def _judged_regions(items: Sequence[RegionItem], scored: Sequence[PassageScore]) -> SuiteJudgements:
     verdicts, surprisals = judge_regions(items, scored)
     details = pd.DataFrame(dict.fromkeys(DETAILS, np.nan), index=range(len(items)))
     details = details.assign(good="", bad="", told=surprisals)

@@ -27,13 +27,13 @@ from lamina.corpora.agreement_pairs import agreement_pairs
 from lamina.corpora.minimal_pairs import ALL, MinimalPairs
 from lamina.corpora.suites import read_suite
 from lamina.corpora.syntaxgym import RegionSuites
-from lamina.encoders import Encoder
-from lamina.encoders.language_model import language_model
-from lamina.encoders.scoring import Masking
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
+from lamina.models import Encoder
+from lamina.models.language.language_model import language_model
+from lamina.models.language.scoring import Masking
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
 from lamina.stats.family import Contrasts

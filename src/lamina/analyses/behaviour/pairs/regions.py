@@ -16,9 +16,8 @@ from lamina.analyses.behaviour.ngrams import NGrams
 from lamina.corpora.formulas import Key, Region, degree, has_tie, margin, named_regions
 from lamina.corpora.syntaxgym import Metric, RegionItem
 from lamina.corpora.tokenising import split_words
-from lamina.encoders.contract import SPECIAL
-from lamina.encoders.passages import Passage, parts_at
-from lamina.encoders.scoring import Scored
+from lamina.models.contract import SPECIAL
+from lamina.models.language.scoring import PassageScore, WrittenPassage, parts_at
 
 _OF: Mapping[Metric, Callable[[np.ndarray], float]] = {
     "sum": np.sum,
@@ -46,7 +45,7 @@ class RegionOutcome(NamedTuple):
     """The surprisals that the predictions name, in bits."""
 
 
-def passages_of(item: RegionItem) -> list[Passage]:
+def passages_of(item: RegionItem) -> list[WrittenPassage]:
     """One per condition. Its parts are words, not regions: with `masking="word"` the rest of a word is hidden.
 
     Example:
@@ -54,10 +53,10 @@ def passages_of(item: RegionItem) -> list[Passage]:
         >>> passages_of(item)
         [Passage(id='own/1/good', text='Big dogs bark', spans=((0, 3), (4, 8), (9, 13)))]
     """
-    return [Passage.typed(f"{item.item}/{condition}", item.text(condition)) for condition in item.sentences]
+    return [WrittenPassage.typed(f"{item.item}/{condition}", item.text(condition)) for condition in item.sentences]
 
 
-def judge_item(item: RegionItem, scored: Sequence[Scored]) -> RegionOutcome | None:
+def judge_item(item: RegionItem, scored: Sequence[PassageScore]) -> RegionOutcome | None:
     """Whether an item's predictions hold, given its passages' scores in order; None where a surprisal is missing.
 
     One is missing if the tokenizer makes no piece of a region in which something is written, or if a metric other than
@@ -68,7 +67,7 @@ def judge_item(item: RegionItem, scored: Sequence[Scored]) -> RegionOutcome | No
         >>> sentences = {"good": {1: "Dogs", 2: "bark"}, "bad": {1: "Dogs", 2: "barks"}}
         >>> item = RegionItem("1", "", "", "own", sentences, (parse("(2;%good%) < (2;%bad%)"),), "sum", 0.5)
         >>> scores = [[-1.0, -2.0], [-1.0, -3.0]]
-        >>> outcome = judge_item(item, [Scored("", np.array(each), np.array([0, 1]), 2) for each in scores])
+        >>> outcome = judge_item(item, [PassageScore("", np.array(each), np.array([0, 1]), 2) for each in scores])
         >>> outcome.plain, round(outcome.margin, 2), outcome.told
         (1.0, 1.44, '(2;%good%) 2.89, (2;%bad%) 4.33')
     """
@@ -91,21 +90,21 @@ def judge_item(item: RegionItem, scored: Sequence[Scored]) -> RegionOutcome | No
     )
 
 
-def counted(model: NGrams, passage: Passage, *, lower: bool = False) -> Scored:
+def counted(model: NGrams, passage: WrittenPassage, *, lower: bool = False) -> PassageScore:
     """A passage's words scored by an n-gram model, as a language model scores its pieces.
 
     Example:
         >>> model = NGrams.of([["dogs", "bark"]], order=2)
-        >>> counted(model, Passage.typed("1", "Dogs bark."), lower=True).spans.tolist()
+        >>> counted(model, WrittenPassage.typed("1", "Dogs bark."), lower=True).spans.tolist()
         [0, 1, 1]
     """
     split = split_words(passage.text)
     words = [word.lower() for word in split.words] if lower else list(split.words)
     parts = parts_at(passage, [start for start, _ in split.offsets])
-    return Scored(passage.id, model.logprobs(words), parts, len(passage.spans))
+    return PassageScore(passage.id, model.logprobs(words), parts, len(passage.spans))
 
 
-def _bits(regions: Mapping[int, str], scored: Scored) -> dict[int, np.ndarray]:
+def _bits(regions: Mapping[int, str], scored: PassageScore) -> dict[int, np.ndarray]:
     """Region -> the surprisals of its pieces, in bits. Regions are whole words: spaces are all that is between them."""
     words = np.repeat(list(regions), [len(content.split()) for content in regions.values()])
     # A piece that belongs to no word has no region.

@@ -59,9 +59,6 @@ from lamina.corpora.loading import scored_split
 from lamina.corpora.minimal_pairs import MinimalPairs, Pair, read_pairs
 from lamina.corpora.question_sets import Questions, load_questions
 from lamina.corpora.questions import Question
-from lamina.encoders import Encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.language_model import LanguageModel, has_language_model, language_model
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
@@ -75,6 +72,9 @@ from lamina.framework.inputs import (
     model_and,
 )
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.models import Encoder
+from lamina.models.language.language_model import LanguageModel, has_language_model, language_model
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, not_tested, number, percent, rows_of
 from lamina.stats.status import Contrast

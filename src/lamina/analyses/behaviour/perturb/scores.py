@@ -32,17 +32,15 @@ from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits
 from lamina.corpora.minimal_pairs import Pair
 from lamina.corpora.questions import Question
-from lamina.encoders import Activations, Encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.language_model import LanguageModel
-from lamina.encoders.passages import Passage
-from lamina.encoders.positions import with_model_shifted, with_positions_shifted
-from lamina.encoders.scoring import score
 from lamina.errors import ModelError, TaskError
-from lamina.probes.bank import Group, train
+from lamina.models import Activations, Encoder
+from lamina.models.language.language_model import LanguageModel
+from lamina.models.language.scoring import WrittenPassage, score
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.variants import with_model_shifted, with_positions_shifted
+from lamina.probes.bank import ProbeGroup, train
 from lamina.probes.edge import EdgeProbes
-from lamina.probes.streams import Standard, Stream
-from lamina.probes.targets import find_targets
+from lamina.probes.streams import Standard, Stream, find_targets
 from lamina.progress import progress
 from lamina.stats.units import unit_of
 from lamina.tasks import Task, label_set
@@ -193,7 +191,9 @@ def _surprisals(
 ) -> list[_WordLosses]:
     """What the model makes of each text; those that are known already are not read again."""
     new = {tuple(words): id for id, words in texts if tuple(words) not in known}
-    passages = [Passage.regions(id, [words[0], *(f" {word}" for word in words[1:])]) for words, id in new.items()]
+    passages = [
+        WrittenPassage.regions(id, [words[0], *(f" {word}" for word in words[1:])]) for words, id in new.items()
+    ]
     with progress(what, len(passages)) as advance:
         for words, scored in zip(new, score(model, passages), strict=True):
             inside = scored.spans >= 0
@@ -246,7 +246,7 @@ def _preferred(
     sentences = [joined(words) for pair in pairs for words in pair]
     new = [sentence for sentence in dict.fromkeys(sentences) if sentence not in known]
     with progress(what, len(new)) as advance:
-        for sentence, scored in zip(new, score(model, (Passage(each, each, ()) for each in new)), strict=True):
+        for sentence, scored in zip(new, score(model, (WrittenPassage(each, each, ()) for each in new)), strict=True):
             known[sentence] = scored.total
             advance()
     good, bad = np.array([known[sentence] for sentence in sentences]).reshape(-1, 2).T
@@ -469,7 +469,7 @@ def train_reader(encoder: Encoder, asked: ProbedTask, runtime: Runtime) -> Pertu
     )
     shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(asked.labels), "arity": task.arity}
     probes = EdgeProbes(setup.cuts, **shape, seed=setup.seed, hidden=schedule.hidden)
-    group = Group(probes, learn, stop, streams, loss_of(task))
+    group = ProbeGroup(probes, learn, stop, streams, loss_of(task))
     (learned,) = train([group], schedule, order_seed=setup.seed, what=f"{task.name}: a probe of {encoder.name}")
     return PerturbProbe(encoder, probes.requires_grad_(False), standard, asked, bool(learned.converged.all()))
 

@@ -10,13 +10,12 @@ import torch
 from jaxtyping import Float, Int
 
 from lamina.analyses.behaviour.probe_vs_lens.tasks import ClassedTexts, ClassVocabulary, MaskedWordData
-from lamina.encoders.hidden_words import Word, hidden
-from lamina.encoders.hidden_words import seen as own_words
-from lamina.encoders.language_model import LanguageModel
-from lamina.encoders.lens import layer_states, lens_logits
-from lamina.encoders.passages import Passage
-from lamina.encoders.scoring import Wanted
-from lamina.probes.softmax import Examples, fit
+from lamina.models.language.language_model import LanguageModel
+from lamina.models.language.lens import layer_states, lens_logits
+from lamina.models.language.masked_words import PassageWord, masked_words
+from lamina.models.language.masked_words import unmasked_words as own_words
+from lamina.models.language.scoring import TokenQueries, WrittenPassage
+from lamina.probes.linear import LabelledVectors, fit_softmax
 from lamina.probes.translators import Translators
 from lamina.progress import progress
 
@@ -45,7 +44,7 @@ class TaskAnswers(NamedTuple):
     """The words that one task hides and scores."""
 
     task: str
-    words: list[Word]
+    words: list[PassageWord]
     gold: Int[np.ndarray, " word"]
     items: ClassedTexts
     vocabulary: ClassVocabulary
@@ -60,7 +59,7 @@ class _DrawnWords(NamedTuple):
 
     by_task: dict[str, tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]]
     """Task -> numbers among `words`, and classes."""
-    words: list[Word]
+    words: list[PassageWord]
 
 
 def answer(
@@ -126,7 +125,7 @@ def _draw(
     seed: int,
 ) -> _DrawnWords:
     firsts = items.firsts(model)
-    numbers: dict[Word, int] = {}
+    numbers: dict[PassageWord, int] = {}
     by_task = {}
     for task in tasks:
         drawn = items.draw(task, vocabularies[task].numbers, most, seed, firsts)
@@ -143,7 +142,7 @@ def _hidden(
     translators: Translators | None,
 ) -> tuple[dict[str, np.ndarray], dict[str, LayerAnswers]]:
     """The states of all hidden words, and what the lens makes of those that are scored."""
-    states = {part: _collect(hidden, model, getattr(data, part), drawn.words) for part, drawn in parts.items()}
+    states = {part: _collect(masked_words, model, getattr(data, part), drawn.words) for part, drawn in parts.items()}
     classes = {task: vocabularies[task] for task in data.tasks}
     masses, top = _through(model, states["scored"], classes, translators)
     by_lens = {}
@@ -157,10 +156,10 @@ def _hidden(
 
 
 def _collect(
-    how: Callable[[LanguageModel, Sequence[Passage], Sequence[Word]], Wanted],
+    how: Callable[[LanguageModel, Sequence[WrittenPassage], Sequence[PassageWord]], TokenQueries],
     model: LanguageModel,
     items: ClassedTexts,
-    words: Sequence[Word],
+    words: Sequence[PassageWord],
 ) -> np.ndarray:
     """[word, layer, width] The states that words are told from."""
     encoder = model.encoder
@@ -174,7 +173,7 @@ def _collect(
             some = passages[start : start + _AT_ONCE]
             numbers = [number for passage in some for number in by_passage[passage]]
             local = {passage: number for number, passage in enumerate(some)}
-            within = [Word(local[words[number].passage], words[number].part) for number in numbers]
+            within = [PassageWord(local[words[number].passage], words[number].part) for number in numbers]
             wanted = how(model, [items.passages[passage] for passage in some], within)
             for places, states in layer_states(model, wanted):
                 vectors[np.array(numbers)[places]] = states.cpu().numpy()
@@ -226,10 +225,10 @@ def _known(
             )
             for layer in range(model.encoder.layers):
                 learn, select = (
-                    Examples(states[part][parts[part].by_task[task][0], layer], parts[part].by_task[task][1])
+                    LabelledVectors(states[part][parts[part].by_task[task][0], layer], parts[part].by_task[task][1])
                     for part in ("learn", "select")
                 )
-                probe = fit(learn, select, len(vocabularies[task].labels), model.encoder.device)
+                probe = fit_softmax(learn, select, len(vocabularies[task].labels), model.encoder.device)
                 if probe.converged:
                     probabilities = probe.probabilities(states["scored"][places, layer])
                     label[:, layer], right[:, layer] = (

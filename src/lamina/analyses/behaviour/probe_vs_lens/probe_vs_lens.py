@@ -28,13 +28,13 @@ from lamina.analyses.behaviour.probe_vs_lens.tasks import (
 )
 from lamina.corpora.learning import Splits, divide
 from lamina.corpora.pararel import Relations
-from lamina.encoders import Encoder
-from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import LoadedInputs
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
+from lamina.models import Encoder
+from lamina.models.language.language_model import LanguageModel, language_model
 from lamina.probes.translators import Translators
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, not_tested, numbers_in_words, rows_of

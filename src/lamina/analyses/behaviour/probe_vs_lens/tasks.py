@@ -17,9 +17,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
-from lamina.encoders.hidden_words import Word, first_pieces
-from lamina.encoders.language_model import LanguageModel
-from lamina.encoders.passages import Passage
+from lamina.models.language.language_model import LanguageModel
+from lamina.models.language.masked_words import PassageWord, first_tokens
+from lamina.models.language.scoring import WrittenPassage
 from lamina.stats.units import document_of
 from lamina.types import Edge, Text
 
@@ -136,7 +136,7 @@ FEWEST_OF_CLASS = 10
 class ClassedText(NamedTuple):
     """A text whose words have classes."""
 
-    passage: Passage
+    passage: WrittenPassage
     document: str
     marks: Mapping[str, Mapping[int, MaskedWordClass]]
     """Task -> part of the passage -> its class."""
@@ -159,7 +159,7 @@ class ClassedTexts:
         return cls(
             [
                 ClassedText(
-                    Passage.of(text),
+                    WrittenPassage.of(text),
                     document_of(text),
                     {task.name: task.mark(text) for task in tasks},
                     range(len(text.words)),
@@ -169,48 +169,48 @@ class ClassedTexts:
         )
 
     @cached_property
-    def passages(self) -> list[Passage]:
+    def passages(self) -> list[WrittenPassage]:
         """The texts as they are written."""
         return [item.passage for item in self.items]
 
     def firsts(self, model: LanguageModel) -> list[Int[np.ndarray, " part"]]:
         """The first piece of each part of each passage; -1 for one that cannot be hidden or counted."""
-        firsts = first_pieces(model, self.passages)
+        firsts = first_tokens(model, self.passages)
         return [
             np.where(pieces.sizes > 1, -1, pieces.ids) if item.one_piece else pieces.ids
             for item, pieces in zip(self.items, firsts, strict=True)
         ]
 
-    def asked(self, task: str) -> list[tuple[Word, str]]:
+    def asked(self, task: str) -> list[tuple[PassageWord, str]]:
         """The words that a task asks for, with their classes."""
         return [
-            (Word(number, part), mark.label)
+            (PassageWord(number, part), mark.label)
             for number, item in enumerate(self.items)
             for part, mark in item.marks[task].items()
             if mark.asked
         ]
 
-    def hidable(self, task: str, firsts: Sequence[Int[np.ndarray, " part"]]) -> list[tuple[Word, str]]:
+    def hidable(self, task: str, firsts: Sequence[Int[np.ndarray, " part"]]) -> list[tuple[PassageWord, str]]:
         """Those of them that can be hidden, by what `firsts` gives."""
         return [(word, label) for word, label in self.asked(task) if firsts[word.passage][word.part] >= 0]
 
     def draw(
         self, task: str, labels: Mapping[str, int], most: int, seed: int, firsts: Sequence[Int[np.ndarray, " part"]]
-    ) -> list[tuple[Word, int]]:
+    ) -> list[tuple[PassageWord, int]]:
         """At most so many words of these classes, by hash, in the order of the texts; tasks share words."""
 
-        def place(word: Word) -> bytes:
+        def place(word: PassageWord) -> bytes:
             key = f"{seed}\t{self.passages[word.passage].id}\t{word.part}"
             return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
         known = [(word, labels[label]) for word, label in self.hidable(task, firsts) if label in labels]
         return sorted(sorted(known, key=lambda labelled: place(labelled[0]))[:most])
 
-    def item_of(self, word: Word) -> str:
+    def item_of(self, word: PassageWord) -> str:
         """The word's key, equal whatever the model."""
         return f"{self.passages[word.passage].id}:{word.part}"
 
-    def sentence(self, word: Word) -> tuple[str, str]:
+    def sentence(self, word: PassageWord) -> tuple[str, str]:
         """The text with a gap, and what belongs there."""
         text, (start, stop) = self.passages[word.passage].text, self.passages[word.passage].spans[word.part]
         return f"{text[:start]}___{text[stop:]}", text[start:stop]
@@ -320,7 +320,7 @@ def _sentences(
             pattern = min(fitting, key=lambda candidate: _drawn(seed, fact.id, candidate.text))
             before, after = pattern.of(fact.subject)
             id = f"{relation.id}/{fact.id}"
-            passage = Passage.regions(id, [before, fact.object, after])
+            passage = WrittenPassage.regions(id, [before, fact.object, after])
             marks = {RELATION: {_OBJECT: MaskedWordClass(kind)}}
             yield ClassedText(passage, f"{relation.id}/{pattern.text}", marks, (_OBJECT,), one_piece=True)
 

@@ -21,10 +21,10 @@ from torch import Tensor
 from lamina.analyses.behaviour.perturb.scores import some_texts
 from lamina.analyses.probing.asked_tasks import choose_tasks
 from lamina.corpora.learning import Splits, divide
-from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError, TaskError
-from lamina.probes.leace import Eraser, Moments, Whitened
-from lamina.probes.targets import find_targets
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.probes.erasers import Eraser, StateMoments, Whitened
+from lamina.probes.streams import find_targets
 from lamina.progress import progress
 from lamina.stats.units import CHOOSING, halve, unit_of
 from lamina.targets.probes import BatchSpans, span_means
@@ -174,7 +174,7 @@ def fitted_erasers(
     classes = [torch.from_numpy(each)[known] for each in (concept.fitted.gold, concept.fitted.control)]
     for start in range(0, len(layers), at_once):
         some = layers[start : start + at_once]
-        moments = Moments(len(some), encoder.width, [len(concept.labels)] * 2)
+        moments = StateMoments(len(some), encoder.width, [len(concept.labels)] * 2)
         states = [_states(encoder, targets, some, None if at else moments) for at, targets in enumerate(parts)]
         moments.add_labelled(torch.from_numpy(states[0])[known], classes)
         for at, layer in enumerate(some):
@@ -191,7 +191,7 @@ def fitted_erasers(
 
 
 def _states(
-    encoder: HuggingFaceEncoder, targets: ConceptTargets, layers: Sequence[int], moments: Moments | None
+    encoder: HuggingFaceEncoder, targets: ConceptTargets, layers: Sequence[int], moments: StateMoments | None
 ) -> Float[np.ndarray, "target layer width"]:
     """The mean over the pieces of each target; the pieces of all words, targets or not, are added to the moments."""
     found = np.empty((len(targets), len(layers), encoder.width), np.float32)

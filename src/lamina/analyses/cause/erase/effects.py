@@ -30,13 +30,13 @@ from lamina.analyses.cause.erase.concepts import (
     LayerErasers,
     LayerStates,
 )
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Change as StateChange
-from lamina.encoders.interventions import Clean, Edit, Interventions
-from lamina.encoders.pieces import token_id
-from lamina.encoders.rows import Row
-from lamina.probes.leace import Eraser
-from lamina.probes.softmax import Examples, fit
+from lamina.models.interventions.interventions import Change as StateChange
+from lamina.models.interventions.interventions import Clean, Edit, Interventions
+from lamina.models.running.batching import InputRow
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.tokens import token_id
+from lamina.probes.erasers import Eraser
+from lamina.probes.linear import LabelledVectors, fit_softmax
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import bootstrap_family
 from lamina.stats.intervals import widening
@@ -163,9 +163,9 @@ def _hits(
 ) -> Float[np.ndarray, " target"] | None:
     """Which scored targets a probe is right about; None where it did not converge."""
     known, select = learned.gold >= 0, concept.select.gold >= 0
-    probe = fit(
-        Examples(vectors[known], learned.gold[known]),
-        Examples(states.select[select], concept.select.gold[select]),
+    probe = fit_softmax(
+        LabelledVectors(vectors[known], learned.gold[known]),
+        LabelledVectors(states.select[select], concept.select.gold[select]),
         len(concept.labels),
         device,
     )
@@ -388,7 +388,7 @@ def _over_draws(erased: Sequence[ErasureScores], *, samples: int, seed: int, con
     return found
 
 
-def _erasing(eraser: Eraser, rows: Sequence[Row], special: Int[np.ndarray, " special"] | None) -> StateChange:
+def _erasing(eraser: Eraser, rows: Sequence[InputRow], special: Int[np.ndarray, " special"] | None) -> StateChange:
     """Erases the states of words that the model sees; of all tokens where None are special.
 
     Words are what erasers are fitted on. Special tokens and masks lie far from them and have no class, and many heads

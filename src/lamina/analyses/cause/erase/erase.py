@@ -41,12 +41,12 @@ from lamina.analyses.cause.erase.effects import (
 )
 from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
 from lamina.corpora.learning import Splits
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Interventions
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, not_tested, number, percent, rows_of
 from lamina.stats.seeds import ENOUGH_SEEDS

@@ -20,14 +20,13 @@ from lamina.analyses.behaviour.pairs.judging import written
 from lamina.analyses.cause.edits import PatchTokens, put_in, random_tokens
 from lamina.analyses.cause.effects import TESTED, ScoreChange, effect_of, effects_of
 from lamina.corpora.minimal_pairs import Pair
-from lamina.encoders.contract import SPECIAL
-from lamina.encoders.interventions import Edit, Interventions
-from lamina.encoders.language_model import LanguageModel
-from lamina.encoders.passages import cut_passages
-from lamina.encoders.pieces import Cut
-from lamina.encoders.rows import Row
-from lamina.encoders.scoring import Wanted, every_piece
 from lamina.errors import CorpusError
+from lamina.models.contract import SPECIAL
+from lamina.models.interventions.interventions import Edit, Interventions
+from lamina.models.language.language_model import LanguageModel
+from lamina.models.language.scoring import TokenQueries, cut_passages, query_every_token
+from lamina.models.running.batching import InputRow
+from lamina.models.running.tokens import TokenizedText
 from lamina.progress import progress
 from lamina.targets.loss import TokenSums
 from lamina.targets.target import TargetScores
@@ -53,9 +52,9 @@ class PairRows:
     """Pairs as a language model reads them: the rows of bad sentences, and those of the good ones beside them."""
 
     pairs: list[Pair]
-    rows: list[Row]
+    rows: list[InputRow]
     """Of bad sentences: one per sentence, or from a masked model one per piece, which is hidden."""
-    donors: list[Row]
+    donors: list[InputRow]
     """Of good sentences, in the same order and as long."""
     owners: Int[np.ndarray, " row"]
     """The pair of each row."""
@@ -94,15 +93,15 @@ def ask_pairs(model: LanguageModel, pairs: Sequence[Pair], skipped: Counter[str]
     cuts = cut_passages(model, [written(each) for pair in pairs for each in (pair.good, pair.bad)])
     kept: list[Pair] = []
     places: list[dict[str, np.ndarray]] = []
-    rows: tuple[list[Row], list[Row]] = ([], [])
-    parts: tuple[list[Wanted], list[Wanted]] = ([], [])
+    rows: tuple[list[InputRow], list[InputRow]] = ([], [])
+    parts: tuple[list[TokenQueries], list[TokenQueries]] = ([], [])
     owners: list[int] = []
     for pair, good, bad in zip(pairs, cuts[::2], cuts[1::2], strict=True):
         if why := _unfit(model, good, bad):
             skipped[why] += 1
             continue
         for side, cut in enumerate((good, bad)):
-            wanted = every_piece(model, [cut])[1]
+            wanted = query_every_token(model, [cut])[1]
             parts[side].append(wanted._replace(row=wanted.row + len(rows[side])))
             rows[side].extend(wanted.rows)
         owners += [len(kept)] * (len(rows[1]) - len(owners))
@@ -117,7 +116,7 @@ def ask_pairs(model: LanguageModel, pairs: Sequence[Pair], skipped: Counter[str]
     return PairRows(kept, rows[1], rows[0], np.array(owners), bad, good, places)
 
 
-def _unfit(model: LanguageModel, good: Cut, bad: Cut) -> str:
+def _unfit(model: LanguageModel, good: TokenizedText, bad: TokenizedText) -> str:
     """Why the states of one sentence cannot be put into the other; nothing where they can."""
     sizes = [len(cut.tokens.ids) for cut in (good, bad)]
     if sizes[0] != sizes[1]:
@@ -127,20 +126,20 @@ def _unfit(model: LanguageModel, good: Cut, bad: Cut) -> str:
     return _SPELLED if np.array_equal(good.tokens.ids, bad.tokens.ids) else ""
 
 
-def _joined(parts: Sequence[Wanted], rows: list[Row]) -> Wanted:
-    return Wanted(
+def _joined(parts: Sequence[TokenQueries], rows: list[InputRow]) -> TokenQueries:
+    return TokenQueries(
         rows, *(np.concatenate([getattr(each, name) for each in parts]) for name in ("row", "place", "target"))
     )
 
 
-def positions_of(good: Cut, bad: Cut) -> dict[str, Int[np.ndarray, " token"]]:
+def positions_of(good: TokenizedText, bad: TokenizedText) -> dict[str, Int[np.ndarray, " token"]]:
     """Position -> its tokens, in two sentences of as many pieces.
 
     Example:
-        >>> from lamina.encoders.contract import Tokens
+        >>> from lamina.models.contract import Tokens
         >>> words = np.array([-1, 0, 1, 2, 3, -1])
         >>> pieces = np.array([0, 5, 6, 7, 8, 1]), np.array([0, 5, 9, 7, 8, 1])
-        >>> one, two = (Cut(Tokens(ids, words), words, 1, 1) for ids in pieces)
+        >>> one, two = (TokenizedText(Tokens(ids, words), words, 1, 1) for ids in pieces)
         >>> {name: tokens.tolist() for name, tokens in positions_of(one, two).items()}
         {'before': [1], 'word': [2], 'after': [3], 'last': [4], 'special': [0, 5]}
     """
@@ -164,7 +163,7 @@ def positions_of(good: Cut, bad: Cut) -> dict[str, Int[np.ndarray, " token"]]:
     }
 
 
-def _same_word(cut: Cut, one: int, other: int) -> bool:
+def _same_word(cut: TokenizedText, one: int, other: int) -> bool:
     words = cut.tokens.words
     return bool(words[one] == words[other] != SPECIAL)
 
@@ -246,9 +245,9 @@ def _sums(
     model: LanguageModel,
     asked: PairRows,
     spoken: TokenSums,
-    rows: Sequence[Row],
+    rows: Sequence[InputRow],
     edits: Sequence[Edit] = (),
-    donors: Sequence[Row] | None = None,
+    donors: Sequence[InputRow] | None = None,
 ) -> list[Float[np.ndarray, "pair 2"]]:
     """Log-probabilities of sentences as they are, then under each edit: of shared pieces, and of those that differ."""
     last = parts.encoder.blocks

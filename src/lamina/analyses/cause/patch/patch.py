@@ -42,11 +42,6 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
 from lamina.corpora.question_sets import Questions
 from lamina.corpora.questions import Question
-from lamina.encoders import Encoder
-from lamina.encoders.heads_on_states import head_on_states
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.language_model import LanguageModel, has_language_model, language_model
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
@@ -60,6 +55,11 @@ from lamina.framework.inputs import (
     short_name,
 )
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.models import Encoder
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.language.language_model import LanguageModel, has_language_model, language_model
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.task_heads import head_on_states
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, number, rows_of
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast

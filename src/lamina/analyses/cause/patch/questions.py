@@ -23,16 +23,16 @@ from lamina.analyses.cause.edits import PatchTokens, put_back, put_in, random_to
 from lamina.analyses.cause.effects import ScoreChange, effects_of
 from lamina.corpora.exchanged_answers import Exchange, asked_exchanges, exchanged, exchanges, known_answers
 from lamina.corpora.questions import Question, answer_text
-from lamina.encoders.contract import SPECIAL
-from lamina.encoders.heads_on_states import HeadOnStates
-from lamina.encoders.interventions import Edit, Interventions
-from lamina.encoders.rows import Row
+from lamina.models.contract import SPECIAL
+from lamina.models.interventions.interventions import Edit, Interventions
+from lamina.models.running.batching import InputRow
+from lamina.models.running.task_heads import HeadOnStates
 from lamina.progress import progress
 from lamina.stats.units import unit_of
 from lamina.targets.target import TargetScores
 from lamina.tasks.scoring import best
 from lamina.training.answering import Answer, Answerer
-from lamina.training.objective import Row as Window
+from lamina.training.objective import TrainingRow as Window
 from lamina.training.spans import best_spans
 from lamina.types import Span
 
@@ -299,9 +299,9 @@ def _outcome(pair: TwoContexts, answer: str) -> str:
     return _SAME if best(answer, pair.own.answers).exact == 1 else _OTHER
 
 
-def _row(number: int, window: Window) -> Row:
+def _row(number: int, window: Window) -> InputRow:
     whole = slice(0, len(window.ids))
-    return Row(number, window.ids, window.types, window.words, whole, whole)
+    return InputRow(number, window.ids, window.types, window.words, whole, whole)
 
 
 def turned_tables(

@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 
 from lamina.analyses.cause.effects import measure
 from lamina.analyses.cause.importance import gate_gradients, layer_normalised
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.pruned import Removed
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.interventions.pruned import RemovedParts
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import column_intervals
@@ -47,12 +47,12 @@ class PruningOrder:
     worth: Mapping[PrunedPart, float] | None = None
     """Importance, or the loss of score without the part alone: what the order follows."""
 
-    def without(self, many: int) -> Removed:
+    def without(self, many: int) -> RemovedParts:
         """The first so many of its parts."""
         return removed(self.parts[:many])
 
 
-def removed(parts: Sequence[PrunedPart]) -> Removed:
+def removed(parts: Sequence[PrunedPart]) -> RemovedParts:
     """Some parts, as they are taken away together.
 
     Example:
@@ -60,7 +60,7 @@ def removed(parts: Sequence[PrunedPart]) -> Removed:
         ['1', '3']
     """
     heads = frozenset((block, head) for block, head in parts if head is not None)
-    return Removed(heads, frozenset(block for block, head in parts if head is None))
+    return RemovedParts(heads, frozenset(block for block, head in parts if head is None))
 
 
 def parts_of(model: Interventions, component: Component) -> tuple[PrunedPart, ...]:
@@ -291,7 +291,7 @@ def curves(
     wanted = list(dict.fromkeys(order.without(many) for order in orders for many in points if many))
     what = f"{target.name} of what is left of {model.encoder.name}"
     clean, *scores = measure(model, target, [each.edit(model) for each in wanted], what=what)
-    known = {Removed(): clean, **dict(zip(wanted, scores, strict=True))}
+    known = {RemovedParts(): clean, **dict(zip(wanted, scores, strict=True))}
     found = {
         by: [
             score_draws([known[order.without(many)] for many in points], target.units, samples=samples, seed=seed)

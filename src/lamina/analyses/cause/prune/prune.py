@@ -33,14 +33,14 @@ from lamina.analyses.cause.prune.curve import (
     share_rows,
 )
 from lamina.analyses.cause.prune.saving import RETRAINED, files_of, named_point, retrained, retraining_data, save_point
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.pruned import refuse_unsavable
 from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.sample_size import LEAST_DOCUMENTS
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.interventions.pruned import refuse_unsavable
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, not_tested, number, percent, rows_of
 from lamina.stats.seeds import ENOUGH_SEEDS
@@ -48,7 +48,7 @@ from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 from lamina.targets.choice import TargetData, chosen_targets, targets_of
 from lamina.targets.pairs import PAIRS
 from lamina.targets.target import SubsetTarget, TargetScores, halved
-from lamina.training.retraining import Schooling
+from lamina.training.running import RetrainingPlan
 
 # What pruning shows, in sentences and in a small table.
 
@@ -339,7 +339,7 @@ def prune(
     name = _one_target(encoder, targets, material)
     (whole,) = targets_of(encoder, [name], material, items=items, seed=seed)
     choosing, scored = halved(whole, seed)
-    learned = None if retrain is None else retraining_data(choosing, material, Schooling(retrain, seed=seed))
+    learned = None if retrain is None else retraining_data(choosing, material, RetrainingPlan(retrain, seed=seed))
     found = orders(model, choosing, asked, component, points=points, draws=draws, seed=seed, again=again)
     drawn = curves(model, scored, found, points, samples=samples, seed=seed)
     tables = {
@@ -410,7 +410,7 @@ def _cost(
     seconds = asking * (1 + twin) + tokens[0] * (once + _BACKWARD * once * runs.backward + changed * runs.choosing)
     seconds += tokens[1] * (once * (1 + twin) + changed * runs.scoring)
     steps = 2 * (retrain or 0)
-    a_step = Schooling(1).batch * sum(tokens) / max(1, len(choosing.rows) + len(scored.rows))
+    a_step = RetrainingPlan(1).batch * sum(tokens) / max(1, len(choosing.rows) + len(scored.rows))
     return Cost(
         passes=2 + twin + runs.choosing + runs.scoring,
         texts=len(choosing.items) + len(scored.items),

@@ -18,12 +18,12 @@ from lamina.analyses.cause.effects import ScoreChange, effects_of, measure
 from lamina.analyses.cause.prune.curve import ORDERS, PruningOrder, ScoreDraws, score_draws
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
-from lamina.encoders.anatomy import attention_by
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.pruned import PRUNED, Removed, kept_removed, save_pruned, save_weights
 from lamina.errors import InputError
 from lamina.files.writing import write_text
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.interventions.pruned import PRUNED, RemovedParts, removed_stay_zero, save_pruned, save_weights
+from lamina.models.running.anatomy import attention_by
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.stats.intervals import column_intervals
 from lamina.targets.answers import QA, QA_EXACT
 from lamina.targets.choice import TargetData, targets_of
@@ -32,7 +32,7 @@ from lamina.targets.pairs import PAIRS
 from lamina.targets.probes import PROBE
 from lamina.targets.target import Target, TargetScores, same_items
 from lamina.training.provenance import ABOUT, TEXTS, folder_of, is_among, read_about, text_hash, used_texts
-from lamina.training.retraining import Schooling, train_on
+from lamina.training.running import RetrainingPlan, train_on
 from lamina.types import Text
 
 RETRAINED = (
@@ -66,7 +66,7 @@ def named_point(said: str, many: int, component: str) -> CurvePoint:
     return CurvePoint(by, int(number))
 
 
-def save_point(model: Interventions, orders: Sequence[PruningOrder], point: CurvePoint) -> tuple[Path, Removed]:
+def save_point(model: Interventions, orders: Sequence[PruningOrder], point: CurvePoint) -> tuple[Path, RemovedParts]:
     """The model without the first parts of an order (of random orders the first), in a folder of its own."""
     order = next(order for order in orders if order.by == point.by)
     removed = order.without(point.removed)
@@ -79,7 +79,7 @@ def files_of(folder: Path) -> dict[str, Path]:
 
 
 def retrained(
-    model: Interventions, target: Target, material: TargetData, point: CurvePoint, removed: Removed, folder: Path,
+    model: Interventions, target: Target, material: TargetData, point: CurvePoint, removed: RemovedParts, folder: Path,
     learned: RetrainingData, *, items: int, samples: int, seed: int,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     """See `RETRAINED`: the pruned model and, for comparison, the whole one, trained on alike.
@@ -88,7 +88,7 @@ def retrained(
     """
     how = learned.how
     rows, gains = [], []
-    for name, gone in (("pruned", removed), ("whole", Removed())):
+    for name, gone in (("pruned", removed), ("whole", RemovedParts())):
         own, scratch = _saved(model, gone)
         # Both before anything is learned: a head is told by the weights below it.
         (asked,) = targets_of(own, [target.name], material, items=items, seed=seed)
@@ -118,12 +118,12 @@ class RetrainingData(NamedTuple):
     texts: tuple[Text, ...]
     left_out: int
     """Training texts that are among those scored."""
-    how: Schooling
+    how: RetrainingPlan
     among: Target | None = None
     """Only its items are trained on; None: all texts."""
 
 
-def retraining_data(choosing: Target, material: TargetData, how: Schooling) -> RetrainingData:
+def retraining_data(choosing: Target, material: TargetData, how: RetrainingPlan) -> RetrainingData:
     """What is asked of a model's head in training: of training texts, or of the questions that chose its parts.
 
     An InputError says where there is nothing to train on.
@@ -166,7 +166,7 @@ def _training_target(
     return target
 
 
-def _train(parts: Interventions, removed: Removed, lesson: Target, how: Schooling) -> None:
+def _train(parts: Interventions, removed: RemovedParts, lesson: Target, how: RetrainingPlan) -> None:
     """Train an encoder in memory by its head's own loss; the removed heads' weights stay 0."""
     encoder = parts.encoder
 
@@ -174,11 +174,11 @@ def _train(parts: Interventions, removed: Removed, lesson: Target, how: Schoolin
         states = encoder.model(**encoder.inputs([lesson.rows[row] for row in rows])).last_hidden_state
         return lesson.loss(rows, {encoder.blocks: states})
 
-    with attention_by(encoder.model, None), kept_removed(parts, removed.heads):
+    with attention_by(encoder.model, None), removed_stay_zero(parts, removed.heads):
         train_on(encoder.model, loss_of, len(lesson.rows), how, what=f"{encoder.name} trained on")
 
 
-def _saved(model: Interventions, removed: Removed) -> tuple[HuggingFaceEncoder, Path]:
+def _saved(model: Interventions, removed: RemovedParts) -> tuple[HuggingFaceEncoder, Path]:
     """The model without some parts, and its folder."""
     folder = _scratch() / FOLDER
     saved = save_pruned(model, removed, folder)

@@ -11,29 +11,30 @@ import torch
 from jaxtyping import Float
 
 from lamina.analyses.behaviour.perturb.scores import some_texts
-from lamina.encoders.contract import SPECIAL
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.layer_weights import Layers, exchanged, weights_of
-from lamina.encoders.rows import Row as EncoderRow
-from lamina.probes import pointing, softmax
+from lamina.models.contract import SPECIAL
+from lamina.models.interventions.layer_weights import Layers, exchanged, weights_of
+from lamina.models.running.batching import InputRow as EncoderRow
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.probes import linear as pointing
+from lamina.probes import linear as softmax
 from lamina.progress import progress
-from lamina.training.classes import Classifying
+from lamina.training.classes import ClassObjective
 from lamina.training.objective import (
     IGNORED,
     Item,
+    MetricScore,
     Objective,
-    Outcome,
-    Row,
     Runs,
-    Score,
+    TextOutcome,
+    TrainingRow,
     drawn_score,
     over_seeds,
     text_of,
 )
 from lamina.training.reading import Sets
-from lamina.training.recipes import Plan
-from lamina.training.spans import Answering
-from lamina.training.tags import Tagging, last_pieces
+from lamina.training.settings import TrainingPlan
+from lamina.training.spans import SpanObjective
+from lamina.training.tags import TagObjective, last_pieces
 
 if TYPE_CHECKING:
     from lamina.training.finetune import Finetuning
@@ -62,7 +63,7 @@ class ChangedLayers(NamedTuple):
     """How they were done by the model without the change."""
 
 
-def score_of(runs: Runs, metric: str, *, samples: int, seed: int) -> Score:
+def score_of(runs: Runs, metric: str, *, samples: int, seed: int) -> MetricScore:
     """One metric over all texts, with draws over documents; the mean over seeds."""
     return over_seeds([drawn_score(each, metric, seed=seed, samples=samples) for each in runs])
 
@@ -107,7 +108,7 @@ def put_back(
     spans: Sequence[LayerRange],
     *,
     what: str,
-) -> Iterator[tuple[LayerRange, list[Outcome]]]:
+) -> Iterator[tuple[LayerRange, list[TextOutcome]]]:
     """A tuned model's scored texts, with the layers of each span as they are in another model."""
     with progress(what, len(spans)) as advance:
         for span in spans:
@@ -117,7 +118,7 @@ def put_back(
             advance()
 
 
-def plans_of(plan: Plan, how: How, spans: Iterable[LayerRange]) -> dict[LayerRange, Plan]:
+def plans_of(plan: TrainingPlan, how: How, spans: Iterable[LayerRange]) -> dict[LayerRange, TrainingPlan]:
     """For each span, the settings of a fine-tuning in which its layers are frozen, or begin anew."""
     return {
         span: plan._replace(freeze=span.last) if how == "freeze" else plan._replace(reset=span.last - span.first + 1)
@@ -125,14 +126,16 @@ def plans_of(plan: Plan, how: How, spans: Iterable[LayerRange]) -> dict[LayerRan
     }
 
 
-def tuned_again(learning: Finetuning, plan: Plan, seeds: Sequence[int], work: Path, name: str) -> list[list[Outcome]]:
+def tuned_again(
+    learning: Finetuning, plan: TrainingPlan, seeds: Sequence[int], work: Path, name: str
+) -> list[list[TextOutcome]]:
     """The scored texts of models tuned with a plan, one per seed; the models are not kept."""
     return [learning.learn(plan._replace(seed=seed), work / f"{name}-seed-{seed}").scored for seed in seeds]
 
 
 def unchanged(
-    learning: Finetuning, plan: Plan, own: Sequence[Outcome] | None, seeds: Sequence[int], work: Path
-) -> list[Sequence[Outcome]]:
+    learning: Finetuning, plan: TrainingPlan, own: Sequence[TextOutcome] | None, seeds: Sequence[int], work: Path
+) -> list[Sequence[TextOutcome]]:
     """The scored texts of models tuned with nothing frozen or reset; `own` are those of a model with this very plan."""
     return [
         own if own is not None and seed == plan.seed else tuned_again(learning, plan, [seed], work, "unchanged")[0]
@@ -155,7 +158,7 @@ class LinearHead(NamedTuple):
     """A linear head on one layer."""
 
     layer: int
-    outcomes: list[Outcome] | None
+    outcomes: list[TextOutcome] | None
     """How it did on the scored texts; None where it could not be fitted."""
 
 
@@ -167,7 +170,7 @@ def some_items(items: Sequence[Item], most: int, seed: int) -> tuple[Item, ...]:
 
 def has_linear_head(objective: Objective) -> bool:
     """Whether a linear head on single layers can learn it: tags, classes and spans, but not masked words."""
-    return isinstance(objective, Tagging | Classifying | Answering)
+    return isinstance(objective, TagObjective | ClassObjective | SpanObjective)
 
 
 def linear_heads(encoder: HuggingFaceEncoder, objective: Objective, sets: Sets) -> Iterator[LinearHead]:
@@ -177,7 +180,7 @@ def linear_heads(encoder: HuggingFaceEncoder, objective: Objective, sets: Sets) 
     where it ends, each a softmax over the tokens of a window.
     """
     rows = [_rows(objective, items) for items in (sets.train, sets.select, sets.scored)]
-    one = isinstance(objective, Classifying)
+    one = isinstance(objective, ClassObjective)
     held = sum(1 if one else len(_places(objective, row)) for own in rows for row in own)
     at_once = max(1, _MEMORY // max(1, held * encoder.width * 4))
     with progress(f"linear heads on {encoder.name}", encoder.layers) as advance:
@@ -190,24 +193,24 @@ def linear_heads(encoder: HuggingFaceEncoder, objective: Objective, sets: Sets) 
                 advance()
 
 
-def _rows(objective: Objective, items: Sequence[Item]) -> list[Row]:
+def _rows(objective: Objective, items: Sequence[Item]) -> list[TrainingRow]:
     noted = objective.noted.copy()
     rows = [row for number, item in enumerate(items) for row in objective.rows(number, item)]
     objective.noted = noted
     return rows
 
 
-def _places(objective: Objective, row: Row) -> np.ndarray:
+def _places(objective: Objective, row: TrainingRow) -> np.ndarray:
     """The tokens of a row that a head reads."""
-    if isinstance(objective, Tagging):
+    if isinstance(objective, TagObjective):
         return np.array(last_pieces(row.words), int)
     everything = np.arange(len(row.ids))
     said = np.flatnonzero(row.words != SPECIAL)
-    return said if isinstance(objective, Classifying) and len(said) else everything
+    return said if isinstance(objective, ClassObjective) and len(said) else everything
 
 
 def _vectors(
-    encoder: HuggingFaceEncoder, objective: Objective, rows: Sequence[Row], layers: Sequence[int]
+    encoder: HuggingFaceEncoder, objective: Objective, rows: Sequence[TrainingRow], layers: Sequence[int]
 ) -> list[Vectors]:
     """By layer, the vectors of each row."""
     nothing = np.zeros((0, encoder.width), np.float32)
@@ -220,19 +223,19 @@ def _vectors(
             states = hidden[layer].float().cpu().numpy()
             for own, number in zip(states, group, strict=True):
                 taken = own[_places(objective, rows[number])]
-                found[at][number] = taken.mean(0, keepdims=True) if isinstance(objective, Classifying) else taken
+                found[at][number] = taken.mean(0, keepdims=True) if isinstance(objective, ClassObjective) else taken
     return found
 
 
 def _fit_and_judge(
     objective: Objective,
     items: Sequence[Item],
-    rows: Sequence[Sequence[Row]],
+    rows: Sequence[Sequence[TrainingRow]],
     vectors: Sequence[Vectors],
     device: torch.device,
-) -> list[Outcome] | None:
+) -> list[TextOutcome] | None:
     """`rows` and `vectors` are those to learn from, to select by and to score."""
-    fit = _fit_spans if isinstance(objective, Answering) else _fit_classes
+    fit = _fit_spans if isinstance(objective, SpanObjective) else _fit_classes
     outputs = fit(objective, rows, vectors, device)
     if outputs is None:
         return None
@@ -250,16 +253,16 @@ Outputs = list[dict[str, torch.Tensor]]
 
 
 def _fit_classes(
-    objective: Objective, rows: Sequence[Sequence[Row]], vectors: Sequence[Vectors], device: torch.device
+    objective: Objective, rows: Sequence[Sequence[TrainingRow]], vectors: Sequence[Vectors], device: torch.device
 ) -> Outputs | None:
     learn, select = (_examples(objective, rows[at], vectors[at]) for at in (0, 1))
-    probe = softmax.fit(learn, select, len(objective.labels), device)
+    probe = softmax.fit_softmax(learn, select, len(objective.labels), device)
     if not probe.converged:
         return None
     outputs: Outputs = []
     for row, own in zip(rows[2], vectors[2], strict=True):
         said = torch.from_numpy(np.log(np.maximum(probe.probabilities(own), _LEAST)))
-        if isinstance(objective, Tagging):
+        if isinstance(objective, TagObjective):
             logits = torch.zeros(1, len(row.ids), len(objective.labels), dtype=said.dtype)
             logits[0, _places(objective, row)] = said
         else:
@@ -268,23 +271,23 @@ def _fit_classes(
     return outputs
 
 
-def _examples(objective: Objective, rows: Sequence[Row], vectors: Vectors) -> softmax.Examples:
+def _examples(objective: Objective, rows: Sequence[TrainingRow], vectors: Vectors) -> softmax.LabelledVectors:
     labels = [
-        np.atleast_1d(row.labels[_places(objective, row)] if isinstance(objective, Tagging) else row.labels)
+        np.atleast_1d(row.labels[_places(objective, row)] if isinstance(objective, TagObjective) else row.labels)
         for row in rows
     ]
     gold, held = np.concatenate(labels).astype(int), np.concatenate(vectors)
     known = gold != IGNORED
-    return softmax.Examples(held[known], gold[known])
+    return softmax.LabelledVectors(held[known], gold[known])
 
 
 def _fit_spans(
-    _: Objective, rows: Sequence[Sequence[Row]], vectors: Sequence[Vectors], device: torch.device
+    _: Objective, rows: Sequence[Sequence[TrainingRow]], vectors: Sequence[Vectors], device: torch.device
 ) -> Outputs | None:
     probes = []
     for end in (0, 1):
         learn, select = (_pointed(rows[at], vectors[at], end) for at in (0, 1))
-        probes.append(pointing.fit(learn, select, device))
+        probes.append(pointing.fit_pointing(learn, select, device))
     if not all(probe.converged for probe in probes):
         return None
     names = ("start_logits", "end_logits")
@@ -294,6 +297,6 @@ def _fit_spans(
     ]
 
 
-def _pointed(rows: Sequence[Row], vectors: Vectors, end: int) -> pointing.Pointed:
+def _pointed(rows: Sequence[TrainingRow], vectors: Vectors, end: int) -> pointing.PointingTexts:
     gold = np.array([row.labels[end] for row in rows], int)
-    return pointing.Pointed(np.concatenate(vectors), np.array([len(own) for own in vectors], int), gold)
+    return pointing.PointingTexts(np.concatenate(vectors), np.array([len(own) for own in vectors], int), gold)

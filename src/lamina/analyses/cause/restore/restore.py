@@ -30,25 +30,25 @@ from lamina.analyses.cause.restore.layers import (
 )
 from lamina.analyses.finetune import LEARNED, as_sets
 from lamina.corpora.corpus import fingerprint_of
-from lamina.encoders import Encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.layer_weights import layer_weights, refuse_unlike
 from lamina.errors import CorpusError, InputError, LaminaError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.inputs import FORMAT, LIMIT, Input, LoadedInputs, Reads, as_encoder, describe_models, short_name
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
+from lamina.models import Encoder
+from lamina.models.interventions.layer_weights import layer_weights, refuse_unlike
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, cell, finding, number, rows_of
 from lamina.stats.best import leads
 from lamina.stats.status import SURE, Contrast, Status, status_of
+from lamina.training.answering import FinetunedFolder
 from lamina.training.attention import WindowedEncoder
 from lamina.training.heads import source_of, with_padding
 from lamina.training.objective import Runs, means, score_contrasts, text_of, unit_kind
 from lamina.training.provenance import refuse_used
 from lamina.training.reading import Sets, apart
-from lamina.training.recipes import LOWER_IS_BETTER, Plan
-from lamina.training.tuned import Tuned
+from lamina.training.settings import LOWER_IS_BETTER, TrainingPlan
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime
@@ -283,7 +283,7 @@ def _intervals(result: Result) -> dict[tuple[Any, ...], tuple[float, float, floa
 class TunedModel(Reads):
     """A model that lamina fine-tuned, the one it came from, and the three sets of its data.
 
-    The analysis's function gets a `Tuned`, an encoder and `Sets`; whether these are the very model and texts of the
+    The analysis's function gets a `FinetunedFolder`, an encoder and `Sets`; whether these are the very model and texts of the
     fine-tuning is in the data's description as `as_tuned`.
     """
 
@@ -314,7 +314,7 @@ class TunedModel(Reads):
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> LoadedInputs:
         """See `Reads.load`."""
-        tuned = Tuned.of(as_encoder(given["model"], {}, runtime))
+        tuned = FinetunedFolder.of(as_encoder(given["model"], {}, runtime))
         before = _before(tuned, given["before"], runtime)
         sets = _sets(tuned, given["data"], options)
         refuse_used(source_of(tuned.encoder), map(text_of, sets.scored), f"{sets.name} (scored)")
@@ -331,7 +331,7 @@ class TunedModel(Reads):
         return None
 
 
-def _before(tuned: Tuned, named: Any, runtime: Runtime) -> HuggingFaceEncoder:
+def _before(tuned: FinetunedFolder, named: Any, runtime: Runtime) -> HuggingFaceEncoder:
     """The model before fine-tuning: as named, or as the folder says, which then has to have the same weights."""
     base = tuned.about.get("base", {})
     home = base.get("folder", "")
@@ -356,7 +356,7 @@ def _before(tuned: Tuned, named: Any, runtime: Runtime) -> HuggingFaceEncoder:
     return before
 
 
-def _sets(tuned: Tuned, data: Any, options: Mapping[str, Any]) -> Sets:
+def _sets(tuned: FinetunedFolder, data: Any, options: Mapping[str, Any]) -> Sets:
     """The three sets as named, or as the folder says."""
     about = tuned.about
     asked = about["data"].get("asked", {})
@@ -450,7 +450,7 @@ _TRIED = 20
     example="lamina restore runs/pos --items 500 --out results/restore",
 )
 def restore(
-    tuned: Tuned,
+    tuned: FinetunedFolder,
     before: HuggingFaceEncoder,
     sets: Sets,
     *,
@@ -543,7 +543,7 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @restore.costs
 def _cost(
-    _: Estimator, tuned: Tuned, before: HuggingFaceEncoder, sets: Sets, *, how: Sequence[How], points: int | None,
+    _: Estimator, tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, *, how: Sequence[How], points: int | None,
     items: int, transfer: bool, learn: int, max_steps: int | None, seeds: int, twin: bool, **_settings: Any,
 ) -> Cost:  # fmt: skip
     """A few scored texts are done and a few linear heads fitted; of tuning, real steps are timed."""
@@ -577,14 +577,14 @@ def _chosen(how: Sequence[How]) -> list[How]:
     return [each for each in HOWS if each in how]
 
 
-def _plan(tuned: Tuned, max_steps: int | None) -> Plan:
+def _plan(tuned: FinetunedFolder, max_steps: int | None) -> TrainingPlan:
     """The recipe of the tuned model, with all layers trained."""
     plan = tuned.plan._replace(freeze=None, reset=0)
     return plan if max_steps is None else plan._replace(max_steps=max_steps)
 
 
 def _put_back(
-    tuned: Tuned, before: HuggingFaceEncoder, learning: Any, own: Any, points: int | None, twin: int | None
+    tuned: FinetunedFolder, before: HuggingFaceEncoder, learning: Any, own: Any, points: int | None, twin: int | None
 ) -> Iterator[ChangedLayers]:
     """Pretrained weights in some layers, and random ones; `twin` is the seed of these, None where they are left out."""
     layers, spans = layer_weights(tuned.encoder), spans_of("restore", before.blocks, points)
@@ -596,7 +596,7 @@ def _put_back(
 
 
 def _tuned_again(
-    how: How, learning: Any, plan: Plan, base: Runs, points: int | None, seeds: Sequence[int], work: Path
+    how: How, learning: Any, plan: TrainingPlan, base: Runs, points: int | None, seeds: Sequence[int], work: Path
 ) -> Iterator[ChangedLayers]:
     """Models tuned with some layers frozen, or with some drawn anew."""
     for span, changed in plans_of(plan, how, _trained_spans(how, learning.encoder, points)).items():
@@ -605,7 +605,7 @@ def _tuned_again(
 
 
 def _heads(
-    tuned: Tuned, before: HuggingFaceEncoder, sets: Sets, own: Any, learn: int, seed: int, twin: int | None,
+    tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, own: Any, learn: int, seed: int, twin: int | None,
     skipped: Counter[str],
 ) -> dict[str, list[ChangedLayers]]:  # fmt: skip
     """Table -> linear heads on each layer of the model before fine-tuning, and of its twin."""
@@ -621,14 +621,14 @@ def _heads(
     return {name: list(_fit_linear_heads(tuned, body, taught, own, skipped)) for name, body in bodies.items()}
 
 
-def _bodies(tuned: Tuned, before: HuggingFaceEncoder, twin: int | None) -> dict[str, HuggingFaceEncoder]:
+def _bodies(tuned: FinetunedFolder, before: HuggingFaceEncoder, twin: int | None) -> dict[str, HuggingFaceEncoder]:
     """What linear heads read: the model before fine-tuning and its twin, through the window that it was tuned with."""
     seen = before if tuned.window is None else WindowedEncoder(before, tuned.window)
     return {"transfer": seen} | ({} if twin is None else {"transfer_twin": seen.random_twin(twin)})
 
 
 def _fit_linear_heads(
-    tuned: Tuned, body: HuggingFaceEncoder, sets: Sets, own: Any, skipped: Counter[str]
+    tuned: FinetunedFolder, body: HuggingFaceEncoder, sets: Sets, own: Any, skipped: Counter[str]
 ) -> Iterator[ChangedLayers]:
     for head in linear_heads(body, tuned.objective(), sets):
         if head.outcomes is None:

@@ -17,8 +17,8 @@ from lamina.analyses.heads.coreference import KINDS, CorefMeter
 from lamina.analyses.heads.coreference import best_table as best_antecedents
 from lamina.analyses.heads.relations import ALL, NO_PUNCTUATION, RelationMeter, relations_of, relations_table
 from lamina.analyses.heads.surface import SurfaceMeter
-from lamina.encoders import Encoder
 from lamina.framework.watch import Meter, watch
+from lamina.models import Encoder
 from lamina.stats.status import SURE
 from lamina.stats.units import CHOOSING, SCORED, halve
 from lamina.types import Text

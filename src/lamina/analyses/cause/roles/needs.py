@@ -24,9 +24,9 @@ from lamina.analyses.cause.effects import (
 from lamina.analyses.cause.importance import PERMUTED, RankAgreement, agreement_between, can_succeed, corrected
 from lamina.analyses.cause.roles.heads import HeadRole
 from lamina.corpora.learning import Splits
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Edit, Interventions
-from lamina.encoders.language_model import has_language_model
+from lamina.models.interventions.interventions import Edit, Interventions
+from lamina.models.language.language_model import has_language_model
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.stats.family import permutation_family
 from lamina.stats.ranks import rank_correlation
 from lamina.stats.status import status_of

@@ -34,15 +34,15 @@ from lamina.analyses.cause.roles.needs import (
 from lamina.corpora.agreement_pairs import agreement_pairs
 from lamina.corpora.learning import Splits, thin
 from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Interventions
-from lamina.encoders.language_model import has_language_model
 from lamina.errors import CorpusError, InputError, LaminaError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.inputs import LoadedInputs, as_encoder, short_name
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.framework.watch import refuse_without_maps
+from lamina.models.interventions.interventions import Interventions
+from lamina.models.language.language_model import has_language_model
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.progress import say
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, not_tested, number, p_in_words, rows_of

@@ -13,9 +13,9 @@ from jaxtyping import Float, Int
 from lamina.analyses.heads.trees import Learner, right_branching, static_vectors, to_sentence
 from lamina.analyses.layers.structure.probing import SentenceTally, StructureIntervals, chain_distances
 from lamina.analyses.layers.structure.trees import GoldTree, arborescence, directed_from, rooted, smallest_tree
-from lamina.encoders import Encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.framework.watch import WatchedBatch, WatchedText, watch
+from lamina.models import Encoder
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.probes.parsers import AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe
 from lamina.stats.family import sign_flip_family
 from lamina.stats.units import Units

@@ -17,10 +17,17 @@ from lamina.analyses.heads.trees import spanning_trees
 from lamina.analyses.layers.structure.trees import GoldTree, gold_of, smallest_tree
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits, divide
-from lamina.encoders import Encoder
 from lamina.errors import CorpusError
+from lamina.models import Encoder
 from lamina.probes.parsers import ROOT
-from lamina.probes.structural import Group, Kind, Sentences, StructuralBank, StructuralSchedule, squared_distances
+from lamina.probes.structural import (
+    Kind,
+    StructuralBank,
+    StructuralGroup,
+    StructuralSchedule,
+    TreeSentences,
+    squared_distances,
+)
 from lamina.progress import progress
 from lamina.stats.best import best_set
 from lamina.stats.family import bootstrap_family
@@ -155,13 +162,13 @@ def neighbours_average(
 
 def sentences_of(
     vectors: Float[torch.Tensor, "layer word width"], trees: Sequence[GoldTree], numbers: Sequence[int] | None = None
-) -> Sentences:
+) -> TreeSentences:
     """Some sentences with their trees; `vectors` are those of all trees."""
     sizes = np.array([len(tree) for tree in trees])
     starts = sizes.cumsum() - sizes
     chosen = np.arange(len(trees)) if numbers is None else np.array(numbers, int)
     chosen_trees = [trees[int(number)] for number in chosen]
-    return Sentences(
+    return TreeSentences(
         vectors,
         starts[chosen],
         sizes[chosen],
@@ -433,7 +440,13 @@ class StructureProbing:
         return self._intervals.units
 
     def probe(
-        self, encoder: Encoder, of: str, groups: Sequence[Group], *, decay: bool = False, projections: bool = False
+        self,
+        encoder: Encoder,
+        of: str,
+        groups: Sequence[StructuralGroup],
+        *,
+        decay: bool = False,
+        projections: bool = False,
     ) -> StructureScores:
         """All layers of an encoder; of the control, with trees whose places were exchanged."""
         train, scored = self._vectors(encoder, decay=decay)
@@ -484,7 +497,7 @@ class StructureProbing:
         place = best_place([trees.train[number] for number in trees.learn])
         distances = [chain_distances(len(tree))[None] for tree in trees.scored]
         depths = [chain_depths(len(tree), place)[None] for tree in trees.scored]
-        by_kind = [(Group("distance", 0, 0), distances), (Group("depth", 0, 0), depths)]
+        by_kind = [(StructuralGroup("distance", 0, 0), distances), (StructuralGroup("depth", 0, 0), depths)]
         scores: dict[tuple[str, int | None, str], list[ResampledScore]] = defaultdict(list)
         rows = [
             row
@@ -505,7 +518,7 @@ class StructureProbing:
 
     def _rows(
         self,
-        group: Group,
+        group: StructuralGroup,
         names: Sequence[tuple[str, int | None]],
         values: Sequence[np.ndarray],
         trees: Sequence[GoldTree],
@@ -542,11 +555,11 @@ def apply_maps(maps: torch.Tensor, vectors: torch.Tensor, trees: Sequence[GoldTr
     return by_sentence
 
 
-def constant_losses(learn: Sentences, stop: Sentences) -> dict[Kind, float]:
+def constant_losses(learn: TreeSentences, stop: TreeSentences) -> dict[Kind, float]:
     """What the loss on stopping sentences is where all pairs have one distance, and all words one depth.
 
     Example:
-        >>> some = Sentences(torch.zeros(1, 2, 1), np.zeros(1, int), np.full(1, 2), [1 - np.eye(2)], [np.arange(2)])
+        >>> some = TreeSentences(torch.zeros(1, 2, 1), np.zeros(1, int), np.full(1, 2), [1 - np.eye(2)], [np.arange(2)])
         >>> constant_losses(some, some)
         {'distance': 0.0, 'depth': 0.5}
     """

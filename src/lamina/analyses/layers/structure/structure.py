@@ -51,14 +51,14 @@ from lamina.analyses.layers.structure.probing import (
 )
 from lamina.analyses.layers.structure.trees import GoldTree, directed_from, refuse_without_heads, smallest_tree
 from lamina.corpora.learning import Splits, thin
-from lamina.encoders import Encoder
 from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.framework.watch import refuse_without_maps
-from lamina.probes.structural import PAPER, Group, Kind, StructuralSchedule
+from lamina.models import Encoder
+from lamina.probes.structural import PAPER, Kind, StructuralGroup, StructuralSchedule
 from lamina.results import Result
 from lamina.results.finding import (
     Finding,
@@ -456,7 +456,10 @@ def structure(
     how = StructureSettings(PAPER if faithful else StructuralSchedule(), faithful, samples, seed)
     probing = StructureProbing(splits, trees, chosen, how, runtime)
     every = [
-        Group(kind, rank, seed + number) for kind in ("distance", "depth") for rank in widths for number in range(seeds)
+        StructuralGroup(kind, rank, seed + number)
+        for kind in ("distance", "depth")
+        for rank in widths
+        for number in range(seeds)
     ]
     largest = [group for group in every if group.rank == widths[-1]]
     of_model = probing.probe(encoder, MODEL, every, decay=True, projections=True)

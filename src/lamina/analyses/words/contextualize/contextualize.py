@@ -18,7 +18,7 @@ import pandas as pd
 import torch
 
 from lamina.activations import Runtime
-from lamina.activations.write_through import MOST_BYTES
+from lamina.activations.in_memory import MOST_BYTES
 from lamina.analyses.words.contextualize.finetuning import (
     FINETUNING,
     SIMILARITY,
@@ -72,16 +72,16 @@ from lamina.analyses.words.contextualize.vectors import (
 from lamina.analyses.words.occurrences import SPLITS, WordsInContext, find_words
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
-from lamina.encoders import Encoder, load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.static import skipgram_epochs, train_skipgram
 from lamina.errors import InputError
 from lamina.files.writing import fresh_path
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Annotation, Preset, Samples, Seed, Seeds, Setting
-from lamina.probes.mlp import ClassProbe, Examples, Vectors, train
+from lamina.models import Encoder, load_encoder
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.static import skipgram_epochs, train_skipgram
+from lamina.probes.mlp import ClassExamples, ClassProbe, Vectors, train
 from lamina.progress import say
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, percent, rows_of
@@ -196,7 +196,7 @@ def _step_seconds(setup: ClassProbeSetup, width: int) -> float:
     """One batch through one probe, timed on random vectors: what they say does not change how long it takes."""
     training, classes = setup.training, len(setup.data.classes)
     count = _TIMED_BATCHES * training.batch
-    examples = Examples(Vectors.of(torch.randn(count, width).half()), torch.rand(1, count, classes) < 0.1)
+    examples = ClassExamples(Vectors.of(torch.randn(count, width).half()), torch.rand(1, count, classes) < 0.1)
     probes = [ClassProbe(label, seed) for seed in range(setup.preset.seeds) for label in range(classes)]
     short = replace(training, epochs=1, select=False)
 

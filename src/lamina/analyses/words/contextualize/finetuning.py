@@ -32,11 +32,11 @@ from lamina.analyses.words.contextualize.scores import (
     contrast_table,
 )
 from lamina.analyses.words.contextualize.vectors import Representation, Representations
-from lamina.encoders import Encoder, load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.passports import passport_of
 from lamina.errors import InputError, ModelError
 from lamina.framework.watch import fit
+from lamina.models import Encoder, load_encoder
+from lamina.models.checks.passports import passport_of
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.progress import progress
 from lamina.stats.intervals import interval
 from lamina.training.attention import WindowedEncoder

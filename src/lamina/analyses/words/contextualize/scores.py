@@ -18,10 +18,19 @@ from jaxtyping import Bool, Float, Int
 from lamina.analyses.words.contextualize.vectors import Representation
 from lamina.analyses.words.occurrences import SPLITS, WordClassPair, WordsInContext
 from lamina.corpora.corpus import fingerprint_of
-from lamina.encoders import SPECIAL, Encoder
 from lamina.errors import DamagedError
 from lamina.files.checking import load_tensors, save_tensors
-from lamina.probes.mlp import ClassProbe, Examples, MLPTraining, Source, Trained, Vectors, save_probes, train
+from lamina.models import SPECIAL, Encoder
+from lamina.probes.mlp import (
+    ClassExamples,
+    ClassProbe,
+    MLPTraining,
+    TrainedClassProbes,
+    Vectors,
+    VectorSource,
+    save_probes,
+    train,
+)
 from lamina.progress import say
 from lamina.stats.best import best_set
 from lamina.stats.family import bootstrap_family
@@ -199,13 +208,15 @@ class _ProbedLayer:
             packed = {str(seed): torch.from_numpy(np.packbits(of_seed.T)) for seed, of_seed in enumerate(by_seed)}
             save_tensors(self._path(wanted), packed, {"format": FORMAT})
 
-    def _train(self, source: Source, learn: Vectors, train_items: np.ndarray, dev: np.ndarray) -> Trained:
+    def _train(
+        self, source: VectorSource, learn: Vectors, train_items: np.ndarray, dev: np.ndarray
+    ) -> TrainedClassProbes:
         setup = self._setup
         probes = [
             ClassProbe(label, seed) for seed in range(setup.preset.seeds) for label in range(len(setup.data.classes))
         ]
-        learned = Examples(learn, self._labels(train_items))
-        choose = Examples(Vectors(source, dev).like(learn), self._labels(dev))
+        learned = ClassExamples(learn, self._labels(train_items))
+        choose = ClassExamples(Vectors(source, dev).like(learn), self._labels(dev))
         where = "" if self.layer is None else f", layer {self.layer}"
         what = f"class probes of {self._whole.name}{where}, context {self._context}"
         return train(learned, choose, probes, setup.training, device=setup.device, what=what)

@@ -28,21 +28,21 @@ import torch
 from jaxtyping import Float, Int
 
 from lamina.activations import default_root
+from lamina.activations.in_memory import StoreText, also_stored
 from lamina.activations.reading import sum_rows
-from lamina.activations.residence import device_of
-from lamina.activations.write_through import Keep, stored_too
+from lamina.activations.room import device_of
 from lamina.analyses.words.occurrences import WordsInContext
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
-from lamina.encoders import SPECIAL, Encoder
-from lamina.encoders.contract import Packed
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.static import StaticEncoder, skipgram_trainer
 from lamina.errors import DamagedError, DiskFullError, ModelError
 from lamina.files.checking import load_tensors, save_tensors
 from lamina.files.writing import told
 from lamina.framework.cache import run_folder
-from lamina.probes.mlp import InMemory, Source
+from lamina.models import SPECIAL, Encoder
+from lamina.models.contract import Packed
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.static import StaticEncoder, skipgram_trainer
+from lamina.probes.mlp import InMemory, VectorSource
 from lamina.progress import progress, say
 from lamina.types import Span, Text
 
@@ -88,7 +88,7 @@ class VectorsOnDisk:
     edges: tuple[int, ...]
     """Where parts begin, and the number of occurrences."""
 
-    def layer(self, layer: int) -> Source:
+    def layer(self, layer: int) -> VectorSource:
         """One layer: in memory where it fits, otherwise on disk."""
         for dtype in (torch.float16, torch.float32):
             size = self.edges[-1] * self.width * dtype.itemsize
@@ -98,7 +98,7 @@ class VectorsOnDisk:
                 return source
         raise AssertionError("float32 holds every part")
 
-    def _in_memory(self, layer: int, dtype: torch.dtype) -> Source | None:
+    def _in_memory(self, layer: int, dtype: torch.dtype) -> VectorSource | None:
         """None where some part needs more precision."""
         vectors = torch.empty(self.edges[-1], self.width, dtype=dtype)
         for number, part in self.parts(layer):
@@ -107,7 +107,7 @@ class VectorsOnDisk:
             vectors[self.edges[number] : self.edges[number + 1]] = part
         return InMemory(vectors)
 
-    def _on_disk(self, layer: int, dtype: torch.dtype) -> Source | None:
+    def _on_disk(self, layer: int, dtype: torch.dtype) -> VectorSource | None:
         with told(self.folder):
             # Without a name: it is gone with the process, however that ends.
             file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - open as long as its vectors are used
@@ -159,7 +159,7 @@ class VectorsInMemory:
         """Room for vectors."""
         return cls([torch.empty(edges[-1], width, dtype=torch.half, device=device) for _ in range(layers)], edges)
 
-    def layer(self, layer: int) -> Source:
+    def layer(self, layer: int) -> VectorSource:
         """One layer."""
         return InMemory(self.by_layer[layer])
 
@@ -307,7 +307,7 @@ def word_vectors(
     if missing:
         # What other analyses may ask for: whole texts, as they are.
         whole_texts = wanted.size is None and encoder.blocks > 0 and not wanted.bag and not wanted.lower
-        with stored_too(encoder, workspace.root) if whole_texts else nullcontext() as keep:
+        with also_stored(encoder, workspace.root) if whole_texts else nullcontext() as keep:
             _make(wanted, edges, missing, whole, on_disk.put, keep)
     return on_disk
 
@@ -318,7 +318,7 @@ def _make(
     missing: Sequence[int],
     whole: VectorsOnDisk | VectorsInMemory | None,
     put: Callable[[int, torch.Tensor], None],
-    keep: Keep | None = None,
+    keep: StoreText | None = None,
 ) -> None:
     """Encode some parts and put each where it belongs; `keep` stores the states of whole texts."""
     encoder, data = wanted.encoder, wanted.data
@@ -355,7 +355,7 @@ def _encoded(
     texts: Sequence[Text],
     first: int,
     whole: Callable[[int], torch.Tensor] | None,
-    keep: Keep | None = None,
+    keep: StoreText | None = None,
 ) -> Float[torch.Tensor, "layer item width"]:
     """The mean of each word's pieces at every layer, in float32, where the encoder runs.
 
@@ -436,7 +436,7 @@ def gather(
     into[:, items] = (sums / sizes.to(into.device)[:, None, None]).transpose(0, 1)
 
 
-def mean_by_word(layer: Source, data: WordsInContext) -> Source:
+def mean_by_word(layer: VectorSource, data: WordsInContext) -> VectorSource:
     """One vector per word: the mean over all its contexts."""
     owner = torch.from_numpy(data.word).long()
     sums = torch.zeros(len(data.words), layer.width)
@@ -462,7 +462,7 @@ class Representation:
     """[row] None where there are no layers."""
     key: str
     """Equal for equal vectors."""
-    read: Callable[[int], Source]
+    read: Callable[[int], VectorSource]
     """Row -> its vectors."""
     of_types: bool = False
     """Whether an item is a word, whatever its contexts, or an occurrence."""
@@ -490,7 +490,7 @@ class Representations:
         """
         wanted = VectorRequest(encoder, self._data, size, bag, _is_lower(encoder))
 
-        def read(row: int) -> Source:
+        def read(row: int) -> VectorSource:
             return self._written(wanted).layer(row)
 
         layers = tuple(range(encoder.layers)) if encoder.blocks else (None,)

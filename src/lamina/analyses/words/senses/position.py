@@ -16,9 +16,9 @@ from jaxtyping import Float, Int
 
 from lamina.activations.reading import sum_rows
 from lamina.analyses.words.senses.targets import SenseTargets, grouped
-from lamina.encoders import Activations, Encoder
-from lamina.encoders.positions import with_positions_shifted
 from lamina.errors import ModelError
+from lamina.models import Activations, Encoder
+from lamina.models.running.variants import with_positions_shifted
 from lamina.progress import progress
 from lamina.stats.units import document_of
 from lamina.types import Span, Text

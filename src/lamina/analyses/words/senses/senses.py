@@ -67,12 +67,12 @@ from lamina.analyses.words.senses.targets import (
     static_encoders,
 )
 from lamina.corpora import Splits
-from lamina.encoders import Encoder
 from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, percent, rows_of

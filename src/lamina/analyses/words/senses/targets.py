@@ -19,10 +19,10 @@ from lamina.corpora import Corpus, Splits
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import thin
 from lamina.corpora.origins import origins
-from lamina.encoders import SPECIAL, Encoder, load_encoder
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.static import train_skipgram
 from lamina.errors import AssetError, CorpusError, InputError
+from lamina.models import SPECIAL, Encoder, load_encoder
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.static import train_skipgram
 from lamina.stats.units import unit_of
 from lamina.types import Edge, Span, Text
 

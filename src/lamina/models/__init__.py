@@ -1,0 +1,6 @@
+"""Words -> vectors and attention maps; with training/, the only folder that imports transformers."""
+
+from lamina.models.contract import SPECIAL, Activations, Encoder, Tokens
+from lamina.models.loading.encoders import load_encoder
+
+__all__ = ["SPECIAL", "Activations", "Encoder", "Tokens", "load_encoder"]

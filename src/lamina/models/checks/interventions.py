@@ -1,0 +1,359 @@
+"""The contract of `Interventions`, tried on a model: what is changed is what was named, and nothing else.
+
+Every change is made a second time by hand: in the weights, or by a hook that knows nothing of `Interventions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from lamina.errors import ModelError
+from lamina.models.checks.passports import Check, holds
+from lamina.models.checks.trial import LONGER, PLAIN, SHORT
+from lamina.models.contract import TOLERANCE, Encoder, apart
+from lamina.models.interventions.interventions import RESAMPLED, Edit, Interventions
+from lamina.models.running.batching import InputRow
+from lamina.models.running.value_norms import is_linear
+
+_STEPS = (0.01, 0.001, 0.0002)
+"""Of a gate, to see how fast the output changes with it: large ones bend, or lead to another expert; small ones are
+lost in rounding ..."""
+_SLOPE = 0.05
+"""... and how far the best may be from the gradient, relative to it."""
+_SHIFT = 1.5
+"""What is added to a state to see where it shows."""
+
+States = Sequence[Tensor]
+"""[layer, token, width] for every row, without padding."""
+
+
+def check_interventions(encoder: Encoder) -> Check:
+    """Raise an AssertionError if changing a model's parts is not what it says; run it on your own encoders.
+
+    Checked, in the first, the middle and the last block: gates of one change nothing; a head set to zero by a gate, by
+    an edit and by the weights of the output projection is the same; a head set to its mean is the projection of the
+    mean, which is that of all tokens; what another text hands on arrives; a block that is skipped hands on what it
+    read; a changed state is seen in its layer, at its token, and above alone. Nothing below a change moves, nor do
+    other rows of a batch; edits made together are what they are alone; a run that is resumed is one of the whole
+    model; gradients of gates are how fast the output changes.
+
+    A model whose heads cannot be told apart, or that cannot be resumed, keeps the contract in what is left: what was
+    found says so. One without blocks to take away raises a ModelError.
+
+    Example:
+        >>> check_interventions(lamina.load_encoder("minilm")).said  # doctest: +SKIP
+        'heads of 6 of 6 blocks, whole blocks and states can be changed; blocks below a change run once'
+    """
+    tried = _InterventionTrial(Interventions(encoder, heads=False))
+    tried.run_as_it_is()
+    if tried.parts.heads:
+        tried.ones()
+        tried.zeros()
+        tried.means()
+        tried.other_texts()
+        tried.slopes()
+    tried.blocks()
+    tried.states()
+    tried.together()
+    return holds("interventions", describe_changes(tried.parts), tried.worst)
+
+
+def describe_changes(parts: Interventions) -> str:
+    """What can be changed, in words."""
+    having = len({block for block, _ in parts.heads})
+    heads = f"heads of {having} of {parts.encoder.blocks} blocks, whole blocks" if having else "whole blocks"
+    lacking = "" if having else f"; not heads: {parts.no_heads}"
+    below = "run once" if parts.resumes else "run again each time"
+    return f"{heads} and states can be changed; blocks below a change {below}{lacking}"
+
+
+class _InterventionTrial:
+    """One model, and how far apart things that should be equal were."""
+
+    def __init__(self, parts: Interventions) -> None:
+        self.parts, self.encoder = parts, parts.encoder
+        self.bar = TOLERANCE[self.encoder.model.dtype]
+        self.worst = 0.0
+        self.rows = [_row(self.encoder, text) for text in (PLAIN, LONGER, SHORT)]
+        self.donors = [_reversed(row) for row in self.rows]
+        self.plain = self.by_hand()
+        having = sorted({block for block, _ in parts.heads})
+        self.heads = [(having[at], at % self.encoder.heads) for at in _spread(len(having))]
+        """Of the first, middle and last block with heads, one each."""
+
+    def run_as_it_is(self) -> None:
+        """Running by parts changes nothing."""
+        (found,) = self.run([])
+        self.equal(found, self.plain, "run without a change, it gives other states than `encode`")
+
+    def ones(self) -> None:
+        """Gates of one change nothing, and those of other rows neither."""
+        shape = (1, len({block for block, _ in self.parts.heads}), self.encoder.heads)
+        self.equal(self.gated(lambda _row: torch.ones(shape)), self.plain, "gates of one change states")
+        mixed = self.gated(lambda row: torch.ones(shape) if row else torch.zeros(shape))
+        self.equal(mixed[1:], self.plain[1:], "gates of one row change other rows")
+        self.differ(mixed[0][-1], self.plain[0][-1], "gates of zero change nothing")
+
+    def zeros(self) -> None:
+        """By gate, by edit, by weights."""
+        having = sorted({block for block, _ in self.parts.heads})
+        for block, head in self.heads:
+            sharing = [at for at in having if self.parts.out(at) is self.parts.out(block)]
+            one = {at: self.parts.without(at, heads=[head]).mixed[at] for at in sharing}
+            (found,) = self.run([Edit(mixed=one)])[1:]
+            where = f"head {block + 1}-{head + 1} set to zero"
+            gates = torch.ones(1, len(having), self.encoder.heads)
+            gates[:, [having.index(at) for at in sharing], head] = 0
+            self.equal(found, self.gated(lambda _row, gates=gates: gates), f"{where} by a gate and by an edit differ")
+            with _zeroed(self.parts.out(block), head, self.parts.size):
+                self.equal(found, self.by_hand(), f"{where} by its weights and by an edit differ")
+            self.local(found, min(sharing), where)
+
+    def means(self) -> None:
+        """What a head hands on is on average what is given for it, and arrives through the projection."""
+        means = self.parts.means(self.rows)
+        for block, head in self.heads:
+            kept: list[Tensor] = []
+
+            def note(_module: Module, given: Any, kept: list[Tensor] = kept) -> None:
+                kept.append(given[0].reshape(-1, given[0].shape[-1]))
+
+            out = self.parts.out(block)
+            calls = sum(self.parts.out(at) is out for at in means)
+            at = [each for each in means if self.parts.out(each) is out].index(block)
+            with _hooked(out.register_forward_pre_hook(note)):
+                self.by_hand()
+            # A module that is several blocks ran once for each of them, row after row.
+            mean = torch.cat(kept[at::calls]).double().mean(0)
+            self.expect(apart(means[block].double(), mean), f"block {block + 1}: the mean of its heads is another")
+            if calls > 1:
+                continue
+            (found,) = self.run([self.parts.without(block, heads=[head], fill=means[block])])[1:]
+            constant = torch.zeros_like(means[block])
+            part = slice(head * self.parts.size, (head + 1) * self.parts.size)
+            constant[part] = means[block][part]
+            with _zeroed(out, head, self.parts.size) as linear, torch.no_grad():
+                given = linear(constant)
+                with _hooked(out.register_forward_hook(lambda _m, _g, made, add=given: made + add.to(made))):
+                    said = f"head {block + 1}-{head + 1} set to its mean is not what the mean makes"
+                    self.equal(found, self.by_hand(), said)
+
+    def other_texts(self) -> None:
+        """What another text hands on, of a head and of a whole layer."""
+        donors = self.by_hand(self.donors)
+        for block, head in self.heads:
+            out = self.parts.out(block)
+            if sum(self.parts.out(at) is out for at in {at for at, _ in self.parts.heads}) > 1:
+                continue
+            part = slice(head * self.parts.size, (head + 1) * self.parts.size)
+            expected = []
+            for row, donor in zip(self.rows, self.donors, strict=True):
+                kept: list[Tensor] = []
+
+                def note(_module: Module, given: Any, kept: list[Tensor] = kept) -> None:
+                    kept.append(given[0].clone())
+
+                with _hooked(out.register_forward_pre_hook(note)):
+                    self.by_hand([donor])
+
+                def put(_module: Module, given: Any, kept: list[Tensor] = kept, part: slice = part) -> Any:
+                    changed = given[0].clone()
+                    changed[..., part] = kept[0][..., part]
+                    return (changed, *given[1:])
+
+                with _hooked(out.register_forward_pre_hook(put)):
+                    expected += self.by_hand([row])
+            (found,) = self.run([self.parts.without(block, heads=[head], fill=RESAMPLED)], donors=self.donors)[1:]
+            self.equal(found, expected, f"head {block + 1}-{head + 1}: what another text hands on does not arrive")
+        for layer in _spread(self.encoder.layers):
+            edit = Edit(states={layer: lambda _states, clean, layer=layer: _donated(clean).states[layer]})
+            (found,) = self.run([edit], donors=self.donors)[1:]
+            for row, theirs in zip(found, donors, strict=True):
+                moved = apart(row[layer], theirs[layer])
+                self.expect(moved, f"layer {layer}: the states of another text do not arrive")
+
+    def blocks(self) -> None:
+        """A block that is skipped hands on what it read."""
+        for block in _spread(self.encoder.blocks):
+            (found,) = self.run([Edit(skipped=frozenset({block}))])[1:]
+            said = f"block {block + 1} skipped"
+            if block + 1 < self.encoder.blocks:
+                for row, plain in zip(found, self.plain, strict=True):
+                    self.expect(apart(row[block + 1], plain[block]), f"{said} does not hand on what it read")
+            handed = Edit(states={block + 1: lambda _states, clean, block=block: clean.states[block]})
+            if block + 1 < self.encoder.blocks:
+                self.equal(found, self.run([handed])[1], f"{said} is not the same as handing on what it read")
+            self.local(found, block, said)
+
+    def states(self) -> None:
+        """A state that is changed is seen there and above."""
+        for layer in _spread(self.encoder.layers):
+
+            def shifted(states: Tensor, _clean: Any) -> Tensor:
+                changed = states.clone()
+                changed[:, 1] += _SHIFT
+                return changed
+
+            (found,) = self.run([Edit(states={layer: shifted})])[1:]
+            self.local(found, layer - 1, f"the states of layer {layer} changed", own=False)
+            for row, plain in zip(found, self.plain, strict=True):
+                expected = plain[layer].clone()
+                expected[1] += _SHIFT
+                self.expect(apart(row[layer], expected), f"layer {layer}: the change of a state is not seen as it is")
+
+    def together(self) -> None:
+        """Edits in one batch, one by one, and with every block run again."""
+        edits = [Edit(skipped=frozenset({block})) for block in _spread(self.encoder.blocks)]
+        edits += [self.parts.without(block, heads=[head]) for block, head in self.heads]
+        edits += [Edit(mixed=edits[-1].mixed, skipped=edits[0].skipped), Edit()]
+        found = self.run(edits)[1:]
+        again = copy(self.parts)
+        again.resumes = False
+        for edit, own in zip(edits, found, strict=True):
+            self.equal(own, self.run([edit])[1], "edits made together are not what they are alone")
+        for own, whole in zip(found, self.run(edits, parts=again)[1:], strict=True):
+            self.equal(own, whole, "a run that is resumed differs from one of the whole model")
+
+    def slopes(self) -> None:
+        """The gradient of a gate is how fast the output changes with it."""
+        if self.encoder.model.dtype not in (torch.float32, torch.float64):
+            return
+        having = sorted({block for block, _ in self.parts.heads})
+        draw = torch.Generator().manual_seed(0)
+        along = torch.randn(1, len(having), self.encoder.heads, generator=draw).to(self.encoder.device)
+        inputs = self.encoder.inputs(self.rows[:1])
+        weighed: Tensor | None = None
+
+        def output(gates: Tensor) -> Tensor:
+            nonlocal weighed
+            with self.parts.gated(gates):
+                last = self.encoder.model(**inputs).last_hidden_state.double()
+            if weighed is None:
+                weighed = torch.randn(last.shape, generator=draw, dtype=torch.double).to(last)
+            return (last * weighed).sum()
+
+        gates = torch.ones_like(along, requires_grad=True)
+        with torch.enable_grad():
+            (slope,) = torch.autograd.grad(output(gates), gates)
+        with torch.no_grad():
+            ones = torch.ones_like(along)
+            sides = ([output(ones + side * step * along) for side in (1, -1)] for step in _STEPS)
+            found = [float((up - down) / (2 * step)) for (up, down), step in zip(sides, _STEPS, strict=True)]
+        expected, scale = float((slope * along).sum()), float((slope * along).norm())
+        nearest = min(found, key=lambda each: abs(each - expected))
+        if not abs(nearest - expected) <= _SLOPE * max(scale, abs(expected)):
+            said = f"gradients of gates are not how the output changes: {expected:.4g}, not {nearest:.4g}"
+            raise AssertionError(f"{self.encoder.name}: {said}")
+
+    def run(
+        self, edits: Sequence[Edit], *, donors: Sequence[InputRow] | None = None, parts: Interventions | None = None
+    ) -> list[States]:
+        """All layers of every row as it is, and under each edit."""
+        found: list[dict[int, Tensor]] = [{} for _ in range(len(edits) + 1)]
+        for made in (parts or self.parts).run(self.rows, edits, layers=range(self.encoder.layers), donors=donors):
+            kept = found[0 if made.edit is None else made.edit + 1]
+            for at, row in enumerate(made.rows):
+                kept[row] = _stacked(made.states, at, len(self.rows[row].ids))
+        return [[kept[row] for row in range(len(self.rows))] for kept in found]
+
+    def by_hand(self, rows: Sequence[InputRow] | None = None) -> States:
+        """All layers of every row, run alone."""
+        made = (self.encoder.hidden([row]) for row in rows or self.rows)
+        return [torch.stack([layer[0].detach().clone() for layer in each]) for each in made]
+
+    def gated(self, gates: Callable[[int], Tensor]) -> States:
+        """All layers of every row, in batches, each row with its gates [1, block, head]."""
+        found: dict[int, Tensor] = {}
+        for batch in self.encoder.row_groups([len(row.ids) for row in self.rows]):
+            own = torch.cat([gates(row) for row in batch]).to(self.encoder.device)
+            with self.parts.gated(own):
+                made = self.encoder.hidden([self.rows[row] for row in batch])
+            for at, row in enumerate(batch):
+                found[row] = _stacked(dict(enumerate(made)), at, len(self.rows[row].ids))
+        return [found[row] for row in range(len(self.rows))]
+
+    def local(self, found: States, block: int, where: str, *, own: bool = True) -> None:
+        """Nothing up to the block's input moved, and its output did."""
+        for row, plain in zip(found, self.plain, strict=True):
+            below = slice(0, block + 1)
+            self.expect(apart(row[below], plain[below]), f"{where}: layers below it change")
+        if own:
+            self.differ(found[0][block + 1], self.plain[0][block + 1], f"{where}: nothing changes")
+
+    def equal(self, found: States, expected: States, otherwise: str) -> None:
+        """Expect all layers of all rows to agree."""
+        for one, other in zip(found, expected, strict=True):
+            self.expect(apart(one, other), otherwise)
+
+    def expect(self, moved: float, otherwise: str) -> None:
+        """Expect a relative error within what two runs may differ by."""
+        if moved > self.bar:
+            raise AssertionError(f"{self.encoder.name}: {otherwise} (by {moved:.1e} of their norm)")
+        self.worst = max(self.worst, moved)
+
+    def differ(self, one: Tensor, other: Tensor, otherwise: str) -> None:
+        """Expect a change to be one."""
+        if torch.equal(one, other):
+            raise AssertionError(f"{self.encoder.name}: {otherwise}")
+
+
+def _row(encoder: Any, text: Any) -> InputRow:
+    """The first row of a text."""
+    return encoder.rows(0, encoder.pieces(text))[0]
+
+
+def _reversed(row: InputRow) -> InputRow:
+    """Another text of the same length: the same tokens, backwards."""
+    return row._replace(ids=row.ids[::-1].copy())
+
+
+def _donated(clean: Any) -> Any:
+    if clean.donor is None:
+        raise ModelError("values of another text are asked for, and no text was given to take them from")
+    return clean.donor
+
+
+def _stacked(states: Mapping[int, Tensor], row: int, size: int) -> Tensor:
+    return torch.stack([states[layer][row, :size].detach().clone() for layer in sorted(states)])
+
+
+def _spread(many: int) -> list[int]:
+    """The first, the middle and the last of so many.
+
+    Example:
+        >>> _spread(12), _spread(2), _spread(1)
+        ([0, 6, 11], [0, 1], [0])
+    """
+    return sorted({0, many // 2, many - 1}) if many else []
+
+
+@contextmanager
+def _hooked(handle: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def _zeroed(out: Module, head: int, size: int) -> Iterator[Callable[[Tensor], Tensor]]:
+    """The weights that a projection has for a head are zero; gives what they made of a vector before."""
+    weight: Any = out.weight
+    if not is_linear(out) or not isinstance(weight, Tensor):
+        raise ModelError(f"{type(out).__name__} has no weights that belong to a head")
+    part = slice(head * size, (head + 1) * size)
+    # GPT-2's layers have their weight the other way round.
+    by_input = weight.data.T if isinstance(out, torch.nn.Linear) else weight.data
+    kept = by_input[part].clone()
+    by_input[part] = 0
+    try:
+        yield lambda vector: vector[part].to(kept) @ kept
+    finally:
+        by_input[part] = kept

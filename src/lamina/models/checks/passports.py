@@ -1,0 +1,342 @@
+"""The passport of a model: what was tried before its numbers are trusted, and what follows from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from importlib.metadata import version
+from pathlib import Path
+from threading import Timer
+from typing import Any, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lamina.errors import DamagedError, LaminaError, ModelError, WriteError
+from lamina.files.checking import read_json, write_json
+from lamina.files.places import cache_dir
+from lamina.models.contract import Encoder
+from lamina.models.running.devices import running_devices
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.progress import say
+
+PASSPORT_VERSION = 2
+"""Raised when the same model would get another verdict."""
+
+Verdict = Literal["holds", "fails", "not applicable"]
+
+NEEDS = ("states", "maps", "norms", "windows", "ablation")
+"""What a failed check can refuse."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was tried."""
+
+    name: str
+    """Short and stable, as in a column's head."""
+    verdict: Verdict
+    said: str
+    """One sentence, with the number."""
+    measured: float | None = None
+    """The number that decided; None where there is none."""
+    needed_by: tuple[str, ...] = ()
+    """Which of `NEEDS` are refused if the check fails."""
+
+
+@dataclass(frozen=True)
+class Passport:
+    """The verdict on one model."""
+
+    model: str
+    architecture: str
+    fingerprint: str
+    version: int
+    transformers: str
+    torch: str
+    seconds: float
+    causal: bool
+    sink: str | None
+    """Where attention that no token gets goes to, in words; None if rows sum to 1."""
+    maps: tuple[int, ...]
+    """Blocks (from 0) that have attention maps."""
+    ablatable: tuple[str, ...]
+    """Of "attention" (all heads of a block), "heads", "layers"."""
+    language_head: Literal["masked", "causal"] | None
+    checks: tuple[Check, ...]
+    features: tuple[float, ...] = ()
+    """A few numbers of the states on a fixed text, to know the model by; see `recognised`."""
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that fail."""
+        return tuple(check for check in self.checks if check.verdict == "fails")
+
+    def refuses(self, need: str) -> str | None:
+        """Why the model cannot be used for `need` (one of `NEEDS`); None if it can."""
+        reasons = [check.said for check in self.failed if need in check.needed_by]
+        if need in ("maps", "norms") and not self.maps and not reasons:
+            return "it has no attention heads that look from token to token"
+        return "; ".join(reasons) or None
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON takes it; `of` reads it back."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Passport:
+        """The passport that `describe` wrote."""
+        given = {field.name: said[field.name] for field in fields(cls)}
+        checks = tuple(Check(**{**check, "needed_by": tuple(check["needed_by"])}) for check in given["checks"])
+        return cls(
+            **{
+                **given,
+                "maps": tuple(given["maps"]),
+                "ablatable": tuple(given["ablatable"]),
+                "checks": checks,
+                "features": tuple(given["features"]),
+            }
+        )
+
+
+def holds(name: str, said: str, measured: float | None = None) -> Check:
+    """A check that holds."""
+    return Check(name, "holds", said, measured)
+
+
+def fails(name: str, said: str, needed_by: tuple[str, ...], measured: float | None = None) -> Check:
+    """A check that fails, and what is refused for it."""
+    # JSON has no infinity.
+    number = measured if measured is not None and math.isfinite(measured) else None
+    return Check(name, "fails", said, number, needed_by)
+
+
+def not_applicable(name: str, said: str) -> Check:
+    """A check that cannot be made, and why."""
+    return Check(name, "not applicable", said)
+
+
+def features(states: Float[Tensor, "token layer width"]) -> tuple[float, ...]:
+    """Two numbers per layer that any change of weights moves: the mean norm, and how far along a fixed direction.
+
+    Rounded to four digits: kept passports are compared with a tolerance, not to the last bit.
+    """
+    layers = states.double().transpose(0, 1)
+    signs = torch.arange(states.shape[-1], dtype=torch.double).mul(0.7).cos()
+    numbers = torch.stack([layers.norm(dim=-1).mean(-1), (layers @ signs).mean(-1)], dim=1)
+    return tuple(float(f"{number:.4g}") for number in numbers.flatten().tolist())
+
+
+def recognised(passport: Passport, encoder: Encoder) -> bool:
+    """Whether a model that has a passport's fingerprint still gives the numbers that it was examined with.
+
+    One forward pass: cheap enough to ask whenever a kept passport is found.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> passport = examine(TinyEncoder())
+        >>> recognised(passport, TinyEncoder()), recognised(passport, TinyEncoder(seed=1))
+        (True, False)
+    """
+    from lamina.models.checks.trial import EncoderTrial
+
+    trial = EncoderTrial(encoder)
+    now = torch.tensor(features(trial.alone["plain"]), dtype=torch.double).unflatten(0, (-1, 2))
+    then = torch.tensor(passport.features, dtype=torch.double)
+    if len(then) != now.numel():
+        return False
+    # Along a direction, numbers cancel: both are compared on the scale of the norms.
+    apart = (now - then.unflatten(0, (-1, 2))).abs().amax(1) / now[:, 0].clamp_min(1e-30)
+    return bool((apart <= max(trial.bar, 1e-2)).all())
+
+
+def examine(encoder: Encoder) -> Passport:
+    """Try an encoder on a few short texts: about twenty forward passes.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> passport = examine(TinyEncoder())
+        >>> passport.causal, passport.maps, passport.refuses("maps")
+        (False, (0, 1), None)
+    """
+    from lamina.models.checks.examination import examined
+
+    return examined(encoder)
+
+
+# Passports that are kept: a model is examined once, and known again by its fingerprint.
+
+_PATIENCE = 1.0
+"""Seconds after which an examination is announced."""
+_WORDS = {
+    "states": "its hidden states",
+    "maps": "its attention maps",
+    "norms": "the norms of its values",
+    "windows": "texts longer than its limit",
+    "ablation": "its ablation",
+}
+"""What a passport can refuse -> how a message names it."""
+_KNOWN: dict[Path, Passport] = {}
+"""Passports read or made in this process."""
+
+
+def passport_of(encoder: Encoder) -> Passport:
+    """The passport of a model, examined the first time; from then on the encoder refuses what the passport refuses.
+
+    Kept under lamina's cache, by fingerprint, device and the versions of what computes the numbers.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> tiny = TinyEncoder()
+        >>> passport_of(tiny).failed, tiny.passport is passport_of(tiny)
+        ((), True)
+    """
+    if encoder.passport is None:
+        path = _path(encoder)
+        known = _KNOWN.get(path) or _read(path, encoder) or _examined(path, encoder)
+        _KNOWN[path] = known
+        # The same weights may have been examined under another name.
+        encoder.passport = replace(known, model=encoder.name)
+    return encoder.passport
+
+
+def refuse_needs(passport: Passport, needs: Collection[str]) -> None:
+    """Raise a ModelError if a passport refuses something that is needed, with the reason and what works instead."""
+    for need in sorted(needs):
+        if (why := passport.refuses(need)) is not None:
+            works = "; analyses of its states work" if need != "states" and passport.refuses("states") is None else ""
+            raise ModelError(f"{passport.model}: {_WORDS[need]} cannot be used: {why.rstrip('.')}{works}")
+
+
+class ExaminedModel(NamedTuple):
+    """A model's verdict and its shape: what a card of it shows, once the model itself is gone."""
+
+    passport: Passport
+    blocks: int
+    heads: int
+    width: int
+    limit: int
+
+    @classmethod
+    def of(cls, encoder: Encoder) -> ExaminedModel:
+        """Examine the encoder, if it was not yet."""
+        return cls(passport_of(encoder), encoder.blocks, encoder.heads, encoder.width, encoder.limit)
+
+    @property
+    def where_maps(self) -> str:
+        """Which blocks have attention maps, numbered from 1 as in tables.
+
+        Example:
+            >>> from lamina.testing import TinyEncoder
+            >>> ExaminedModel.of(TinyEncoder()).where_maps
+            'attention maps in every block'
+        """
+        maps = self.passport.maps
+        if maps and len(maps) == self.blocks:
+            return "attention maps in every block"
+        return f"attention maps in {_blocks(maps)} only" if maps else "no attention maps"
+
+
+def _blocks(numbers: Sequence[int]) -> str:
+    listed = ", ".join(str(number + 1) for number in numbers)
+    return f"block {listed}" if len(numbers) == 1 else f"blocks {listed}"
+
+
+def summary(passport: Passport) -> dict[str, Any]:
+    """What provenance says of a passport: what fails, and what a reader of its numbers should know.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> summary(passport_of(TinyEncoder()))["fails"]
+        {}
+    """
+    return {
+        "version": passport.version,
+        "architecture": passport.architecture,
+        "causal": passport.causal,
+        "sink": passport.sink,
+        "fails": {check.name: check.said for check in passport.failed},
+    }
+
+
+def _path(encoder: Encoder) -> Path:
+    devices = running_devices(encoder.model) if isinstance(encoder, HuggingFaceEncoder) else [str(encoder.device)]
+    said = [encoder.fingerprint, PASSPORT_VERSION, version("transformers"), version("torch"), *devices]
+    return cache_dir() / "passports" / f"{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]}.json"
+
+
+def _read(path: Path, encoder: Encoder) -> Passport | None:
+    """The passport that was kept; None where there is none, a damaged one, or one of other numbers."""
+    try:
+        kept = Passport.of(read_json(path)["passport"])
+    except (OSError, DamagedError, LookupError, TypeError, ValueError):
+        return None
+    if kept.fingerprint != encoder.fingerprint:
+        return None
+    try:
+        same = recognised(kept, encoder)
+    except LaminaError:
+        return None  # The examination says why.
+    if not same:
+        say(f"{encoder.name} gives other numbers than when it was examined; it is examined again")
+        return None
+    return kept
+
+
+def _examined(path: Path, encoder: Encoder) -> Passport:
+    with _announced(f"examining {encoder.name} ..."):
+        try:
+            passport = examine(encoder)
+        except Exception as error:
+            # Whatever the code of a model raises.
+            said = str(error).strip().splitlines()
+            reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+            if not isinstance(encoder, HuggingFaceEncoder):
+                return _untried(encoder, reason)
+            if isinstance(error, LaminaError):
+                raise
+            raise ModelError(
+                f"{encoder.name} cannot be examined ({reason}), so its numbers cannot be trusted; name another model"
+            ) from error
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"passport": passport.describe()})
+    except (OSError, WriteError):
+        pass  # A cache that cannot be written costs an examination next time, nothing else.
+    return passport
+
+
+def _untried(encoder: Encoder, reason: str) -> Passport:
+    """Of an encoder of the user's own that knows only some texts, such as one of stored activations."""
+    said = f"it cannot encode texts that lamina makes up ({reason}); try it with lamina.testing.check_encoder"
+    return Passport(
+        model=encoder.name,
+        architecture=type(encoder).__name__,
+        fingerprint=encoder.fingerprint,
+        version=PASSPORT_VERSION,
+        transformers=version("transformers"),
+        torch=version("torch"),
+        seconds=0.0,
+        causal=encoder.causal,
+        sink=None,
+        maps=encoder.map_blocks if encoder.heads else (),
+        ablatable=(),
+        language_head=None,
+        checks=(Check("examination", "not applicable", said),),
+    )
+
+
+@contextmanager
+def _announced(text: str) -> Iterator[None]:
+    timer = Timer(_PATIENCE, say, (text,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

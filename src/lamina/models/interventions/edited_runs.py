@@ -1,0 +1,394 @@
+"""Runs of a model with changes in it, resumed where they begin.
+
+The model runs once as it is; for every change it runs again from the changed block on, the blocks below handing out
+what they made before. The changed block itself starts at its output projection, where that is all that changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import Module
+
+from lamina.errors import ModelError
+from lamina.models.contract import TOLERANCE, apart
+from lamina.models.interventions.block_calls import BlockCalls, copied, instead_of, shortcuts
+from lamina.models.running.anatomy import SelectedTokens, attention_by, last_mixer, only_tokens
+from lamina.models.running.batching import InputRow
+from lamina.models.running.huggingface import HuggingFaceEncoder
+
+# Changes of a model's parts: what is taken away, replaced or skipped, and what comes of it.
+
+RESAMPLED: Literal["resampled"] = "resampled"
+"""Instead of a value: what the same place has in another text."""
+Fill = Tensor | Literal["resampled"] | None
+"""What replaces a part of what heads hand on: numbers [head x size] (means), the values of another text, or zeros."""
+
+
+class HeadEdit(NamedTuple):
+    """A change of what the heads of a block hand to its output projection."""
+
+    where: Bool[Tensor, " unit"]
+    """Which of the block's heads x size numbers are replaced: those of a head, or any others."""
+    fill: Fill = None
+
+
+Change = Callable[[Float[Tensor, "row token width"], "Clean"], Float[Tensor, "row token width"]]
+"""A change of the states of a layer, given them and the run of the same rows as they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Edit:
+    """What is changed in a run; several changes act together.
+
+    Example:
+        >>> Edit(skipped=frozenset({3})).first, Edit(states={2: lambda states, clean: states}).first
+        (3, 2)
+    """
+
+    mixed: Mapping[int, HeadEdit] = field(default_factory=dict)
+    """Block (from 0) -> what becomes of its heads' output."""
+    skipped: frozenset[int] = frozenset()
+    """Blocks (from 0) that hand on what they read."""
+    states: Mapping[int, Change] = field(default_factory=dict)
+    """Layer -> what becomes of its states; layers as `encode` counts them, 0 being the embeddings."""
+
+    @property
+    def first(self) -> int:
+        """The first block (from 0) that makes something else than in a run without it."""
+        return min((*self.mixed, *self.skipped, *self.states), default=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Clean:
+    """A batch of rows, run as they are."""
+
+    rows: tuple[int, ...]
+    """Their numbers among all rows that were given."""
+    sizes: tuple[int, ...]
+    """Tokens of each, without padding."""
+    states: tuple[Float[Tensor, "row token width"], ...]
+    """Of every layer, the last one as `encode` gives it (after a final norm)."""
+    mixed: Mapping[int, Float[Tensor, "row token unit"]]
+    """Block -> what its heads hand on; only where a change asks for it."""
+    made: tuple[Any, ...]
+    """What every block returned."""
+    inside: Mapping[int, Any]
+    """Block -> what the module returned that need not run again, where there is one; kept with `mixed`."""
+    donor: Clean | None = None
+    """The rows that stand in for these, each as long as the row it stands in for."""
+
+
+class EditedStates(NamedTuple):
+    """What came of one change in one batch."""
+
+    rows: tuple[int, ...]
+    """Numbers of the rows."""
+    edit: int | None
+    """Number of the change; None for the run without one, which comes first."""
+    states: Mapping[int, Float[Tensor, "row token width"]]
+    """Layer -> its states, of the layers asked for; padding included."""
+
+
+def refilled(handed: Tensor, block: int, edits: Sequence[Edit], clean: Clean) -> Tensor:
+    """What the heads of a block hand on, [edit x row, token, unit], after each edit's change of it."""
+    changed = handed.clone()
+    for edit, part in zip(edits, changed.chunk(len(edits)), strict=True):
+        if block not in edit.mixed:
+            continue
+        where, fill = edit.mixed[block]
+        where = where.to(part.device)
+        if fill is None:
+            part[..., where] = 0
+        elif isinstance(fill, str):
+            if clean.donor is None:
+                raise ModelError("values of another text are asked for, and no text was given to take them from")
+            part[..., where] = clean.donor.mixed[block][..., where]
+        else:
+            part[..., where] = fill.to(part)[where]
+    return changed
+
+
+# Rows that stand in for others, where what a part hands on is taken from another text.
+
+
+def lengths_alike(rows: Sequence[InputRow], seed: int = 0) -> list[InputRow]:
+    """For each row another one to stand in for it: of those about as long, one drawn at random.
+
+    Example:
+        >>> ids = [np.arange(size) for size in (3, 9, 3)]
+        >>> rows = [InputRow(at, each, each, each, slice(0), slice(0)) for at, each in enumerate(ids)]
+        >>> [row.text for row in lengths_alike(rows)]
+        [1, 2, 0]
+    """
+    if len(rows) < 2:
+        raise ModelError("a part cannot be replaced by that of another text: there is only one text")
+    order = np.argsort([len(row.ids) for row in rows], kind="stable")
+    rng = np.random.default_rng(seed)
+    found = [rows[0]] * len(rows)
+    for start in range(0, len(order), _NEIGHBOURS):
+        some = order[start : start + _NEIGHBOURS]
+        if len(some) < 2:
+            some = order[max(0, start - 1) : start + 1]
+        turned = rng.permutation(some)
+        for own, other in zip(turned, np.roll(turned, 1), strict=True):
+            found[own] = rows[other]
+    return found
+
+
+_NEIGHBOURS = 16
+"""Rows of similar length among which stand-ins are drawn."""
+
+
+def as_long(row: InputRow, size: int) -> InputRow:
+    """A row repeated, or cut, to a number of tokens: its values have to be there for every token of another row."""
+    times = -(-size // len(row.ids))
+    ids, types, words = (np.tile(each, times)[:size] for each in (row.ids, row.types, row.words))
+    return row._replace(ids=ids, types=types, words=words)
+
+
+class ResumedRuns:
+    """A model that can be run as it is, and then with changes."""
+
+    def __init__(self, encoder: HuggingFaceEncoder, calls: BlockCalls, outs: Mapping[int, Module]) -> None:
+        """How much of it need not run again is found by trying.
+
+        Args:
+            encoder: the model.
+            calls: of its blocks.
+            outs: block -> its output projection, where heads can be told apart.
+        """
+        self.encoder, self._calls, self._outs = encoder, calls, outs
+        self._shortcuts = shortcuts(encoder, calls.modules, outs)
+        rows, last = _trial_rows(encoder), encoder.blocks - 1
+        self._unnormed = False
+        self._unnormed = apart(self.clean(rows, [0, 1]).states[-1], encoder.hidden(rows)[-1]) > self._bar
+        """Whether the last layer, as `encode` gives it, is what the last block made (CLIP): a norm comes after it."""
+        clean = self.clean(rows, [0, 1], mixed=True)
+        self.resumes = self._agree(clean, rows, Edit(), {min(1, last), last})
+        """Whether blocks below a change can hand out what they made before; otherwise the whole model runs again."""
+        ends = {min(self._shortcuts), max(self._shortcuts)} if self._shortcuts else set()
+        if not self.resumes or not all(self._agree(clean, rows, _half(clean, block), {block}) for block in ends):
+            self._shortcuts = {}
+
+    def clean(
+        self,
+        rows: Sequence[InputRow],
+        batch: Sequence[int],
+        *,
+        donors: Sequence[InputRow] | None = None,
+        mixed: bool = False,
+    ) -> Clean:
+        """Some of the rows, run as they are; with `mixed`, what heads hand on is kept too."""
+        donor = None
+        if donors is not None:
+            # As long as the row itself: a longer one would read more than it has, which changes its values.
+            stand_ins = [as_long(donors[number], len(rows[number].ids)) for number in batch]
+            donor = self._clean(stand_ins, tuple(batch), mixed=mixed)
+        return self._clean([rows[number] for number in batch], tuple(batch), mixed=mixed, donor=donor)
+
+    def _clean(
+        self, rows: Sequence[InputRow], batch: tuple[int, ...], *, mixed: bool, donor: Clean | None = None
+    ) -> Clean:
+        encoder = self.encoder
+        read: list[Tensor] = []
+        made: list[Any] = []
+        handed: dict[int, Tensor] = {}
+        inside: dict[int, Any] = {}
+
+        def around(_number: int, block: Callable[..., Any], args: Any, named: Any) -> Any:
+            read.append(self._calls.read(args, named).clone())
+            result = block(*args, **named)
+            made.append(copied(result))
+            return result
+
+        with torch.no_grad(), attention_by(encoder.model, None), ExitStack() as open_:
+            now = open_.enter_context(self._calls.around(around))
+            for block, out in self._outs.items() if mixed else ():
+
+                def note(_module: Module, args: Any, block: int = block) -> None:
+                    if now[0] == block:
+                        handed[block] = args[0].clone()
+
+                open_.callback(out.register_forward_pre_hook(note).remove)
+            for block, shortcut in self._shortcuts.items() if mixed else ():
+
+                def keep(_module: Module, _args: Any, result: Any, block: int = block) -> None:
+                    inside[block] = copied(result)
+
+                open_.callback(shortcut.module.register_forward_hook(keep).remove)
+            last = self.last(encoder.inputs(rows))
+        sizes = tuple(len(row.ids) for row in rows)
+        return Clean(batch, sizes, (*read, last), handed, tuple(made), inside, donor)
+
+    def edited(
+        self,
+        clean: Clean,
+        rows: Sequence[InputRow],
+        edits: Sequence[Edit],
+        first: int,
+        layers: Sequence[int],
+        places: Sequence[Int[np.ndarray, " place"]] | None = None,
+    ) -> dict[int, Float[Tensor, "edit row token width"]]:
+        """The layers asked for, of every edit; layers below an edit are those of the run without it."""
+        encoder, many, size = self.encoder, len(edits), len(clean.rows)
+        noted: dict[int, Tensor] = {}
+
+        def around(number: int, block: Callable[..., Any], args: Any, named: Any) -> Any:
+            if number < first:
+                return self._calls.repeated(clean.made[number], many, size)
+            states = self._changed(self._calls.read(args, named), clean, edits, number)
+            if number in layers:
+                noted[number] = states
+            return self._block(number, block, args, named, states, clean, edits, number == first)
+
+        cut = None if places is None or encoder.blocks not in layers else self._cut(clean, edits, places)
+        inputs = encoder.inputs([rows[number] for _ in edits for number in clean.rows])
+        with torch.no_grad(), attention_by(encoder.model, None), ExitStack() as open_:
+            now = open_.enter_context(self._calls.around(around))
+            for block in {block for edit in edits for block in edit.mixed}:
+
+                def refill(_module: Module, args: Any, block: int = block) -> Any:
+                    return args if now[0] != block else (refilled(args[0], block, edits, clean), *args[1:])
+
+                open_.callback(self._outs[block].register_forward_pre_hook(refill).remove)
+            if cut is not None:
+                open_.enter_context(only_tokens(*cut))
+            last = self.last(inputs)
+        last = last if cut is None else cut.put_back(last, many * size, clean.states[-1].shape[1])
+        noted[encoder.blocks] = self._changed(last, clean, edits, encoder.blocks)
+        return {
+            layer: noted[layer].unflatten(0, (many, size))
+            if layer in noted
+            else clean.states[layer].expand(many, -1, -1, -1)
+            for layer in layers
+        }
+
+    def _block(
+        self,
+        number: int,
+        block: Callable[..., Any],
+        args: Any,
+        named: Any,
+        states: Tensor,
+        clean: Clean,
+        edits: Sequence[Edit],
+        first: bool,
+    ) -> Any:
+        """What a block returns for its states under each edit; the `first` one reads what it has read before."""
+        many, size = len(edits), len(clean.rows)
+        skipping = [at for at, edit in enumerate(edits) if number in edit.skipped]
+        if len(skipping) == many:
+            return self._calls.returning(self._calls.repeated(clean.made[number], many, size), states)
+        args, named = self._calls.given(args, named, states)
+        with self._shortened(number, clean, edits) if first else nullcontext():
+            result = block(*args, **named)
+        if not skipping:
+            return result
+        own = self._calls.made(result).clone()
+        for at in skipping:
+            own[at * size : (at + 1) * size] = states[at * size : (at + 1) * size]
+        return self._calls.returning(result, own)
+
+    def _cut(
+        self, clean: Clean, edits: Sequence[Edit], places: Sequence[Int[np.ndarray, " place"]]
+    ) -> SelectedTokens | None:
+        """The tokens that the last block has to make; None where it has to make all."""
+        blocks = self.encoder.blocks
+        if any(blocks - 1 in edit.skipped or blocks in edit.states for edit in edits):
+            return None
+        mixer = last_mixer(self.encoder)
+        if mixer is None:
+            return None
+        own = [places[row] for row in clean.rows]
+        row = np.repeat(np.arange(len(own)), [len(each) for each in own])
+        every = np.concatenate([row + len(own) * at for at in range(len(edits))])
+        place = np.tile(np.concatenate(own), len(edits))
+        return (
+            SelectedTokens(mixer, torch.from_numpy(place).long(), torch.from_numpy(every).long())
+            if len(place)
+            else None
+        )
+
+    def _shortened(self, block: int, clean: Clean, edits: Sequence[Edit]) -> AbstractContextManager[None]:
+        """Within it, the first block that differs does not mix again what it mixed, if it reads what it read."""
+        shortcut = self._shortcuts.get(block)
+        if shortcut is None or block not in clean.inside or any(block in edit.states for edit in edits):
+            return nullcontext()
+        many, size = len(edits), len(clean.rows)
+
+        def forward(*_args: Any, **_named: Any) -> Any:
+            before = self._calls.repeated(clean.inside[block], many, size)
+            if not shortcut.projects:
+                return before
+            made = self._outs[block](clean.mixed[block].repeat(many, 1, 1))
+            return made if isinstance(before, Tensor) else (made, *before[1:])
+
+        return instead_of(shortcut.module, forward)
+
+    def _changed(self, states: Tensor, clean: Clean, edits: Sequence[Edit], layer: int) -> Tensor:
+        if not any(layer in edit.states for edit in edits):
+            return states
+        parts = states.chunk(len(edits))
+        changed = [
+            edit.states[layer](part, clean) if layer in edit.states else part
+            for edit, part in zip(edits, parts, strict=True)
+        ]
+        return torch.cat(changed)
+
+    def last(self, inputs: dict[str, Any]) -> Float[Tensor, "row token width"]:
+        """The model's last layer, as `encode` gives it."""
+        ends: list[Tensor] = []
+        hook = self._calls.modules[-1].register_forward_hook(
+            lambda _module, _given, made: ends.append(self._calls.made(made)) if self._unnormed else None
+        )
+        try:
+            last = getattr(self.encoder.model(**inputs), "last_hidden_state", None)
+        finally:
+            hook.remove()
+        if last is None:
+            raise ModelError(
+                f"{self.encoder.name} ({type(self.encoder.model).__name__}) does not give its last layer by itself, so "
+                "its parts cannot be taken away; load the text model alone"
+            )
+        return ends[-1] if self._unnormed else last
+
+    @property
+    def _bar(self) -> float:
+        return TOLERANCE[self.encoder.model.dtype]
+
+    def _agree(self, clean: Clean, rows: Sequence[InputRow], edit: Edit, firsts: Iterable[int]) -> bool:
+        """Whether a run that is resumed at each of some blocks makes what the whole model makes."""
+        last = self.encoder.blocks
+        try:
+            (expected,) = self.edited(replace(clean, inside={}), rows, [edit], 0, [last])[last]
+            for first in firsts:
+                again = self.edited(clean, rows, [edit, edit], first, [last])[last]
+                if any(apart(each, expected) > self._bar for each in again):
+                    return False
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError):
+            # Whatever a model's code does with what it was not given by its own blocks.
+            return False
+        return True
+
+
+def _trial_rows(encoder: HuggingFaceEncoder) -> list[InputRow]:
+    """A few tokens, and the same backwards."""
+    ids = np.array(encoder.trial_ids, np.int64)
+    whole = slice(0, len(ids))
+    return [
+        InputRow(0, each, np.zeros_like(ids), np.arange(len(ids)), whole, whole) for each in (ids, ids[::-1].copy())
+    ]
+
+
+def _half(clean: Clean, block: int) -> Edit:
+    """Half of what the heads of a block hand on is taken away."""
+    units = clean.mixed[block].shape[-1]
+    return Edit(mixed={block: HeadEdit(torch.arange(units) < units // 2)})

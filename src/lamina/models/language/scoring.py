@@ -1,0 +1,358 @@
+"""How likely a language model finds a text: by piece, word and region, for causal and masked models alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lamina.models.contract import SPECIAL, Tokens
+from lamina.models.running.batching import InputRow, is_out_of_memory
+from lamina.models.running.tokens import TokenizedText, token_id
+from lamina.types import Text
+
+if TYPE_CHECKING:
+    from lamina.models.language.language_model import LanguageModel
+
+
+# Texts as they are written, and the pieces of their words and regions.
+
+
+class WrittenPassage(NamedTuple):
+    """A text as it is written, and the parts of it (words, regions) whose probabilities are wanted."""
+
+    id: str
+    text: str
+    spans: tuple[tuple[int, int], ...]
+    """First character and one past the last of each part, in order; a part may be empty."""
+
+    @classmethod
+    def of(cls, text: Text) -> WrittenPassage:
+        """The words of a corpus's text as it is written; joined by spaces where the corpus does not say how.
+
+        Example:
+            >>> WrittenPassage.of(Text("s1", ("Dogs", "bark", ".")))
+            Passage(id='s1', text='Dogs bark .', spans=((0, 4), (5, 9), (10, 11)))
+        """
+        glued = {0, *text.glued}
+        return cls.regions(text.id, [word if at in glued else f" {word}" for at, word in enumerate(text.words)])
+
+    @classmethod
+    def typed(cls, id: str, sentence: str) -> WrittenPassage:
+        """A sentence as it was typed; its parts are the words between white space.
+
+        Example:
+            >>> WrittenPassage.typed("s1", "Dogs bark.").spans
+            ((0, 4), (5, 10))
+        """
+        words = sentence.split()
+        starts, at = [], 0
+        for word in words:
+            at = sentence.index(word, at)
+            starts.append(at)
+            at += len(word)
+        return cls(id, sentence, tuple((start, start + len(word)) for start, word in zip(starts, words, strict=True)))
+
+    @classmethod
+    def regions(cls, id: str, regions: Sequence[str]) -> WrittenPassage:
+        """Parts written one after the other; the space before a part belongs to it, but is not counted in.
+
+        Example:
+            >>> WrittenPassage.regions("s1", ["The dog", "", " barks", "."]).spans
+            ((0, 7), (7, 7), (8, 13), (13, 14))
+        """
+        ends = list(accumulate(map(len, regions)))
+        spans = tuple((end - len(region.lstrip()), end) for end, region in zip(ends, regions, strict=True))
+        return cls(id, "".join(regions), spans)
+
+
+def cut_passages(model: LanguageModel, passages: Sequence[WrittenPassage]) -> list[TokenizedText]:
+    """Passages cut into tokens by the model's tokenizer as it cuts the whole text, each token with its part.
+
+    A piece belongs to the part in which its first character that is no space lies; `SPECIAL` where that is none.
+    """
+    encoder = model.encoder
+    before, after = encoder.pieces.around
+    if model.start is not None:
+        before = (model.start,)
+    if model.kind == "causal":
+        # What closes a text changes nothing before it.
+        after = ()
+    made = encoder.tokenizer.backend_tokenizer.encode_batch(
+        [passage.text for passage in passages], add_special_tokens=False
+    )
+    cuts = []
+    for passage, each in zip(passages, made, strict=True):
+        ids = np.array([*before, *each.ids, *after], np.int64)
+        parts = np.full(len(ids), SPECIAL, np.int32)
+        parts[len(before) : len(ids) - len(after)] = parts_at(passage, [start for start, _ in each.offsets])
+        cuts.append(TokenizedText(Tokens(ids, parts), np.zeros(len(ids), np.int8), len(before), len(after)))
+    return cuts
+
+
+def parts_at(passage: WrittenPassage, starts: Sequence[int]) -> np.ndarray:
+    """[piece] The part that each piece belongs to, given the character at which it starts.
+
+    Example:
+        >>> parts_at(WrittenPassage.typed("s1", "Dogs bark."), [0, 4, 9]).tolist()
+        [0, 1, 1]
+    """
+    text = passage.text
+    of_character = np.full(len(text) + 1, SPECIAL, np.int32)
+    for part, (start, stop) in enumerate(passage.spans):
+        of_character[start:stop] = part
+    written = np.array([not each.isspace() for each in text] + [True])
+    # The next character that is no space, at or after each.
+    following = np.minimum.accumulate(np.where(written, np.arange(len(text) + 1), len(text))[::-1])[::-1]
+    return of_character[following[np.asarray(starts, int)]] if len(starts) else np.zeros(0, np.int32)
+
+
+Masking = Literal["piece", "word"]
+"""What is hidden from a masked model when it is asked for a piece: that piece, or the later pieces of its word too."""
+
+_LOGITS = {"cpu": 2**23, "cuda": 2**28}
+"""Numbers that the head makes at a time, on a CPU and on a GPU."""
+_TOGETHER = {"cpu": 2**17, "cuda": 2**21}
+"""Tokens that are sorted by length together."""
+_MOST_PASSAGES = 1024
+
+
+class PassageScore(NamedTuple):
+    """How likely a passage is, piece by piece; special tokens are left out."""
+
+    id: str
+    logprobs: Float[np.ndarray, " piece"]
+    """Natural logarithms; of a masked model each given all that is not hidden."""
+    spans: np.ndarray
+    """[piece] The part of the passage that it belongs to; SPECIAL where that is none."""
+    parts: int
+    """Parts of the passage."""
+    windows: int = 1
+    """Overlapping windows in which it was read; more than 1 if it is longer than the model's limit."""
+    unknown: int = 0
+    """Pieces that are the token for what the vocabulary lacks."""
+
+    @property
+    def total(self) -> float:
+        """Of the whole passage; of a masked model its pseudo-log-likelihood."""
+        return float(self.logprobs.sum())
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of the passage."""
+        return len(self.logprobs)
+
+    @property
+    def by_span(self) -> Float[np.ndarray, " part"]:
+        """Sums over the pieces of each part; NaN for a part without pieces.
+
+        Example:
+            >>> PassageScore("s1", np.array([-1.0, -2.0, -0.5]), np.array([0, 0, 2]), 3).by_span.tolist()
+            [-3.0, nan, -0.5]
+        """
+        inside = self.spans != SPECIAL
+        sums = np.bincount(self.spans[inside], self.logprobs[inside], minlength=self.parts)
+        sums[np.bincount(self.spans[inside], minlength=self.parts) == 0] = np.nan
+        return sums
+
+
+class TokenQueries(NamedTuple):
+    """Pieces that are asked for, and what the model reads to tell."""
+
+    rows: list[InputRow]
+    row: np.ndarray
+    """[piece] The row it is asked of ..."""
+    place: np.ndarray
+    """[piece] ... the token of that row whose state the head reads ..."""
+    target: np.ndarray
+    """[piece] ... and the id of the piece."""
+
+
+def score(
+    model: LanguageModel, passages: Iterable[WrittenPassage], *, masking: Masking = "piece"
+) -> Iterator[PassageScore]:
+    """How likely each passage is, in the order given.
+
+    Causal models read a passage once, after a token that begins a text. Masked models read it once for each of its
+    pieces, which is hidden (Salazar et al. 2020), with `masking="word"` together with the later pieces of its word
+    (Kauf & Ivanova 2023). Passages longer than the model's limit are read in overlapping windows, and each piece is
+    scored where it has most context.
+
+    Example:
+        >>> model = language_model(lamina.load_encoder("smollm2"))  # doctest: +SKIP
+        >>> next(score(model, [WrittenPassage.typed("1", "Dogs bark.")])).total  # doctest: +SKIP
+        -21.6
+    """
+    # The passages are read as needed: a few at first, to see how long they are.
+    waiting, many = iter(passages), 64
+    while chunk := list(islice(waiting, many)):
+        cuts = cut_passages(model, chunk)
+        yield from _score_chunk(model, chunk, cuts, masking)
+        tokens = max(1, sum(_cost(model, cut) for cut in cuts))
+        many = min(_MOST_PASSAGES * 16, max(1, len(chunk) * _TOGETHER[_device(model)] // tokens))
+
+
+def _device(model: LanguageModel) -> str:
+    return "cpu" if model.encoder.device.type == "cpu" else "cuda"
+
+
+def _cost(model: LanguageModel, cut: TokenizedText) -> int:
+    size = len(cut.tokens.ids)
+    return size if model.kind == "causal" else size * min(size, model.encoder.limit)
+
+
+def _score_chunk(
+    model: LanguageModel, passages: Sequence[WrittenPassage], cuts: Sequence[TokenizedText], masking: Masking
+) -> Iterator[PassageScore]:
+    rows, wanted = query_every_token(model, cuts, masking)
+    found = logprobs_of(model, wanted)
+    unknown, at = token_id(model.encoder.tokenizer.unk_token_id), 0
+    for passage, cut, own in zip(passages, cuts, rows, strict=True):
+        size = len(cut.tokens.ids) - cut.head - cut.tail
+        parts = cut.tokens.words[cut.head : cut.head + size]
+        yield PassageScore(
+            passage.id,
+            found[at : at + size],
+            parts,
+            len(passage.spans),
+            len(own),
+            int((cut.tokens.ids == unknown).sum()),
+        )
+        at += size
+
+
+def query_every_token(
+    model: LanguageModel, cuts: Sequence[TokenizedText], masking: Masking = "piece"
+) -> tuple[list[list[InputRow]], TokenQueries]:
+    """The rows of each text, and all pieces that are not special, text after text, as `score` asks for them."""
+    rows = [model.encoder.rows(number, cut) for number, cut in enumerate(cuts)]
+    return rows, _causal(rows, cuts) if model.kind == "causal" else _masked(model, rows, cuts, masking)
+
+
+def queried_tokens(row: InputRow, cut: TokenizedText) -> np.ndarray:
+    """The tokens of a row that are asked for: those kept from it that are not special, in order."""
+    kept = np.arange(row.keep.start, row.keep.stop)
+    there = np.arange(row.to.start, row.to.stop)
+    return kept[(there >= cut.head) & (there < len(cut.tokens.ids) - cut.tail)]
+
+
+def _causal(rows: Sequence[Sequence[InputRow]], cuts: Sequence[TokenizedText]) -> TokenQueries:
+    every: list[InputRow] = []
+    places, targets, owners = [], [], []
+    for cut, own in zip(cuts, rows, strict=True):
+        for row in own:
+            asked = queried_tokens(row, cut)
+            places.append(asked - 1)
+            targets.append(row.ids[asked])
+            owners.append(np.full(len(asked), len(every)))
+            every.append(row)
+    return TokenQueries(every, *(np.concatenate(each).astype(np.int64) for each in (owners, places, targets)))
+
+
+def _masked(
+    model: LanguageModel, rows: Sequence[Sequence[InputRow]], cuts: Sequence[TokenizedText], masking: Masking
+) -> TokenQueries:
+    """One row per piece; the same hidden words in the same sentence (as in a pair) are read once."""
+    every: list[InputRow] = []
+    known: dict[bytes, int] = {}
+    owners, places, targets = [], [], []
+    for cut, own in zip(cuts, rows, strict=True):
+        for row in own:
+            asked = queried_tokens(row, cut)
+            places.append(asked)
+            targets.append(row.ids[asked])
+            for ids in _hidden(row, asked, model.mask or 0, masking):
+                at = known.setdefault(ids.tobytes(), len(every))
+                if at == len(every):
+                    every.append(row._replace(ids=ids))
+                owners.append(at)
+    asked_for = (np.concatenate(each).astype(np.int64) for each in (places, targets))
+    return TokenQueries(every, np.array(owners, np.int64), *asked_for)
+
+
+def _hidden(row: InputRow, asked: np.ndarray, mask: int, masking: Masking) -> np.ndarray:
+    """[piece, token] The row once for each piece, with that piece hidden."""
+    ids = np.repeat(row.ids[None], len(asked), 0)
+    hide = np.arange(len(row.ids)) == asked[:, None]
+    if masking == "word":
+        same = (row.words == row.words[asked][:, None]) & (row.words != SPECIAL)
+        hide |= same & (np.arange(len(row.ids)) > asked[:, None])
+    ids[hide] = mask
+    return ids
+
+
+def logprobs_of(model: LanguageModel, wanted: TokenQueries) -> Float[np.ndarray, " piece"]:
+    """The log-probability of each piece that is asked for."""
+    found = np.empty(len(wanted.target), np.float64)
+
+    def take(logits: Tensor, pieces: Tensor) -> Tensor:
+        targets = torch.from_numpy(wanted.target).to(logits.device)[pieces]
+        return logits.gather(1, targets[:, None])[:, 0] - logits.logsumexp(1)
+
+    made = list(batched_logits(model, wanted, take))
+    for pieces, values in made:
+        found[pieces.cpu().numpy()] = values.double().cpu().numpy()
+    return found
+
+
+def batched_logits(
+    model: LanguageModel, wanted: TokenQueries, take: Callable[[Tensor, Tensor], Tensor]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """What `take` makes of the logits [some pieces, vocabulary], given the numbers of these pieces; with the numbers.
+
+    Rows run in batches of similar length, and the head on no other states than those asked for.
+    """
+    order = np.argsort(wanted.row, kind="stable")
+    bounds = np.searchsorted(wanted.row[order], np.arange(len(wanted.rows) + 1))
+    most = max(1, _LOGITS[_device(model)] // model.vocabulary)
+    first = order[np.minimum(bounds[:-1], max(0, len(order) - 1))] if len(order) else order
+    place = _only_places(wanted, first) if model.kind == "masked" else None
+    for batch, last in _last_layers(model, wanted.rows, place):
+        pieces = np.concatenate([order[bounds[row] : bounds[row + 1]] for row in batch])
+        if not len(pieces):
+            continue
+        inside = np.repeat(np.arange(len(batch)), [bounds[row + 1] - bounds[row] for row in batch])
+        at = wanted.place[pieces] if place is None else np.zeros(len(pieces), np.int64)
+        states = last[torch.from_numpy(inside), torch.from_numpy(at)]
+        numbers = torch.from_numpy(pieces).to(last.device)
+        for part, some in zip(states.split(most), numbers.split(most), strict=True):
+            yield some, take(model.logits(part), some)
+
+
+def _only_places(wanted: TokenQueries, first: np.ndarray) -> Int[np.ndarray, " row"] | None:
+    """The place of each row, where each is asked at one place alone (a mask); otherwise None.
+
+    `first` is the number of the first piece that is asked of each row.
+    """
+    place = wanted.place[first] if len(wanted.place) else wanted.place
+    asked = np.zeros(len(wanted.rows), bool)
+    asked[wanted.row] = True
+    return place if asked.all() and (place[wanted.row] == wanted.place).all() else None
+
+
+def _last_layers(
+    model: LanguageModel, rows: Sequence[InputRow], place: Int[np.ndarray, " row"] | None
+) -> Iterator[tuple[list[int], Tensor]]:
+    """The last layer [row, token, width] of batches of rows, with their numbers; smaller ones if memory runs out.
+
+    With `place`, of one token per row.
+    """
+    encoder = model.encoder
+    waiting = encoder.row_groups([len(row.ids) for row in rows])[::-1]
+    while waiting:
+        batch = waiting.pop()
+        at = None if place is None else torch.from_numpy(place[batch])
+        try:
+            last = encoder.last([rows[row] for row in batch], at)
+        except RuntimeError as error:
+            if len(batch) == 1 or not is_out_of_memory(error):
+                raise
+            half = len(batch) // 2
+            waiting += [batch[half:], batch[:half]]
+            continue
+        yield batch, last

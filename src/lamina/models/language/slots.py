@@ -1,0 +1,412 @@
+"""Words for a gap in a text: how likely each candidate is, and what a model would say itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lamina.errors import InputError
+from lamina.models.contract import Tokens
+from lamina.models.language.scoring import TokenQueries, WrittenPassage, batched_logits, cut_passages, logprobs_of
+from lamina.models.running.batching import InputRow
+from lamina.models.running.tokens import TokenizedText, token_id
+
+if TYPE_CHECKING:
+    from lamina.models.language.language_model import LanguageModel
+
+
+_BEFORE, _CANDIDATE, _AFTER = range(3)
+"""The parts of a text with a gap."""
+_STAND_IN = "the"
+"""What stands in a gap until it is hidden."""
+_SLOTS = 512
+"""Gaps that are asked together."""
+
+
+class Gap(NamedTuple):
+    """A text with one gap: it reads `before`, a candidate, `after`, as written."""
+
+    id: str
+    before: str
+    after: str = ""
+
+    def filled(self, candidate: str) -> WrittenPassage:
+        """The text with a candidate in the gap.
+
+        Example:
+            >>> Gap("1", "Paris is in ", ".").filled("France").text
+            'Paris is in France.'
+        """
+        return WrittenPassage.regions(self.id, (self.before, candidate, self.after))
+
+
+class FilledGap(NamedTuple):
+    """One candidate in one gap."""
+
+    logprob: float
+    """Of the candidate: natural logarithm, summed over its pieces."""
+    pieces: int
+    """Pieces of the candidate."""
+    whole: float
+    """Of the candidate and all that follows it, where that was asked of a causal model; otherwise NaN."""
+
+
+class TokenAnswer(NamedTuple):
+    """One piece that a model would say."""
+
+    piece: str
+    id: int
+    logprob: float
+
+
+def fill(
+    model: LanguageModel, slots: Sequence[Gap], candidates: Sequence[Sequence[str]], *, whole: bool = False
+) -> Iterator[list[FilledGap]]:
+    """How likely the candidates of each gap are, in the order given.
+
+    A masked model reads as many masks as the candidate has pieces, all at once, and sees both sides. A causal model
+    reads what stands before; with `whole`, what follows is asked of it too.
+
+    Example:
+        >>> model = language_model(lamina.load_encoder("smollm2"))  # doctest: +SKIP
+        >>> next(fill(model, [Gap("1", "Paris is the capital of ", ".")], [["France", "Spain"]]))  # doctest: +SKIP
+    """
+    waiting = zip(slots, candidates, strict=True)
+    while some := list(islice(waiting, _SLOTS)):
+        yield from _fill(model, some, whole=whole)
+
+
+def _fill(
+    model: LanguageModel, asked: Sequence[tuple[Gap, Sequence[str]]], *, whole: bool
+) -> Iterator[list[FilledGap]]:
+    pairs = [(slot, candidate) for slot, candidates in asked for candidate in candidates]
+    cuts = cut_passages(model, [slot.filled(candidate) for slot, candidate in pairs])
+    rows = _SlotRows()
+    sizes: list[tuple[int, int]] = []
+    for (slot, candidate), cut in zip(pairs, cuts, strict=True):
+        _refuse_unspelt(model, slot, candidate, cut)
+        inside = np.flatnonzero(cut.tokens.words == _CANDIDATE)
+        if model.kind == "masked":
+            ids = cut.tokens.ids.copy()
+            ids[inside] = model.mask
+            sizes.append((len(inside), len(inside)))
+            rows.add(_fitted(model, cut._replace(tokens=Tokens(ids, cut.tokens.words))), inside, cut.tokens.ids[inside])
+        else:
+            stop = len(cut.tokens.ids) if whole else inside[-1] + 1
+            told = np.arange(inside[0], stop)
+            sizes.append((len(inside), len(told)))
+            # The last piece is asked for, never read.
+            read = Tokens(cut.tokens.ids[: stop - 1], cut.tokens.words[: stop - 1])
+            rows.add(_fitted(model, cut._replace(tokens=read, tail=0)), told - 1, cut.tokens.ids[told])
+    found = iter(np.split(logprobs_of(model, rows.wanted()), np.cumsum([told for _, told in sizes])[:-1]))
+    counted = iter(sizes)
+    both = model.kind == "causal" and whole
+    for _, candidates in asked:
+        made = []
+        for _ in candidates:
+            values, (own, _) = next(found), next(counted)
+            made.append(FilledGap(float(values[:own].sum()), own, float(values.sum()) if both else float("nan")))
+        yield made
+
+
+def top(model: LanguageModel, slots: Sequence[Gap], k: int = 10) -> Iterator[list[TokenAnswer]]:
+    """The most likely pieces for each gap, best first; a causal model does not see what follows the gap."""
+    for logprobs in token_logprobs(model, slots):
+        best = logprobs.topk(min(k, len(logprobs)))
+        ids = best.indices.tolist()
+        said = [name.strip() for name in model.encoder.piece_names(ids)]
+        yield [TokenAnswer(*each) for each in zip(said, ids, best.values.tolist(), strict=True)]
+
+
+def token_logprobs(model: LanguageModel, slots: Sequence[Gap]) -> Iterator[Float[Tensor, " piece"]]:
+    """The log-probability of every piece of the vocabulary for each gap: one mask, or what comes next."""
+    for first in range(0, len(slots), _SLOTS):
+        some, rows = slots[first : first + _SLOTS], _SlotRows()
+        for slot, cut in zip(some, cut_passages(model, [_asking(model, slot) for slot in some]), strict=True):
+            inside = np.flatnonzero(cut.tokens.words == _CANDIDATE)
+            _refuse_swallowed(slot, inside)
+            if model.kind == "masked":
+                ids = np.delete(cut.tokens.ids, inside[1:])
+                ids[inside[0]] = model.mask
+                parts = np.delete(cut.tokens.words, inside[1:])
+                place = inside[:1]
+                read = cut._replace(tokens=Tokens(ids, parts))
+            else:
+                read = cut._replace(tokens=Tokens(cut.tokens.ids[: inside[0]], cut.tokens.words[: inside[0]]), tail=0)
+                place = inside[:1] - 1
+            rows.add(_fitted(model, read), place, np.zeros(1, int))
+        wanted = rows.wanted()
+        made: list[Tensor] = [torch.empty(0)] * len(some)
+        for pieces, logprobs in batched_logits(model, wanted, lambda logits, _: logits.log_softmax(1).cpu()):
+            for number, values in zip(pieces.tolist(), logprobs, strict=True):
+                made[number] = values
+        yield from made
+
+
+def masked_gaps(model: LanguageModel, slots: Sequence[Gap], masks: int) -> TokenQueries:
+    """What a masked model reads to fill each gap with so many pieces; asked for are all masks, gap by gap."""
+    rows = _SlotRows()
+    for slot, cut in zip(slots, cut_passages(model, [_asking(model, slot) for slot in slots]), strict=True):
+        inside = np.flatnonzero(cut.tokens.words == _CANDIDATE)
+        _refuse_swallowed(slot, inside)
+        hidden = (np.full(masks, model.mask), np.full(masks, _CANDIDATE))
+        ids, parts = (
+            np.concatenate([each[: inside[0]], own, each[inside[-1] + 1 :]])
+            for each, own in zip((cut.tokens.ids, cut.tokens.words), hidden, strict=True)
+        )
+        places = inside[0] + np.arange(masks)
+        rows.add(_fitted(model, cut._replace(tokens=Tokens(ids, parts))), places, np.zeros(masks, int))
+    return rows.wanted()
+
+
+def _asking(model: LanguageModel, slot: Gap) -> WrittenPassage:
+    return slot.filled(_STAND_IN) if model.kind == "masked" else Gap(slot.id, slot.before).filled(_STAND_IN)
+
+
+class _Fitted(NamedTuple):
+    """What is read of a text with a gap, and how many tokens before the gap were left out."""
+
+    ids: np.ndarray
+    words: np.ndarray
+    left_out: int
+    kept_head: int
+    """Special tokens that are kept before what was left out."""
+
+
+def _fitted(model: LanguageModel, cut: TokenizedText) -> _Fitted:
+    """A text that fits the model: where it is too long, as much as possible on both sides of the gap."""
+    ids, words = cut.tokens.ids, cut.tokens.words
+    room = model.encoder.limit - cut.head - cut.tail
+    size = len(ids) - cut.head - cut.tail
+    if size <= room:
+        return _Fitted(ids, words, 0, cut.head)
+    gap = np.flatnonzero(words == _CANDIDATE)
+    middle = (int(gap[0]) if len(gap) else len(ids)) - cut.head
+    first = size - room if model.kind == "causal" else min(max(0, middle - room // 2), size - room)
+    kept = np.r_[: cut.head, cut.head + first : cut.head + first + room, len(ids) - cut.tail : len(ids)]
+    return _Fitted(ids[kept], words[kept], first, cut.head)
+
+
+class _SlotRows:
+    """Rows that are asked for pieces; equal rows are read once."""
+
+    def __init__(self) -> None:
+        self._rows: list[InputRow] = []
+        self._known: dict[bytes, int] = {}
+        self._asked: list[tuple[int, np.ndarray, np.ndarray]] = []
+
+    def add(self, read: _Fitted, places: np.ndarray, targets: np.ndarray) -> None:
+        """Ask for pieces at places of the text, counted before anything was left out."""
+        key = read.ids.tobytes()
+        if key not in self._known:
+            self._known[key] = len(self._rows)
+            whole = slice(0, len(read.ids))
+            types = np.zeros(len(read.ids), np.int8)
+            self._rows.append(InputRow(len(self._rows), read.ids, types, read.words, whole, whole))
+        self._asked.append((self._known[key], places - read.left_out, targets))
+
+    def wanted(self) -> TokenQueries:
+        """All of them."""
+        owners = np.concatenate([np.full(len(places), row) for row, places, _ in self._asked])
+        places, targets = (np.concatenate([each[part] for each in self._asked]) for part in (1, 2))
+        return TokenQueries(self._rows, owners.astype(np.int64), places.astype(np.int64), targets.astype(np.int64))
+
+
+def _refuse_unspelt(model: LanguageModel, slot: Gap, candidate: str, cut: TokenizedText) -> None:
+    if not candidate.strip():
+        raise InputError(f"{slot.id}: a candidate for {slot.before.strip()} ___{slot.after} is empty")
+    inside = cut.tokens.ids[cut.tokens.words == _CANDIDATE]
+    unknown = token_id(model.encoder.tokenizer.unk_token_id)
+    if not len(inside) or (unknown is not None and (inside == unknown).any()):
+        raise InputError(
+            f"{slot.id}: the vocabulary of {model.name} cannot spell {candidate!r}; leave that candidate out"
+        )
+
+
+def _refuse_swallowed(slot: Gap, inside: np.ndarray) -> None:
+    if not len(inside):
+        raise InputError(f"{slot.id}: the gap of {slot.before} ___ {slot.after} cannot be told from what is around it")
+
+
+def cannot_spell(model: LanguageModel, candidates: Sequence[str]) -> list[str]:
+    """Which of these words a vocabulary has no pieces for."""
+    unknown = token_id(model.encoder.tokenizer.unk_token_id)
+    made = model.encoder.tokenizer.backend_tokenizer.encode_batch(
+        [f" {candidate}" for candidate in candidates], add_special_tokens=False
+    )
+    return [
+        candidate
+        for candidate, each in zip(candidates, made, strict=True)
+        if not each.ids or (unknown is not None and unknown in each.ids)
+    ]
+
+
+# Candidates for a gap, rated together: how likely each is, and where it ranks in the whole vocabulary.
+
+Spelling = Literal["sum", "mean"]
+"""What candidates are compared by: the sum of their pieces' log-probabilities, or the mean."""
+_CANDIDATE_NAME = 1
+"""The part of a filled slot that is the candidate."""
+_TOGETHER = 512
+"""Slots that are rated together."""
+
+
+class RatedCandidates(NamedTuple):
+    """What a model makes of one gap."""
+
+    logprobs: Float[np.ndarray, " candidate"]
+    """Natural logarithms, summed over pieces; minus infinity for those that `rate_shared` saw to be beaten."""
+    ids: Sequence[Int[np.ndarray, " piece"]]
+    """The pieces of each candidate."""
+    vocabulary: Float[Tensor, " piece"]
+    """The log-probability of every piece of the vocabulary: of one mask, or of what comes next."""
+
+    @property
+    def pieces(self) -> Int[np.ndarray, " candidate"]:
+        """How many pieces each candidate has."""
+        return np.array([len(each) for each in self.ids], int)
+
+    def rank(self, candidate: int, without: Sequence[int] = ()) -> int:
+        """1 where no piece of the vocabulary is more likely than the candidate; those `without` are not counted.
+
+        Example:
+            >>> said = torch.tensor([0.5, 0.25, 0.125, 0.125]).log()
+            >>> rated = RatedCandidates(said[1:3].numpy(), [np.array([1]), np.array([2])], said)
+            >>> rated.rank(1), rated.rank(1, without=[0])
+            (3, 2)
+        """
+        own = float(self.logprobs[candidate])
+        ahead = int((self.vocabulary > own).sum())
+        skipped = [int(self.ids[at][0]) for at in without if len(self.ids[at]) == 1]
+        return 1 + ahead - int((self.vocabulary[skipped] > own).sum())
+
+    def compared(self, spelling: Spelling) -> Float[np.ndarray, " candidate"]:
+        """What candidates are compared by.
+
+        Example:
+            >>> rated = RatedCandidates(np.array([-3.0, -4.0]), [np.array([1]), np.array([2, 3])], torch.zeros(4))
+            >>> rated.compared("sum").argmax().item(), rated.compared("mean").argmax().item()
+            (0, 1)
+        """
+        return self.logprobs if spelling == "sum" else self.logprobs / self.pieces
+
+    def top(self, model: LanguageModel, k: int) -> list[str]:
+        """The most likely pieces, best first, as text."""
+        best = self.vocabulary.topk(min(k, len(self.vocabulary))).indices.tolist()
+        return [name.strip() for name in model.encoder.piece_names(best)]
+
+
+def rate(model: LanguageModel, slots: Sequence[Gap], candidates: Sequence[Sequence[str]]) -> Iterator[RatedCandidates]:
+    """Rate the candidates of each gap, in the order given.
+
+    Example:
+        >>> model = language_model(lamina.load_encoder("smollm2"))  # doctest: +SKIP
+        >>> rated = next(rate(model, [Gap("1", "Paris is the capital of ", ".")], [["France"]]))  # doctest: +SKIP
+        >>> rated.rank(0)  # doctest: +SKIP
+        1
+    """
+    for first in range(0, len(slots), _TOGETHER):
+        some, own = slots[first : first + _TOGETHER], candidates[first : first + _TOGETHER]
+        filled = fill(model, some, own)
+        for slot, words, vocabulary, scored in zip(some, own, token_logprobs(model, some), filled, strict=True):
+            yield _rated(vocabulary, _spelt(model, slot, words), np.array([each.logprob for each in scored]))
+
+
+def rate_shared(
+    model: LanguageModel,
+    slots: Sequence[Gap],
+    candidates: Sequence[str],
+    *,
+    kept: Sequence[int],
+    spelling: Spelling = "sum",
+) -> Iterator[RatedCandidates]:
+    """Rate one list of candidates in gaps with the same surroundings: one pattern, several subjects.
+
+    Candidates of one piece are read off one run per gap. A causal model needs a run for every other candidate; it is
+    spared where the first piece is already less likely than the best candidate of one piece, since further pieces
+    cannot make up for that. The candidate that `kept` names for each gap, by number, is always scored.
+    """
+    if not slots:
+        return
+    shared = _SharedCandidates(model, slots[0], candidates)
+    for first in range(0, len(slots), _TOGETHER):
+        some = slots[first : first + _TOGETHER]
+        every = list(token_logprobs(model, some))
+        sums = np.full((len(some), len(candidates)), -np.inf)
+        if model.kind == "masked":
+            shared.fill_masked(some, sums)
+        elif len(shared.several):
+            own = zip(every, kept[first : first + _TOGETHER], strict=True)
+            asked = [shared.unbeaten(vocabulary, at, spelling) for vocabulary, at in own]
+            for at, scored in enumerate(_scored(model, some, candidates, asked)):
+                sums[at, asked[at]] = scored
+        for vocabulary, own in zip(every, sums, strict=True):
+            own[shared.single] = vocabulary[shared.of_single].numpy()
+            yield RatedCandidates(own, shared.ids, vocabulary)
+
+
+class _SharedCandidates:
+    """One list of candidates, spelt as in one gap."""
+
+    def __init__(self, model: LanguageModel, slot: Gap, candidates: Sequence[str]) -> None:
+        self._model = model
+        self.ids = _spelt(model, slot, candidates)
+        sizes = np.array([len(each) for each in self.ids])
+        self.sizes = sizes
+        self.single, self.several = np.flatnonzero(sizes == 1), np.flatnonzero(sizes > 1)
+        self.of_single = torch.tensor([int(self.ids[at][0]) for at in self.single], dtype=torch.long)
+        self._firsts = torch.tensor([int(self.ids[at][0]) for at in self.several], dtype=torch.long)
+
+    def unbeaten(self, vocabulary: Float[Tensor, " piece"], kept: int, spelling: Spelling) -> np.ndarray:
+        """The candidates of several pieces that may be more likely than all of one piece, and the one to keep."""
+        best = float(vocabulary[self.of_single].max()) if len(self.single) else -np.inf
+        bound = vocabulary[self._firsts].numpy() / (self.sizes[self.several] if spelling == "mean" else 1)
+        return self.several[(bound >= best) | (self.several == kept)]
+
+    def fill_masked(self, slots: Sequence[Gap], sums: Float[np.ndarray, "slot candidate"]) -> None:
+        """Write in the candidates of several pieces: those of one length are read off the same masks."""
+        for size in sorted(set(self.sizes[self.several].tolist())):
+            own = np.flatnonzero(self.sizes == size)
+            # [place, candidate]
+            targets = torch.from_numpy(np.array([self.ids[at] for at in own]).T).to(self._model.encoder.device)
+
+            def take(logits: Tensor, numbers: Tensor, size: int = size, targets: Tensor = targets) -> Tensor:
+                return logits.gather(1, targets[numbers % size]) - logits.logsumexp(1, keepdim=True)
+
+            found = np.zeros((len(slots), size, len(own)))
+            for numbers, values in batched_logits(self._model, masked_gaps(self._model, slots, size), take):
+                at = numbers.cpu().numpy()
+                found[at // size, at % size] = values.double().cpu().numpy()
+            sums[:, own] = found.sum(1)
+
+
+def _spelt(model: LanguageModel, slot: Gap, candidates: Sequence[str]) -> list[np.ndarray]:
+    """The pieces of each candidate in a gap."""
+    cuts = cut_passages(model, [slot.filled(candidate) for candidate in candidates])
+    return [cut.tokens.ids[cut.tokens.words == _CANDIDATE_NAME] for cut in cuts]
+
+
+def _scored(
+    model: LanguageModel, slots: Sequence[Gap], candidates: Sequence[str], asked: Sequence[np.ndarray]
+) -> Iterator[list[float]]:
+    """Log-probabilities of the candidates that are asked for, for each slot."""
+    lists = [[candidates[int(at)] for at in own] for own in asked]
+    some = [slot for slot, own in zip(slots, lists, strict=True) if own]
+    filled = fill(model, some, [own for own in lists if own])
+    for own in lists:
+        yield [each.logprob for each in next(filled)] if own else []
+
+
+def _rated(vocabulary: Float[Tensor, " piece"], ids: Sequence[np.ndarray], several: np.ndarray) -> RatedCandidates:
+    """`several` holds the log-probabilities of the candidates of more than one piece."""
+    sums = several.astype(float)
+    for at, each in enumerate(ids):
+        if len(each) == 1:
+            sums[at] = float(vocabulary[int(each[0])])
+    return RatedCandidates(sums, ids, vocabulary)

@@ -1,0 +1,213 @@
+"""Models of the Hugging Face hub: read at one commit, compared with their first download; why one cannot be had."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from logging import ERROR, getLogger
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lamina import assets
+from lamina.assets.first_download import check_first_download
+from lamina.errors import ModelError
+from lamina.models.loading.names import ModelName
+
+
+class WrittenConfig(NamedTuple):
+    """A model's config as it is written; no code was run to read it."""
+
+    config: dict[str, Any]
+    """Empty where there is none."""
+    commit: str | None
+    """Of the hub's repository it was read from; None for a model of this machine."""
+
+
+def read_config(source: str, revision: str | None) -> WrittenConfig:
+    """The config of a folder or of a hub model, which is asked for its files once: all others come from that commit."""
+    from transformers import PreTrainedConfig
+    from transformers.utils.hub import cached_file
+
+    if Path(source).is_dir():
+        return WrittenConfig(dict(PreTrainedConfig.get_config_dict(source)[0]), None)
+    found = cached_file(source, "config.json", revision=revision, _raise_exceptions_for_missing_entries=False)
+    if found is None:
+        # The error of the library that needs it says why.
+        return WrittenConfig({}, None)
+    # The hub's cache has one folder per commit.
+    commit = Path(found).parent.name if Path(found).parent.parent.name == "snapshots" else None
+    return WrittenConfig(dict(PreTrainedConfig.get_config_dict(source, revision=commit or revision)[0]), commit)
+
+
+def snapshot_folder(repo: str, commit: str | None) -> Path | None:
+    """The folder of a hub model's files at a commit, as far as they were downloaded; None if none was."""
+    from huggingface_hub import try_to_load_from_cache
+
+    # An adapter has no config.json.
+    names = ("config.json", "adapter_config.json") if commit is not None else ()
+    found = (try_to_load_from_cache(repo, name, revision=commit) for name in names)
+    return next((Path(each).parent for each in found if isinstance(each, str)), None)
+
+
+def check_hub_files(repo: str, commit: str | None) -> None:
+    """Compare the files of a model of the hub with those that were downloaded first."""
+    snapshot = snapshot_folder(repo, commit)
+    if commit is not None and snapshot is not None:
+        names = [path.relative_to(snapshot).as_posix() for path in sorted(snapshot.rglob("*")) if path.is_file()]
+        check_first_download(repo, commit, snapshot, names)
+
+
+def code_homes(source: str, *configs: Mapping[str, Any]) -> list[str]:
+    """Whose code a model's configs ask to run: hub ids, or the model's own source.
+
+    Example:
+        >>> code_homes("me/odd", {"auto_map": {"AutoModel": "modeling.Odd", "AutoConfig": "you/base--config.C"}})
+        ['me/odd', 'you/base']
+    """
+    found: list[str] = []
+    for config in configs:
+        named = config.get("auto_map")
+        for classes in named.values() if isinstance(named, Mapping) else ():
+            for each in classes if isinstance(classes, list | tuple) else (classes,):
+                if isinstance(each, str):
+                    found.append(each.partition("--")[0] if "--" in each else source)
+    return list(dict.fromkeys(found))
+
+
+def warn_of_code(homes: list[str], source: str, commit: str | None) -> str:
+    """Say on standard error whose code will run, at which revision; returns that for provenance."""
+    said = [
+        f"{home}@{commit}" if home == source and commit else home if Path(home).exists() else f"{home}@main"
+        for home in homes
+    ]
+    for each in said:
+        # Not a matter of progress: it is said even where messages are switched off.
+        print(
+            f"lamina: warning: running the code that comes with {each} (--trust-remote-code); it can do everything "
+            "that you can do on this machine",
+            file=sys.stderr,
+            flush=True,
+        )
+    return ", ".join(said)
+
+
+def cannot_load(name: ModelName, error: Exception) -> ModelError:
+    """Why a model cannot be had, with the hub's own reason, and what to do."""
+    if isinstance(error, ModelError):
+        # A folder's own faults are told without its name.
+        return error if name.source in str(error) else ModelError(f"{name.source} cannot be loaded as a model: {error}")
+    reason = first_line(error)
+    if "trust_remote_code" in str(error):
+        return ModelError(
+            f"{name.source} contains custom code, which transformers needs to load it; lamina runs no code of a model "
+            "unless told to. Read that code, and if you trust it, add --trust-remote-code (in Python "
+            "trust_remote_code=True): it runs with all your rights"
+        )
+    if name.is_path:
+        return ModelError(f"{name.source} cannot be loaded as a model: {reason}")
+    return ModelError(_hub_reason(name, error) or f"{_unknown(name, reason)}; {_what_else()}")
+
+
+def _hub_reason(name: ModelName, error: Exception) -> str | None:
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    page = f"https://huggingface.co/{name.source}"
+    for each in _chain(error):
+        said = _server_message(each)
+        # A gated repository counts as one that is not found, so it comes first.
+        if isinstance(each, GatedRepoError):
+            return (
+                f"{name.source} is gated ({said}); accept its licence at {page} with your account, then log in here "
+                "with `hf auth login` (or set HF_TOKEN)"
+            )
+        if isinstance(each, RevisionNotFoundError):
+            return (
+                f"{name.source} has no revision {name.revision!r} ({said}); its branches, tags and commits are at "
+                f"{page}/tree/main"
+            )
+        if isinstance(each, RepositoryNotFoundError):
+            return (
+                f"{_unknown(name, said)}. If it is private, log in with `hf auth login` (or set HF_TOKEN). "
+                f"Otherwise {_what_else()}"
+            )
+        if isinstance(each, LocalEntryNotFoundError | OfflineModeIsEnabled):
+            wanted = f"{name.source}@{name.revision}" if name.revision else name.source
+            return (
+                f"there is no model {wanted!r} on this machine, and the hub cannot be reached ({said}); connect, or "
+                f"unset HF_HUB_OFFLINE if it is set. Otherwise {_what_else()}"
+            )
+    return None
+
+
+def _unknown(name: ModelName, reason: str) -> str:
+    return f"there is no model {name.source!r} on this machine or on the hub ({reason})"
+
+
+def _what_else() -> str:
+    aliases = ", ".join(card.name for card in assets.cards().values() if card.kind == "model")
+    return f"give an alias ({aliases}), a Hugging Face id, or a folder with config.json, weights and tokenizer"
+
+
+def _server_message(error: BaseException) -> str:
+    """What the server said, without the request's number and address."""
+    said = getattr(error, "server_message", None) or str(error)
+    lines = [line.strip() for line in said.splitlines() if line.strip() and "Request ID" not in line]
+    return lines[0].rstrip(".:") if lines else type(error).__name__
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error.
+
+    Example:
+        >>> first_line(ValueError("no header\\nand more")), first_line(KeyError())
+        ('no header', 'KeyError')
+    """
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+# Loading without the log lines and progress bars of transformers and the hub.
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Hide progress bars and log lines below errors; restores the user's settings afterwards.
+
+    Example:
+        >>> with quiet_transformers():
+        ...     pass
+    """
+    from huggingface_hub.utils import logging as hub
+    from transformers.utils import logging
+
+    # It warns of parts that are kept in memory or on disk, as was asked for.
+    spreading = getLogger("accelerate.big_modeling")
+    spreading_level = spreading.level
+    spreading.setLevel(ERROR)
+    verbosity, bars, hub_verbosity = logging.get_verbosity(), logging.is_progress_bar_enabled(), hub.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    # No warnings about retries of an unreachable hub: the final error is enough.
+    hub.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        hub.set_verbosity(hub_verbosity)
+        spreading.setLevel(spreading_level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,501 @@
+"""Checkpoints of one training as a series: in order, of one shape and tokenizer, without duplicates and swaps."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from lamina.errors import DamagedError, InputError, ModelError
+from lamina.files.checking import read_json
+from lamina.models.contract import Encoder
+from lamina.models.loading.bounds import check_folder, weights_files
+
+_STEP = re.compile(
+    r"(?:^|[-_.])(?:global[-_]?step|checkpoint|ckpt|steps?|iter(?:ation)?|epoch)?[-_.]?(?P<number>\d+)(?P<unit>[kmb])?"
+    r"(?:[-_]?tokens?\d+[kmbt]?)?$",
+    re.IGNORECASE,
+)
+"""The end of a name that says how long the training was: checkpoint-100, step300, step_3k, step1000-tokens4B, 500."""
+_SEED = re.compile(r"(?:^|[-_.])(?:seed|run)[-_]?\d+$", re.IGNORECASE)
+"""A number at the end that is no step."""
+_LAST = re.compile(r"(?:^|[-_.])(?:final|last|main)$", re.IGNORECASE)
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
+_TRANSIENT = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures", "use_cache"}
+"""What configs of one training may differ in."""
+
+Kind = Literal["unreadable", "tokenizer", "shape", "step", "duplicate", "path", "order"]
+
+
+class SeriesPlace(NamedTuple):
+    """Where a checkpoint's name puts it."""
+
+    path: str
+    """Which training: what is left of the name without the step, such as a seed."""
+    step: int | None
+    """None for a name without a step, which is the last of its training."""
+
+
+@dataclass(frozen=True)
+class SeriesFault:
+    """Something that is wrong with a checkpoint of a series."""
+
+    checkpoint: str
+    kind: Kind
+    said: str
+    """One sentence."""
+
+
+@dataclass(frozen=True)
+class SeriesCheckpoint:
+    """One model of a series."""
+
+    name: str
+    source: str
+    """What `load_encoder` takes."""
+    path: str
+    """Which training it belongs to by its name; empty if the name says nothing but the step."""
+    step: int | None
+    """None for the last of its training, if its name has no step."""
+    hash: str = ""
+    """Of the weights."""
+    distance: float | None = None
+    """To the checkpoint before it on its path, over all matrices; None for the first."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Checkpoints ordered by path, then by step."""
+
+    name: str
+    checkpoints: tuple[SeriesCheckpoint, ...]
+    faults: tuple[SeriesFault, ...] = ()
+
+    def __iter__(self) -> Iterator[SeriesCheckpoint]:
+        return iter(self.checkpoints)
+
+    def __len__(self) -> int:
+        return len(self.checkpoints)
+
+    @property
+    def paths(self) -> dict[str, tuple[SeriesCheckpoint, ...]]:
+        """The checkpoints of each training, first to last."""
+        names = dict.fromkeys(each.path for each in self.checkpoints)
+        return {name: tuple(each for each in self.checkpoints if each.path == name) for name in names}
+
+    def encoders(self, **settings: Any) -> Iterator[tuple[SeriesCheckpoint, Encoder]]:
+        """Each checkpoint with its encoder, loaded when it is its turn; `settings` are those of `load_encoder`."""
+        from lamina.models.loading.encoders import load_encoder
+
+        for each in self.checkpoints:
+            yield each, load_encoder(each.source, **settings)
+
+    def require_sound(self) -> Series:
+        """This series, if nothing is wrong with it; otherwise a ModelError says what."""
+        for fault in self.faults:
+            more = f" (and {len(self.faults) - 1} more)" if len(self.faults) > 1 else ""
+            raise ModelError(f"{self.name} is not a sound series: {fault.said}{more}")
+        return self
+
+
+def load_series(where: str | Path) -> Series:
+    """The checkpoints of a folder, or of a hub model with its revisions: `OWNER/NAME@step1000,step3000`.
+
+    Each folder below with a config is a checkpoint. The step is read from its name; a name without one is the last of
+    its training. What is left of the names tells trainings (seeds) apart. Weights are compared by hash and by distance.
+
+    Example:
+        >>> for each in lamina.load_series("growing_bert"):  # doctest: +SKIP
+        ...     print(each.path, each.step, each.distance)
+        seed0 300 None
+        seed0 1000 50.6
+    """
+    found = _of_hub(str(where)) if _is_hub(str(where)) else _of_folder(Path(where))
+    placed = sorted(found, key=lambda each: (each.path, each.step is None, each.step or 0, each.name))
+    return _examined(Series(str(where) if _is_hub(str(where)) else Path(where).resolve().name, tuple(placed)))
+
+
+def series_place(name: str) -> SeriesPlace:
+    """The path and the step that a checkpoint's name says.
+
+    Example:
+        >>> series_place("checkpoint-100"), series_place("seed0-step3000"), series_place("seed1"), series_place("step1000-tokens4B")
+        (Place(path='', step=100), Place(path='seed0', step=3000), Place(path='seed1', step=None), \
+Place(path='', step=1000))
+        >>> series_place("run_b.step_3k"), series_place("final")
+        (Place(path='run_b', step=3000), Place(path='', step=None))
+    """
+    if last := _LAST.search(name):
+        return SeriesPlace(name[: last.start()], None)
+    step = None if _SEED.search(name) else _STEP.search(name)
+    if step is None:
+        return SeriesPlace(name, None)
+    return SeriesPlace(name[: step.start()], int(step["number"]) * _UNITS[(step["unit"] or "").lower()])
+
+
+def _is_hub(where: str) -> bool:
+    return "@" in where and not Path(where).exists()
+
+
+def _of_hub(where: str) -> list[SeriesCheckpoint]:
+    repo, _, listed = where.partition("@")
+    revisions = [each.strip() for each in listed.split(",") if each.strip()]
+    if len(revisions) < 2:
+        raise ModelError(f"{where!r} is one model; a series names its revisions: {repo}@step1000,step3000")
+    return [SeriesCheckpoint(each, f"{repo}@{each}", *series_place(each)) for each in dict.fromkeys(revisions)]
+
+
+def _of_folder(folder: Path) -> list[SeriesCheckpoint]:
+    if not folder.is_dir():
+        raise ModelError(
+            f"{folder} is not a folder; a series is a folder of checkpoints (checkpoint-100, step300, ...) or a hub "
+            "model with revisions (OWNER/NAME@step1000,step3000)"
+        )
+    below = sorted(path for path in folder.iterdir() if path.is_dir() and (path / "config.json").is_file())
+    found = [SeriesCheckpoint(path.name, str(path), *series_place(path.name)) for path in below]
+    if (folder / "config.json").is_file() and weights_files(folder):
+        # As transformers' Trainer leaves it: the last model beside the folders of its checkpoints.
+        found.append(SeriesCheckpoint(folder.resolve().name, str(folder), "", None))
+    if len(found) < 2:
+        held = f"{len(found)} checkpoints (folders with config.json)"
+        raise ModelError(f"{folder} holds {held}; a series has at least two")
+    return found
+
+
+def _examined(series: Series) -> Series:
+    """The series with hashes, distances and faults."""
+
+    faults: list[SeriesFault] = []
+    with ExitStack() as stack:
+        weights: dict[str, CheckpointWeights] = {}
+        folders: dict[str, Path] = {}
+        for each in series:
+            try:
+                folders[each.name] = _folder(each)
+                check_folder(folders[each.name])
+                weights[each.name] = CheckpointWeights(folders[each.name], stack)
+            except (ModelError, InputError, DamagedError) as error:
+                faults.append(SeriesFault(each.name, "unreadable", f"{each.name} cannot be read: {error}"))
+        sound = [each for each in series if each.name in weights]
+        hashes = {each.name: weights[each.name].hash() for each in sound}
+        faults += [*_unlike(sound, folders, weights), *_misnamed(sound, folders), *_duplicates(sound, hashes)]
+        odd = {fault.checkpoint for fault in faults if fault.kind in ("shape", "unreadable")}
+        apart: dict[str, float] = {}
+        for path in series.paths.values():
+            alike = [each for each in path if each.name in weights and each.name not in odd]
+            steps, found = _compared(alike, weights, hashes)
+            apart |= steps
+            faults += found
+    known = [replace(each, hash=hashes.get(each.name, ""), distance=apart.get(each.name)) for each in series]
+    return replace(series, checkpoints=tuple(known), faults=tuple(faults))
+
+
+def _folder(checkpoint: SeriesCheckpoint) -> Path:
+    """The checkpoint's files on this machine; a hub model's are fetched."""
+    from lamina.models.loading.hub import cannot_load
+    from lamina.models.loading.names import parse_name
+
+    name = parse_name(checkpoint.source)
+    if name.is_path:
+        return Path(name.source)
+    from huggingface_hub import snapshot_download
+
+    patterns = ["*.json", "*.safetensors", "*.txt", "*.model"]
+    try:
+        folder = Path(snapshot_download(name.source, revision=name.revision, allow_patterns=patterns))
+        if not weights_files(folder):
+            folder = Path(snapshot_download(name.source, revision=name.revision, allow_patterns=[*patterns, "*.bin"]))
+    except Exception as error:
+        raise cannot_load(name, error) from error
+    return folder
+
+
+def _unlike(
+    series: Sequence[SeriesCheckpoint], folders: dict[str, Path], weights: dict[str, Any]
+) -> Iterator[SeriesFault]:
+    """Checkpoints of another shape or with another tokenizer than the first."""
+    if not series:
+        return
+    first, *rest = series
+    home = folders[first.name]
+    config, tokenizer, shapes = _config(home), _tokenizer(home), _shapes(weights[first.name])
+    for each in rest:
+        own = _config(folders[each.name])
+        differing = sorted(key for key in config.keys() | own.keys() if config.get(key) != own.get(key))
+        if differing:
+            key = differing[0]
+            said = f"{each.name} has {key} = {own.get(key)}, {first.name} has {config.get(key)}"
+            yield SeriesFault(each.name, "shape", f"{said}: they are not one model at two times")
+        elif _shapes(weights[each.name]) != shapes:
+            yield SeriesFault(each.name, "shape", f"{each.name} has weights of other names or shapes than {first.name}")
+        if _tokenizer(folders[each.name]) != tokenizer:
+            yield SeriesFault(each.name, "tokenizer", f"{each.name} has another tokenizer than {first.name}")
+
+
+def _misnamed(series: Sequence[SeriesCheckpoint], folders: dict[str, Path]) -> Iterator[SeriesFault]:
+    """Checkpoints whose own record of the training says another step than their name."""
+    for each in series:
+        path = folders[each.name] / "trainer_state.json"
+        try:
+            step = read_json(path).get("global_step") if path.is_file() else None
+        except (DamagedError, InputError, OSError):
+            continue
+        if isinstance(step, int) and each.step is not None and step != each.step:
+            said = f"{each.name} is step {step} by its trainer_state.json, not step {each.step}"
+            yield SeriesFault(each.name, "step", said)
+
+
+def _duplicates(series: Sequence[SeriesCheckpoint], hashes: dict[str, str]) -> Iterator[SeriesFault]:
+    first: dict[str, str] = {}
+    for each in series:
+        same = first.setdefault(hashes[each.name], each.name)
+        if same != each.name:
+            yield SeriesFault(each.name, "duplicate", f"{each.name} has the same weights as {same}")
+
+
+def _compared(
+    path: Sequence[SeriesCheckpoint], weights: dict[str, Any], hashes: dict[str, str]
+) -> tuple[dict[str, float], list[SeriesFault]]:
+    """Of one training: each checkpoint's distance to the one before it, and what distances say against the order."""
+
+    if len(path) < 2:
+        return {}, []
+    found = distances([weights[each.name] for each in path])
+    steps = {path[at].name: float(found.apart[at - 1, at]) for at in range(1, len(path))}
+    faults = []
+    for at in strangers(found):
+        others = "the others" if len(path) > 2 else "the other"
+        said = f"{path[at].name} has nothing in common with {others}: it comes from another training (another seed?)"
+        faults.append(SeriesFault(path[at].name, "path", said))
+    strange = {fault.checkpoint for fault in faults}
+    seen: set[str] = set()
+    # A duplicate says nothing of its own about the order.
+    kept = [
+        at
+        for at, each in enumerate(path)
+        if each.name not in strange and not (hashes[each.name] in seen or seen.add(hashes[each.name]))
+    ]
+    apart = found.apart[kept][:, kept]
+    if contradictions(apart):
+        order = best_order(apart)
+        said = " < ".join(path[kept[at]].name for at in order)
+        # Distances may contradict the order without telling a better one.
+        moved = [at for to, at in enumerate(order) if to != at] or range(len(kept))
+        faults += [
+            SeriesFault(
+                name := path[kept[at]].name,
+                "order",
+                f"{name} is swapped, misnamed or of another training: by the distances of the weights, the order is "
+                f"{said}, or the reverse",
+            )
+            for at in sorted(moved)
+        ]
+    return steps, faults
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    said = read_json(folder / "config.json")
+    return {key: value for key, value in said.items() if key not in _TRANSIENT}
+
+
+def _shapes(weights: Any) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(weights[name].shape) for name in weights.names}
+
+
+def _tokenizer(folder: Path) -> str:
+    """A hash of the tokenizer's definition; of its vocabulary where it has no fast version."""
+    whole = folder / "tokenizer.json"
+    if whole.is_file():
+        return hashlib.sha256(json.dumps(read_json(whole), sort_keys=True).encode()).hexdigest()
+    files = [path for name in ("vocab.json", "vocab.txt", "merges.txt") if (path := folder / name).is_file()]
+    files += sorted(folder.glob("*.model"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest() if files else ""
+
+
+# How far apart the weights of several checkpoints are, and what that says about their order.
+
+_SAMPLE = 1 << 20
+"""Values of one tensor that are compared, evenly spread; a distance over millions of values needs no more."""
+_UNRELATED = 0.02
+"""Median correlation of matrices below which two checkpoints have nothing in common: other random starts give 0."""
+_CLEAR = 0.03
+"""Log ratio of two distances from which on one counts as larger: 3 %."""
+_CLEAR_AT_THE_END = 0.15
+"""The same for the last two checkpoints: where the learning rate ends at 0, the last one loses its noise and comes
+nearer to all the others."""
+
+
+class WeightDistances(NamedTuple):
+    """Of every checkpoint to every other one."""
+
+    apart: Float[np.ndarray, "one other"]
+    """Euclidean distance of all matrices."""
+    related: Float[np.ndarray, "one other"]
+    """Median correlation of the matrices."""
+    bar: float
+    """Correlation below which two checkpoints are unrelated, above what chance gives for matrices of this size."""
+
+
+class CheckpointWeights:
+    """The tensors of a checkpoint, read one at a time; safetensors, sharded or not, or a pickle without code."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        from safetensors import safe_open
+
+        self._folder = folder
+        self._at: dict[str, Any] = {}
+        files = weights_files(folder)
+        safe = [path for path in files if path.suffix == ".safetensors" and not path.name.startswith("adapter_")]
+        try:
+            for path in safe:
+                opened = stack.enter_context(safe_open(path, framework="pt"))
+                self._at |= dict.fromkeys(opened.keys(), opened)
+            for path in [] if safe else files:
+                if path.suffix == ".bin":
+                    self._at |= torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        except Exception as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ModelError(f"{folder}: its weights cannot be read ({reason})") from error
+        if not self._at:
+            raise ModelError(f"{folder} holds no weights (*.safetensors or *.bin)")
+
+    @property
+    def names(self) -> list[str]:
+        """Of all tensors, sorted."""
+        return sorted(self._at)
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        held = self._at[name]
+        return held if isinstance(held, torch.Tensor) else held.get_tensor(name)
+
+    def hash(self) -> str:
+        """Of names, shapes and values; the way they are spread over files does not matter."""
+        digest = hashlib.sha256()
+        for name in self.names:
+            tensor = self[name].contiguous()
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            content: Any = tensor.reshape(-1).view(torch.uint8).numpy()
+            digest.update(content)
+        return digest.hexdigest()
+
+
+def distances(checkpoints: Sequence[CheckpointWeights]) -> WeightDistances:
+    """Of checkpoints that have the same tensors."""
+    count = len(checkpoints)
+    products = np.zeros((count, count))
+    correlations, sizes = [], []
+    for name in checkpoints[0].names:
+        first = checkpoints[0][name]
+        if first.dim() < 2 or not first.is_floating_point():
+            # Norms and biases begin alike in every training, and buffers stay so.
+            continue
+        rows = np.stack([_sample(each[name]) for each in checkpoints])
+        products += rows @ rows.T * (first.numel() / rows.shape[1])
+        centred = rows - rows.mean(1, keepdims=True)
+        lengths = np.linalg.norm(centred, axis=1)
+        if (lengths > 0).all():
+            correlations.append(centred @ centred.T / np.outer(lengths, lengths))
+            sizes.append(rows.shape[1])
+    if not correlations:
+        raise ModelError("the checkpoints have no matrices to compare")
+    squares = np.diag(products)
+    apart = np.sqrt(np.maximum(squares[:, None] + squares[None] - 2 * products, 0))
+    # Four standard errors of the median of independent correlations.
+    chance = 4 * 1.25 * np.sqrt(np.sum(1 / np.array(sizes))) / len(sizes)
+    return WeightDistances(apart, np.median(correlations, axis=0), max(_UNRELATED, float(chance)))
+
+
+def _sample(tensor: torch.Tensor) -> np.ndarray:
+    flat = tensor.reshape(-1)
+    step = -(-flat.numel() // _SAMPLE)
+    return flat[::step].double().numpy()
+
+
+def strangers(found: WeightDistances) -> list[int]:
+    """Checkpoints that have nothing in common with any other one, while the others do: those of another training.
+
+    Example:
+        >>> related = np.array([[1.0, 0.6, 0.0], [0.6, 1.0, 0.0], [0.0, 0.0, 1.0]])
+        >>> strangers(WeightDistances(1 - related, related, bar=0.02))
+        [2]
+    """
+    near = found.related >= found.bar
+    np.fill_diagonal(near, False)
+    alone = [at for at in range(len(near)) if not near[at].any()]
+    return alone if len(alone) < len(near) - 1 else []
+
+
+def contradictions(apart: Float[np.ndarray, "one other"]) -> list[tuple[int, int]]:
+    """Pairs, in the order given, that distances put the other way round.
+
+    While a model is trained, it moves away from where it was: what lies before both is nearer to the earlier one, what
+    lies after both nearer to the later one. A pair is reported if both sides clearly say the opposite; with the first
+    or the last of a series, there is only one side.
+
+    Example:
+        >>> path = np.array([0.0, 1.0, 2.0, 3.0])
+        >>> contradictions(np.sqrt(abs(path[:, None] - path[None])))
+        []
+        >>> swapped = path[[0, 2, 1, 3]]
+        >>> contradictions(np.sqrt(abs(swapped[:, None] - swapped[None])))
+        [(1, 2)]
+    """
+    count = len(apart)
+    logs = np.log(np.maximum(apart, 1e-300))
+    found = []
+    for early, late in itertools.combinations(range(count), 2):
+        before = [logs[at, early] - logs[at, late] for at in range(early)]
+        after = [logs[late, at] - logs[early, at] for at in range(late + 1, count)]
+        if not before and not after:
+            continue
+        bar = _CLEAR if after else _CLEAR_AT_THE_END
+        if all(np.mean(side) > bar for side in (before, after) if side):
+            found.append((early, late))
+    return found
+
+
+def best_order(apart: Float[np.ndarray, "one other"]) -> list[int]:
+    """The order with the shortest steps (squared, as independent steps add up), in the direction of the one given.
+
+    Found by moving one checkpoint at a time, from the order given.
+
+    Example:
+        >>> path = np.array([0.0, 3.0, 1.0, 2.0])
+        >>> best_order(np.sqrt(abs(path[:, None] - path[None])))
+        [0, 2, 3, 1]
+    """
+    order = list(range(len(apart)))
+    while True:
+        better = min(_moved(order), key=lambda each: _length(apart, each), default=order)
+        if _length(apart, better) >= _length(apart, order) * (1 - 1e-9):
+            break
+        order = better
+    return min((order, order[::-1]), key=_displaced)
+
+
+def _displaced(order: list[int]) -> tuple[int, int]:
+    """How far an order is from the one given: pairs turned round, then places changed."""
+    turned = sum(one > other for one, other in itertools.combinations(order, 2))
+    return turned, sum(at != each for at, each in enumerate(order))
+
+
+def _moved(order: list[int]) -> Iterator[list[int]]:
+    for at in range(len(order)):
+        rest = order[:at] + order[at + 1 :]
+        for to in range(len(order)):
+            if to != at:
+                yield [*rest[:to], order[at], *rest[to:]]
+
+
+def _length(apart: np.ndarray, order: Sequence[int]) -> float:
+    return float(sum(apart[one, other] ** 2 for one, other in itertools.pairwise(order)))

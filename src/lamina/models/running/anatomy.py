@@ -1,0 +1,511 @@
+"""What a transformers model consists of, found by running it on a few tokens: configs name things differently."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import Module
+
+from lamina.errors import ModelError
+from lamina.models.contract import IN_ONE_BATCH, TOLERANCE, apart
+from lamina.models.running.devices import input_device, is_spread
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from lamina.models.running.huggingface import HuggingFaceEncoder
+
+
+# The blocks of a model: which modules they are, what each reads and what it makes, found by watching a run.
+
+SAME = 1e-5
+"""Relative error up to which two tensors of one run are the same."""
+
+
+class ModuleCall(NamedTuple):
+    """One call of a module: what it was given, and what it made of it."""
+
+    given: Tensor
+    made: Tensor | None
+
+
+class WatchedRun(NamedTuple):
+    """A run, and what the blocks did in it."""
+
+    hidden: list[Tensor]
+    """The layers that transformers hands out."""
+    path: str | None
+    """Where the list of blocks is; None if no modules are known to be the blocks."""
+    reads: list[ModuleCall]
+    """The blocks' calls."""
+    chained: bool
+    """Whether each block reads what the one before made."""
+    ends: list[Tensor]
+    """What may be the last layer: what the last block made, and what later modules (a final norm) made of that."""
+    final: Tensor | None
+    """The model's last states."""
+
+    def ends_with(self, layer: Tensor | None, bar: float = SAME) -> bool:
+        """Whether a layer [row, token, width] is what the blocks made in the end."""
+        return layer is not None and any(apart(end.float().cpu(), layer.float().cpu()) <= bar for end in self.ends)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether layers are what blocks read, one after the other."""
+        same = len(self.reads) == len(self.hidden) - 1
+        return same and all(
+            apart(read.given, layer) <= SAME for read, layer in zip(self.reads, self.hidden, strict=False)
+        )
+
+
+def watch_blocks(model: PreTrainedModel, inputs: dict[str, Any]) -> WatchedRun:
+    """Run a model and see what its blocks read."""
+    lists: dict[str, list[ModuleCall]] = {}
+    others: list[ModuleCall] = []
+
+    def watch(path: str) -> Any:
+        parent, _, own = path.rpartition(".")
+
+        def note(_module: Module, given: tuple[Any, ...], named: dict[str, Any], made: Any) -> None:
+            read = states_in((*given, *named.values()), size)
+            if read is not None:
+                (lists.setdefault(parent, []) if own.isdigit() else others).append(
+                    ModuleCall(read, states_in(made, size))
+                )
+
+        return note
+
+    size = inputs["input_ids"].shape
+    watched = [(path, module) for path, module in model.named_modules() if path]
+    handles = [module.register_forward_hook(watch(path), with_kwargs=True) for path, module in watched]
+    try:
+        out = model(**inputs, output_hidden_states=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    hidden: list[Tensor] = list(getattr(out, "hidden_states", None) or ())
+    path = _blocks_among(lists, hidden)
+    reads = lists.get(path, []) if path is not None else []
+    return WatchedRun(
+        hidden, path, reads, _is_chain(reads), _ends(reads, others), getattr(out, "last_hidden_state", None)
+    )
+
+
+def _blocks_among(lists: dict[str, list[ModuleCall]], hidden: list[Tensor]) -> str | None:
+    """Of lists of modules, the outermost that run one after the other, as often as there are layers if possible.
+
+    Of two, as in an encoder-decoder, the one that begins with layer 0.
+    """
+    blocks = len(hidden) - 1
+    chains = [parent for parent, reads in lists.items() if _is_chain(reads)] or [
+        parent for parent, reads in lists.items() if len(reads) == blocks
+    ]
+
+    def rank(parent: str) -> tuple[bool, int, bool, int]:
+        reads = lists[parent]
+        begins = bool(hidden) and apart(reads[0].given, hidden[0]) <= SAME
+        return len(reads) != blocks, parent.count("."), not begins, -len(reads)
+
+    return min(chains, key=rank, default=None)
+
+
+def _is_chain(reads: list[ModuleCall]) -> bool:
+    made = [read.made for read in reads]
+    return all(
+        one is not None and one.shape == two.given.shape and apart(one, two.given) <= SAME
+        for one, two in zip(made, reads[1:], strict=False)
+    ) and bool(reads)
+
+
+def _ends(reads: list[ModuleCall], others: list[ModuleCall]) -> list[Tensor]:
+    made = reads[-1].made if reads else None
+    if made is None:
+        return []
+    return [made, *(read.made for read in others if read.made is not None and apart(read.given, made) <= SAME)]
+
+
+def states_in(made: Any, size: torch.Size) -> Tensor | None:
+    """The first tensor of a module's input or output that has a vector per token, copied: some add to it in place."""
+    for part in made if isinstance(made, tuple | list) else (made,):
+        if isinstance(part, Tensor) and part.dim() == 3 and part.is_floating_point():
+            if part.shape[:2] == size:
+                return part.detach().clone()
+            # XLNet runs tokens by rows.
+            if part.shape[:2] == size[::-1]:
+                return part.detach().transpose(0, 1).clone()
+    return None
+
+
+@contextmanager
+def noted_inputs(model: PreTrainedModel, path: str) -> Iterator[list[Tensor]]:
+    """While it is open, what the blocks of a list read is added to the list, in the order in which they run."""
+    noted: list[Tensor] = []
+    size: list[torch.Size] = []
+
+    def begin(_module: Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        ids = named["input_ids"] if "input_ids" in named else given[0]
+        size.append(ids.shape)
+
+    def note(_module: Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        read = states_in((*given, *named.values()), size[-1])
+        if read is not None:
+            noted.append(read)
+
+    handles = [model.register_forward_pre_hook(begin, with_kwargs=True)]
+    handles += [
+        block.register_forward_pre_hook(note, with_kwargs=True) for block in model.get_submodule(path).children()
+    ]
+    try:
+        yield noted
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+_LENGTH = 7
+"""Tokens of the trial; no size of a head, so that what is as wide as the text is a map over its tokens."""
+_CHANGED = (2, 5)
+"""Positions from which on tokens are replaced, to see what depends on them."""
+_UNPADDED = 4
+"""Tokens that are left where the others are padding."""
+
+_BOTH_WAYS = {"xlnet", "cpmant", "prophetnet"}
+"""Model types that predict the next word by masks of their own, not by attention that looks back."""
+
+_locks: WeakKeyDictionary[Module, threading.RLock] = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+class Anatomy(NamedTuple):
+    """What running a model shows."""
+
+    blocks: int
+    width: int
+    dtype: torch.dtype
+    """Of the states; wider than that of the weights where a model adds up in float32."""
+    heads: int
+    """Per block; 0 where there are no maps."""
+    maps: dict[int, int]
+    """Blocks (from 0) that give attention maps -> where these are among the attentions of the model's output."""
+    no_maps: str
+    """Why there are no maps, where there are none."""
+    causal: bool
+    """Whether no layer of a token depends on later tokens."""
+    pads: bool
+    """Whether texts of different length can share a batch: padding changes nothing."""
+    shifted: str | None
+    """Where the blocks are, if transformers does not hand out what they read as layers: layers are taken from them."""
+
+
+def text_part(model: PreTrainedModel) -> PreTrainedModel:
+    """The part of a model that reads words: itself, or the language model inside a multimodal one."""
+    from transformers import PreTrainedModel
+
+    if not isinstance(model, PreTrainedModel):
+        raise ModelError(f"{type(model).__name__} is not a transformers model of its own, so it cannot be run alone")
+    text = model.config.get_text_config(decoder=False if model.config.is_encoder_decoder else None)
+    if text is model.config:
+        return model
+    parts = [part for part in model.modules() if isinstance(part, PreTrainedModel) and part.config is text]
+    return parts[0] if parts else model
+
+
+def accepted(model: Module, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Those inputs that a model's forward function names."""
+    named = inspect.signature(model.forward).parameters
+    return {name: value for name, value in inputs.items() if name in named}
+
+
+@contextmanager
+def attention_by(model: PreTrainedModel, implementation: str | None) -> Iterator[None]:
+    """Within the block, attention is computed by an implementation of transformers (None: the model's own).
+
+    One block at a time per model: another thread would change the implementation under a running one.
+    """
+    with _making:
+        lock = _locks.setdefault(model, threading.RLock())
+    with lock:
+        found = str(model.config._attn_implementation)
+        if implementation is None or implementation == found:
+            yield
+            return
+        # Not set_attn_implementation, which some models refuse with a log line though they read this setting (Falcon).
+        model.config._attn_implementation = implementation
+        try:
+            yield
+        finally:
+            model.config._attn_implementation = found
+
+
+def anatomy(model: PreTrainedModel, ids: Sequence[int], *, name: str) -> Anatomy:
+    """Blocks, heads, width and direction of a model; raises a ModelError if it is not one that lamina can take.
+
+    Args:
+        model: of transformers, in eval mode.
+        ids: of some ordinary tokens, at least two different ones.
+        name: in errors.
+    """
+    said = f"{name} ({type(model).__name__})"
+    takes = list(inspect.signature(model.forward).parameters)
+    if "input_ids" not in takes:
+        raise ModelError(f"{said} does not read words, but {takes[0]}; use a text model")
+    _check_table(model, ids, said)
+    rows = _rows(ids).to(input_device(model))
+    try:
+        with torch.no_grad(), attention_by(model, None):
+            hidden = _hidden(model, rows, torch.ones_like(rows))
+            watched = watch_blocks(model, given(model, rows[:1]))
+            padded = _padded(model, rows)
+            alone = _hidden(model, rows[:1, :_UNPADDED], torch.ones_like(rows[:1, :_UNPADDED]))
+        with torch.no_grad(), attention_by(model, "eager"):
+            maps = _maps(model, rows[:1])
+    except ModelError as error:
+        raise ModelError(f"{said}: {error}") from None
+    except Exception as error:
+        # Each architecture fails in its own way on inputs that are not its own.
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        if is_spread(model):
+            raise ModelError(
+                f"{said} cannot run with parts of it kept in memory or on disk ({reason}); use --device cpu or cuda, "
+                "and --dtype bfloat16 if it does not fit"
+            ) from error
+        raise ModelError(f"{said} cannot be run on words alone ({reason}); use a text model") from error
+    bar = TOLERANCE[model.dtype]
+    return Anatomy(
+        blocks=len(hidden) - 1,
+        width=hidden[0].shape[-1],
+        dtype=reduce(torch.promote_types, (each.dtype for each in (*hidden, *(read.given for read in watched.reads)))),
+        heads=maps.heads,
+        maps=maps.places,
+        no_maps=maps.reason,
+        causal=_is_causal(hidden, IN_ONE_BATCH[model.dtype]),
+        pads=padded is not None and apart(padded, torch.stack([layer[0] for layer in alone])) <= bar,
+        shifted=_shifted(watched),
+    )
+
+
+def run(model: PreTrainedModel, ids: Tensor, mask: Tensor | None = None, *, maps: bool = False) -> Any:
+    """A model's output for token ids, with the states of all layers."""
+    return model(**given(model, ids, mask), output_hidden_states=True, output_attentions=maps)
+
+
+def given(model: PreTrainedModel, ids: Tensor, mask: Tensor | None = None) -> dict[str, Any]:
+    """Token ids and their mask as the model takes them."""
+    seen = torch.ones_like(ids) if mask is None else mask
+    return accepted(model, {"input_ids": ids, "attention_mask": seen, "use_cache": False})
+
+
+class _Maps(NamedTuple):
+    heads: int
+    places: dict[int, int]
+    reason: str = ""
+
+
+def _maps(model: PreTrainedModel, ids: Tensor) -> _Maps:
+    out = run(model, ids, maps=True)
+    found = list(getattr(out, "attentions", None) or ())
+    places = [place for place, each in enumerate(found) if _is_square(each, ids.shape[-1])]
+    if not places:
+        return _Maps(0, {}, "none of its blocks gives attention from token to token")
+    heads = sorted({found[place].shape[1] for place in places})
+    if len(heads) > 1:
+        return _Maps(0, {}, f"its blocks have different numbers of heads ({heads[0]} to {heads[-1]})")
+    if len(found) == len(out.hidden_states) - 1:
+        return _Maps(heads[0], {place: place for place in places})
+    # Fewer maps than blocks: some blocks mix tokens in other ways. Those that attend are found by watching them.
+    blocks = _attending(model, ids)
+    if len(blocks) != len(places):
+        return _Maps(0, {}, f"it gives {len(places)} attention maps, and which blocks they belong to cannot be told")
+    return _Maps(heads[0], dict(zip(blocks, places, strict=True)))
+
+
+def _is_square(each: Any, size: int) -> bool:
+    return isinstance(each, Tensor) and each.dim() == 4 and tuple(each.shape[-2:]) == (size, size)
+
+
+def _attending(model: PreTrainedModel, ids: Tensor) -> list[int]:
+    """The blocks, from 0, within which a module gives maps, in the order in which they run."""
+    order: dict[int, None] = {}
+
+    def watch(number: int) -> Any:
+        def note(_module: Module, _given: Any, made: Any) -> None:
+            parts = made if isinstance(made, tuple) else (made,)
+            if any(_is_square(part, ids.shape[-1]) for part in parts):
+                order[number] = None
+
+        return note
+
+    numbered = [(block_number(path), module) for path, module in model.named_modules()]
+    handles = [module.register_forward_hook(watch(at)) for at, module in numbered if at is not None]
+    try:
+        run(model, ids, maps=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return list(order)
+
+
+def block_number(path: str) -> int | None:
+    """The first number in a module's path.
+
+    Example:
+        >>> block_number("encoder.layer.3.attention"), block_number("embeddings")
+        (3, None)
+    """
+    return next((int(part) for part in path.split(".") if part.isdigit()), None)
+
+
+def only_causal(model_type: str) -> bool:
+    """Whether models of a type are language models that predict the next word and nothing else.
+
+    Example:
+        >>> only_causal("bloom"), only_causal("bert"), only_causal("xlnet")
+        (True, False, False)
+    """
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED
+
+    return model_type in CAUSAL and model_type not in MASKED and model_type not in _BOTH_WAYS
+
+
+def _check_table(model: PreTrainedModel, ids: Sequence[int], said: str) -> None:
+    table = embedding_table(model)
+    if table is not None and ids and max(ids) >= table.num_embeddings:
+        raise ModelError(
+            f"{said}: the tokenizer gives the id {max(ids)}, but the model knows {table.num_embeddings} tokens; the "
+            "tokenizer is not the one of this model"
+        )
+
+
+def embedding_table(model: PreTrainedModel) -> torch.nn.Embedding | None:
+    """The table of piece embeddings, where there is one."""
+    try:
+        table: Any = model.get_input_embeddings()
+    except NotImplementedError:
+        return None
+    return table if isinstance(table, torch.nn.Embedding) else None
+
+
+def _rows(ids: Sequence[int]) -> Tensor:
+    """A text, and the same text with other tokens from some positions on."""
+    known = list(dict.fromkeys(ids))
+    base = [known[at % len(known)] for at in range(_LENGTH)]
+    # Every token is replaced by the next one that is known.
+    other = [known[(at + 1) % len(known)] for at in range(_LENGTH)]
+    return torch.tensor([base, *([*base[:at], *other[at:]] for at in _CHANGED)])
+
+
+def _hidden(model: PreTrainedModel, ids: Tensor, mask: Tensor) -> list[Tensor]:
+    """The states of all layers, [row, token, width]."""
+    hidden = getattr(run(model, ids, mask), "hidden_states", None)
+    if not hidden:
+        raise ModelError("it gives no hidden states by layer")
+    shapes = {tuple(layer.shape) for layer in hidden}
+    if len(shapes) > 1 or len(next(iter(shapes))) != 3 or next(iter(shapes))[:2] != tuple(ids.shape):
+        said = " and ".join(str(shape) for shape in sorted(shapes))
+        raise ModelError(f"its layers do not hold one vector per token, all of one width (shapes {said})")
+    return [layer.to(ids.device) for layer in hidden]
+
+
+def _padded(model: PreTrainedModel, rows: Tensor) -> Tensor | None:
+    """[layer, token, width] The first row's states with its last tokens as padding; None if there is no mask."""
+    if "attention_mask" not in accepted(model, {"attention_mask": None}):
+        return None
+    # Padding that is a token like others: a model that looks at it shows it.
+    mask = torch.ones_like(rows[:1])
+    mask[:, _UNPADDED:] = 0
+    return torch.stack([layer[0, :_UNPADDED] for layer in _hidden(model, rows[:1], mask)])
+
+
+def _is_causal(hidden: Sequence[Tensor], bar: float) -> bool:
+    states = torch.stack([layer.float() for layer in hidden])
+    return all(apart(states[:, row, :at], states[:, 0, :at]) <= bar for row, at in enumerate(_CHANGED, start=1))
+
+
+def _shifted(watched: WatchedRun) -> str | None:
+    # Only where it is certain what the layers are: blocks that read what the one before made.
+    sure = watched.chained and len(watched.reads) == len(watched.hidden) - 1 and watched.ends_with(watched.final)
+    return watched.path if sure and not watched.ordered else None
+
+
+# The last block, run on only those tokens that are asked for: once tokens are mixed, each goes its own way.
+#
+# Which module of the block mixes last, with the residual already added, is found by trying: its output is cut down to one
+# token per row, and what the model then makes has to be what it makes of that token otherwise. That holds for BERT and
+# its like; for a model where nothing passes (residuals added outside, blocks that share weights) all tokens are run.
+
+_PLACES = (2, 4)
+"""Tokens of the trial, one per row."""
+_mixers: WeakKeyDictionary[Module, Module | None] = WeakKeyDictionary()
+
+
+def last_mixer(encoder: HuggingFaceEncoder) -> Module | None:
+    """The module after which the last block treats tokens one by one; None where there is no such module."""
+    if encoder.model not in _mixers:
+        _mixers[encoder.model] = _look(encoder)
+    return _mixers[encoder.model]
+
+
+@contextmanager
+def only_tokens(mixer: Module, places: Tensor, rows: Tensor | None = None) -> Iterator[None]:
+    """Within the block, of every row only the token at its place goes on after the mixer.
+
+    With `rows`, places are of these: any number of them in each row, and every one is a row of its own from there on.
+    """
+    chosen = torch.arange(len(places)) if rows is None else rows
+
+    def cut(_module: Module, _given: Any, made: Any) -> Any:
+        states, *others = made if isinstance(made, tuple) else (made,)
+        kept = states[chosen.to(states.device), places.to(states.device)][:, None]
+        return (kept, *others) if isinstance(made, tuple) else kept
+
+    handle = mixer.register_forward_hook(cut)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+class SelectedTokens(NamedTuple):
+    """Tokens of rows that alone go through what follows the last block's mixer."""
+
+    mixer: Module
+    places: Tensor
+    rows: Tensor
+
+    def put_back(self, made: Float[Tensor, "place one width"], rows: int, tokens: int) -> Tensor:
+        """Where they were, [row, token, width], among NaN."""
+        whole = made.new_full((rows, tokens, made.shape[-1]), torch.nan)
+        whole[self.rows.to(made.device), self.places.to(made.device)] = made[:, 0]
+        return whole
+
+
+def _look(encoder: HuggingFaceEncoder) -> Module | None:
+    model, places = encoder.model, torch.tensor(_PLACES)
+    ids = torch.tensor(encoder.trial_ids)[None].repeat(2, 1).to(encoder.device)
+    # Rows that differ: a mixer that confused them would be seen.
+    ids[1] = ids[1].flip(0)
+    with torch.no_grad(), attention_by(model, None):
+        watched = watch_blocks(model, given(model, ids))
+        if watched.path is None or watched.final is None:
+            return None
+        expected = watched.final[torch.arange(2), places][:, None]
+        for mixer in list(model.get_submodule(watched.path).children())[-1].children():
+            try:
+                with only_tokens(mixer, places):
+                    made = model(**given(model, ids)).last_hidden_state
+            except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+                # What follows expects all tokens.
+                continue
+            if made.shape == expected.shape and apart(made, expected) <= SAME:
+                return mixer
+    return None

@@ -1,0 +1,479 @@
+"""Batches of similar length under a token budget."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, groupby, islice
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lamina.models.contract import Extremes, Room, extremes
+from lamina.models.running.tokens import TokenizedText
+from lamina.types import Text
+
+Item = TypeVar("Item")
+
+_FULL = 0.75
+"""Share of the longest item of a batch that others should have ..."""
+_ENOUGH = 1 / 3
+"""... once the batch has this share of its budget."""
+
+
+def bucket(lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Indices grouped so that a group's longest item times its size stays within `budget` tokens.
+
+    Longest first, so that memory peaks at the start and not at the end. An item longer than the budget is its own
+    group.
+
+    Example:
+        >>> bucket([3, 9, 4, 2], budget=9)
+        [[1], [2, 0], [3]]
+    """
+    groups: list[list[int]] = []
+    longest = 0
+    for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        if groups and longest * (len(groups[-1]) + 1) <= budget:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+            longest = lengths[index]
+    return groups
+
+
+def chunked(items: Iterable[tuple[Item, int]], most: int, budget: int) -> Iterator[list[Item]]:
+    """Consecutive items, given as (item, size) pairs, in lists of at most `most` items and a size of about `budget`.
+
+    Example:
+        >>> list(chunked([("a", 1), ("b", 5), ("c", 1)], most=2, budget=5))
+        [['a', 'b'], ['c']]
+    """
+    chunk: list[Item] = []
+    size = 0
+    for item, weight in items:
+        chunk.append(item)
+        size += weight
+        if len(chunk) >= most or size >= budget:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+class WaitingItems:
+    """Items that are taken in batches, longest first, under a budget that may change in between.
+
+    An item has some rows of one length, and stays in one piece.
+
+    Example:
+        >>> waiting = WaitingItems([3, 9, 4, 2])
+        >>> waiting.take(9), waiting.take(9)
+        ([1], [2, 0])
+        >>> waiting.put_back([2, 0])
+        >>> waiting.take(4), len(waiting)
+        ([2], 2)
+    """
+
+    def __init__(self, lengths: Sequence[int], rows: Sequence[int] | None = None) -> None:
+        self._lengths, self._rows = lengths, rows or [1] * len(lengths)
+        # The longest at the end of the list, where it is taken from.
+        self._left = sorted(range(len(lengths)), key=lambda i: (lengths[i], -i))
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def take(self, budget: int) -> list[int]:
+        """The longest items whose rows, padded to the longest, stay within `budget` tokens; at least one item.
+
+        A batch that is large enough takes no more items that would be padding for a good part.
+        """
+        taken = [self._left.pop()]
+        longest, rows = self._lengths[taken[0]], self._rows[taken[0]]
+        while self._left:
+            item = self._left[-1]
+            mostly_padding = self._lengths[item] < _FULL * longest and rows * longest >= _ENOUGH * budget
+            if mostly_padding or longest * (rows + self._rows[item]) > budget:
+                break
+            taken.append(self._left.pop())
+            rows += self._rows[item]
+        return taken
+
+    def put_back(self, taken: Sequence[int]) -> None:
+        """Items that were taken last are taken again."""
+        self._left += reversed(taken)
+
+
+class TokenWindow(NamedTuple):
+    """Tokens `start:stop` go through the model; of those, `keep_start:keep_stop` are kept."""
+
+    start: int
+    stop: int
+    keep_start: int
+    keep_stop: int
+
+
+def plan_windows(length: int, capacity: int, *, causal: bool = False) -> list[TokenWindow]:
+    """Windows of at most `capacity` tokens that overlap by half; each token is kept once, where it sees most context.
+
+    With bidirectional attention that is the window where it is closest to the middle; for a causal model, which only
+    sees the tokens before it, it is the earliest window that contains it.
+
+    Example:
+        >>> plan_windows(10, 6)
+        [Window(start=0, stop=6, keep_start=0, keep_stop=4), Window(start=3, stop=9, keep_start=4, keep_stop=6), \
+Window(start=4, stop=10, keep_start=6, keep_stop=10)]
+        >>> plan_windows(3, 6)
+        [Window(start=0, stop=3, keep_start=0, keep_stop=3)]
+    """
+    if length <= capacity:
+        return [TokenWindow(0, length, 0, length)]
+    stride = max(1, capacity // 2)
+    # The last window is moved back so that it is full: its tokens see as much context as all others.
+    starts = [*range(0, length - capacity, stride), length - capacity]
+    windows, kept = [], 0
+    for index, start in enumerate(starts):
+        stop = start + capacity
+        if index + 1 == len(starts):
+            until = length
+        elif causal:
+            until = stop
+        else:
+            until = (starts[index + 1] + stop) // 2
+        windows.append(TokenWindow(start, stop, kept, until))
+        kept = until
+    return windows
+
+
+# Rows of a batch: whole texts, or windows of texts longer than the model's limit; and the tensors made of them.
+
+
+class InputRow(NamedTuple):
+    """One row of a batch: a whole text, or one window of it."""
+
+    text: int
+    ids: np.ndarray
+    types: np.ndarray
+    words: np.ndarray
+    """[token] The word of each token; SPECIAL for special tokens."""
+    keep: slice
+    """The tokens of the row that are kept ..."""
+    to: slice
+    """... and where in the text they go."""
+
+
+def rows_of(text: int, cut: TokenizedText, *, limit: int, causal: bool) -> list[InputRow]:
+    """The rows of a text: itself, or windows of at most `limit` tokens.
+
+    Example:
+        >>> from lamina.models.contract import Tokens
+        >>> tokens = Tokens(np.arange(12, dtype=np.int32), np.array([-1, *range(10), -1], np.int32))
+        >>> [len(row.ids) for row in rows_of(0, TokenizedText(tokens, np.zeros(12, int), head=1, tail=1), limit=8, causal=False)]
+        [8, 8, 8]
+    """
+    tokens, types, head, tail = cut
+    size = len(tokens.ids)
+    if size <= limit:
+        whole = slice(0, size)
+        return [InputRow(text, tokens.ids, types, tokens.words, whole, whole)]
+    if head > limit // 2:
+        # Leading segments that are too long to repeat in every window are cut into windows as well.
+        head = int(np.argmax(tokens.words >= 0))
+    rows = []
+    for window in plan_windows(size - head - tail, limit - head - tail, causal=causal):
+        first, last = window.keep_start == 0, window.keep_stop == size - head - tail
+        chosen = np.r_[0:head, head + window.start : head + window.stop, size - tail : size]
+        keep = slice(
+            0 if first else head + window.keep_start - window.start,
+            len(chosen) if last else head + window.keep_stop - window.start,
+        )
+        to = slice(0 if first else head + window.keep_start, size if last else head + window.keep_stop)
+        rows.append(InputRow(text, tokens.ids[chosen], types[chosen], tokens.words[chosen], keep, to))
+    return rows
+
+
+def row_groups(lengths: Sequence[int], budget: int, *, pads: bool) -> list[list[int]]:
+    """Rows that share a batch, longest first; only rows of one length where padding would change the model's states.
+
+    Example:
+        >>> row_groups([3, 4, 3], budget=12, pads=True), row_groups([3, 4, 3], budget=12, pads=False)
+        ([[1, 0, 2]], [[1], [0, 2]])
+    """
+    groups = bucket(lengths, budget)
+    if pads:
+        return groups
+    return [list(same) for group in groups for _, same in groupby(group, key=lengths.__getitem__)]
+
+
+class Padded(NamedTuple):
+    """A batch, [row, token]."""
+
+    ids: Tensor
+    types: Tensor
+    mask: Tensor
+    """1 for tokens, 0 for padding."""
+
+
+def padded(rows: Sequence[InputRow], pad: int) -> Padded:
+    """Rows as tensors, padded to the longest.
+
+    Example:
+        >>> one, two = (
+        ...     InputRow(0, np.arange(size), np.zeros(size, int), np.arange(size), slice(size), slice(size))
+        ...     for size in (2, 3)
+        ... )
+        >>> padded([one, two], pad=9).ids.tolist()
+        [[0, 1, 9], [0, 1, 2]]
+    """
+    sizes = np.fromiter((len(row.ids) for row in rows), np.int64, len(rows))
+    inside = np.arange(sizes.max()) < sizes[:, None]
+    ids, types = np.full(inside.shape, pad, np.int64), np.zeros(inside.shape, np.int64)
+    ids[inside] = np.concatenate([row.ids for row in rows])
+    types[inside] = np.concatenate([row.types for row in rows])
+    return Padded(torch.from_numpy(ids), torch.from_numpy(types), torch.from_numpy(inside.astype(np.int64)))
+
+
+# States of a batch without padding, on the device where the model ran, and their way to the host.
+
+
+class UnpaddedPlaces(NamedTuple):
+    """Which tokens of a padded batch are kept, and where they go among those of its texts."""
+
+    kept: np.ndarray | None
+    """Indices into [row * token]; None for all."""
+    to: np.ndarray | slice
+
+
+def unpadded_places(rows: Sequence[InputRow], starts: Sequence[int]) -> UnpaddedPlaces:
+    """Where the kept tokens of rows go; `starts` says where each row's text begins.
+
+    Example:
+        >>> whole = InputRow(0, np.arange(2), np.zeros(2, int), np.arange(2), slice(0, 2), slice(0, 2))
+        >>> longer = InputRow(1, np.arange(3), np.zeros(3, int), np.arange(3), slice(0, 3), slice(0, 3))
+        >>> kept, to = unpadded_places([longer, whole], [0, 3])
+        >>> kept.tolist(), to
+        ([0, 1, 2, 3, 4], slice(0, 5, None))
+    """
+    width = max(len(row.ids) for row in rows)
+    sizes = np.array([row.keep.stop - row.keep.start for row in rows])
+    first = np.array([at * width + row.keep.start for at, row in enumerate(rows)])
+    target = np.array([start + row.to.start for start, row in zip(starts, rows, strict=True)])
+    stops = np.cumsum(sizes)
+    offsets = np.arange(stops[-1]) - np.repeat(stops - sizes, sizes)
+    kept = None if stops[-1] == width * len(rows) else np.repeat(first, sizes) + offsets
+    if np.array_equal(target[1:], (target + sizes)[:-1]):
+        return UnpaddedPlaces(kept, slice(int(target[0]), int(target[-1] + sizes[-1])))
+    return UnpaddedPlaces(kept, np.repeat(target, sizes) + offsets)
+
+
+def fill(states: Tensor, layers: Sequence[Tensor], places: UnpaddedPlaces) -> None:
+    """Copy the kept tokens of padded layers [row, token, width] into states [token, layer, width]."""
+    kept = None if places.kept is None else sent(torch.from_numpy(places.kept), layers[0].device)
+    to = places.to if isinstance(places.to, slice) else sent(torch.from_numpy(places.to), states.device)
+    for number, layer in enumerate(layers):
+        part = layer.reshape(-1, layer.shape[-1])
+        if kept is not None:
+            # The layers of a large model may be on several devices.
+            part = part.index_select(0, kept.to(part.device))
+        if isinstance(to, slice):
+            states[to, number].copy_(part, non_blocking=True)
+        else:
+            states[to, number] = part.to(states.device, states.dtype)
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A small tensor on a device; a GPU fetches it by itself, without the host waiting."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+class StatesInTransit:
+    """States that a GPU may still be computing or copying."""
+
+    def __init__(self, states: Tensor, extremes: Tensor, arrived: torch.cuda.Event | None) -> None:
+        self._states, self._extremes, self._arrived = states, extremes, arrived
+
+    def wait(self) -> tuple[Tensor, Extremes]:
+        """The states and their extremes, once they are there."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return self._states, Extremes(*self._extremes.tolist())
+
+
+class Carrier:
+    """Brings states from the device to the host: from a GPU on a stream of its own, beside the next forward pass."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def leave(self, states: Tensor) -> StatesInTransit:
+        """States that stay on the device."""
+        return self._with_extremes(states, states)
+
+    def carry(self, states: Tensor, room: Room | None) -> StatesInTransit:
+        """States that go to the host, into memory that `room` gives."""
+        if room is not None:
+            host = room(len(states))
+        else:
+            host = torch.empty(states.shape, dtype=states.dtype, pin_memory=self._stream is not None)
+        return self._with_extremes(states, host)
+
+    def _with_extremes(self, states: Tensor, target: Tensor) -> StatesInTransit:
+        # Looked at where the states are: the host would take longer than the copy.
+        found = extremes(states)
+        if self._stream is None:
+            if target is not states:
+                target.copy_(states)
+            return StatesInTransit(target, found, None)
+        told = torch.empty(2, pin_memory=True)
+        self._stream.wait_stream(torch.cuda.current_stream(states.device))
+        with torch.cuda.stream(self._stream):
+            told.copy_(found, non_blocking=True)
+            if target is not states:
+                target.copy_(states, non_blocking=True)
+                # Its memory must not be used again before the copy is done.
+                states.record_stream(self._stream)
+            found.record_stream(self._stream)
+            arrived = torch.cuda.Event()
+            arrived.record(self._stream)
+        return StatesInTransit(target, told, arrived)
+
+
+# How many tokens share a batch: found by timing the batches themselves, and halved when memory runs out.
+
+_CPU_TOKENS = 2048
+_FIRST_TOKENS = 8192
+_MOST_TOKENS = 131_072
+_TIMED = 2
+"""Batches that are timed at each size."""
+_GAIN = 1.05
+"""A size is worth doubling as long as tokens per second rise by this much."""
+_NEARLY_FULL = 0.7
+"""Share of its size that a batch needs to count."""
+
+
+class BatchSize:
+    """The number of tokens of a batch, padding included.
+
+    Example:
+        >>> size = BatchSize(torch.device("cuda"))
+        >>> for rate in (1e5, 1e6, 1e6, 1.3e6, 1.3e6, 1.2e6, 1.2e6):
+        ...     size.note(size.tokens, rate, room=True)
+        >>> size.tokens
+        16384
+        >>> size.halve(16000)
+        >>> size.tokens
+        8000
+    """
+
+    def __init__(self, device: torch.device, tokens: int | None = None) -> None:
+        self.tokens = tokens or (_FIRST_TOKENS if device.type == "cuda" else _CPU_TOKENS)
+        self.settled = tokens is not None or device.type != "cuda"
+        """Whether timing can no longer change it."""
+        self._rates: list[float] = []
+        self._best = 0.0
+        self._warm = False
+
+    def note(self, tokens: int, rate: float, *, room: bool) -> None:
+        """A batch of so many tokens ran at so many per second; `room` says whether memory allows twice as many."""
+        if self.settled or not _NEARLY_FULL * self.tokens <= tokens <= self.tokens:
+            return
+        if not self._warm:
+            self._warm = True  # the first batch loads kernels; not timed
+            return
+        self._rates.append(rate)
+        if len(self._rates) < _TIMED:
+            return
+        rate, self._rates = max(self._rates), []
+        if rate < _GAIN * self._best:
+            self.tokens //= 2
+            self.settled = True
+        elif room and 2 * self.tokens <= _MOST_TOKENS:
+            self._best = rate
+            self.tokens *= 2
+        else:
+            self.settled = True
+
+    def halve(self, tokens: int) -> None:
+        """A batch of so many tokens did not fit into memory."""
+        self.tokens = max(1, min(self.tokens, tokens) // 2)
+        self.settled = True
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether a GPU or this machine ran out of memory.
+
+    Example:
+        >>> is_out_of_memory(RuntimeError("CUDA error: out of memory")), is_out_of_memory(RuntimeError("shapes"))
+        (True, False)
+    """
+    said = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in said or "can't allocate memory" in said
+
+
+# Texts cut into tokens ahead of the model, in a thread.
+
+_TEXTS, _WORDS = 256, 1024
+"""Texts that are cut at once, and about how many words they have together."""
+_PAUSE = 1e-4
+"""Seconds between them: the thread that runs the model needs the interpreter for every step on a GPU."""
+
+
+class Cuts(Protocol):
+    """Cuts texts into tokens."""
+
+    def cut(self, texts: Sequence[Text]) -> list[TokenizedText]:
+        """Texts cut into tokens."""
+        ...
+
+
+class CutText(NamedTuple):
+    """The id of a text, and its tokens."""
+
+    id: str
+    cut: TokenizedText
+
+
+def cut_ahead(texts: Iterable[Text], pieces: Cuts, ahead: Callable[[], int]) -> Iterator[CutText]:
+    """Texts with their tokens, in their order; a thread cuts up to about `ahead` words before they are asked for.
+
+    The texts are read by the caller's thread: not every stream may be read by another.
+    """
+    sized = ((text, len(text.words)) for text in texts)
+    parts = chunked(sized, _TEXTS, _WORDS)
+    first = list(islice(parts, 2))
+    if len(first) < 2:
+        # A thread would cost more than these few.
+        for part in first:
+            yield from _cut(part, pieces)
+        return
+    thread = ThreadPoolExecutor(1, "tokenize")
+    try:
+        yield from _in_thread(chain(first, parts), pieces, ahead, thread)
+    finally:
+        thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_thread(
+    parts: Iterator[list[Text]], pieces: Cuts, ahead: Callable[[], int], thread: ThreadPoolExecutor
+) -> Iterator[CutText]:
+    waiting: deque[Future[list[CutText]]] = deque()
+    while True:
+        for part in islice(parts, max(0, 1 + ahead() // _WORDS - len(waiting))):
+            waiting.append(thread.submit(_cut_and_pause, part, pieces))
+        if not waiting:
+            return
+        yield from waiting.popleft().result()
+
+
+def _cut(texts: Sequence[Text], pieces: Cuts) -> list[CutText]:
+    return [CutText(text.id, cut) for text, cut in zip(texts, pieces.cut(texts), strict=True)]
+
+
+def _cut_and_pause(texts: Sequence[Text], pieces: Cuts) -> list[CutText]:
+    made = _cut(texts, pieces)
+    time.sleep(_PAUSE)
+    return made

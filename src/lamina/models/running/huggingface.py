@@ -1,0 +1,488 @@
+"""Any Hugging Face encoder or decoder that AutoModel loads."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from lamina.errors import ModelError
+from lamina.models.contract import STATES, Activations, Encoder, MapBatch, Packed, Room, Tokens, Want
+from lamina.models.running.anatomy import (
+    Anatomy,
+    accepted,
+    anatomy,
+    attention_by,
+    last_mixer,
+    noted_inputs,
+    only_tokens,
+    text_part,
+)
+from lamina.models.running.attention_maps import map_batches
+from lamina.models.running.batching import BatchSize, InputRow, cut_ahead, padded, row_groups, rows_of, sent
+from lamina.models.running.devices import input_device, weights
+from lamina.models.running.state_batches import Chunk, Packing, chunks, lookahead, packs, with_maps
+from lamina.models.running.tokens import InputFormat, TokenizedText, WordTokenizer, token_id
+from lamina.models.running.value_norms import ValueNorms
+from lamina.types import Text
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from lamina.models.language.language_model import LanguageModel
+    from lamina.models.running.task_heads import HeadOnStates
+    from lamina.models.running.variants import LexicalEncoder
+
+
+FORMAT = 1
+"""Version of the encoding; raised when the same model and text would give different numbers."""
+
+_SAMPLE = ("the", "lazy", "dog", "runs", "far", "away")
+_LOOKAHEAD_BYTES = {False: 256 * 2**20, True: 2**30}
+"""Results that wait for earlier ones, without a GPU and with one."""
+_UNLIMITED = 1_000_000
+_DEFAULT_LIMIT = 512
+_TRANSIENT_CONFIG = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures"}
+
+
+class HuggingFaceEncoder(Encoder):
+    """A transformers model with its tokenizer, frozen and in eval mode.
+
+    States are those of transformers: layer 0 is the embedding layer's output, layer l the output
+    of block l; for decoders with a final norm (GPT-2, Llama) the last one is after that norm.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        *,
+        name: str,
+        limit: int | None = None,
+        tokens_per_batch: int | None = None,
+        span_model: PreTrainedModel | None = None,
+        reading: InputFormat | None = None,
+    ) -> None:
+        self.name = name
+        self.span_model = None if span_model is None else span_model.eval().requires_grad_(False)
+        """The same weights with the span head that the model was saved with; None if it has none."""
+        self.whole: PreTrainedModel | None = None
+        """The model with its head, if it was given in memory; None if only its body was loaded."""
+        self.language_model: LanguageModel | None = None
+        """With its language-model head, once `language_model` was asked for it."""
+        self.head_on_states: HeadOnStates | None = None
+        """The head it was fine-tuned with, once `head_on_states` was asked for it."""
+        self.model = text_part(model).eval().requires_grad_(False)
+        self.pooler: torch.nn.Module | None = None
+        """Taken off the model, which does without; a head for classes may read it."""
+        self.tokenizer = tokenizer
+        self.reading = reading or InputFormat()
+        """How texts become ids: segments, chat template, side of an encoder-decoder."""
+        self.pieces = WordTokenizer(tokenizer, self.reading)
+        self._pad = token_id(tokenizer.pad_token_id) or 0
+        self.anatomy: Anatomy = self._look()
+        """What running the model shows."""
+        self.blocks, self.width, self.heads = self.anatomy.blocks, self.anatomy.width, self.anatomy.heads
+        self.causal, self.dtype = self.anatomy.causal, self.anatomy.dtype
+        self.limit = _limit(self.model, tokenizer, limit)
+        self._takes_types = (getattr(self.model.config, "type_vocab_size", 0) or 0) > 1
+        self.batch_size = BatchSize(self.device, tokens_per_batch)
+        """Tokens of a batch; found by timing on a GPU unless `tokens_per_batch` is given."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model reads its input; not `model.device`, which is empty where weights are on disk until used."""
+        return input_device(self.model)
+
+    @property
+    def pads(self) -> bool:
+        """Whether texts of different lengths may share a batch: padding changes nothing."""
+        return self.anatomy.pads
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Encoder.fingerprint`."""
+        return self._fingerprint
+
+    @property
+    def map_blocks(self) -> tuple[int, ...]:
+        """See `Encoder.map_blocks`."""
+        return tuple(self.anatomy.maps) if self.heads else ()
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.weigh()
+
+    @property
+    def weights_fingerprint(self) -> str:
+        """The fingerprint of the model's own weights, config and tokenizer, as it was first taken."""
+        return self._fingerprint
+
+    def weigh(self) -> str:
+        """The fingerprint, worked out again from what is in memory now."""
+        config = {k: v for k, v in self.model.config.to_dict().items() if k not in _TRANSIENT_CONFIG}
+        head = [FORMAT, type(self.model).__name__, config, str(self.model.dtype), self.limit, self.pieces.definition()]
+        digest = hashlib.sha256(json.dumps(head, sort_keys=True, default=str).encode())
+        for name, tensor in weights(self.model):
+            digest.update(f"{name}{tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+    @property
+    def causal_maps(self) -> bool:
+        """See `Encoder.causal_maps`."""
+        return self.causal or self.reading.decoder_start is not None
+
+    def _look(self) -> Anatomy:
+        ids = self._ordinary_ids()
+        pooler = getattr(self.model, "pooler", None)
+        if isinstance(pooler, torch.nn.Module):
+            # Not part of any layer and often untrained: it would only cost time and change the fingerprint.
+            self.model.register_module("pooler", None)
+            try:
+                found = anatomy(self.model, ids, name=self.name)
+                self.pooler = pooler
+                return found
+            except ModelError:
+                # Some models cannot do without.
+                self.model.register_module("pooler", pooler)
+        return anatomy(self.model, ids, name=self.name)
+
+    @property
+    def trial_ids(self) -> list[int]:
+        """Some tokens that are not special, at least six of them different where the vocabulary has so many."""
+        return self._ordinary_ids()[: 2 * len(_SAMPLE)]
+
+    def _ordinary_ids(self) -> list[int]:
+        """Some tokens that are not special, of a sentence first; a few of the vocabulary where it has none of them."""
+        tokens = self.tokenize(Text("", _SAMPLE))
+        said = tokens.ids[tokens.words >= 0].tolist() if not tokens.unknown else []
+        special = {self._pad, *self.tokenizer.all_special_ids}
+        ordinary = [each for each in said if each not in special]
+        if len(set(ordinary)) >= len(_SAMPLE):
+            return ordinary
+        known = sorted(set(self.tokenizer.get_vocab().values()) - special)
+        return ordinary + known[: 2 * len(_SAMPLE)]
+
+    def tokenize(self, text: Text) -> Tokens:
+        """See `Encoder.tokenize`."""
+        return self.pieces(text)[0]
+
+    def tokenize_all(self, texts: Sequence[Text]) -> list[Tokens]:
+        """See `Encoder.tokenize_all`."""
+        return [cut.tokens for cut in self.pieces.cut(texts)]
+
+    def joined_ids(self, words: Sequence[str]) -> list[int]:
+        """See `Encoder.joined_ids`."""
+        return self.pieces.joined_ids(words)
+
+    def names(self, tokens: Tokens) -> list[str]:
+        """See `Encoder.names`."""
+        return [name.strip() for name in self.piece_names(tokens.ids.tolist())]
+
+    def vocabulary(self) -> list[str]:
+        """See `Encoder.vocabulary`."""
+        special = {self._pad, *self.tokenizer.all_special_ids}
+        known = sorted(set(self.tokenizer.get_vocab().values()) - special)
+        return [name.strip() for name in self.piece_names(known)]
+
+    def piece_names(self, ids: Sequence[int]) -> list[str]:
+        """Pieces as one reads them, with the space before them where they have one."""
+        # Decoded, since byte-level vocabularies are unreadable; raw if a piece is only part of a character, or blank.
+        raw = self.tokenizer.convert_ids_to_tokens(list(ids))
+        said = [str(self.tokenizer.decode([each], clean_up_tokenization_spaces=False)) for each in ids]
+        return [name if not word.strip() or "\ufffd" in word else word for name, word in zip(raw, said, strict=True)]
+
+    def encode(
+        self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
+    ) -> Iterator[Activations]:
+        """See `Encoder.encode`."""
+        if not self.anatomy.heads and {"maps", "norms"} & set(want):
+            raise ModelError(f"{self.name} ({type(self.model).__name__}) has no attention maps: {self.anatomy.no_maps}")
+        self.refuse(want)
+        if not ordered and set(want) == set(STATES):
+            yield from (each for packed in self.packed(texts) for each in packed.each())
+            return
+        # Ordered results wait for earlier texts; they must not fill the memory meanwhile.
+        weigh = partial(self._bytes, want=frozenset(want)) if ordered else _weightless
+        for chunk in self._chunks(texts, weigh):
+            made = self._activations(chunk, want)
+            yield from (each for _, each in (sorted(made, key=itemgetter(0)) if ordered else made))
+
+    def packed(
+        self,
+        texts: Iterable[Text],
+        *,
+        dtype: torch.dtype = torch.float32,
+        on: Literal["device", "host"] = "host",
+        room: Room | None = None,
+        most: int | None = None,
+    ) -> Iterator[Packed]:
+        """See `Encoder.packed`."""
+        self.refuse(STATES)
+        how = Packing(dtype, on, room, most)
+        yield from (packed for _, packed in packs(self, self._chunks(texts, _weightless), how))
+
+    def _chunks(self, texts: Iterable[Text], weigh: Callable[[int], int]) -> Iterator[Chunk]:
+        cut = cut_ahead(texts, self.pieces, lambda: lookahead(self))
+        return chunks(cut, self, weigh, _LOOKAHEAD_BYTES[self.device.type == "cuda"])
+
+    def _activations(self, chunk: Chunk, want: Collection[Want]) -> Iterator[tuple[int, Activations]]:
+        if set(want) != set(STATES):
+            yield from with_maps(self, chunk, want)
+            return
+        for numbers, packed in packs(self, [chunk], Packing()):
+            yield from zip(numbers, packed.each(), strict=True)
+
+    def map_batches(self, texts: Iterable[Text], *, norms: bool = False) -> Iterator[MapBatch]:
+        """See `Encoder.map_batches`."""
+        return map_batches(self, texts, norms=norms)
+
+    def _bytes(self, size: int, want: Collection[Want]) -> int:
+        states = self.layers * self.width * size if "states" in want else 0
+        maps = len(self.map_blocks) * self.heads * size**2 if "maps" in want and size <= self.limit else 0
+        return 4 * (states + maps)
+
+    def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> HuggingFaceEncoder:
+        """The same architecture and tokenizer with new random weights; optionally keeps the embedding layer."""
+        from lamina.models.running.variants import random_twin
+
+        return random_twin(self, seed, keep_embeddings=keep_embeddings)
+
+    def with_one_segment(self) -> HuggingFaceEncoder:
+        """See `Encoder.with_one_segment`."""
+        if not (self._takes_types and self.pieces.tells_segments):
+            return self
+        one = HuggingFaceEncoder(
+            self.model,
+            self.tokenizer,
+            name=self.name,
+            limit=self.limit,
+            tokens_per_batch=self.batch_size.tokens if self.batch_size.settled else None,
+            span_model=self.span_model,
+            reading=self.reading._replace(one_segment=True),
+        )
+        one.whole, one.origin = self.whole, self.origin
+        return one
+
+    def lexical(self, *, layer_norm: bool = False) -> LexicalEncoder:
+        """The raw piece embeddings, with or without the embedding layer's LayerNorm; no position, no context."""
+        from lamina.models.running.variants import LexicalEncoder
+
+        return LexicalEncoder(self, layer_norm=layer_norm)
+
+    def rows(self, text: int, cut: TokenizedText) -> list[InputRow]:
+        """The rows of a text: itself, or windows if it is longer than `limit`."""
+        if len(cut.tokens.ids) > self.limit:
+            self.refuse(("windows",))
+        return rows_of(text, cut, limit=self.limit, causal=self.causal)
+
+    def row_groups(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Which rows share a batch, given their lengths."""
+        return row_groups(lengths, self.batch_size.tokens, pads=self.pads)
+
+    def hidden(self, rows: Sequence[InputRow]) -> Sequence[Tensor]:
+        """The states of a batch by layer, [row, token, width] with padding, by the model's own attention."""
+        with torch.no_grad(), attention_by(self.model, None):
+            return self._layers(self.inputs(rows))
+
+    def last(self, rows: Sequence[InputRow], places: Tensor | None = None) -> Tensor:
+        """The last layer of a batch, [row, token, width] with padding; with `places`, of one token per row alone."""
+        with torch.no_grad(), attention_by(self.model, None):
+            if places is None:
+                return self.model(**self.inputs(rows)).last_hidden_state
+            mixer = last_mixer(self)
+            if mixer is None:
+                made = self.model(**self.inputs(rows)).last_hidden_state
+                return made[torch.arange(len(rows)), places][:, None]
+            with only_tokens(mixer, places):
+                return self.model(**self.inputs(rows)).last_hidden_state
+
+    def _layers(self, inputs: dict[str, Any]) -> Sequence[Tensor]:
+        if self.anatomy.shifted is None:
+            return self.model(**inputs, output_hidden_states=True).hidden_states
+        with noted_inputs(self.model, self.anatomy.shifted) as read:
+            last = self.model(**inputs).last_hidden_state
+        return [*read, last]
+
+    def inputs(self, rows: Sequence[InputRow]) -> dict[str, Any]:
+        """What the model is called with for a batch, on its device."""
+        ids, types, mask = padded(rows, self._pad)
+        device = self.device
+        inputs: dict[str, Any] = {
+            "input_ids": sent(ids, device),
+            "attention_mask": sent(self._mask(rows, mask), device),
+            "use_cache": False,
+        }
+        if self._takes_types:
+            inputs["token_type_ids"] = sent(types, device)
+        return accepted(self.model, inputs)
+
+    @cached_property
+    def value_norms(self) -> ValueNorms:
+        """Takes the norms of values while the model runs."""
+        return ValueNorms(self.model, name=self.name, heads=self.heads, maps=self.anatomy.maps)
+
+    def _mask(self, rows: Sequence[InputRow], inside: Tensor) -> Tensor:
+        """What may be looked at, given which tokens are not padding: those."""
+        return inside
+
+
+def _weightless(_size: int) -> int:
+    return 0
+
+
+def _limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, asked: int | None) -> int:
+    """The maximum number of tokens."""
+    said = [getattr(model.config, name, None) for name in ("max_position_embeddings", "max_seq_len")]
+    # Models with relative positions say -1, or nothing.
+    limits = [_UNLIMITED, *(each for each in said if isinstance(each, int) and each > 0)]
+    limits.append(int(tokenizer.model_max_length))
+    for name, module in model.named_modules():
+        # RoBERTa's and MPNet's positions start after the padding index.
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            behind = 0 if module.padding_idx is None else module.padding_idx + 1
+            limits.append(module.num_embeddings - behind)
+    own = min(limits)
+    own = own if own < _UNLIMITED else _DEFAULT_LIMIT
+    if asked is None:
+        return own
+    if not 8 <= asked <= own:
+        raise ModelError(f"a maximum length of {asked} tokens is not possible; use 8 to {own} for this model")
+    return asked
+
+
+def has_weights_of(model: PreTrainedModel, encoder: HuggingFaceEncoder) -> bool:
+    """Whether a model with a head is built on the very weights of an encoder."""
+    own = model.base_model.state_dict()
+    return all(name in own and torch.equal(own[name].cpu(), part.cpu()) for name, part in weights(encoder.model))
+
+
+# The decoder of an encoder-decoder, reading a text that the encoder has read too.
+
+
+class DecoderConfig(PreTrainedConfig):
+    """The sizes of the decoder, and the config of the whole model."""
+
+    model_type = "lamina_decoder_side"
+
+    def __init__(self, whole: PreTrainedConfig | None = None, closing: tuple[int, ...] = (), **settings: Any) -> None:
+        self.whole, self.closing = whole, closing
+        self.parts: tuple[PreTrainedConfig, ...] = ()
+        """The configs that the parts of the running model read."""
+        super().__init__(**settings)
+
+    @property
+    def _attn_implementation(self) -> str | None:
+        return self.parts[0]._attn_implementation if self.parts else None
+
+    @_attn_implementation.setter
+    def _attn_implementation(self, value: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        for each in self.parts:
+            each._attn_implementation = value
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a fingerprint covers it: the whole model's config."""
+        whole = {} if self.whole is None else self.whole.to_dict()
+        return whole | {"side": "decoder", "closing": list(self.closing)}
+
+
+class DecoderSide(PreTrainedModel):
+    """An encoder-decoder as a model of the text that its decoder reads, one token behind what it would predict.
+
+    Called with the decoder's input: a start token and the text. The encoder gets the text and what closes it, as in
+    training. Returned are the states and the self-attention of the decoder.
+    """
+
+    config_class = DecoderConfig
+    config: DecoderConfig
+    _supports_sdpa = True
+
+    def __init__(self, config: DecoderConfig, whole: PreTrainedModel | None = None) -> None:
+        super().__init__(config)
+        # Without a model, one with new random weights, as for a random-weights twin.
+        self.both: Any = AutoModel.from_config(copy.deepcopy(config.whole)) if whole is None else whole
+        found = (part.config for part in self.both.modules() if isinstance(part, PreTrainedModel))
+        config.parts = tuple({id(each): each for each in found}.values())
+
+    @property
+    def decoder(self) -> Any:
+        """The half whose states and maps are returned."""
+        return self.both.get_decoder()
+
+    def get_input_embeddings(self) -> torch.nn.Module:
+        """The table that the decoder reads from."""
+        return self.decoder.get_input_embeddings()
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+        **_: Any,
+    ) -> BaseModelOutput:
+        """The decoder's states and self-attention on its input."""
+        read, mask = self._encoder_input(input_ids, attention_mask)
+        out = self.both(
+            input_ids=read,
+            attention_mask=mask,
+            decoder_input_ids=input_ids,
+            decoder_attention_mask=attention_mask,
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
+            use_cache=False,
+            return_dict=True,
+        )
+        return BaseModelOutput(
+            last_hidden_state=out.last_hidden_state,
+            hidden_states=out.decoder_hidden_states if output_hidden_states else None,
+            attentions=out.decoder_attentions if output_attentions else None,
+        )
+
+    def _encoder_input(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """What the encoder reads: each row without the start token, closed as the tokenizer closes a text."""
+        closing = torch.tensor(self.config.closing, dtype=ids.dtype, device=ids.device)
+        rows = [torch.cat([row[1 : int(seen.sum())], closing]) for row, seen in zip(ids, mask, strict=True)]
+        width = max(len(row) for row in rows)
+        read = ids.new_full((len(rows), width), self.config.pad_token_id or 0)
+        seen = mask.new_zeros((len(rows), width))
+        for b, row in enumerate(rows):
+            read[b, : len(row)], seen[b, : len(row)] = row, 1
+        return read, seen
+
+
+def decoder_of(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, reading: InputFormat, name: str
+) -> tuple[DecoderSide, InputFormat]:
+    """The decoder of a model without its head, and how its texts are read."""
+    config: Any = model.config
+    start = token_id(config.decoder_start_token_id)
+    if start is None:
+        start = token_id(config.bos_token_id)
+    if start is None:
+        raise ModelError(f"{name}: its config has no decoder_start_token_id, so it is not known how its texts begin")
+    if reading.chat:
+        raise ModelError(f"{name}: a chat template is for decoders alone; leave out --chat or :decoder")
+    _, closing = WordTokenizer(tokenizer, reading).around
+    sizes = DecoderConfig(
+        copy.deepcopy(config),
+        closing,
+        hidden_size=config.hidden_size,
+        vocab_size=config.vocab_size,
+        max_position_embeddings=getattr(config, "max_position_embeddings", None),
+        pad_token_id=config.pad_token_id,
+        architectures=config.architectures,
+    )
+    side = DecoderSide(sizes, model)
+    side.config._commit_hash = getattr(config, "_commit_hash", None)
+    return side, reading._replace(decoder_start=start)
