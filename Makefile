@@ -16,7 +16,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: report test coverage test-any-cpu faults record-versions lint format docs bench clean
+.PHONY: report test coverage test-any-cpu faults record-versions index lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -59,6 +59,10 @@ faults: $(VENV)/test.stamp
 # After an analysis's version was raised: the numbers that a test compares with.
 record-versions: $(VENV)/test.stamp
 	LAMINA_RECORD=1 $(BIN)/python -m pytest tests/analyses/test_versions.py
+
+# After a declaration was edited: what the command line and its help read instead of importing every analysis.
+index: $(VENV)/run.stamp
+	$(BIN)/python -c "from lamina.framework.outline import write_index; write_index()"
 
 lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check .

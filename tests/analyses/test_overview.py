@@ -9,18 +9,11 @@ import pytest
 
 import lamina
 from lamina.analyses.heads.induction import INDUCTION
-from lamina.analyses.overview import (
-    ABILITIES,
-    CHAPTERS,
-    _AbilityLine,
-    ability_layers,
-    by_chapter,
-    chapter_of,
-    head_roles,
-)
+from lamina.analyses.overview import ABILITIES, _AbilityLine, ability_layers, head_roles
 from lamina.figures.overview import abilities, beside, describe_abilities, roles
 from lamina.figures.theme import BEHAVIOUR_LOOKS
-from lamina.framework.declare import Chapter
+from lamina.framework.chapters import CHAPTERS, by_chapter, chapter_of
+from lamina.framework.outline import Chapter
 from lamina.framework.registry import all_analyses
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder

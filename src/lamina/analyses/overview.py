@@ -5,61 +5,15 @@ Nothing is measured here: tables of saved results are put side by side, for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from lamina.analyses.probing.findings import best_readings
-from lamina.framework.declare import Chapter
 from lamina.results import Result
 from lamina.results.finding import rows_of
 from lamina.tasks import title_of
-
-
-class ChapterCard(NamedTuple):
-    """One chapter of the report, and of the app's overview."""
-
-    name: Chapter
-    title: str
-    question: str
-    leads: tuple[tuple[str, str], ...]
-    """Analysis and chart that the chapter opens with: the first of these that there is, else the first there is."""
-
-
-CHAPTERS = (
-    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?", (("geometry", "layers"),)),
-    ChapterCard(
-        "abilities",
-        "Abilities",
-        "Which linguistic questions can be answered, and at which layers?",
-        (("probe", "pipeline"), ("pairs", "terms")),
-    ),
-    ChapterCard(
-        "heads", "Heads", "What does each attention head do, and does the model need it?", (("headmap", "map"),)
-    ),
-    ChapterCard("words", "Words", "What does the model make of a word in its context?", (("contextualize", "layers"),)),
-    ChapterCard("answering", "Answering", "How does the model come to an answer?", (("phases", "answers"),)),
-)
-"""In the order of the report."""
-
-_FORMER: Mapping[str, Chapter] = {"behaviour": "answering", "cause": "heads", "comparison": "layers"}
-"""Chapters of older results and of other packages -> where they are now."""
-
-
-def chapter_of(analysis: str) -> Chapter:
-    """The chapter that an analysis belongs to; results of unknown analyses come last.
-
-    Example:
-        >>> chapter_of("geometry"), chapter_of("ablate"), chapter_of("my_own")
-        ('layers', 'heads', 'answering')
-    """
-    from lamina.framework.registry import get_analysis, names
-
-    said = str(get_analysis(analysis).chapter) if analysis in names() else ""
-    known: dict[str, Chapter] = {card.name: card.name for card in CHAPTERS}
-    return known.get(said) or _FORMER.get(said, "answering")
-
 
 ABILITIES = (
     "ability", "analysis", "metric", "layer", "score", "low", "high", "twin", "constant", "above", "peak", "peak_low",
@@ -285,19 +239,3 @@ def _no_role(layer: int, head: int) -> tuple[Any, ...]:
 
     none = float("nan")
     return (int(layer), int(head), OTHER, "", "", none, none, none, none, False)
-
-
-def by_chapter(results: Sequence[Result]) -> dict[Chapter, list[Result]]:
-    """The results of each chapter that has any, chapters in the order of the report.
-
-    Example:
-        >>> from lamina.results import Provenance
-        >>> plain = Provenance({}, {}, {})
-        >>> list(by_chapter([Result("heads", {}, plain), Result("geometry", {}, plain)]))
-        ['layers', 'heads']
-    """
-    placed: dict[Chapter, list[Result]] = {}
-    for card in CHAPTERS:
-        if own := [each for each in results if chapter_of(each.analysis) == card.name]:
-            placed[card.name] = own
-    return placed

@@ -1,4 +1,4 @@
-"""The commands of the analyses, generated from their declarations: arguments, options, dry run, answer, findings."""
+"""The commands of the analyses, generated from their declarations; `lamina describe` and `lamina run`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 import json
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -15,70 +15,96 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from lamina import analyses
 from lamina.cli.options import DEVICE_HELP, ENGINE_HELP, KEEP_HELP, TRUST_HELP, WORKERS_HELP
 from lamina.errors import InputError
 from lamina.files.reading import parse_json
+from lamina.framework.chapters import CHAPTERS, shown_chapter
+from lamina.framework.inputs import Input
+from lamina.framework.outline import Outline, outline
+from lamina.framework.registry import all_analyses, get_analysis, names
 from lamina.framework.requests import NONE
+from lamina.framework.settings import DeclaredSetting, Group
 from lamina.lifeline import follow_starter
 from lamina.results.provenance import COMMAND
 
 if TYPE_CHECKING:
     from lamina.activations import Engine
     from lamina.activations.engines import EngineName
-    from lamina.framework.declare import Analysis, Query
-    from lamina.framework.inputs import Input
-    from lamina.framework.settings import DeclaredSetting
+    from lamina.framework.declare import Query
     from lamina.results import Result
+
+_MOST_USED = 5
+"""Options of a command that its help shows first."""
+_PANELS: dict[Group | None, str] = {
+    None: "What is measured",
+    "data": "Data",
+    "training": "Training",
+    "statistics": "Statistics",
+    "machine": "Where it runs",
+}
+"""Headings of the other options, in the order of the help."""
+
+
+def _machine(*flags: str, **keywords: Any) -> Any:
+    """An option under the last heading."""
+    return typer.Option(*flags, rich_help_panel=_PANELS["machine"], **keywords)
 
 
 _OUT = typer.Option("--out", help="Output folder; by default one under results/ with the question's key in its name.")
-_REPLACE = typer.Option("--replace", help="Overwrite a different result in that folder.")
-_STORE = typer.Option("--store", help="Where activations are kept; by default LAMINA_STORE or lamina's cache.")
-_DEVICE = typer.Option("--device", help=DEVICE_HELP)
-_KEEP = typer.Option("--keep/--no-keep", help=KEEP_HELP)
-_ENGINE = typer.Option("--engine", help=ENGINE_HELP)
-_WORKERS = typer.Option("--workers", min=1, help=WORKERS_HELP)
-_TRUST = typer.Option("--trust-remote-code", help=TRUST_HELP)
-_DRY_RUN = typer.Option("--dry-run", help="Print the expected time, memory and disk space; compute nothing.")
+_STORE_HELP = "Folder of stored activations; by default LAMINA_STORE or lamina's cache."
 _PLACES = (
-    ("out", Path | None, None, _OUT),
-    ("replace", bool, False, _REPLACE),
-    ("store", Path | None, None, _STORE),
-    ("device", str | None, None, _DEVICE),
-    ("keep", bool | None, None, _KEEP),
-    ("engine", Literal["gpus", "ray"] | None, None, _ENGINE),
-    ("workers", int | None, None, _WORKERS),
-    ("trust_remote_code", bool, False, _TRUST),
-    ("dry_run", bool, False, _DRY_RUN),
+    (
+        "dry_run",
+        bool,
+        False,
+        _machine("--dry-run", help="Print the expected time, memory and disk space; run nothing."),
+    ),
+    ("replace", bool, False, _machine("--replace", help="Overwrite a different result in the output folder.")),
+    ("store", Path | None, None, _machine("--store", help=_STORE_HELP)),
+    ("device", str | None, None, _machine("--device", help=DEVICE_HELP)),
+    ("keep", bool | None, None, _machine("--keep/--no-keep", help=KEEP_HELP)),
+    ("engine", Literal["gpus", "ray"] | None, None, _machine("--engine", help=ENGINE_HELP)),
+    ("workers", int | None, None, _machine("--workers", min=1, help=WORKERS_HELP)),
+    ("trust_remote_code", bool, False, _machine("--trust-remote-code", help=TRUST_HELP)),
 )
+"""Options of every analysis that say where it runs: parameter, type, default, option."""
 
 
 class AnalysisGroup(TyperGroup):
     """Hand-written commands, and one per analysis, loaded on demand."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The hand-written commands, then the analyses, each in their own order."""
-        return [*super().list_commands(ctx), *analyses.names()]
+        """The hand-written commands, then the analyses by chapter."""
+        by_chapter = {card.name: [] for card in CHAPTERS}
+        for name in names():
+            by_chapter[shown_chapter(outline(name).chapter)].append(outline(name).command)
+        return [*super().list_commands(ctx), *(command for commands in by_chapter.values() for command in commands)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A hand-written command, or that of an analysis."""
-        own = super().get_command(ctx, cmd_name)
-        return own if own is not None or cmd_name not in analyses.names() else AnalysisCommand(cmd_name)
+        """A hand-written command, or that of an analysis; underscores stand for hyphens."""
+        written = super().get_command(ctx, cmd_name)
+        name = cmd_name.replace("-", "_")
+        return written if written is not None or name not in names() else AnalysisCommand(outline(name))
 
 
 class AnalysisCommand(TyperCommand):
-    """The command of an analysis; its one-line help is available without loading it."""
+    """The command of an analysis; its options are put together when it is used."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name, help=analyses.first_lines()[name], rich_markup_mode="markdown")
+    def __init__(self, analysis: Outline) -> None:
+        chapter = next(card for card in CHAPTERS if card.name == shown_chapter(analysis.chapter))
+        super().__init__(
+            analysis.command,
+            help=analysis.headline,
+            rich_markup_mode="markdown",
+            rich_help_panel=f"{chapter.title}: {chapter.question}",
+        )
+        self._outline = analysis
 
     @cached_property
     def whole(self) -> Any:
         """The command with all its options."""
         app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False)
-        declared = analyses.get_analysis(str(self.name))
-        app.command(self.name, help=_help(declared))(_function(declared))
+        app.command(self.name, help=_help(self._outline))(_function(self._outline))
         command = typer.main.get_command(app)
         command.context_settings = {"help_option_names": ["-h", "--help"]}
         return command
@@ -88,23 +114,23 @@ class AnalysisCommand(TyperCommand):
         return self.whole.make_context(info_name, args, parent=parent, **extra)
 
 
-def answer(asked: Query, out: Path | None, *, replace: bool) -> tuple[Path, Result]:
-    """Run an analysis, save the result and print its findings; the default folder's name has the question's key."""
+def answer(query: Query, out: Path | None, *, replace: bool) -> tuple[Path, Result]:
+    """Run an analysis and save the result; the default folder's name has the question's key."""
     from lamina.framework.cache import ask, default_folder
 
-    folder = out or default_folder(asked)
-    return folder, ask(asked, folder, replace=replace)
+    folder = out or default_folder(query)
+    return folder, ask(query, folder, replace=replace)
 
 
 def print_result(result: Result, folder: Path) -> None:
     """Print the first numbers, the findings, what was left out, and the folder."""
     from lamina.cli.tables import TextTable, print_table
 
-    for shown in analyses.get_analysis(result.analysis).overview(result):
-        if isinstance(shown, str):
-            print(shown)
+    for part in get_analysis(result.analysis).overview(result):
+        if isinstance(part, str):
+            print(part)
         else:
-            print_table(shown.title, TextTable(shown.columns, shown.rows), ())
+            print_table(part.title, TextTable(part.columns, part.rows), ())
     for finding in result.findings:
         print(f"{finding.status:<6} {finding.text}")
     for warning in result.provenance.warnings:
@@ -117,61 +143,68 @@ def print_result(result: Result, folder: Path) -> None:
     print(folder)
 
 
-def _help(declared: Analysis) -> str:
-    """The first paragraph of the description, the question, the tables and an example."""
-    first = inspect.cleandoc(declared.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-    tables = "".join(
-        f"- `{name}.{table.kept}`: {table.rows} Columns: {', '.join(table.columns)}.\n"
-        for name, table in declared.tables.items()
-    )
-    parts = [first, declared.question, f"Writes tables, charts, findings and provenance:\n\n{tables}"]
-    if declared.example:
-        parts.append(f"Example: `{declared.example}`")
+def _help(analysis: Outline) -> str:
+    """What it does, what it answers and an example; settings, tables and columns are left to `lamina describe`."""
+    parts = [analysis.summary, analysis.question]
+    if analysis.example:
+        parts.append(f"Example: `{analysis.example}`")
+    parts.append(f"Tables and their columns: `lamina describe {analysis.command}`")
     return "\n\n".join(parts)
 
 
-def _function(declared: Analysis) -> Callable[..., None]:
+def _function(analysis: Outline) -> Callable[..., None]:
     """A function with the signature that Typer reads."""
-    inputs = declared.reads.given
-    lists = {each.name: each for each in (*declared.options, *declared.settings.values())}
+    declared = {setting.name: setting for setting in (*analysis.options, *analysis.settings)}
 
-    def command(**given: Any) -> None:
-        places = {name: given.pop(name) for name, *_ in _PLACES}
-        values = {name: _value(lists[name], value) for name, value in given.items() if name in lists}
-        named = {each.name: given[each.name] for each in inputs}
-        if len(inputs) == 1 and inputs[0].many:
-            named = {inputs[0].name: list(named[inputs[0].name])}
+    def command(**values: Any) -> None:
+        places = {name: values.pop(name) for name in ("out", *(name for name, *_ in _PLACES))}
+        settings = {name: _value(setting, values[name]) for name, setting in declared.items()}
+        inputs = {
+            given.name: list(values[given.name]) if given.many else values[given.name] for given in analysis.inputs
+        }
         where = {name: places[name] for name in ("store", "device", "keep", "trust_remote_code")}
-        where["engine"] = _engine(declared, places["engine"], places["workers"])
-        asked = declared.ask(**named, **values, **where)
+        where["engine"] = _engine(analysis, places["engine"], places["workers"])
+        query = get_analysis(analysis.name).ask(**inputs, **settings, **where)
         if places["dry_run"]:
             from lamina.framework.estimate import estimate
 
-            print(estimate(asked))
+            print(estimate(query))
             return
-        folder, result = answer(asked, places["out"], replace=places["replace"])
+        folder, result = answer(query, places["out"], replace=places["replace"])
         print_result(result, folder)
 
-    parameters = [
-        *(_argument(each) for each in inputs if each.option is None),
-        *(_named_input(each) for each in inputs if each.option is not None),
-        *(_option(each) for each in (*declared.options, *declared.settings.values())),
-        *(_parameter(name, Annotated[kind, how], default) for name, kind, default, how in _PLACES),
-    ]
+    parameters = [*(_argument(given) for given in analysis.inputs if given.option is None), *_options(analysis)]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
-    command.__name__ = declared.name
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__name__ = analysis.name
     return command
 
 
-def _engine(declared: Analysis, name: EngineName | None, workers: int | None) -> Engine | None:
-    """The engine that is asked for; an analysis that encodes nothing has none."""
+def _options(analysis: Outline) -> Iterator[inspect.Parameter]:
+    """The most used options first; the rest by heading."""
+    limit = [setting for setting in analysis.options if setting.name == "limit"]
+    room = _MOST_USED - 1 - len(limit) - sum(given.option is not None for given in analysis.inputs)
+    leading = [setting for setting in analysis.settings if setting.about.group is None or setting.required][:room]
+    yield from (_named_input(given) for given in analysis.inputs if given.option is not None)
+    yield from (_option(setting, None) for setting in (*leading, *limit))
+    yield _parameter("out", Annotated[Path | None, _OUT], None)
+    first = {setting.name for setting in (*leading, *limit)}
+    others = [(setting, setting.about.group) for setting in analysis.settings]
+    others += [(setting, setting.about.group or "data") for setting in analysis.options]
+    for group, panel in _PANELS.items():
+        yield from (_option(setting, panel) for setting, of in others if of == group and setting.name not in first)
+    for name, kind, default, option in _PLACES:
+        yield _parameter(name, Annotated[kind, option], default)
+
+
+def _engine(analysis: Outline, name: EngineName | None, workers: int | None) -> Engine | None:
+    """The engine of `--engine` and `--workers`; an analysis that stores no states has none."""
     if name is None and workers is None:
         return None
     from lamina.activations.engines import engine_named
 
-    if not declared.wants("runtime"):
-        raise InputError(f"{declared.name} stores no states, so there is nothing to share out; leave --engine out")
+    if not analysis.encodes:
+        raise InputError(f"{analysis.command} stores no states, so there is nothing to share out; leave --engine out")
     return engine_named(name, workers)
 
 
@@ -191,51 +224,48 @@ def _named_input(given: Input) -> inspect.Parameter:
     return _parameter(given.name, Annotated[str, typer.Option(given.option, help=given.help)], given.default)
 
 
-def _option(setting: DeclaredSetting) -> inspect.Parameter:
+def _option(setting: DeclaredSetting, panel: str | None) -> inspect.Parameter:
     """A list option can be repeated; numbers and choices may also be separated by commas."""
     about, default = setting.about, setting.default
-    how: dict[str, Any] = {"help": about.help, "metavar": about.metavar}
+    keywords: dict[str, Any] = {"help": about.help, "metavar": about.metavar, "rich_help_panel": panel}
     if setting.many:
-        said = " Repeat for several." if setting.text else " Separate several by commas."
+        several = " Repeat for several." if setting.text else " Separate several by commas."
         none = f" Use `{NONE}` to disable." if default else ""
         shown = ", ".join(map(str, default or ())) or None
-        how |= {"help": about.help + said + none, "show_default": shown or False}
-        return _parameter(setting.name, Annotated[list[str] | None, typer.Option(setting.option, **how)], None)
+        keywords |= {"help": about.help + several + none, "show_default": shown or False}
+        return _parameter(setting.name, Annotated[list[str] | None, typer.Option(setting.option, **keywords)], None)
     optional = type(None) in get_args(setting.type)
     if setting.item is bool:
-        names = setting.option if default is False else f"{setting.option}/--no-{setting.option[2:]}"
-        return _parameter(setting.name, Annotated[bool, typer.Option(names, help=about.help)], default)
+        flags = setting.option if default is False else f"{setting.option}/--no-{setting.option[2:]}"
+        option = typer.Option(flags, help=about.help, rich_help_panel=panel)
+        return _parameter(setting.name, Annotated[bool, option], default)
     if setting.item in (int, float):
-        how |= {"min": about.min, "max": about.max}
+        keywords |= {"min": about.min, "max": about.max}
     elif optional and default is not None:
-        how["help"] = f"{about.help} Use `{NONE}` to disable."
+        keywords["help"] = f"{about.help} Use `{NONE}` to disable."
     kind = setting.item if setting.item in (int, float) or setting.choices else str
-    return _parameter(
-        setting.name, Annotated[kind | None if optional else kind, typer.Option(setting.option, **how)], default
-    )
+    option = typer.Option(setting.option, **keywords)
+    return _parameter(setting.name, Annotated[kind | None if optional else kind, option], default)
 
 
-def _value(setting: DeclaredSetting, given: Any) -> Any:
-    """The typed value, converted to the type of the setting."""
+def _value(setting: DeclaredSetting, typed: Any) -> Any:
+    """What was typed, converted to the type of the setting."""
     if not setting.many:
-        return None if given == NONE and type(None) in get_args(setting.type) else given
-    if given is None:
+        return None if typed == NONE and type(None) in get_args(setting.type) else typed
+    if typed is None:
         return setting.default
-    if list(given) == [NONE]:
+    if list(typed) == [NONE]:
         return ()
     if setting.text:
-        return list(given)
-    parts = [part.strip() for each in given for part in str(each).split(",") if part.strip()]
+        return list(typed)
+    parts = [part.strip() for word in typed for part in str(word).split(",") if part.strip()]
     if setting.choices:
         return parts
     try:
         return [setting.item(part) for part in parts]
     except ValueError:
         kind = "whole numbers" if setting.item is int else "numbers"
-        raise InputError(f"{setting.option} takes {kind} separated by commas; got {', '.join(given)}") from None
-
-
-# `lamina describe` and `lamina run`: analyses and requests as data.
+        raise InputError(f"{setting.option} takes {kind} separated by commas; got {', '.join(typed)}") from None
 
 
 def describe(
@@ -245,10 +275,8 @@ def describe(
 
     Example: `lamina describe heads`
     """
-    from lamina.framework.registry import all_analyses, get_analysis
-
-    shown = [each.describe() for each in all_analyses()] if name is None else get_analysis(name).describe()
-    print(json.dumps(shown, indent=2, default=str))
+    described = [each.describe() for each in all_analyses()] if name is None else get_analysis(name).describe()
+    print(json.dumps(described, indent=2, default=str))
 
 
 def run(
@@ -272,32 +300,31 @@ def run(
     follow_starter()
     from lamina.framework.requests import read_request
 
-    said = read_request(_table(request))
-    wanted = dataclasses.replace(said, out=out or said.out, replace=replace or said.replace)
-    asked = wanted.ask()
+    written = read_request(_read_table(request))
+    wanted = dataclasses.replace(written, out=out or written.out, replace=replace or written.replace)
+    query = wanted.ask()
     if dry_run:
         from lamina.framework.estimate import estimate
 
-        cost = estimate(asked)
+        cost = estimate(query)
         print(json.dumps(dataclasses.asdict(cost)) if as_json else cost)
         return
-    told = COMMAND.set(wanted.command)
+    token = COMMAND.set(wanted.command)
     try:
-        folder, result = answer(asked, wanted.out, replace=wanted.replace)
+        folder, result = answer(query, wanted.out, replace=wanted.replace)
     finally:
-        COMMAND.reset(told)
+        COMMAND.reset(token)
     print_result(result, folder)
 
 
-def _table(path: Path) -> dict[str, Any]:
+def _read_table(path: Path) -> dict[str, Any]:
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     try:
-        table = parse_json(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+        return parse_json(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except ValueError as error:
         raise InputError(f"{path} is neither TOML nor JSON: {error}") from None
     except RecursionError:
         raise InputError(f"{path} is nested too deeply; a request is a table with a few entries") from None
-    return table

@@ -10,10 +10,7 @@ import sys
 import typer
 from safetensors import SafetensorError
 
-from lamina.cli import analyses as requests
-from lamina.cli import assets, data, model, report, results, serve, store, verify
-from lamina.cli import store as encode
-from lamina.cli.analyses import AnalysisGroup
+from lamina.cli import analyses, assets, data, model, report, results, serve, store, verify
 from lamina.errors import InputError, LaminaError
 from lamina.files.writing import error_number
 
@@ -24,7 +21,7 @@ _OUT_OF_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocat
 
 app = typer.Typer(
     name="lamina",
-    cls=AnalysisGroup,
+    cls=analyses.AnalysisGroup,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -39,17 +36,17 @@ app = typer.Typer(
     A **corpus** is a catalogue name (`lamina data list`), a file or a folder.
     """,
 )
-app.add_typer(assets.app, name="assets")
-app.add_typer(data.app, name="data")
-app.add_typer(model.app, name="model")
-app.add_typer(store.app, name="store")
-app.add_typer(results.app, name="results")
-app.command()(encode.encode)
 app.command()(report.report)
 app.command()(serve.serve)
-app.command()(requests.run)
-app.command()(requests.describe)
+app.command()(analyses.describe)
+app.command()(analyses.run)
+app.command()(store.encode)
 app.command()(verify.verify)
+app.add_typer(results.app, name="results")
+app.add_typer(data.app, name="data")
+app.add_typer(model.app, name="model")
+app.add_typer(assets.app, name="assets")
+app.add_typer(store.app, name="store")
 
 
 @app.callback(invoke_without_command=True)

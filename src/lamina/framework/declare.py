@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lamina.errors import InputError
 from lamina.framework.inputs import REQUIRED, Input, LoadedInputs, Reads
+from lamina.framework.outline import Chapter
 from lamina.framework.passports import refuse_unfit
 from lamina.framework.sample_size import Sample
 from lamina.framework.settings import Checker, DeclaredSetting, settings_of
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.framework.estimate import Cost
 
-Chapter = Literal["layers", "abilities", "heads", "words", "answering"]
-"""Where a result is shown; titles and questions are in `lamina.analyses.overview`."""
 TableFormat = Literal["csv", "parquet"]
 """The format of a saved table, and the suffix of its file."""
 _INJECTED = ("runtime", "work")

@@ -319,7 +319,7 @@ _TEXTS = Input(
 )
 
 MODEL_OPTIONS = (
-    DeclaredSetting("dtype", Precision, "float32", Setting("What the model computes in.")),
+    DeclaredSetting("dtype", Precision, "float32", Setting("Precision of the model.", group="machine")),
     DeclaredSetting(
         "chat",
         bool,

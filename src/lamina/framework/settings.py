@@ -11,10 +11,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from lamina.errors import InputError
 
+Group = Literal["data", "training", "statistics", "machine"]
+"""What a setting is about, where that is not what the analysis measures."""
+
 
 @dataclass(frozen=True)
 class Setting:
-    """What a signature says of one of its settings, beside its type and default.
+    """What a signature says of one of its settings, besides type and default.
 
     Example:
         >>> Samples = Annotated[int, Setting("Bootstrap samples for the intervals.", min=1)]
@@ -25,22 +28,24 @@ class Setting:
     min: float | None = None
     max: float | None = None
     option: str | None = None
-    """On the command line, where it is not `--` and the name with hyphens."""
+    """On the command line; by default `--` and the name with hyphens."""
     metavar: str | None = None
     file: bool = False
     """Whether values may name files, whose contents then count as part of the question."""
     counts: bool = True
-    """Whether it can change the answer; if not, it is no part of the question."""
+    """Whether it can change the answer; if not, it is left out of the question's key."""
+    group: Group | None = None
+    """The heading of the command's help that it stands under, where it is none of the most used."""
     stands_for: Callable[[], Any] | None = None
-    """What None stands for on this machine, where that differs from one to the next: it is part of the question."""
+    """What None stands for on this machine, where machines differ; the value becomes part of the question's key."""
 
 
-Samples = Annotated[int, Setting("Bootstrap samples for the intervals.", min=1)]
-Seed = Annotated[int, Setting("Random seed.", min=0)]
-Twin = Annotated[bool, Setting("Put the random-weights twin beside the model.")]
+Samples = Annotated[int, Setting("Bootstrap samples for the intervals.", min=1, group="statistics")]
+Seed = Annotated[int, Setting("Random seed.", min=0, group="statistics")]
+Twin = Annotated[bool, Setting("Compare the model with its untrained twin.", group="statistics")]
 Rows = Annotated[
     Literal["mean", "first"],
-    Setting("Attention from a split word: the mean of its pieces, or its first piece.", option="--from"),
+    Setting("Attention from a split word: the mean over its tokens, or that of its first token.", option="--from"),
 ]
 Weights = Annotated[
     Literal["attention", "norm"],
@@ -48,15 +53,20 @@ Weights = Annotated[
 ]
 Length = Annotated[int | None, Setting("Most tokens of a text; the model's own limit by default.", min=8)]
 Preset = Annotated[
-    Literal["quick", "paper"], Setting("How long probes are trained: quick (minutes) or paper (as in the paper).")
+    Literal["quick", "paper"],
+    Setting("How long probes are trained: quick (minutes) or paper (as in the paper).", group="training"),
 ]
-Seeds = Annotated[int | None, Setting("How often probes are trained; the preset's number by default.", min=1)]
-Annotation = Annotated[str | None, Setting("The annotation that has the classes; sclass or supersense by default.")]
+Seeds = Annotated[
+    int | None, Setting("How often probes are trained; the preset's number by default.", min=1, group="training")
+]
+Annotation = Annotated[
+    str | None, Setting("The annotation that has the classes; sclass or supersense by default.", group="data")
+]
 
 
 @dataclass(frozen=True)
 class DeclaredSetting:
-    """One setting of one analysis, as its signature declares it."""
+    """One setting of an analysis, as its signature declares it."""
 
     name: str
     type: Any
@@ -67,6 +77,7 @@ class DeclaredSetting:
 
     @property
     def required(self) -> bool:
+        """Whether it has no default."""
         return self.default is inspect.Parameter.empty
 
     @property
@@ -99,16 +110,16 @@ class DeclaredSetting:
 def settings_of(function: Callable[..., Any], besides: Sequence[str] = ()) -> dict[str, DeclaredSetting]:
     """The settings in a function's signature: its keyword-only parameters, except those named `besides`."""
     hints = get_type_hints(function, include_extras=True)
-    found = {}
+    declared = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY or name in besides:
             continue
         hint = hints[name]
-        about = next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Setting)), None)
+        about = next((note for note in getattr(hint, "__metadata__", ()) if isinstance(note, Setting)), None)
         if about is None:
             raise TypeError(f"{function.__name__}: annotate {name} as Annotated[type, Setting('what it is')]")
-        found[name] = DeclaredSetting(name, get_args(hint)[0], parameter.default, about)
-    return found
+        declared[name] = DeclaredSetting(name, get_args(hint)[0], parameter.default, about)
+    return declared
 
 
 class Checker:
@@ -118,14 +129,14 @@ class Checker:
         from pydantic import ConfigDict, Field, create_model
 
         fields: dict[str, Any] = {}
-        for name, each in settings.items():
-            least, most = each.about.min, each.about.max
+        for name, setting in settings.items():
+            least, most = setting.about.min, setting.about.max
             limited = least is not None or most is not None
-            item = Annotated[each.item, Field(ge=least, le=most)] if limited else _checked(each.item)
-            kind = Sequence[item] if each.many else item
-            optional = _takes_none(each.type)
-            default = ... if each.required else each.default
-            fields[name] = (Union[kind, None] if optional else kind, Field(default, description=each.about.help))  # noqa: UP007
+            item = Annotated[setting.item, Field(ge=least, le=most)] if limited else _checked(setting.item)
+            kind = Sequence[item] if setting.many else item
+            optional = _takes_none(setting.type)
+            default = ... if setting.required else setting.default
+            fields[name] = (Union[kind, None] if optional else kind, Field(default, description=setting.about.help))  # noqa: UP007
         config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
         self._model = create_model(analysis, __config__=config, **fields)
         self._analysis, self._settings = analysis, settings
@@ -146,16 +157,16 @@ class Checker:
         except ValidationError as error:
             raise InputError(f"{self._analysis}: {self._in_words(error.errors()[0])}") from None
         values = {name: getattr(checked, name) for name in self._settings}
-        for name, each in self._settings.items():
-            if values[name] is None and each.about.stands_for is not None:
-                values[name] = each.about.stands_for()
+        for name, setting in self._settings.items():
+            if values[name] is None and setting.about.stands_for is not None:
+                values[name] = setting.about.stands_for()
         return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
     def schema(self) -> dict[str, Any]:
         """The settings as JSON schema."""
         schema = self._model.model_json_schema(schema_generator=_generator())
-        for name, each in self._settings.items():
-            schema["properties"][name]["option"] = each.option
+        for name, setting in self._settings.items():
+            schema["properties"][name]["option"] = setting.option
         return schema
 
     def _in_words(self, error: Any) -> str:
@@ -195,13 +206,13 @@ def _checked(kind: Any) -> Any:
 def _generator() -> Any:
     from pydantic.json_schema import GenerateJsonSchema
 
-    class Plain(GenerateJsonSchema):
-        """Objects that only Python can give (a result, an encoder) are shown as what a file can say: text."""
+    class SettingsSchema(GenerateJsonSchema):
+        """Objects that only Python can give (a result, an encoder) are text, as a request file writes them."""
 
         def is_instance_schema(self, schema: Any) -> dict[str, Any]:
             return {"type": "string"}
 
-    return Plain
+    return SettingsSchema
 
 
 def _plain(value: Any) -> Any:
@@ -210,14 +221,14 @@ def _plain(value: Any) -> Any:
         return value.item()
     if hasattr(value, "__fspath__"):
         return str(value)
-    return [_plain(each) for each in value] if isinstance(value, list | tuple | set | range) else value
+    return [_plain(item) for item in value] if isinstance(value, list | tuple | set | range) else value
 
 
 def _without_none(kind: Any) -> Any:
     if get_origin(kind) not in (Union, UnionType):
         return kind
-    kept = tuple(each for each in get_args(kind) if each is not NoneType)
-    return kept[0] if len(kept) == 1 else Union[kept]  # noqa: UP007
+    others = tuple(part for part in get_args(kind) if part is not NoneType)
+    return others[0] if len(others) == 1 else Union[others]  # noqa: UP007
 
 
 def _takes_none(kind: Any) -> bool:

@@ -10,10 +10,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from lamina.analyses.overview import CHAPTERS, ChapterCard, ability_layers, chapter_of, head_roles
+from lamina.analyses.overview import ability_layers, head_roles
 from lamina.errors import InputError
 from lamina.figures import captions_for, draw, spec_of, to_svg
 from lamina.files.reading import read_regular
+from lamina.framework.chapters import CHAPTERS, ChapterCard, chapter_of
 from lamina.framework.registry import get_analysis
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding, number, p_in_words, strongest_first

@@ -1,0 +1,197 @@
+"""What an analysis declares, known without importing it: for the command line, its help, and the choice of a report.
+
+`lamina/analyses/index.json` holds the outlines of lamina's analyses; `make index` writes it, and a test compares it
+with the declarations. An analysis that is not in it, or whose declaration has been edited since, is imported instead.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from lamina.framework.inputs import REQUIRED, Input
+from lamina.framework.registry import get_analysis, homes, names
+from lamina.framework.settings import DeclaredSetting, Setting
+
+if TYPE_CHECKING:
+    from lamina.framework.declare import Analysis
+
+Chapter = Literal["layers", "abilities", "heads", "words", "answering"]
+"""Where a result is shown; titles and questions are in `chapters`."""
+INDEX = Path(__file__).parents[1] / "analyses" / "index.json"
+_TYPES = {"int": int, "float": float, "bool": bool, "str": str}
+
+
+@dataclass(frozen=True)
+class Outline:
+    """An analysis as its declaration describes it."""
+
+    name: str
+    title: str
+    question: str
+    summary: str
+    """The first paragraph of its description."""
+    example: str
+    chapter: Chapter
+    takes: float | None
+    """Seconds in the default report of minilm; see `analysis`."""
+    charts: str
+    """The module that draws it."""
+    in_report: bool
+    encodes: bool
+    """Whether it stores states, so that encoding can be shared out."""
+    inputs: tuple[Input, ...]
+    options: tuple[DeclaredSetting, ...]
+    """Which part of the data, in which form."""
+    settings: tuple[DeclaredSetting, ...]
+
+    @property
+    def command(self) -> str:
+        """Its name on the command line.
+
+        Example:
+            >>> outline("token_map").command
+            'token-map'
+        """
+        return self.name.replace("_", "-")
+
+    @property
+    def headline(self) -> str:
+        """The first sentence of its summary, as the list of commands shows it."""
+        return self.summary.partition(". ")[0].removesuffix(".") + "."
+
+
+@cache
+def outline(name: str) -> Outline:
+    """The outline of an analysis.
+
+    Example:
+        >>> outline("heads").chapter
+        'heads'
+    """
+    listed = _index().get(name)
+    if listed is not None and listed["declared"] == _declared_in(homes()[name]):
+        return _read(listed)
+    return outline_of(get_analysis(name))
+
+
+def outlines() -> dict[str, Outline]:
+    """Name -> outline of every analysis, in the order of the report."""
+    return {name: outline(name) for name in names()}
+
+
+def outline_of(analysis: Analysis) -> Outline:
+    """The outline of a declared analysis."""
+    summary = inspect.cleandoc(analysis.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    return Outline(
+        analysis.name,
+        analysis.title,
+        analysis.question,
+        summary,
+        analysis.example,
+        analysis.chapter,
+        analysis.takes,
+        analysis.charts,
+        analysis.report is not None,
+        analysis.wants("runtime"),
+        analysis.reads.given,
+        analysis.options,
+        tuple(analysis.settings.values()),
+    )
+
+
+def write_index(path: Path = INDEX) -> None:
+    """Write the outlines of lamina's analyses; `make index` calls it."""
+    listed = {name: home for name, home in homes().items() if home.startswith("lamina.")}
+    entries = {
+        name: {**_entry(outline_of(get_analysis(name))), "declared": _declared_in(home)}
+        for name, home in listed.items()
+    }
+    path.write_text(json.dumps(entries, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@cache
+def _index() -> Mapping[str, Any]:
+    return json.loads(INDEX.read_text(encoding="utf-8")) if INDEX.exists() else {}
+
+
+def _declared_in(home: str) -> str:
+    """A hash of the source of a declaration: decorator, signature and the first paragraph of the description."""
+    module = home.partition(":")[0]
+    # By its path: to find it as a module would import the packages around it.
+    path = Path(__file__).parents[2].joinpath(*module.split(".")).with_suffix(".py")
+    if not module.startswith("lamina.") or not path.is_file():
+        return ""
+    source = path.read_text(encoding="utf-8")
+    start = source.find("@analysis(")
+    end = source.find("\n\n", source.find('"""', start))
+    return sha256(source[start:end].encode()).hexdigest()[:16]
+
+
+def _entry(of: Outline) -> dict[str, Any]:
+    """An outline as JSON; inputs and settings without the fields that have their default."""
+    return {name: getattr(of, name) for name in of.__dataclass_fields__} | {
+        "inputs": [_input_entry(given) for given in of.inputs],
+        "options": [_setting_entry(setting) for setting in of.options],
+        "settings": [_setting_entry(setting) for setting in of.settings],
+    }
+
+
+def _read(entry: Mapping[str, Any]) -> Outline:
+    fields = {name: entry[name] for name in Outline.__dataclass_fields__}
+    fields["inputs"] = tuple(_read_input(given) for given in entry["inputs"])
+    for name in ("options", "settings"):
+        fields[name] = tuple(_read_setting(setting) for setting in entry[name])
+    return Outline(**fields)
+
+
+def _input_entry(given: Input) -> dict[str, Any]:
+    fields = {name: value for name, value in asdict(given).items() if value not in (None, False, ())}
+    fields.pop("default", None)
+    return fields if given.default is REQUIRED else fields | {"default": given.default}
+
+
+def _read_input(entry: Mapping[str, Any]) -> Input:
+    return Input(**{**entry, "named": tuple(entry.get("named", ()))})
+
+
+def _setting_entry(setting: DeclaredSetting) -> dict[str, Any]:
+    about = setting.about
+    kind = next((name for name, known in _TYPES.items() if known is setting.item), "str")
+    entry: dict[str, Any] = {"name": setting.name, "type": kind, "help": about.help}
+    if setting.choices:
+        entry["choices"] = list(setting.choices)
+    if setting.many:
+        entry["many"] = True
+    if type(None) in get_args(setting.type):
+        entry["optional"] = True
+    if not setting.required:
+        entry["default"] = _plain(setting.default)
+    for name in ("min", "max", "option", "metavar", "group"):
+        if getattr(about, name) is not None:
+            entry[name] = getattr(about, name)
+    return entry
+
+
+def _read_setting(entry: Mapping[str, Any]) -> DeclaredSetting:
+    kind: Any = Literal[tuple(entry["choices"])] if "choices" in entry else _TYPES[entry["type"]]
+    if entry.get("many"):
+        kind = Sequence[kind]
+    if entry.get("optional"):
+        kind = kind | None
+    default = entry.get("default", REQUIRED)
+    about = Setting(entry["help"], **{name: entry.get(name) for name in ("min", "max", "option", "metavar", "group")})
+    return DeclaredSetting(entry["name"], kind, tuple(default) if isinstance(default, list) else default, about)
+
+
+def _plain(value: Any) -> Any:
+    """A default as JSON; one that only Python can give, as text."""
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
