@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lamina.corpora.notes import Notes
 from lamina.corpora.question_sets import read_questions
-from lamina.corpora.questions import CUT, Passage, answer_text, make_question
+from lamina.corpora.questions import CUT, QuestionContext, answer_text, make_question
 from lamina.errors import CorpusError, SpanError
 from lamina.types import Span
 
@@ -72,7 +72,7 @@ def test_every_place_comes_back_as_it_was(context, data):
     if not visible:
         return
     start, end = sorted((data.draw(st.sampled_from(visible)), data.draw(st.sampled_from(visible))))
-    question = make_question("q", "Who?", Passage(context), [(0, len(context))], [(start, end + 1)], {0})
+    question = make_question("q", "Who?", QuestionContext(context), [(0, len(context))], [(start, end + 1)], {0})
     (edge,) = question.text.edges["answer"]
     assert answer_text(question, edge.span) == context[start : end + 1] == question.answers[0]
     words = question.text.words[question.text.segments[1].start :]

@@ -155,7 +155,7 @@ def answer_text(question: Question, span: Span) -> str:
 def make_question(
     id: str,
     question: str,
-    context: str | Passage,
+    context: str | QuestionContext,
     sentences: Sequence[tuple[int, int]],
     places: Iterable[tuple[int, int]],
     support: Collection[int],
@@ -172,7 +172,7 @@ def make_question(
     numbers. `origin` is by what the question is recognised, and is to be given where something was cut from the context
     or appended to it. `answers` defaults to the text at the places.
     """
-    passage = context if isinstance(context, Passage) else Passage(context)
+    passage = context if isinstance(context, QuestionContext) else QuestionContext(context)
     typed = split_words(question)
     asked = typed.words
     found = list(dict.fromkeys(trimmed(passage.text, *place) for place in places))
@@ -215,11 +215,11 @@ def labelled_question(text: Text, annotation: str, task: str) -> Question:
 
 
 @dataclass(frozen=True)
-class Passage:
+class QuestionContext:
     """A context, split once for all its questions.
 
     Example:
-        >>> passage = Passage("Dogs bark. Cats mew.")
+        >>> passage = QuestionContext("Dogs bark. Cats mew.")
         >>> passage.split.words[:3], passage.sentences(), passage.sentences(whole=[(5, 15)])
         (('Dogs', 'bark', '.'), ((0, 10), (11, 20)), ((0, 20),))
     """

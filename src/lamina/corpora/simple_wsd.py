@@ -59,7 +59,7 @@ def looks_like(path: Path) -> bool:
 
 def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -> Iterator[Text]:
     """One text per sentence, named by its document and number."""
-    document = _Document(path, report)
+    document = _SenseDocument(path, report)
     sentence: list[_Word] = []
     number = 1
     for word in _without_name(document, noted or Notes()):
@@ -76,7 +76,7 @@ def _text(sentence: list[_Word], number: int, doc: str) -> Text:
     return Text(f"{doc}-{number}", tuple(word.text for word in sentence), edges={"sense": senses}, doc=doc)
 
 
-def _without_name(document: _Document, noted: Notes) -> Iterator[_Word]:
+def _without_name(document: _SenseDocument, noted: Notes) -> Iterator[_Word]:
     """The words that are not empty, without those at the start that spell the name of the document's file."""
     held: list[_Word] = []
     spelled, spelling = "", True
@@ -102,7 +102,7 @@ def _letters(text: str) -> str:
     return re.sub(r"[\W_]+", "", text)
 
 
-class _Document:
+class _SenseDocument:
     """The words of a file, parsed piece by piece."""
 
     def __init__(self, path: Path, report: Report) -> None:

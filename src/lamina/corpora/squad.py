@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina.corpora.notes import Notes
-from lamina.corpora.questions import Document, Passage, Question, make_question
+from lamina.corpora.questions import Document, Question, QuestionContext, make_question
 from lamina.corpora.reading import Report, json_start, raise_fault
 from lamina.corpora.tokenising import sentences_of
 from lamina.corpora.views import View
@@ -61,7 +61,7 @@ def questions(
 def _of_paragraph(paragraph: dict[str, Any], title: Any, document: Document, noted: Notes) -> Iterator[Question]:
     context = paragraph.get("context")
     asked = document.inner(paragraph, "qas", f"a paragraph of article {title!r}")
-    passage = Passage(context) if isinstance(context, str) else None
+    passage = QuestionContext(context) if isinstance(context, str) else None
     for number, qa in enumerate(asked):
         id = document.new_id(qa.get("id"), f"question {number} of a paragraph of article {title!r}")
         if id is None:
@@ -75,7 +75,7 @@ def _of_paragraph(paragraph: dict[str, Any], title: Any, document: Document, not
 
 
 def _question(
-    id: str, qa: dict[str, Any], passage: Passage, title: Any, document: Document, noted: Notes
+    id: str, qa: dict[str, Any], passage: QuestionContext, title: Any, document: Document, noted: Notes
 ) -> Question | None:
     asked = qa.get("question")
     if not isinstance(asked, str) or not asked.strip():
