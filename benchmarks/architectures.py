@@ -87,7 +87,7 @@ def _examined(name: str) -> Row:
     for need, why in refused.items():
         by_reason.setdefault(why, []).append(need)
     said = [f"{', '.join(needs)}: {_plain(why)}" for why, needs in by_reason.items()]
-    noted = [_plain(check.said) for check in passport.failed if not check.needed_by]
+    noted = [_plain(check.message) for check in passport.failed if not check.needed_by]
     sink = [f"sink: {passport.sink}"] if passport.sink else []
     sees = "before" if passport.causal else "all"
     maps = f"{len(passport.maps)} of {encoder.blocks}"

@@ -113,7 +113,7 @@ def _shard_content(shard: Path) -> bytes:
     from lamina.activations.shards import ShardEntry
 
     place = StoredPlace(shard, ShardEntry(b"", 0, 1, 0, 1))
-    (first,) = StoredActivations([place], ["text"], kept="float16")
+    (first,) = StoredActivations([place], ["text"], precision="float16")
     return first.states.numpy().tobytes() + first.tokens.ids.tobytes() if first.states is not None else b""
 
 

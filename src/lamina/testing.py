@@ -82,7 +82,7 @@ class TinyEncoder(Encoder):
         for segment in text.segments:
             for word in segment:
                 letters = text.words[word]
-                pieces = [letters[at : at + _PIECE] for at in range(0, max(1, len(letters)), _PIECE)]
+                pieces = [letters[start : start + _PIECE] for start in range(0, max(1, len(letters)), _PIECE)]
                 ids += [_piece_id(piece) for piece in pieces]
                 words += [word] * len(pieces)
             ids.append(_SEP)
@@ -156,7 +156,8 @@ def check_encoder(encoder: Encoder, texts: Sequence[Text] = SAMPLE_TEXTS) -> Non
     """
     together = list(encoder.encode(texts))
     _expect(
-        [each.text for each in together] == [text.id for text in texts], "results are not in the order of the texts"
+        [activations.text for activations in together] == [text.id for text in texts],
+        "results are not in the order of the texts",
     )
     _expect(encoder.fingerprint == encoder.fingerprint, "the fingerprint changes from call to call")
     for text, batched in zip(texts, together, strict=True):
@@ -168,7 +169,7 @@ def check_encoder(encoder: Encoder, texts: Sequence[Text] = SAMPLE_TEXTS) -> Non
         _check_norms(encoder, texts)
     for check in examine(encoder).failed:
         # An encoder may have maps of some blocks only: it says which.
-        _expect(check.name == "every block" or not check.needed_by, f"{check.name}: {check.said}")
+        _expect(check.name == "every block" or not check.needed_by, f"{check.name}: {check.message}")
 
 
 def _check_alignment(encoder: Encoder, text: Text, activations: Activations) -> None:
@@ -180,8 +181,8 @@ def _check_alignment(encoder: Encoder, text: Text, activations: Activations) -> 
     if tokens.unknown or len(text.segments) > 1:
         return
     joined = encoder.joined_ids(text.words)
-    made = tokens.ids[tokens.words != SPECIAL].tolist()
-    _expect(joined is None or joined == made, f"{text.id!r}: ids differ from those of the joined text: {made} {joined}")
+    ids = tokens.ids[tokens.words != SPECIAL].tolist()
+    _expect(joined is None or joined == ids, f"{text.id!r}: ids differ from those of the joined text: {ids} {joined}")
 
 
 def _check_states(encoder: Encoder, text: Text, batched: Activations, alone: Activations) -> None:
@@ -213,8 +214,8 @@ def _check_norms(encoder: Encoder, texts: Sequence[Text]) -> None:
         if batched.norms is None:
             continue
         shape = (len(encoder.map_blocks), encoder.heads, len(batched.tokens.ids))
-        found = tuple(batched.norms.shape)
-        _expect(found == shape, f"{text.id!r}: norms are {found}, not {shape}")
+        measured = tuple(batched.norms.shape)
+        _expect(measured == shape, f"{text.id!r}: norms are {measured}, not {shape}")
         _expect(bool((batched.norms >= 0).all()), f"{text.id!r}: some norms are not positive numbers")
         alone = next(iter(encoder.encode([text], ("maps", "norms")))).norms
         moved = float("inf") if alone is None else ((batched.norms - alone).abs() / batched.norms.max()).max().item()

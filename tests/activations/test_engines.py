@@ -174,7 +174,7 @@ def test_a_worker_refuses_another_model_and_a_store_it_does_not_see(
     job = EncodingJob.of(bert, ActivationStore.of(bert, tmp_path))
     assert Worker(job, "cpu", 1).encode(list(SAMPLE_TEXTS)) is None
     other = EncodingJob(loader_of(bert.random_twin(1)), "bert", job.fingerprint, None, job.folder)
-    elsewhere = EncodingJob(job.recipe, "bert", job.fingerprint, None, tmp_path / "nowhere")
+    elsewhere = EncodingJob(job.loader, "bert", job.fingerprint, None, tmp_path / "nowhere")
 
     faults = [Worker(each, "cpu", 1).encode(list(SAMPLE_TEXTS)) for each in (other, elsewhere)]
 

@@ -27,7 +27,7 @@ def test_texts_are_found_where_their_entries_say(shards):
     places = StoreIndex(shards)
     row = places.find(b"\x03" * 16)
     assert row is not None
-    assert places.at(row) == (shards[1], ShardEntry(b"\x03" * 16, 0, 5, 0, 1))
+    assert places.place(row) == (shards[1], ShardEntry(b"\x03" * 16, 0, 5, 0, 1))
     assert bytes(16) not in places
 
 
@@ -35,7 +35,7 @@ def test_of_a_text_stored_twice_the_first_shard_counts(shards):
     places = StoreIndex(shards)
     row = places.find(b"\xc8" * 16)
     assert row is not None
-    assert places.at(row).shard == shards[0]
+    assert places.place(row).shard == shards[0]
     assert len(places) == 3
 
 

@@ -63,15 +63,15 @@ def test_the_precision_that_was_asked_for(tmp_path: Path, many_texts, kept: str)
     corpus = corpus_from(many_texts[:5])
     # Nothing is stored yet, so nothing stands in the way of another precision.
     ActivationStore.of(TinyEncoder(), tmp_path)
-    expected = estimate(TinyEncoder(), corpus, root=tmp_path, kept=kept)
-    stored = extract(TinyEncoder(), corpus, root=tmp_path, kept=kept)
+    expected = estimate(TinyEncoder(), corpus, root=tmp_path, precision=kept)
+    stored = extract(TinyEncoder(), corpus, root=tmp_path, precision=kept)
     assert stored[0].states.dtype == getattr(torch, kept)
     assert expected.disk_bytes == stored.tokens * stored.token_bytes
     # Without a wish, what is there; with another one, a sentence.
     assert extract(TinyEncoder(), corpus, root=tmp_path)[0].states.dtype == getattr(torch, kept)
     other = "float32" if kept != "float32" else "bfloat16"
     with pytest.raises(InputError, match=f"keeps {kept}, not {other}; leave out --kept"):
-        extract(TinyEncoder(), corpus, root=tmp_path, kept=other)
+        extract(TinyEncoder(), corpus, root=tmp_path, precision=other)
 
 
 def test_a_full_disk_is_foreseen_and_what_is_told_fits(tmp_path: Path, monkeypatch, many_texts) -> None:

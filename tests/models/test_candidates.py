@@ -23,7 +23,7 @@ def test_one_list_for_all_gaps_gives_what_filling_gives(model: LanguageModel) ->
     expected = np.array([[each.logprob for each in own] for own in every])
     pieces = [each.pieces for each in every[0]]
     assert min(pieces) == 1 < max(pieces), "both kinds of candidates are needed"
-    rated = list(rate_shared(model, SLOTS, CANDIDATES, kept=[3] * len(SLOTS)))
+    rated = list(rate_shared(model, SLOTS, CANDIDATES, always_scored=[3] * len(SLOTS)))
     found = np.array([each.logprobs for each in rated])
     scored = np.isfinite(found)
     assert scored[:, 3].all()
@@ -35,7 +35,7 @@ def test_one_list_for_all_gaps_gives_what_filling_gives(model: LanguageModel) ->
 @pytest.mark.parametrize("spelling", ["sum", "mean"])
 def test_what_is_not_scored_could_not_have_won(model: LanguageModel, spelling: Spelling) -> None:
     every = list(fill(model, SLOTS, [CANDIDATES] * len(SLOTS)))
-    rated = rate_shared(model, SLOTS, CANDIDATES, kept=[0] * len(SLOTS), spelling=spelling)
+    rated = rate_shared(model, SLOTS, CANDIDATES, always_scored=[0] * len(SLOTS), spelling=spelling)
     for own, each in zip(every, rated, strict=True):
         compared = [filled.logprob / (filled.pieces if spelling == "mean" else 1) for filled in own]
         assert each.compared(spelling).argmax() == int(np.argmax(compared))

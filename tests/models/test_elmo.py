@@ -177,7 +177,7 @@ def test_one_layer_without_clips_is_torchs_lstm():
     for row, size in enumerate(sizes):
         # Sums in another order.
         torch.testing.assert_close(made[row, :size], wanted[row, :size], atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(after.said, said, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(after.output, said, atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(after.memory, memory, atol=1e-6, rtol=1e-5)
 
 

@@ -72,14 +72,14 @@ def ran(parts: Interventions, edits: list[Edit], **asked: object) -> dict[int | 
 def test_every_architecture_keeps_the_contract(name):
     found = check_interventions(encoder(name))
     assert found.verdict == "holds"
-    assert found.said.startswith("heads of 2 of 2 blocks, whole blocks and states can be changed")
-    assert found.said.endswith("blocks below a change run once")
+    assert found.message.startswith("heads of 2 of 2 blocks, whole blocks and states can be changed")
+    assert found.message.endswith("blocks below a change run once")
 
 
 def test_where_heads_cannot_be_told_apart_blocks_and_states_can_be_changed():
     assert (
         "not heads: what they hand on is not the input of one linear layer"
-        in check_interventions(encoder("xlnet")).said
+        in check_interventions(encoder("xlnet")).message
     )
     with pytest.raises(ModelError, match=r"xlnet \(XLNetModel\): its heads cannot.*taken away: --component block"):
         Interventions(encoder("xlnet"))

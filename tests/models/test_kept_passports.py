@@ -120,7 +120,7 @@ def test_an_encoder_that_knows_only_its_own_texts_says_that_it_was_not_tried(fol
 
     passport = passport_of(Stored())
     assert passport.failed == ()
-    assert "cannot encode texts that lamina makes up (KeyError: 'plain')" in passport.checks[0].said
+    assert "cannot encode texts that lamina makes up (KeyError: 'plain')" in passport.checks[0].message
     assert not folder.exists()
 
 

@@ -71,7 +71,7 @@ def test_the_last_layer_says_what_the_model_says_and_the_last_block_gets_there(n
     inputs = encoder.inputs(encoder.rows(0, encoder.pieces(TEXT)))
     with torch.no_grad():
         own = encoder.whole(**inputs).logits[0].float()
-        made = watch_blocks(encoder.model, {each: inputs[each] for each in inputs}).reads[-1].made
+        made = watch_blocks(encoder.model, {each: inputs[each] for each in inputs}).reads[-1].output
     states = next(iter(encoder.encode([TEXT]))).states
     last = encoder.layers - 1
     assert torch.allclose(lens_logits(model, states[:, last], last), own, atol=1e-5)

@@ -26,7 +26,7 @@ def stream(number: int, *, long: bool = True) -> list[Text]:
 
 
 def by_text(batches: list[Packed]) -> dict[str, torch.Tensor]:
-    return {each.text: each.states for packed in batches for each in packed.each() if each.states is not None}
+    return {each.text: each.states for packed in batches for each in packed.unpack() if each.states is not None}
 
 
 @pytest.fixture

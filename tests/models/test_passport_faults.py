@@ -160,7 +160,7 @@ def share_wrongly(encoder: HuggingFaceEncoder, patch: pytest.MonkeyPatch, *, eve
 def test_a_sound_model_raises_no_alarm(name):
     encoder = fresh(name)
     passport = examined(encoder)
-    assert [(check.name, check.said) for check in passport.failed] == []
+    assert [(check.name, check.message) for check in passport.failed] == []
     assert passport.seconds < 5
     assert passport.causal == (name not in ENCODERS)
     assert passport.maps == (0, 1)

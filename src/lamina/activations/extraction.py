@@ -56,8 +56,8 @@ class ThisMachine:
         missing = (Text(text_key(text).hex(), text.words, text.segments) for text in store.missing(texts))
         on_gpu = encoder.device.type == "cuda"
         shard_bytes = self._shard_bytes or (GPU_SHARD_BYTES if on_gpu else SHARD_BYTES)
-        said = f"encoding with {encoder.name}"
-        with store.writing(shard_bytes, pinned=on_gpu) as writer, progress(said, total) as advance:
+        label = f"encoding with {encoder.name}"
+        with store.writing(shard_bytes, pinned=on_gpu) as writer, progress(label, total) as advance:
             for packed in encoder.packed(missing, dtype=writer.dtype, room=writer.room, most=writer.most):
                 writer.add_packed(packed)
                 advance(len(packed.texts))
@@ -74,7 +74,7 @@ def extract(
     root: str | os.PathLike[str] | None = None,
     engine: Engine | None = None,
     repair: bool = False,
-    kept: StatePrecision | None = None,
+    precision: StatePrecision | None = None,
 ) -> StoredActivations:
     """The states of every text of the corpus, encoding only what is not stored yet.
 
@@ -87,7 +87,7 @@ def extract(
         kept: precision of a new store: float16 by default, bfloat16 for a model that computes in it.
     """
     encoder.refuse(("states",))
-    store = ActivationStore.of(encoder, root, kept=kept)
+    store = ActivationStore.of(encoder, root, precision=precision)
     if repair:
         store.drop(store.damaged())
     missing = check_disk(encoder, corpus, store)
@@ -112,10 +112,14 @@ class EncodingCost(NamedTuple):
 
 
 def estimate(
-    encoder: Encoder, corpus: Corpus, *, root: str | os.PathLike[str] | None = None, kept: StatePrecision | None = None
+    encoder: Encoder,
+    corpus: Corpus,
+    *,
+    root: str | os.PathLike[str] | None = None,
+    precision: StatePrecision | None = None,
 ) -> EncodingCost:
     """Count the texts and time a few, without storing anything."""
-    store = ActivationStore.of(encoder, root, kept=kept)
+    store = ActivationStore.of(encoder, root, precision=precision)
     texts = words = tokens = 0
     for text in corpus:
         texts, words, tokens = texts + 1, words + len(text.words), tokens + len(encoder.tokenize(text).ids)

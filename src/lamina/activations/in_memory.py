@@ -215,17 +215,17 @@ def load_resident(stored: ReadActivations, listed: DistinctTexts, device: str) -
     numbers = dict(zip(reversed(listed.keys), range(len(listed.keys) - 1, -1, -1), strict=True))
     states: torch.Tensor | None = None
     texts: dict[bytes, ResidentText] = {}
-    at = 0
+    start = 0
     with progress(f"reading stored states, held on {device}", len(numbers)) as advance:
         for key, index in numbers.items():
             one = stored[index]
-            own = stored.load(index) if one.states is None else one.states
+            text_states = stored.load(index) if one.states is None else one.states
             if states is None:
                 tokens = sum(stored.size(number) for number in numbers.values())
-                states = torch.empty(tokens, *own.shape[1:], dtype=own.dtype, device=device)
-            states[at : at + len(own)] = own
-            texts[key] = ResidentText(at, one.tokens, one.windows)
-            at += len(own)
+                states = torch.empty(tokens, *text_states.shape[1:], dtype=text_states.dtype, device=device)
+            states[start : start + len(text_states)] = text_states
+            texts[key] = ResidentText(start, one.tokens, one.windows)
+            start += len(text_states)
             advance()
     return StateBlock(torch.empty(0, 0, 0) if states is None else states, texts)
 
@@ -234,7 +234,7 @@ def store_resident(block: StateBlock, store: ActivationStore, listed: DistinctTe
     """Write what a store lacks of a block."""
     missing = [(text_key(text), block.texts[text_key(text)]) for text in store.missing(listed.texts.values())]
     # In the order of rows: some texts at a time are one copy.
-    missing.sort(key=lambda each: each[1].start)
+    missing.sort(key=lambda item: item[1].start)
     row = block.states[:1].numel() * block.states.element_size()
     if block.states.dtype == torch.float32 and store.head["kept"] != "float32":
         store.widen()
@@ -244,19 +244,19 @@ def store_resident(block: StateBlock, store: ActivationStore, listed: DistinctTe
             last = some[-1][1]
             states = block.states[first : last.start + len(last.tokens.ids)].cpu()
             for key, text in some:
-                at = text.start - first
-                own = states[at : at + len(text.tokens.ids)]
-                writer.add(key, Activations(key.hex(), text.tokens, own, None, text.windows))
+                start = text.start - first
+                text_states = states[start : start + len(text.tokens.ids)]
+                writer.add(key, Activations(key.hex(), text.tokens, text_states, None, text.windows))
 
 
 def _neighbours(texts: Sequence[tuple[bytes, ResidentText]], most: int) -> Iterator[list[tuple[bytes, ResidentText]]]:
     """Runs of texts within so many rows; a longer text is a run of its own."""
     some: list[tuple[bytes, ResidentText]] = []
-    for each in texts:
-        if some and each[1].start + len(each[1].tokens.ids) - some[0][1].start > most:
+    for item in texts:
+        if some and item[1].start + len(item[1].tokens.ids) - some[0][1].start > most:
             yield some
             some = []
-        some.append(each)
+        some.append(item)
     if some:
         yield some
 
@@ -274,7 +274,7 @@ class Shelf:
     def find(self, encoder: Encoder, listed: DistinctTexts) -> StateBlock | None:
         """A block of this encoder that has all these texts."""
         for key, block in self._blocks.items():
-            if key[0] == encoder.fingerprint and all(each in block.texts for each in listed.texts):
+            if key[0] == encoder.fingerprint and all(content in block.texts for content in listed.texts):
                 self._blocks[key] = self._blocks.pop(key)
                 return block
         return None

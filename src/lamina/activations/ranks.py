@@ -78,14 +78,14 @@ def part_of(corpus: Corpus, rank: Rank) -> Corpus:
         (100, 100)
     """
 
-    def own() -> Iterator[Text]:
+    def texts_of_rank() -> Iterator[Text]:
         return (text for text in corpus if rank_of(text_key(text), rank.of) == rank.number)
 
     fingerprint = fingerprint_of("shard", corpus.fingerprint, *rank)
-    return corpus if rank.is_all else replace(corpus, source=own, limit=None, fingerprint=fingerprint)
+    return corpus if rank.is_all else replace(corpus, source=texts_of_rank, limit=None, fingerprint=fingerprint)
 
 
-def parse_rank(said: str) -> Rank:
+def parse_rank(text: str) -> Rank:
     """A rank as it is written: its number, from 0, and how many there are.
 
     Example:
@@ -95,9 +95,9 @@ def parse_rank(said: str) -> Rank:
         Traceback (most recent call last):
         lamina.errors.InputError: there is no shard 8/8: shards are counted from 0, so give 0/8 to 7/8
     """
-    number, slash, of = said.partition("/")
+    number, slash, of = text.partition("/")
     if not (slash and number.isdecimal() and of.isdecimal()) or int(of) == 0:
-        raise InputError(f"a shard is its number, from 0, and how many there are, as 0/8 or 7/8; got {said!r}")
+        raise InputError(f"a shard is its number, from 0, and how many there are, as 0/8 or 7/8; got {text!r}")
     rank = Rank(int(number), int(of))
     if rank.number >= rank.of:
         raise InputError(
@@ -113,16 +113,18 @@ def slurm_rank(environment: Mapping[str, str] = os.environ) -> Rank | None:
         >>> slurm_rank({"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "8", "SLURM_ARRAY_TASK_MIN": "1"})
         Rank(number=2, of=8)
     """
-    said = {name: environment.get(f"SLURM_ARRAY_TASK_{name}", "") for name in ("ID", "COUNT", "MIN", "MAX", "STEP")}
-    if not said["ID"]:
+    variables = {
+        name: environment.get(f"SLURM_ARRAY_TASK_{name}", "") for name in ("ID", "COUNT", "MIN", "MAX", "STEP")
+    }
+    if not variables["ID"]:
         return None
     try:
-        task, count, first = int(said["ID"]), int(said["COUNT"]), int(said["MIN"] or 0)
-        step = int(said["STEP"] or 1)
-        last = int(said["MAX"] or first + step * (count - 1))
+        task, count, first = int(variables["ID"]), int(variables["COUNT"]), int(variables["MIN"] or 0)
+        step = int(variables["STEP"] or 1)
+        last = int(variables["MAX"] or first + step * (count - 1))
     except ValueError:
         raise InputError(
-            f"SLURM_ARRAY_TASK_ID is {said['ID']!r}, and SLURM_ARRAY_TASK_COUNT and _MIN do not tell how many tasks "
+            f"SLURM_ARRAY_TASK_ID is {variables['ID']!r}, and SLURM_ARRAY_TASK_COUNT and _MIN do not tell how many tasks "
             "there are; give --shard NUMBER/OF, or --shard 0/1 for all texts"
         ) from None
     number, between = divmod(task - first, step)
@@ -153,7 +155,7 @@ def encode_rank(
     *,
     root: str | os.PathLike[str] | None = None,
     engine: Engine | None = None,
-    kept: StatePrecision | None = None,
+    precision: StatePrecision | None = None,
 ) -> RankDone:
     """Encode and store what is missing of one rank's texts; other ranks may do theirs at the same time.
 
@@ -170,19 +172,19 @@ def encode_rank(
         (3, 3, 3)
     """
     encoder.refuse(("states",))
-    store = ActivationStore.of(encoder, root, kept=kept)
+    store = ActivationStore.of(encoder, root, precision=precision)
     # Of all texts: the other ranks need the disk as well.
     check_disk(encoder, corpus, store)
     # The disk has to have room for what all ranks write.
     check_disk(encoder, corpus, store)
-    own = part_of(corpus, rank)
+    part = part_of(corpus, rank)
     plan = SharedPlan(Path(default_root() if root is None else root))
     if not rank.is_all:
         plan.join(encoder, corpus, rank)
     encoded = 0
-    if missing := sum(1 for _ in store.missing(own)):
+    if missing := sum(1 for _ in store.missing(part)):
         with store.only_once(f"{corpus.fingerprint[:8]}-{rank.number}-of-{rank.of}"):
-            encoded = (engine or ThisMachine()).fill(encoder, own, store, total=missing)
+            encoded = (engine or ThisMachine()).fill(encoder, part, store, total=missing)
     store.refresh()
     met, stored = KeySet(), 0
     for text in corpus:
@@ -206,7 +208,7 @@ class SharedPlan:
 
     def join(self, encoder: Encoder, corpus: Corpus, rank: Rank) -> None:
         """Write the plan down, or compare with it: an InputError if this rank was started differently."""
-        own = {
+        plan = {
             "model": encoder.name,
             "fingerprint": encoder.fingerprint,
             "texts": f"{corpus.name} ({corpus.split})",
@@ -219,9 +221,9 @@ class SharedPlan:
             with FileLock(lock):
                 agreed = self._read()
                 if agreed is None:
-                    write_json(self.path, own)
+                    write_json(self.path, plan)
                     return
-        different = list(_different(agreed, own))
+        different = list(_different(agreed, plan))
         if different:
             raise InputError(
                 f"shard {rank} does not belong to the run that is going on in {self.path.parent}: that one has "
@@ -241,15 +243,15 @@ class SharedPlan:
             return None
 
 
-def _different(agreed: Mapping[str, object], own: Mapping[str, object]) -> Iterator[str]:
+def _different(agreed: Mapping[str, object], ours: Mapping[str, object]) -> Iterator[str]:
     """What was agreed and is different here, in words."""
     names = {
         "fingerprint": ("model", "with other weights, --dtype or --max-tokens"),
         "texts_fingerprint": ("texts", "with another --limit or --unit, or other files"),
     }
-    for name, (shown, how) in names.items():
-        if agreed.get(name) != own[name]:
-            there, here = agreed.get(shown), own[shown]
-            yield f"the {shown} {there} {how}" if there == here else f"the {shown} {there}, not {here}"
-    if agreed.get("shards") != own["shards"]:
-        yield f"{agreed.get('shards')} shards, not {own['shards']}"
+    for name, (subject, how) in names.items():
+        if agreed.get(name) != ours[name]:
+            there, here = agreed.get(subject), ours[subject]
+            yield f"the {subject} {there} {how}" if there == here else f"the {subject} {there}, not {here}"
+    if agreed.get("shards") != ours["shards"]:
+        yield f"{agreed.get('shards')} shards, not {ours['shards']}"

@@ -78,31 +78,31 @@ class _Shard:
         self._read(rows, self.states.offset + start * self.row_bytes)
 
     def _whole(self, array: Array) -> np.ndarray:
-        found = np.empty(array.shape, array.dtype)
-        self._read(found, array.offset)
-        return found
+        values = np.empty(array.shape, array.dtype)
+        self._read(values, array.offset)
+        return values
 
-    def _read(self, target: np.ndarray, at: int) -> None:
+    def _read(self, target: np.ndarray, offset: int) -> None:
         """Fill an array with the bytes from `at` on; bytes that changed since they were verified are verified again."""
-        self._fill(target, at)
+        self._fill(target, offset)
         while self._now() != self._state:
             self._state = self._verified()
-            self._fill(target, at)
+            self._fill(target, offset)
 
-    def _fill(self, target: np.ndarray, at: int) -> None:
+    def _fill(self, target: np.ndarray, offset: int) -> None:
         rest = target.reshape(-1).view(np.uint8).data
         while rest:
             try:
-                count = os.preadv(self._descriptor, [rest[:_READ_AT_ONCE]], at)
+                count = os.preadv(self._descriptor, [rest[:_READ_AT_ONCE]], offset)
             except OSError as error:
                 raise self._damaged(error.strerror or "it cannot be read") from error
             if not count:
                 raise self._damaged("it was cut short")
-            rest, at = rest[count:], at + count
+            rest, offset = rest[count:], offset + count
 
     def _now(self) -> _FileState:
-        found = os.fstat(self._descriptor)
-        return _FileState(found.st_size, found.st_mtime_ns)
+        status = os.fstat(self._descriptor)
+        return _FileState(status.st_size, status.st_mtime_ns)
 
     def _verified(self) -> _FileState:
         """The file's state, once its bytes were found to match its name."""
@@ -193,10 +193,12 @@ class StoredActivations(ReadActivations):
     All states have the store's precision `kept`, also those of shards from before the store was widened to float32.
     """
 
-    def __init__(self, places: Sequence[StoredPlace], names: Sequence[str], *, kept: str, verify: bool = True) -> None:
+    def __init__(
+        self, places: Sequence[StoredPlace], names: Sequence[str], *, precision: str, verify: bool = True
+    ) -> None:
         self._places = places
         self._names = names
-        self._dtype: torch.dtype = getattr(torch, kept)
+        self._dtype: torch.dtype = getattr(torch, precision)
         self._verify = verify
         self._shards: dict[Path, _Shard] = {}
 
@@ -258,9 +260,9 @@ class StoredActivations(ReadActivations):
         if not self._places:
             return torch.empty(0, 0)
         first = self._shard(self._places[0].shard).states
-        found = torch.empty(self.tokens, first.shape[2], dtype=self._dtype)
+        states = torch.empty(self.tokens, first.shape[2], dtype=self._dtype)
         longest, buffers = max(place.entry.size for place in self._places), {}
-        at = 0
+        start = 0
         for path, entry in self._places:
             shard = self._shard(path)
             kind = shard.states.dtype
@@ -269,9 +271,9 @@ class StoredActivations(ReadActivations):
                 buffers[kind] = np.empty((longest, *first.shape[1:]), kind)
             rows = buffers[kind][: entry.size]
             shard.read_states(rows, entry.start)
-            found[at : at + entry.size] = as_tensor(rows)[:, number]
-            at += entry.size
-        return found
+            states[start : start + entry.size] = as_tensor(rows)[:, number]
+            start += entry.size
+        return states
 
     def _tokens(self, index: int) -> Tokens:
         path, entry = self._places[index]
@@ -352,16 +354,16 @@ class StoreIndex:
 
     def __init__(self, shards: Sequence[Path]) -> None:
         """Shards whose index is damaged have no texts."""
-        found = [(number, columns) for number, shard in enumerate(shards) if (columns := index_columns(shard))]
+        indexed = [(number, columns) for number, shard in enumerate(shards) if (columns := index_columns(shard))]
         self._shards = shards
-        self.read = {shards[number].stem for number, _ in found}
+        self.read = {shards[number].stem for number, _ in indexed}
         """Names of the shards whose index could be read."""
-        self._keys, order = SortedKeys.of(b"".join(columns.keys for _, columns in found))
-        owners = [np.full(len(columns.numbers[0]), number, np.int32) for number, columns in found]
+        self._keys, order = SortedKeys.of(b"".join(columns.keys for _, columns in indexed))
+        owners = [np.full(len(columns.numbers[0]), number, np.int32) for number, columns in indexed]
         self._owner = _joined(owners)[order]
         self._numbers = [
-            _joined([columns.numbers[at].astype(np.uint32) for _, columns in found])[order]
-            for at in range(len(ShardEntry._fields) - 1)
+            _joined([columns.numbers[field_number].astype(np.uint32) for _, columns in indexed])[order]
+            for field_number in range(len(ShardEntry._fields) - 1)
         ]
         """Of every text, sorted by key: the fields of its entry but for the key."""
 
@@ -377,7 +379,7 @@ class StoreIndex:
         """The row of a text, for `at` and `ChosenPlaces`; None if it is not stored."""
         return self._keys.find(key)
 
-    def at(self, row: int) -> StoredPlace:
+    def place(self, row: int) -> StoredPlace:
         """The place in a row."""
         numbers = (int(column[row]) for column in self._numbers)
         return StoredPlace(self._shards[self._owner[row]], ShardEntry(self._keys.key(row), *numbers))
@@ -400,10 +402,10 @@ class ChosenPlaces(Sequence[StoredPlace]):
     def __getitem__(self, index: int | slice) -> StoredPlace | ChosenPlaces:
         if isinstance(index, slice):
             return ChosenPlaces(self._places, self._rows[index])
-        return self._places.at(int(self._rows[index]))
+        return self._places.place(int(self._rows[index]))
 
     def __iter__(self) -> Iterator[StoredPlace]:
-        return (self._places.at(int(row)) for row in self._rows)
+        return (self._places.place(int(row)) for row in self._rows)
 
 
 class TextNames(Sequence[str]):
@@ -435,7 +437,7 @@ class TextNames(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         numbers = range(len(self))[index]
-        return [self._name(each) for each in numbers] if isinstance(numbers, range) else self._name(numbers)
+        return [self._name(number) for number in numbers] if isinstance(numbers, range) else self._name(numbers)
 
     def _name(self, number: int) -> str:
         start = self._ends[number - 1] if number else 0

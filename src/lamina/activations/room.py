@@ -35,7 +35,7 @@ def free_on_disk(folder: Path) -> int:
         >>> free_on_disk(Path("/no/such/folder")) > 0
         True
     """
-    existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     return shutil.disk_usage(existing).free
 
 
@@ -60,8 +60,8 @@ would fit, or use --store
     if need <= free:
         return
     fixes = [f"--limit {_rounded_down(fitting)} would fit"] * bool(fitting) + [fix] * bool(fix)
-    said = f"{what} need about {format_size(need)}, {format_size(free)} are free {where}"
-    raise RoomError(f"{said}; {', or '.join(fixes)}" if fixes else said)
+    message = f"{what} need about {format_size(need)}, {format_size(free)} are free {where}"
+    raise RoomError(f"{message}; {', or '.join(fixes)}" if fixes else message)
 
 
 def check_disk(encoder: Encoder, texts: Iterable[Text], store: ActivationStore) -> int:
@@ -200,7 +200,7 @@ def device_of(encoder: Encoder) -> str:
         >>> device_of(TinyEncoder())
         'cpu'
     """
-    found = encoder.device
-    if found.type != "cuda":
+    device = encoder.device
+    if device.type != "cuda":
         return "cpu"
-    return f"cuda:{torch.cuda.current_device() if found.index is None else found.index}"
+    return f"cuda:{torch.cuda.current_device() if device.index is None else device.index}"

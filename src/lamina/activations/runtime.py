@@ -62,7 +62,7 @@ class Runtime:
         listed = DistinctTexts.of(corpus)
         block = self.shelf.find(encoder, listed)
         if block is None:
-            block = self._held(encoder, corpus, listed)
+            block = self._resident(encoder, corpus, listed)
             if block is None:
                 return extract(encoder, corpus, root=self.store)
             self.shelf.add(encoder, block)
@@ -72,16 +72,16 @@ class Runtime:
         """Where states of so many bytes would live now; `complete` if all are stored."""
         return choose_residence(encoder, need, keep=self.keep, engine=self.engine is not None, complete=complete)
 
-    def _held(self, encoder: Encoder, corpus: Corpus, listed: DistinctTexts) -> StateBlock | None:
+    def _resident(self, encoder: Encoder, corpus: Corpus, listed: DistinctTexts) -> StateBlock | None:
         """The states in one piece on the card or in memory; None if they fit neither."""
         store = ActivationStore.existing(encoder, self.store)
         complete = store if store and next(store.missing(listed.texts.values()), None) is None else None
         if self.keep and complete is None:
             check_disk(encoder, listed.texts.values(), ActivationStore.of(encoder, self.store))
         expected = listed.expected_tokens(encoder)
-        kept = getattr(torch, default_precision(encoder) if store is None else store.head["kept"])
+        precision = getattr(torch, default_precision(encoder) if store is None else store.head["kept"])
         try:
-            block = self._settled(encoder, corpus, listed, expected, kept, complete)
+            block = self._settled(encoder, corpus, listed, expected, precision, complete)
         except HalfOverflowError:
             # As in a store: values that float16 cannot represent are kept in float32.
             block = self._settled(encoder, corpus, listed, expected, torch.float32, None)

@@ -301,10 +301,10 @@ def as_array(states: torch.Tensor) -> np.ndarray:
 
 def digest_of(descriptor: int) -> str:
     """The checksum of an open file."""
-    digest, at = xxhash.xxh3_128(), 0
-    while piece := os.pread(descriptor, _PIECE, at):
+    digest, offset = xxhash.xxh3_128(), 0
+    while piece := os.pread(descriptor, _PIECE, offset):
         digest.update(piece)
-        at += len(piece)
+        offset += len(piece)
     return digest.hexdigest()
 
 
@@ -329,12 +329,12 @@ def _layout(arrays: dict[str, np.ndarray], about: dict[str, str]) -> tuple[bytes
     The header is padded, as the format allows, so that the last array starts at a page.
     """
     described: dict[str, dict] = {"__metadata__": about}
-    parts, at = [], 0
+    parts, offset = [], 0
     for name, array in arrays.items():
-        end = at + array.nbytes
-        described[name] = {"dtype": _DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": [at, end]}
+        end = offset + array.nbytes
+        described[name] = {"dtype": _DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": [offset, end]}
         parts.append(np.ascontiguousarray(array).data.cast("B"))
-        at = end
+        offset = end
     text = json.dumps(described).encode()
     before = 8 + len(text) + sum(len(part) for part in parts[:-1])
     text += b" " * (-before % PAGE)
@@ -389,7 +389,7 @@ class ShardWriter:
         folder: Path,
         layers: int,
         width: int,
-        kept: str,
+        precision: str,
         shard_bytes: int = SHARD_BYTES,
         publisher: ShardPublisher | None = None,
         *,
@@ -398,7 +398,7 @@ class ShardWriter:
         self._folder = folder
         self._publisher = publisher
         self._shape = (layers, width)
-        self.dtype: torch.dtype = getattr(torch, kept)
+        self.dtype: torch.dtype = getattr(torch, precision)
         """Precision of the states."""
         self.most = max(1, shard_bytes // (layers * width * self.dtype.itemsize))
         """Tokens of a shard; a longer text has a shard of its own."""

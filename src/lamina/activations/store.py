@@ -101,7 +101,7 @@ class ActivationStore:
 
     @classmethod
     def of(
-        cls, encoder: Encoder, root: str | os.PathLike[str] | None = None, *, kept: StatePrecision | None = None
+        cls, encoder: Encoder, root: str | os.PathLike[str] | None = None, *, precision: StatePrecision | None = None
     ) -> ActivationStore:
         """The store of an encoder's states under `root`, created if needed.
 
@@ -121,17 +121,17 @@ class ActivationStore:
                 raise StoreError(f"cannot create a store in {folder}: {error.strerror}; give another folder") from error
             with store.locked():
                 if fault := store._head_fault(encoder):
-                    store._write_head(encoder, kept or default_precision(encoder), fault)
+                    store._write_head(encoder, precision or default_precision(encoder), fault)
         head = store.head
         if head["fingerprint"] != encoder.fingerprint:
             raise StoreError(f"{folder} belongs to another encoder ({head['encoder']}); give another folder")
-        if kept not in (None, head["kept"]) and not (kept == "float16" and head["kept"] == "float32"):
+        if precision not in (None, head["kept"]) and not (precision == "float16" and head["kept"] == "float32"):
             with store.locked():
                 if not store.shards:
-                    write_json(folder / _HEAD, head | {"kept": kept})
+                    write_json(folder / _HEAD, head | {"kept": precision})
                     return store
             raise InputError(
-                f"{folder} keeps {head['kept']}, not {kept}; leave out --kept, give another folder (--store), or "
+                f"{folder} keeps {head['kept']}, not {precision}; leave out --kept, give another folder (--store), or "
                 "delete this one to encode its texts again"
             )
         return store
@@ -249,7 +249,7 @@ class ActivationStore:
                 raise StoreError(f"text {text.id!r} is not in {self.folder}; encode the corpus first (`lamina encode`)")
             rows.append(row)
             names.append(text.id)
-        return StoredActivations(ChosenPlaces(places, rows), names, verify=verify, kept=self.head["kept"])
+        return StoredActivations(ChosenPlaces(places, rows), names, verify=verify, precision=self.head["kept"])
 
     def widen(self) -> None:
         """Switch to float32 for what is written from now on; shards that are there stay, and are read as float32."""
@@ -299,11 +299,11 @@ class ActivationStore:
         """Read the indexes that have appeared since the last look; all of them if one is gone."""
         # Names only: there may be thousands, and this is done for every shard that is written.
         with os.scandir(self.folder) as files:
-            found = {file.name.removesuffix(".arrow") for file in files if file.name.endswith(".arrow")}
-        if not self._known <= found:
+            names = {file.name.removesuffix(".arrow") for file in files if file.name.endswith(".arrow")}
+        if not self._known <= names:
             self.refresh()
         self._index()
-        for name in sorted(found - self._known):
+        for name in sorted(names - self._known):
             if entries := read_index(self.folder / f"{name}.arrow"):
                 self._known.add(name)
                 for entry in entries:
@@ -326,16 +326,16 @@ class ActivationStore:
             return f"{path} is damaged (other layers or width than the encoder's)"
         return None
 
-    def _write_head(self, encoder: Encoder, kept: StatePrecision, fault: str) -> None:
+    def _write_head(self, encoder: Encoder, precision: StatePrecision, fault: str) -> None:
         """Write the head of a new store, or again; the shards tell in which precision they are."""
         shapes = {shape_of(shard) for shard in self.shards if is_sound(shard)}
         if any(shape[:2] != _shape(encoder) for shape in shapes):
             raise StoreError(f"{fault}, and its shards are not all of {encoder.name}; delete {self.folder}")
         head = {"format": FORMAT, "encoder": encoder.name, "fingerprint": encoder.fingerprint}
-        found = {shape[2] for shape in shapes} or {kept}
+        precisions = {shape[2] for shape in shapes} or {precision}
         # Of several precisions, the one that holds them all.
         head |= {
-            "kept": found.pop() if len(found) == 1 else "float32",
+            "kept": precisions.pop() if len(precisions) == 1 else "float32",
             "layers": encoder.layers,
             "width": encoder.width,
         }
@@ -354,9 +354,9 @@ class ActivationStore:
 class _StorePublisher:
     """Lets the shards of one writer appear in a store; see `shards.Publisher`."""
 
-    def __init__(self, store: ActivationStore, kept: str) -> None:
+    def __init__(self, store: ActivationStore, precision: str) -> None:
         self._store = store
-        self._kept = kept
+        self._precision = precision
         self.widened = False
         """See `shards.Publisher.widened`."""
 
@@ -365,37 +365,37 @@ class _StorePublisher:
         """See `shards.Publisher.publish`."""
         with self._store.locked():
             self._store.look_again()
-            self.widened = self._store.head["kept"] != self._kept
+            self.widened = self._store.head["kept"] != self._precision
             yield [entry for entry in entries if entry.key not in self._store]
 
 
 def stores(root: str | os.PathLike[str] | None = None) -> list[ActivationStore]:
     """Every store under a root, also one that lost its head."""
     folder = Path(root) if root is not None else default_root()
-    held = {path.parent for kind in (_HEAD, "*.arrow") for path in folder.glob(f"*/{kind}")}
-    return [ActivationStore(each) for each in sorted(held)]
+    folders = {path.parent for kind in (_HEAD, "*.arrow") for path in folder.glob(f"*/{kind}")}
+    return [ActivationStore(store_folder) for store_folder in sorted(folders)]
 
 
 def problems(store: ActivationStore) -> list[Problem]:
     """What is wrong with a store: its head, every index, every shard; then what killed writers left."""
-    found = []
+    listed = []
     try:
         _ = store.head
     except (DamagedError, StoreError) as error:
-        found.append(Problem(store.folder / _HEAD, str(error)))
+        listed.append(Problem(store.folder / _HEAD, str(error)))
     damaged = set()
     for shard in store.shards:
         index = shard.with_suffix(".arrow")
         try:
             load_index(index)
         except (OSError, DamagedError) as error:
-            found.append(Problem(index, str(error)))
+            listed.append(Problem(index, str(error)))
             damaged.add(shard.stem)
         if shard.exists() and not is_sound(shard):
-            found.append(Problem(shard, f"shard {shard} is damaged (its checksum does not match)"))
+            listed.append(Problem(shard, f"shard {shard} is damaged (its checksum does not match)"))
             damaged.add(shard.stem)
     left = (path for path in store.leftovers() if path.stem not in damaged)
-    return found + [Problem(path, f"{path} was left by a run that was stopped", leftover=True) for path in left]
+    return listed + [Problem(path, f"{path} was left by a run that was stopped", leftover=True) for path in left]
 
 
 def _shape(encoder: Encoder) -> tuple[int, int]:

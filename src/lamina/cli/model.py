@@ -60,7 +60,7 @@ def series(
         columns = ("checkpoint", "path", "step", "hash", "distance", "verdict")
         print_table(f"{found.name}: {len(found)} checkpoints", TextTable(columns, rows), ())
         for fault in found.faults:
-            print(fault.said)
+            print(fault.message)
     if found.faults:
         raise typer.Exit(1)
 

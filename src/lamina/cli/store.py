@@ -160,7 +160,7 @@ def encode(
     if not rank.is_all:
         _encode_part(encoder, texts, rank, store, running, kept)
         return
-    stored = extract(encoder, texts, root=store, engine=running, repair=repair, kept=kept)
+    stored = extract(encoder, texts, root=store, engine=running, repair=repair, precision=kept)
     print(f"{len(stored):,} texts, {stored.tokens:,} tokens, {encoder.layers} layers of {encoder.width}")
     if stored.unknown:
         print(f"{stored.unknown:,} {encoder.replaced}")
@@ -192,7 +192,7 @@ def _encode_part(
 ) -> None:
     from lamina.activations.ranks import encode_rank
 
-    done = encode_rank(encoder, texts, rank, root=store, engine=engine, kept=kept)
+    done = encode_rank(encoder, texts, rank, root=store, engine=engine, precision=kept)
     print(f"shard {rank}: {done.encoded:,} texts encoded; {done.stored:,} of {done.texts:,} texts are stored by now")
     print(done.store)
 
@@ -202,5 +202,5 @@ def _expected(encoder: Encoder, texts: Corpus, store: Path | None, kept: StatePr
     from lamina.activations import estimate
     from lamina.framework.estimate import Cost, memory_now
 
-    what = estimate(encoder, texts, root=store, kept=kept)
+    what = estimate(encoder, texts, root=store, precision=kept)
     return Cost(1, what.texts, what.tokens, 0, what.seconds, memory_now(), what.disk_bytes)

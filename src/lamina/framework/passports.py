@@ -72,7 +72,7 @@ def verdict(passport: Passport) -> list[str]:
     """
     from lamina.framework.registry import all_analyses
 
-    said = [f"{check.name}: {check.said}" for check in passport.failed]
+    said = [f"{check.name}: {check.message}" for check in passport.failed]
     if passport.failed or not passport.maps:
         declared = [each for each in all_analyses() if needs_of(each, {})]
         refused = refused_analyses(passport, declared)

@@ -162,7 +162,7 @@ class Packed(NamedTuple):
     nan: bool = False
     """Whether some value is NaN."""
 
-    def each(self) -> Iterator[Activations]:
+    def unpack(self) -> Iterator[Activations]:
         """The texts one by one; their states are views.
 
         Example:
@@ -215,7 +215,7 @@ class Encoder(ABC):
     """Maximum number of tokens; longer texts are encoded in windows."""
     origin: Mapping[str, str] = {}
     """What provenance says of where the model comes from: its revision, the adapter on it, remote code that ran."""
-    recipe: EncoderLoader | None = None
+    loader: EncoderLoader | None = None
     """How another process loads it by its name; None if it has none there, so that its weights have to be sent."""
     replaced: str = "words without a piece, replaced by the unknown token"
     """What `Tokens.unknown` counts, in words."""
@@ -350,34 +350,34 @@ def pack(batch: Sequence[Activations], dtype: torch.dtype, room: Room | None = N
         >>> pack([one, one], torch.float16).states.shape
         torch.Size([4, 3, 8])
     """
-    parts = [each.states for each in batch if each.states is not None]
+    parts = [activations.states for activations in batch if activations.states is not None]
     size = sum(len(part) for part in parts)
     states = torch.empty(size, *parts[0].shape[1:], dtype=dtype) if room is None else room(size)
-    at = 0
+    start = 0
     for part in parts:
-        states[at : at + len(part)].copy_(part)
-        at += len(part)
-    found = Extremes(*extremes(states).tolist())
+        states[start : start + len(part)].copy_(part)
+        start += len(part)
+    bounds = Extremes(*extremes(states).tolist())
     return Packed(
-        tuple(each.text for each in batch),
-        tuple(each.tokens for each in batch),
-        tuple(each.windows for each in batch),
+        tuple(activations.text for activations in batch),
+        tuple(activations.tokens for activations in batch),
+        tuple(activations.windows for activations in batch),
         states,
-        overflow=found.overflow,
-        nan=found.nan,
+        overflow=bounds.overflow,
+        nan=bounds.nan,
     )
 
 
-def _batches(made: Iterable[Activations], tokens: int) -> Iterator[list[Activations]]:
+def _batches(encoded: Iterable[Activations], tokens: int) -> Iterator[list[Activations]]:
     batch: list[Activations] = []
-    held = 0
-    for activations in made:
+    size = 0
+    for activations in encoded:
         if activations.states is None:
             raise ModelError(f"text {activations.text!r} has no states")
-        if batch and held + len(activations.states) > tokens:
+        if batch and size + len(activations.states) > tokens:
             yield batch
-            batch, held = [], 0
+            batch, size = [], 0
         batch.append(activations)
-        held += len(activations.states)
+        size += len(activations.states)
     if batch:
         yield batch

@@ -88,25 +88,25 @@ def read_elmo(folder: Path) -> tuple[ElmoOptions, dict[str, Tensor]]:
 
 def weights_file(folder: Path) -> Path:
     """The one file of weights in a folder."""
-    found = sorted(folder.glob(_WEIGHTS))
-    if len(found) == 1 and (folder / OPTIONS).exists():
-        return found[0]
-    if len(found) > 1:
-        listed = ", ".join(path.name for path in found)
+    files = sorted(folder.glob(_WEIGHTS))
+    if len(files) == 1 and (folder / OPTIONS).exists():
+        return files[0]
+    if len(files) > 1:
+        listed = ", ".join(path.name for path in files)
         raise ModelError(
-            f"{folder} holds {len(found)} files of weights ({listed}); an ELMo has one: move the others away"
+            f"{folder} holds {len(files)} files of weights ({listed}); an ELMo has one: move the others away"
         )
-    has, lacks = (OPTIONS, f"file {_WEIGHTS}") if not found else (found[0].name, OPTIONS)
+    has, lacks = (OPTIONS, f"file {_WEIGHTS}") if not files else (files[0].name, OPTIONS)
     raise ModelError(f"{folder} holds {has} but no {lacks}; an ELMo is a folder with both, as released")
 
 
 def read_options(path: Path) -> ElmoOptions:
     """The shape of an ELMo."""
     try:
-        said = parse_json(read_regular(path).decode("utf-8"))
+        content = parse_json(read_regular(path).decode("utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read as JSON ({error})") from None
-    settings = _OptionsFile(path, said)
+    settings = _OptionsFile(path, content)
     activation = settings.get("char_cnn", "activation")
     if activation not in ("relu", "tanh"):
         raise settings.refused("char_cnn.activation", activation, "relu or tanh")
@@ -135,67 +135,67 @@ def read_options(path: Path) -> ElmoOptions:
 class _OptionsFile:
     """What options.json says, setting by setting."""
 
-    def __init__(self, path: Path, said: Any) -> None:
-        self._path, self._said = path, said
+    def __init__(self, path: Path, content: Any) -> None:
+        self._path, self._content = path, content
 
     def get(self, *names: str) -> Any:
         """A setting, by the names that lead to it."""
-        found = self._said
+        value = self._content
         for name in names:
-            if not isinstance(found, Mapping) or name not in found:
+            if not isinstance(value, Mapping) or name not in value:
                 raise ModelError(f"{self._path} is not the options of an ELMo: it lacks {'.'.join(names)}")
-            found = found[name]
-        return found
+            value = value[name]
+        return value
 
     def count(self, *names: str, least: int = 1, most: int = _MOST_WIDTH) -> int:
         """A setting that is a number of something."""
-        found = self.get(*names)
-        if not isinstance(found, int) or isinstance(found, bool) or not least <= found <= most:
-            raise self.refused(".".join(names), found, f"a number from {least} to {most:,}")
-        return found
+        value = self.get(*names)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise self.refused(".".join(names), value, f"a number from {least} to {most:,}")
+        return value
 
     def clip(self, name: str) -> float | None:
         """A limit on values; None where there is none."""
-        found = self.get("lstm", name)
-        if found is None:
+        value = self.get("lstm", name)
+        if value is None:
             return None
-        if not isinstance(found, int | float) or isinstance(found, bool) or not 0 < found < float("inf"):
-            raise self.refused(f"lstm.{name}", found, "a positive number or null")
-        return float(found)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
+            raise self.refused(f"lstm.{name}", value, "a positive number or null")
+        return float(value)
 
     def filters(self, longest: int) -> tuple[tuple[int, int], ...]:
         """The convolutions: width and number of each."""
-        name, found = "char_cnn.filters", self.get("char_cnn", "filters")
+        name, value = "char_cnn.filters", self.get("char_cnn", "filters")
         expected = f"a list of [width, number], widths from 1 to {longest}"
-        if not isinstance(found, list) or not 1 <= len(found) <= _MOST_LAYERS:
-            raise self.refused(name, found, expected)
-        for pair in found:
-            whole = isinstance(pair, list) and [type(each) for each in pair] == [int, int]
+        if not isinstance(value, list) or not 1 <= len(value) <= _MOST_LAYERS:
+            raise self.refused(name, value, expected)
+        for pair in value:
+            whole = isinstance(pair, list) and [type(number) for number in pair] == [int, int]
             if not whole or not 1 <= pair[0] <= longest or not 1 <= pair[1] <= _MOST_WIDTH:
                 raise self.refused(name, pair, expected)
-        return tuple((width, count) for width, count in found)
+        return tuple((width, count) for width, count in value)
 
-    def refused(self, name: str, found: Any, expected: str) -> ModelError:
+    def refused(self, name: str, value: Any, expected: str) -> ModelError:
         """The error for a setting that cannot be used."""
-        return ModelError(f"{self._path}: {name} is {repr(found)[:60]}; expected {expected}")
+        return ModelError(f"{self._path}: {name} is {repr(value)[:60]}; expected {expected}")
 
 
 def shapes(options: ElmoOptions) -> dict[str, tuple[int, ...]]:
     """What the file of weights holds, by name."""
     pooled, width, cell = options.pooled, options.projection, options.cell
-    found: dict[str, tuple[int, ...]] = {"char_embed": (CHARACTERS, options.character)}
+    by_name: dict[str, tuple[int, ...]] = {"char_embed": (CHARACTERS, options.character)}
     for number, (seen, count) in enumerate(options.filters):
-        found |= {f"CNN/W_cnn_{number}": (1, seen, options.character, count), f"CNN/b_cnn_{number}": (count,)}
+        by_name |= {f"CNN/W_cnn_{number}": (1, seen, options.character, count), f"CNN/b_cnn_{number}": (count,)}
     for number in range(options.highways):
         for gate in ("carry", "transform"):
-            found[f"CNN_high_{number}/W_{gate}"] = (pooled, pooled)
-            found[f"CNN_high_{number}/b_{gate}"] = (pooled,)
-    found |= {"CNN_proj/W_proj": (pooled, width), "CNN_proj/b_proj": (width,)}
+            by_name[f"CNN_high_{number}/W_{gate}"] = (pooled, pooled)
+            by_name[f"CNN_high_{number}/b_{gate}"] = (pooled,)
+    by_name |= {"CNN_proj/W_proj": (pooled, width), "CNN_proj/b_proj": (width,)}
     for direction in range(DIRECTIONS):
         for layer in range(options.layers):
             name = lstm(direction, layer)
-            found |= {f"{name}/W_0": (2 * width, 4 * cell), f"{name}/B": (4 * cell,), f"{name}/W_P_0": (cell, width)}
-    return found
+            by_name |= {f"{name}/W_0": (2 * width, 4 * cell), f"{name}/B": (4 * cell,), f"{name}/W_P_0": (cell, width)}
+    return by_name
 
 
 def lstm(direction: int, layer: int) -> str:
@@ -210,29 +210,29 @@ def _read_weights(path: Path, options: ElmoOptions) -> dict[str, Tensor]:
     check_regular(path)
     refuse_claim(path, sum(math.prod(shape) for shape in shapes(options).values()))
     try:
-        with open_regular(path) as file, h5py.File(file, "r") as held:
-            return dict(_tensors(path, held, options))
+        with open_regular(path) as file, h5py.File(file, "r") as archive:
+            return dict(_tensors(path, archive, options))
     except ModelError:
         raise
     except Exception as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise ModelError(f"{path} cannot be read as HDF5 ({said[0]}); copy the file again") from None
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise ModelError(f"{path} cannot be read as HDF5 ({lines[0]}); copy the file again") from None
 
 
-def _tensors(path: Path, held: Any, options: ElmoOptions) -> Iterator[tuple[str, Tensor]]:
+def _tensors(path: Path, archive: Any, options: ElmoOptions) -> Iterator[tuple[str, Tensor]]:
     import numpy as np
     import torch
 
     wanted = shapes(options)
-    found = {name: _array(held, name) for name in wanted}
-    absent = [name for name, array in found.items() if array is None]
+    arrays = {name: _array(archive, name) for name in wanted}
+    absent = [name for name, array in arrays.items() if array is None]
     if len(absent) == len(wanted):
         raise ModelError(f"{path} is not the weights of an ELMo: it holds none of its tensors, such as {absent[0]}")
     if absent:
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise ModelError(f"{path} lacks the tensor {absent[0]}{more}, which {OPTIONS} asks for")
     for name, shape in wanted.items():
-        array = found[name]
+        array = arrays[name]
         if array.external or array.is_virtual:
             raise ModelError(f"{path}: {name} is kept in another file; an ELMo's weights are in one")
         if array.dtype.kind != "f" or tuple(array.shape) != shape:
@@ -246,16 +246,16 @@ def _tensors(path: Path, held: Any, options: ElmoOptions) -> Iterator[tuple[str,
         yield name, torch.from_numpy(values)
 
 
-def _array(held: Any, name: str) -> Any:
+def _array(archive: Any, name: str) -> Any:
     """The array of a name; None where there is none, or where the name leads to another file."""
     import h5py
 
-    at = held
+    node = archive
     for part in name.split("/"):
-        if not isinstance(at, h5py.Group) or not isinstance(at.get(part, getlink=True), h5py.HardLink):
+        if not isinstance(node, h5py.Group) or not isinstance(node.get(part, getlink=True), h5py.HardLink):
             return None
-        at = at[part]
-    return at if isinstance(at, h5py.Dataset) else None
+        node = node[part]
+    return node if isinstance(node, h5py.Dataset) else None
 
 
 # The network of an ELMo: characters, convolutions, highways, two directions of LSTMs with projection.
@@ -271,7 +271,7 @@ _FORGET = 1.0
 class LstmState(NamedTuple):
     """What an LSTM layer remembers of both directions."""
 
-    said: Float[Tensor, "2 row projection"]
+    output: Float[Tensor, "2 row projection"]
     memory: Float[Tensor, "2 row cell"]
 
 
@@ -334,14 +334,14 @@ class ElmoNetwork:
             # [1, width, character, count] as TensorFlow has it; torch wants [count, character, width].
             kernel = weights[f"CNN/W_cnn_{number}"][0].permute(2, 1, 0)
             pooled.append(conv1d(seen, kernel, weights[f"CNN/b_cnn_{number}"]).amax(-1))
-        made = getattr(torch, options.activation)(torch.cat(pooled, -1))
+        values = getattr(torch, options.activation)(torch.cat(pooled, -1))
         for number in range(options.highways):
             name = f"CNN_high_{number}"
-            gate = torch.sigmoid(torch.addmm(weights[f"{name}/b_carry"], made, weights[f"{name}/W_carry"]))
-            new = torch.relu(torch.addmm(weights[f"{name}/b_transform"], made, weights[f"{name}/W_transform"]))
+            gate = torch.sigmoid(torch.addmm(weights[f"{name}/b_carry"], values, weights[f"{name}/W_carry"]))
+            new = torch.relu(torch.addmm(weights[f"{name}/b_transform"], values, weights[f"{name}/W_transform"]))
             # What bilm-tf calls carry lets the new values through, not the old ones.
-            made = gate * new + (1 - gate) * made
-        return torch.addmm(weights["CNN_proj/b_proj"], made, weights["CNN_proj/W_proj"])
+            values = gate * new + (1 - gate) * values
+        return torch.addmm(weights["CNN_proj/b_proj"], values, weights["CNN_proj/W_proj"])
 
     def layers(
         self,
@@ -361,22 +361,22 @@ class ElmoNetwork:
         turned = torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
         back = turned[:, :, None].expand(-1, -1, words.shape[2])
         # [direction, word, row, projection], where both directions run from step 0 on.
-        made = torch.stack([words, words.gather(1, back)])[:, order].transpose(1, 2).contiguous()
+        inputs = torch.stack([words, words.gather(1, back)])[:, order].transpose(1, 2).contiguous()
         active = [sum(size > step for size in sizes) for step in range(words.shape[1])]
         undo = torch.argsort(order)
-        found, after = [words.repeat(1, 1, 2)], []
+        all_layers, after = [words.repeat(1, 1, 2)], []
         for number, layer in enumerate(self._layers):
             state = (
-                self._begin(len(sizes)) if before is None else LstmState(*(each[:, order] for each in before[number]))
+                self._begin(len(sizes)) if before is None else LstmState(*(part[:, order] for part in before[number]))
             )
-            given = made
-            made = self._run(layer, given, active, state)
+            given = inputs
+            inputs = self._run(layer, given, active, state)
             if number and self.options.skips:
-                made = made + given
-            forward, backward = made.transpose(1, 2)[:, undo]
-            found.append(torch.cat([forward, backward.gather(1, back)], -1))
-            after.append(LstmState(*(each[:, undo] for each in state)))
-        return found, after
+                inputs = inputs + given
+            forward, backward = inputs.transpose(1, 2)[:, undo]
+            all_layers.append(torch.cat([forward, backward.gather(1, back)], -1))
+            after.append(LstmState(*(part[:, undo] for part in state)))
+        return all_layers, after
 
     def _begin(self, rows: int) -> LstmState:
         sizes = (self.options.projection, self.options.cell)
@@ -385,18 +385,18 @@ class ElmoNetwork:
     def _run(self, layer: _LstmLayer, given: Tensor, active: Sequence[int], state: LstmState) -> Tensor:
         """What one layer says, [direction, step, row, projection]; the state is changed to that at the rows' ends."""
         options = self.options
-        made = torch.zeros_like(given)
+        outputs = torch.zeros_like(given)
         for step, gates in enumerate(_read(layer, given)):
             rows = active[step]
-            said, memory = (each[:, :rows] for each in state)
-            gates = torch.baddbmm(gates[:, :rows], said, layer.recall)
+            output, memory = (part[:, :rows] for part in state)
+            gates = torch.baddbmm(gates[:, :rows], output, layer.recall)
             let_in, new, keep, let_out = gates.chunk(4, -1)
             now = _clipped(keep.sigmoid() * memory + let_in.sigmoid() * new.tanh(), options.cell_clip)
             out = _clipped(torch.bmm(let_out.sigmoid() * now.tanh(), layer.project), options.projection_clip)
             memory.copy_(now)
-            said.copy_(out)
-            made[:, step, :rows] = out
-        return made
+            output.copy_(out)
+            outputs[:, step, :rows] = out
+        return outputs
 
 
 def _read(layer: _LstmLayer, given: Tensor) -> Iterator[Tensor]:
@@ -583,12 +583,14 @@ class ElmoEncoder(Encoder):
         self.refuse_maps(want)
         self.refuse(want)
         for chunk in self._chunks(texts, 4 * self.layers * self.width if ordered else 0):
-            made = (
-                (number, each)
+            numbered = (
+                (number, activations)
                 for numbers, packed in packs(self, [chunk], Packing())
-                for number, each in zip(numbers, packed.each(), strict=True)
+                for number, activations in zip(numbers, packed.unpack(), strict=True)
             )
-            yield from (each for _, each in (sorted(made, key=itemgetter(0)) if ordered else made))
+            yield from (
+                activations for _, activations in (sorted(numbered, key=itemgetter(0)) if ordered else numbered)
+            )
 
     def packed(
         self,
@@ -623,34 +625,34 @@ class ElmoEncoder(Encoder):
 
     def sentences(self, spelled: Sequence[np.ndarray]) -> tuple[Tensor, list[int]]:
         """The vectors [row, word, projection] of sentences by their characters, begin and end included, and sizes."""
-        sizes = [len(each) + 2 for each in spelled]
+        sizes = [len(letters) + 2 for letters in spelled]
         # Each word that occurs is looked at once, however often it does.
         kinds, which = np.unique(np.concatenate([self.pieces.boundaries, *spelled]), axis=0, return_inverse=True)
         begin, end, *_ = which = which.reshape(-1)
-        places, at = np.full((len(spelled), max(sizes)), end), 2
+        places, offset = np.full((len(spelled), max(sizes)), end), 2
         for row, size in enumerate(sizes):
-            places[row, 0], places[row, 1 : size - 1] = begin, which[at : at + size - 2]
-            at += size - 2
+            places[row, 0], places[row, 1 : size - 1] = begin, which[offset : offset + size - 2]
+            offset += size - 2
         vectors = self.network.words(sent(torch.from_numpy(kinds).int(), self.device))
         return vectors[sent(torch.from_numpy(places), self.device)], sizes
 
     def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> ElmoEncoder:
         """The same shape with new random weights, drawn as the authors do; optionally keeps the character network."""
-        own = self.network
-        need, free = 4 * sum(each.numel() for each in own.weights.values()), free_in_memory()
+        network = self.network
+        need, free = 4 * sum(tensor.numel() for tensor in network.weights.values()), free_in_memory()
         if need > free:
             raise ModelError(
                 f"{self.name}: random weights need {format_size(need)} of memory, {format_size(free)} are free; do "
                 "without the twin (--no-twin)"
             )
-        weights = drawn_weights(own.options, seed)
+        weights = drawn_weights(network.options, seed)
         if keep_embeddings:
-            weights |= {name: each for name, each in own.weights.items() if not name.startswith("RNN")}
+            weights |= {name: tensor for name, tensor in network.weights.items() if not name.startswith("RNN")}
         name = f"{self.name} ({'random, embeddings kept' if keep_embeddings else 'random'})"
-        twin = ElmoEncoder(_network(own.options, weights, self.device, self.dtype), name=name, limit=self.limit)
-        twin.recipe = RandomTwin(loader_of(self), seed, keep_embeddings)
+        twin = ElmoEncoder(_network(network.options, weights, self.device, self.dtype), name=name, limit=self.limit)
+        twin.loader = RandomTwin(loader_of(self), seed, keep_embeddings)
         return twin
 
 
 def _network(options: ElmoOptions, weights: dict[str, Tensor], device: torch.device, dtype: torch.dtype) -> ElmoNetwork:
-    return ElmoNetwork(options, {name: each.to(device, dtype) for name, each in weights.items()})
+    return ElmoNetwork(options, {name: tensor.to(device, dtype) for name, tensor in weights.items()})

@@ -105,14 +105,16 @@ def _parsed_by_line(block: bytes, width: int, path: Path, number: int) -> tuple[
     words: list[str] = []
     rows: list[np.ndarray] = []
     lines = io.TextIOWrapper(io.BytesIO(block), encoding="utf-8", errors="surrogateescape")
-    for at, line in enumerate(lines, start=number):
+    for line_number, line in enumerate(lines, start=number):
         fields = line.rstrip().split(" ")
         try:
             row = np.array(fields[-width:], dtype=np.float32)
         except ValueError:
             row = np.empty(0)
         if not width or len(fields) <= width or len(row) != width:
-            raise FormatError(f"{path}:{at}: expected a word and {width or 'its'} numbers, got {len(fields)} fields")
+            raise FormatError(
+                f"{path}:{line_number}: expected a word and {width or 'its'} numbers, got {len(fields)} fields"
+            )
         words.append(" ".join(fields[:-width]))
         rows.append(row)
     return words, np.stack(rows)
@@ -126,15 +128,15 @@ def _read_binary(path: Path) -> tuple[list[str], np.ndarray]:
         raise FormatError(f"{path}: too short for the {count} vectors of {width} numbers in its header")
     words: list[str] = []
     vectors = np.empty((count, width), np.float32)
-    at = 0
+    position = 0
     for row in range(count):
-        space = data.find(b" ", at)
+        space = data.find(b" ", position)
         end = space + 1 + 4 * width
         if space < 0 or end > len(data):
             raise FormatError(f"{path}: ends in vector {row + 1} of {count}; the file is truncated")
-        words.append(data[at:space].lstrip(b"\n").decode("utf-8", "surrogateescape"))
+        words.append(data[position:space].lstrip(b"\n").decode("utf-8", "surrogateescape"))
         vectors[row] = np.frombuffer(data, "<f4", width, space + 1)
-        at = end
+        position = end
     return words, vectors
 
 
@@ -210,8 +212,8 @@ class StaticEncoder(Encoder):
         for text in texts:
             tokens = self.tokenize(text)
             states = self._vectors[tokens.ids]
-            for at in np.flatnonzero(tokens.ids == -1):
-                states[at] = _drawn(text.words[at], self.width)
+            for number in np.flatnonzero(tokens.ids == -1):
+                states[number] = _drawn(text.words[number], self.width)
             yield Activations(text.id, tokens, torch.from_numpy(states).unsqueeze(1))
 
     def _find(self, word: str) -> int:

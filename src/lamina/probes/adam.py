@@ -45,13 +45,13 @@ class StackedAdam:
         few = StackedAdam(parameters, len(members), self._boosts, amsgrad=self._amsgrad)
         few._steps = self._steps.clone()
         for mine, whole in zip(few._moments, self._moments, strict=True):
-            for own, each in zip(mine, whole, strict=True):
-                own.copy_(each[[member for member in members if member < len(each)]])
+            for target, source in zip(mine, whole, strict=True):
+                target.copy_(source[[member for member in members if member < len(source)]])
         return few
 
     def state(self) -> dict[str, Tensor]:
         """Everything one step passes to the next, apart from the parameters; the tensors themselves, not copies."""
-        moments = {f"{at}/{which}": m for at, own in enumerate(self._moments) for which, m in enumerate(own)}
+        moments = {f"{number}/{which}": m for number, own in enumerate(self._moments) for which, m in enumerate(own)}
         return moments | {"steps": self._steps}
 
     def step(self, rates: np.ndarray | Tensor, clip: float) -> None:
@@ -59,17 +59,17 @@ class StackedAdam:
 
         A parameter may belong to the first members only, as mixing weights do, or to none.
         """
-        held = [number for number, parameter in enumerate(self._parameters) if parameter.numel()]
-        grads = {number: _grad(self._parameters[number]) for number in held}
-        device = self._parameters[held[0]].device
-        own = torch.as_tensor(rates).to(device, torch.float32)
+        filled = [number for number, parameter in enumerate(self._parameters) if parameter.numel()]
+        grads = {number: _grad(self._parameters[number]) for number in filled}
+        device = self._parameters[filled[0]].device
+        member_rates = torch.as_tensor(rates).to(device, torch.float32)
         scale = self._scale(list(grads.values()), clip)
         with torch.no_grad():
             if self._amsgrad and device.type == "cuda" and (take_step := _kernel(device)) is not None:
-                self._at_once(take_step, grads, own, scale)
+                self._at_once(take_step, grads, member_rates, scale)
             else:
-                self._by_torch(grads, own, scale)
-            for number in held:
+                self._by_torch(grads, member_rates, scale)
+            for number in filled:
                 self._parameters[number].grad = None
 
     def _by_torch(self, grads: Mapping[int, Tensor], rates: Tensor, scale: Tensor) -> None:

@@ -22,18 +22,18 @@ def _step(
     member = tl.program_id(1).to(tl.int64)
     place = tl.program_id(0) * block + tl.arange(0, block)
     inside = place < size
-    at = member * size + place
-    gradient = tl.load(gradients + at, mask=inside, other=0.0) * tl.load(scales + member)
-    mean = tl.load(first + at, mask=inside, other=0.0)
+    offset = member * size + place
+    gradient = tl.load(gradients + offset, mask=inside, other=0.0) * tl.load(scales + member)
+    mean = tl.load(first + offset, mask=inside, other=0.0)
     mean = mean + (1 - beta1) * (gradient - mean)
-    square = beta2 * tl.load(second + at, mask=inside, other=0.0) + (1 - beta2) * gradient * gradient
-    largest = tl.maximum(tl.load(most + at, mask=inside, other=0.0), square)
+    square = beta2 * tl.load(second + offset, mask=inside, other=0.0) + (1 - beta2) * gradient * gradient
+    largest = tl.maximum(tl.load(most + offset, mask=inside, other=0.0), square)
     change = mean / tl.load(corrections) / (tl.sqrt(largest) / tl.load(corrections + 1) + epsilon)
-    weight = tl.load(weights + at, mask=inside, other=0.0) - tl.load(rates + member) * boost * change
-    tl.store(first + at, mean, mask=inside)
-    tl.store(second + at, square, mask=inside)
-    tl.store(most + at, largest, mask=inside)
-    tl.store(weights + at, weight, mask=inside)
+    weight = tl.load(weights + offset, mask=inside, other=0.0) - tl.load(rates + member) * boost * change
+    tl.store(first + offset, mean, mask=inside)
+    tl.store(second + offset, square, mask=inside)
+    tl.store(most + offset, largest, mask=inside)
+    tl.store(weights + offset, weight, mask=inside)
 
 
 def take_step(
@@ -73,8 +73,8 @@ def works_on(device: torch.device) -> bool:
     """Whether the kernel can be compiled here and does what it should."""
     one = torch.ones(2, 3, device=device)
     moments = tuple(torch.zeros_like(one) for _ in range(3))
-    told = {"rates": torch.tensor([0.5, 0.0], device=device), "scales": torch.ones(2, device=device)}
-    told["corrections"] = torch.tensor([0.1, 0.001**0.5], device=device)
-    take_step(one, one.clone(), moments, **told, boost=1.0, betas=(0.9, 0.999), epsilon=1e-8)
+    settings = {"rates": torch.tensor([0.5, 0.0], device=device), "scales": torch.ones(2, device=device)}
+    settings["corrections"] = torch.tensor([0.1, 0.001**0.5], device=device)
+    take_step(one, one.clone(), moments, **settings, boost=1.0, betas=(0.9, 0.999), epsilon=1e-8)
     # The first step of Adam is as long as the rate.
     return torch.allclose(one.cpu(), torch.tensor([[0.5] * 3, [1.0] * 3]), atol=1e-4)

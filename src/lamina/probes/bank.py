@@ -34,7 +34,7 @@ class BankCheckpoint:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._saved = time.monotonic()
-        self._told = False
+        self._warned = False
 
     def offer(self, step: int, learners: Sequence[Learner]) -> None:
         """Save the state after a step, unless one was saved recently; where it cannot be saved, training goes on."""
@@ -43,9 +43,9 @@ class BankCheckpoint:
         try:
             save_tensors(self._path, _state(learners), {_STEP: step})
         except WriteError as error:
-            if not self._told:
+            if not self._warned:
                 say(f"no checkpoint, training goes on: {error}")
-            self._told = True
+            self._warned = True
         self._saved = time.monotonic()
 
     def restore(self, learners: Sequence[Learner]) -> int:
@@ -86,7 +86,9 @@ def train(
     done = 0 if checkpoint is None else checkpoint.restore(learners)
     every = schedule.validate_every
     with _steps(learners, order_seed, done) as steps, progress(what, schedule.max_steps - done) as advance:
-        while done < schedule.max_steps and (running := [each for each in learners if each.running.any()]):
+        while done < schedule.max_steps and (
+            running := [candidate for candidate in learners if candidate.running.any()]
+        ):
             taken = steps.take(running, done)
             done += taken
             advance(taken)
@@ -144,13 +146,13 @@ class _StepsByBatch:
     def losses(self, running: Sequence[Learner]) -> list[np.ndarray]:
         """See `_Steps.losses`."""
         sums: list[np.ndarray] = [np.zeros(len(learner.members)) for learner in running]
-        asked = np.zeros(len(running))
+        counts = np.zeros(len(running))
         batches = _together(self._streams, [stop.in_order() for _, stop in self._streams])
         while ready := _ready(batches, _MANY):
-            for at, told in enumerate(self._start(_losses, running, _pieces(ready, 0))()):
-                sums[at] = sums[at] + sum(total for total, _ in told)
-                asked[at] += sum(count for _, count in told)
-        return [total / max(count, 1.0) for total, count in zip(sums, asked, strict=True)]
+            for number, results in enumerate(self._start(_losses, running, _pieces(ready, 0))()):
+                sums[number] = sums[number] + sum(total for total, _ in results)
+                counts[number] += sum(count for _, count in results)
+        return [total / max(count, 1.0) for total, count in zip(sums, counts, strict=True)]
 
     def _next(self, done: int) -> list[_Batches]:
         return _ready(self._batches, self._every - done % self._every)
@@ -164,12 +166,12 @@ def _run(learner: Learner, piece: _Piece) -> None:
 
 def _losses(learner: Learner, piece: _Piece) -> tuple[np.ndarray, float]:
     """Sums of every member's loss over some stopping texts, and how much they are of."""
-    total, asked = torch.zeros(len(learner.members), dtype=torch.float64), 0.0
+    total, weight = torch.zeros(len(learner.members), dtype=torch.float64), 0.0
     for batches in piece[0]:
         sums, count = learner.stopping_losses(batches[learner.group.streams])
         total += sums.double().cpu()
-        asked += float(count)
-    return total.numpy(), asked
+        weight += float(count)
+    return total.numpy(), weight
 
 
 _Streams = tuple[Stream, Stream]
@@ -183,25 +185,25 @@ _PIECE = 4
 """Batches that a learner takes at a time before another one has its turn."""
 
 
-def _together(streams: Sequence[_Streams], each: Sequence[Iterator[ProbeBatch]]) -> Iterator[_Batches]:
-    for batches in zip(*each, strict=True):
+def _together(streams: Sequence[_Streams], iterators: Sequence[Iterator[ProbeBatch]]) -> Iterator[_Batches]:
+    for batches in zip(*iterators, strict=True):
         yield dict(zip(streams, batches, strict=True))
 
 
 def _ready(batches: Iterator[_Batches], most: int) -> list[_Batches]:
     """The next batches, as far as memory goes."""
-    made: list[_Batches] = []
-    held = 0
-    for each in islice(batches, most):
-        made.append(each)
-        held += sum(batch.states.nbytes for batch in each.values())
-        if held >= _READY_BYTES:
+    ready: list[_Batches] = []
+    size = 0
+    for step_batches in islice(batches, most):
+        ready.append(step_batches)
+        size += sum(batch.states.nbytes for batch in step_batches.values())
+        if size >= _READY_BYTES:
             break
-    return made
+    return ready
 
 
 def _pieces(ready: Sequence[_Batches], done: int) -> list[_Piece]:
-    return [(ready[at : at + _PIECE], done + at) for at in range(0, len(ready), _PIECE)]
+    return [(ready[start : start + _PIECE], done + start) for start in range(0, len(ready), _PIECE)]
 
 
 _MANY = 2**30
@@ -234,27 +236,27 @@ def _in_turn(
     pool: ThreadPoolExecutor, run: Callable[..., Any], learners: Sequence[Learner], pieces: Sequence[_Piece]
 ) -> Callable[[], list[Any]]:
     """A learner whose piece is done queues up for its next one: no core waits before all are done."""
-    told: list[list[Any]] = [[] for _ in learners]
+    results: list[list[Any]] = [[] for _ in learners]
 
-    def go(at: int, number: int) -> Future[Any] | None:
-        told[at].append(run(learners[at], pieces[number]))
-        return pool.submit(go, at, number + 1) if number + 1 < len(pieces) else None
+    def go(learner_number: int, number: int) -> Future[Any] | None:
+        results[learner_number].append(run(learners[learner_number], pieces[number]))
+        return pool.submit(go, learner_number, number + 1) if number + 1 < len(pieces) else None
 
-    first = [pool.submit(go, at, 0) for at in range(len(learners))] if pieces else []
+    first = [pool.submit(go, learner_number, 0) for learner_number in range(len(learners))] if pieces else []
 
     def finish() -> list[Any]:
-        for each in first:
-            future: Future[Any] | None = each
+        for first_piece in first:
+            future: Future[Any] | None = first_piece
             while future is not None:
                 future = future.result()
-        return told
+        return results
 
     return finish
 
 
 def _state(learners: Sequence[Learner]) -> dict[str, Tensor]:
-    each = enumerate(learner.state() for learner in learners)
-    return {f"{number}/{name}": value for number, state in each for name, value in state.items()}
+    states = enumerate(learner.state() for learner in learners)
+    return {f"{number}/{name}": value for number, state in states for name, value in state.items()}
 
 
 def _endless(stream: Stream, seed: int, done: int) -> Iterator[ProbeBatch]:

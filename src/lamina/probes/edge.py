@@ -167,8 +167,8 @@ class EdgeProbes(torch.nn.Module):
         projected = [torch.baddbmm(bias, seen, weight) for seen, bias, weight in parts if len(seen)]
         tokens = projected[0] if len(projected) == 1 else torch.cat(projected)
         pooled = [
-            _pool(own, self.attend[:, which], span)
-            for which, (own, span) in enumerate(zip(tokens.split(self.hidden, dim=-1), spans, strict=True))
+            _pool(span_tokens, self.attend[:, which], span)
+            for which, (span_tokens, span) in enumerate(zip(tokens.split(self.hidden, dim=-1), spans, strict=True))
         ]
         hidden = torch.baddbmm(self.inner_bias, torch.cat(pooled, dim=-1), self.inner).tanh()
         hidden = torch.nn.functional.layer_norm(hidden, (self.hidden,)) * self.norm + self.norm_bias
@@ -198,7 +198,7 @@ class EdgeProbes(torch.nn.Module):
 
     def of_seed(self, seed: int) -> EdgeProbes:
         """The members of one seed, with copies of their weights."""
-        return self.some([member for member, each in enumerate(self.seed_of) if each == seed])
+        return self.some([member for member, member_seed in enumerate(self.seed_of) if member_seed == seed])
 
     def some(self, members: Sequence[int]) -> EdgeProbes:
         """These members, all of one seed and in their order, with copies of their weights."""
@@ -362,5 +362,5 @@ def save_probes(
 
 def predict(saved: SavedEdgeProbes, batch: ProbeBatch) -> Float[torch.Tensor, "member target label"]:
     """From every member, for every target: the probability of every label, or the predicted value."""
-    told = saved.probes(batch)
-    return told if saved.graded else told.sigmoid()
+    logits = saved.probes(batch)
+    return logits if saved.graded else logits.sigmoid()

@@ -99,7 +99,7 @@ class Eraser(NamedTuple):
         """The states without the subspace, in their own precision."""
         # Directions of little variance are scaled up a lot: rounding errors of float32 would grow with them.
         precise = torch.float32 if states.device.type == "mps" else torch.float64
-        left, right, middle = (each.to(states.device, precise) for each in self[:3])
+        left, right, middle = (tensor.to(states.device, precise) for tensor in self[:3])
         taken = ((states.to(precise) - middle) @ right.T) @ left.T
         return (states.to(precise) - taken).to(states.dtype)
 
@@ -126,7 +126,7 @@ class Whitened:
 
     def concept(self, labelling: int) -> Eraser:
         """Takes away what tells the classes of a labelling apart: afterwards all of them have the same mean."""
-        return self._eraser(self._told_apart(labelling))
+        return self._eraser(self._separating(labelling))
 
     def random(self, like: Eraser, generator: torch.Generator, *, variance: bool = False) -> Eraser:
         """A random subspace of the same rank, uncorrelated with what another eraser takes away.
@@ -140,15 +140,15 @@ class Whitened:
         size = (len(self._directions), min(like.rank, free))
         # Drawn in the states' own coordinates: the sign of a direction found by a solver is arbitrary.
         drawn = self._directions.T @ torch.randn(size, generator=generator, dtype=torch.float64)
-        found = self._eraser(self._drawn_by(0.0, drawn, taken))
+        eraser = self._eraser(self._drawn_by(0.0, drawn, taken))
         low, high = _FLATTEST, _STEEPEST
         for _ in range(_BISECTIONS if variance else 0):
             power = (low + high) / 2
-            found = self._eraser(self._drawn_by(power, drawn, taken))
-            low, high = (power, high) if found.variance < like.variance else (low, power)
-        return found
+            eraser = self._eraser(self._drawn_by(power, drawn, taken))
+            low, high = (power, high) if eraser.variance < like.variance else (low, power)
+        return eraser
 
-    def _told_apart(self, labelling: int) -> Float[Tensor, "varied rank"]:
+    def _separating(self, labelling: int) -> Float[Tensor, "varied rank"]:
         """An orthonormal basis of the whitened mean differences."""
         cross = self._moments.cross_covariance(labelling, self._layer)
         basis, spread, _ = torch.linalg.svd(self._whiten @ cross, full_matrices=False)

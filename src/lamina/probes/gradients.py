@@ -51,9 +51,9 @@ def set_gradients(
     """Give every parameter its gradient, by one pass there and one back."""
     with torch.no_grad():
         passed = _forward(probes, states, spans, masks)
-        found = _backward(probes, states, masks, passed, slope(passed.logits))
-    passed.scaled.backward(found.pop("scaled"))
-    for name, gradient in found.items():
+        gradients = _backward(probes, states, masks, passed, slope(passed.logits))
+    passed.scaled.backward(gradients.pop("scaled"))
+    for name, gradient in gradients.items():
         getattr(probes, name).grad = gradient
 
 
@@ -66,8 +66,8 @@ def _forward(probes: EdgeProbes, states: Tensor, spans: tuple[SpanBounds, ...], 
     _by_seed(mixed, masks.tokens).mul_(masks.tokens.unsqueeze(1))
     alone = (states[probes.alone] * masks.tokens.unsqueeze(1)).view(members - mixing, count, width)
     tokens = states.new_empty(members, count, probes.arity * hidden)
-    for own, seen in _halves(probes, mixed, alone):
-        torch.baddbmm(probes.project_bias[own], seen, probes.project[own], out=tokens[own])
+    for half, seen in _halves(probes, mixed, alone):
+        torch.baddbmm(probes.project_bias[half], seen, probes.project[half], out=tokens[half])
     pooled = states.new_empty(members, len(spans[0].bounds), probes.arity * hidden)
     shares = []
     for which, (span, part) in enumerate(zip(spans, tokens.split(hidden, -1), strict=True)):
@@ -83,31 +83,31 @@ def _forward(probes: EdgeProbes, states: Tensor, spans: tuple[SpanBounds, ...], 
 
 def _backward(probes: EdgeProbes, states: Tensor, masks: Masks, passed: _Passed, slope: Tensor) -> dict[str, Tensor]:
     """The gradient of every parameter by name; that of the mixing weights and gamma together, as of `scaled`."""
-    found = {"outer": torch.bmm(passed.dropped.mT, slope), "outer_bias": slope.sum(1, keepdim=True)}
+    gradients = {"outer": torch.bmm(passed.dropped.mT, slope), "outer_bias": slope.sum(1, keepdim=True)}
     back = torch.bmm(slope, probes.outer.mT)
     _drop(probes, back, masks)
-    found |= {"norm": (back * passed.normed).sum(1, keepdim=True), "norm_bias": back.sum(1, keepdim=True)}
+    gradients |= {"norm": (back * passed.normed).sum(1, keepdim=True), "norm_bias": back.sum(1, keepdim=True)}
     back = torch.ops.aten.native_layer_norm_backward(
         back.mul_(probes.norm), passed.raised, [probes.hidden], passed.mean, passed.spread, None, None,
         [True, False, False],
     )[0]  # fmt: skip
     back = torch.ops.aten.tanh_backward(back, passed.raised)
-    found |= {"inner": torch.bmm(passed.pooled.mT, back), "inner_bias": back.sum(1, keepdim=True)}
-    found["attend"], back = _through_pooling(probes, passed, torch.bmm(back, probes.inner.mT))
-    found |= {"project": torch.empty_like(probes.project), "project_bias": back.sum(1, keepdim=True)}
-    for own, seen in _halves(probes, *passed.inputs):
-        torch.bmm(seen.mT, back[own], out=found["project"][own])
+    gradients |= {"inner": torch.bmm(passed.pooled.mT, back), "inner_bias": back.sum(1, keepdim=True)}
+    gradients["attend"], back = _through_pooling(probes, passed, torch.bmm(back, probes.inner.mT))
+    gradients |= {"project": torch.empty_like(probes.project), "project_bias": back.sum(1, keepdim=True)}
+    for half, seen in _halves(probes, *passed.inputs):
+        torch.bmm(seen.mT, back[half], out=gradients["project"][half])
     back = torch.bmm(back[: probes.mixing], probes.project[: probes.mixing].mT)
     _by_seed(back, masks.tokens).mul_(masks.tokens.unsqueeze(1))
     # Token by token: as one product, this would be a sum over all tokens and widths, slow on a GPU.
-    return found | {"scaled": torch.bmm(back.transpose(0, 1), states.permute(1, 2, 0)).sum(0)}
+    return gradients | {"scaled": torch.bmm(back.transpose(0, 1), states.permute(1, 2, 0)).sum(0)}
 
 
 def _through_pooling(probes: EdgeProbes, passed: _Passed, back: Tensor) -> tuple[Tensor, Tensor]:
     """From the derivatives by what is pooled to those by the scores' weights and by tokens."""
     to_attend, to_tokens = torch.empty_like(probes.attend), torch.empty_like(passed.tokens)
     parts = zip(
-        *(each.split(probes.hidden, -1) for each in (passed.tokens, passed.pooled, back, to_tokens)), strict=True
+        *(tensor.split(probes.hidden, -1) for tensor in (passed.tokens, passed.pooled, back, to_tokens)), strict=True
     )
     for which, (tokens, pooled, by_pooled, by_tokens) in enumerate(parts):
         share = passed.shares[which].mT
@@ -122,8 +122,8 @@ def _through_pooling(probes: EdgeProbes, passed: _Passed, back: Tensor) -> tuple
 
 def _halves(probes: EdgeProbes, mixed: Tensor, alone: Tensor) -> list[tuple[slice, Tensor]]:
     """The members that mix layers and those that read one, where there are any, with what they see."""
-    own = (slice(0, probes.mixing), slice(probes.mixing, len(probes.cuts)))
-    return [(each, seen) for each, seen in zip(own, (mixed, alone), strict=True) if len(seen)]
+    slices = (slice(0, probes.mixing), slice(probes.mixing, len(probes.cuts)))
+    return [(half, seen) for half, seen in zip(slices, (mixed, alone), strict=True) if len(seen)]
 
 
 def _by_seed(members: Tensor, masks: Tensor) -> Tensor:

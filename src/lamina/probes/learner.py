@@ -82,7 +82,7 @@ class LearningRecord(NamedTuple):
 
     def of(self, members: np.ndarray) -> LearningRecord:
         """Of these members only."""
-        return LearningRecord(*(each[members] for each in self))
+        return LearningRecord(*(values[members] for values in self))
 
 
 Loss = Literal["binary", "categorical", "squared"]
@@ -131,10 +131,10 @@ class Learner:
         """... and had when the weights were kept: Adam moves a parameter by at most about its rate per step."""
         self.history = np.full((schedule.max_validations, count), np.nan)
         """[validation, member] The lowest loss so far."""
-        self.kept = {name: value.detach().clone() for name, value in self.full.named_parameters()}
+        self.best_weights = {name: value.detach().clone() for name, value in self.full.named_parameters()}
         self.unit = _unit(group) if group.loss == "squared" else (0.0, 1.0)
         self._learn, self._stop = (
-            _gold_labels(each, group.loss, self.unit, device) for each in (group.learn, group.stop)
+            _gold_labels(targets, group.loss, self.unit, device) for targets in (group.learn, group.stop)
         )
         self._rates = torch.zeros(count, device=device)
         """[member of the stack] The rates of those still running, where they are needed."""
@@ -142,39 +142,39 @@ class Learner:
 
     def step(self, batch: ProbeBatch, number: int) -> None:
         """One gradient step of every member still running."""
-        self.learn(batch.states, batch.spans, self.probes.draw_masks(batch, number), self._at(batch))
+        self.learn(batch.states, batch.spans, self.probes.draw_masks(batch, number), self._rows_of(batch))
 
-    def learn(self, states: Tensor, spans: Spans, masks: Masks, at: Tensor) -> None:
+    def learn(self, states: Tensor, spans: Spans, masks: Masks, rows: Tensor) -> None:
         """The same from its parts; `at` are the targets by number, one past the last for none."""
         if bounds := tuple(span for span in spans if isinstance(span, SpanBounds)):
             set_gradients(
-                self.probes, states, bounds, masks, partial(_slopes, told=self._learn, at=at, loss=self.group.loss)
+                self.probes, states, bounds, masks, partial(_slopes, told=self._learn, at=rows, loss=self.group.loss)
             )
         else:
-            sums, count = _losses(self.probes.logits(states, spans, masks), self._learn, at, self.group.loss)
+            sums, count = _losses(self.probes.logits(states, spans, masks), self._learn, rows, self.group.loss)
             (sums / count.clamp_min(1)).sum().backward()
         self.optimiser.step(self._rates, self.schedule.clip)
 
     def stopping_losses(self, batch: ProbeBatch) -> tuple[Float[Tensor, " member"], Tensor]:
         """Sums of every member's loss in the stack over some stopping texts, and how much they are of."""
-        return self.stopping_loss(batch.states, batch.spans, self._at(batch))
+        return self.stopping_loss(batch.states, batch.spans, self._rows_of(batch))
 
-    def stopping_loss(self, states: Tensor, spans: Spans, at: Tensor) -> tuple[Float[Tensor, " member"], Tensor]:
+    def stopping_loss(self, states: Tensor, spans: Spans, rows: Tensor) -> tuple[Float[Tensor, " member"], Tensor]:
         """The same from its parts."""
         with torch.no_grad():
-            return _losses(self.probes.logits(states, spans), self._stop, at, self.group.loss)
+            return _losses(self.probes.logits(states, spans), self._stop, rows, self.group.loss)
 
     def validate(self, losses: Float[np.ndarray, " member"], number: int) -> None:
         """Process the losses of validation `number` (from 1): keep weights that improve, slow down or stop others."""
-        told = np.full(len(self.running), np.inf)
-        told[self.members] = losses
-        before = self.history[number - 2] if number > 1 else np.full(len(told), np.inf)
-        better = self.running & (told < before * (1 - self.schedule.min_gain))
+        current = np.full(len(self.running), np.inf)
+        current[self.members] = losses
+        before = self.history[number - 2] if number > 1 else np.full(len(current), np.inf)
+        better = self.running & (current < before * (1 - self.schedule.min_gain))
         self._keep(np.flatnonzero(better))
         self.moved += np.where(self.running, self.rates * self.schedule.mixing_rate * self.schedule.validate_every, 0)
         self.reach[better] = self.moved[better]
         self.best_step[better] = number * self.schedule.validate_every
-        self.history[number - 1] = np.where(better, told, before)
+        self.history[number - 1] = np.where(better, current, before)
         self.since = np.where(better, 0, self.since + self.running)
         halved = self.running & (self.since > 0) & (self.since % self.schedule.halve_after == 0)
         self.rates = np.where(halved, np.maximum(self.rates / 2, self.schedule.min_learning_rate), self.rates)
@@ -220,18 +220,18 @@ class Learner:
                 name: value if name == "steps" else self._widened(value, of[int(name.partition("/")[0])])
                 for name, value in adam.items()
             }
-        told = {
+        progress = {
             name: torch.from_numpy(getattr(self, name))
             for name in ("rates", "since", "running", "best_step", "moved", "reach", "history", "stacked")
         }
-        parts = {"weights": weights, "kept": self.kept, "adam": adam, "told": told}
-        return {f"{part}/{name}": value for part, own in parts.items() for name, value in own.items()}
+        parts = {"weights": weights, "kept": self.best_weights, "adam": adam, "told": progress}
+        return {f"{part}/{name}": value for part, tensors in parts.items() for name, value in tensors.items()}
 
     def finish(self) -> LearningRecord:
         """Give every member its best weights; of graded targets, in the values' own unit."""
         with torch.no_grad():
             for name, value in self.full.named_parameters():
-                value.copy_(self.kept[name])
+                value.copy_(self.best_weights[name])
             mean, deviation = self.unit
             self.full.outer.mul_(deviation)
             self.full.outer_bias.mul_(deviation).add_(mean)
@@ -246,18 +246,18 @@ class Learner:
             # A member that has stopped has the same lowest loss ever after: it was trained `since` validations longer.
             last = min(done, self.best_step[member] // self.schedule.validate_every + self.since[member])
             steps[member] = last * self.schedule.validate_every
-            own = self.history[:last, member]
-            if len(own):
-                before = own[max(0, len(own) - 1 - self.schedule.stop_after)]
+            history = self.history[:last, member]
+            if len(history):
+                before = history[max(0, len(history) - 1 - self.schedule.stop_after)]
                 # Infinite where no loss has been a number.
                 with np.errstate(invalid="ignore"):
-                    gain[member] = (before - own[-1]) / abs(before) if before else 0.0
+                    gain[member] = (before - history[-1]) / abs(before) if before else 0.0
         loss = self.history[done - 1] if done else np.full(len(self.running), np.nan)
         ended = ~self.running & np.isfinite(loss)
         overfitted = ended & (self.best_step == self.schedule.validate_every)
         return LearningRecord(loss, steps, self.best_step, gain, ended & ~overfitted, overfitted, self.reach)
 
-    def _at(self, batch: ProbeBatch) -> Tensor:
+    def _rows_of(self, batch: ProbeBatch) -> Tensor:
         return torch.from_numpy(batch.rows).to(self._rates.device)
 
     def _tell_rates(self) -> None:
@@ -272,8 +272,8 @@ class Learner:
         if some is not None:
             return self.optimiser.some(parameters, some)
         boosts = {
-            at: self.schedule.mixing_rate
-            for at, (name, _) in enumerate(self.probes.named_parameters())
+            number: self.schedule.mixing_rate
+            for number, (name, _) in enumerate(self.probes.named_parameters())
             if name in ("mix", "gamma")
         }
         return StackedAdam(parameters, len(self.members), boosts)
@@ -284,11 +284,11 @@ class Learner:
         return whole
 
     def _keep(self, members: np.ndarray) -> None:
-        place = {member: at for at, member in enumerate(self.members.tolist())}
+        place = {member: position for position, member in enumerate(self.members.tolist())}
         for name, value in self.probes.named_parameters():
             # Only cumulative members, which come first, have mixing weights.
-            some = [member for member in members.tolist() if member < len(self.kept[name])]
-            self.kept[name][some] = value.detach()[[place[member] for member in some]]
+            some = [member for member in members.tolist() if member < len(self.best_weights[name])]
+            self.best_weights[name][some] = value.detach()[[place[member] for member in some]]
 
 
 class _GoldLabels(NamedTuple):
@@ -305,9 +305,10 @@ def _gold_labels(targets: ProbeTargets, loss: Loss, unit: tuple[float, float], d
     if loss == "squared":
         gold = (np.asarray(targets.values)[:, None] - unit[0]) / unit[1]
     filled = (
-        np.concatenate([each, np.zeros_like(each[:1], shape=(1, each.shape[1]))]) for each in (gold, targets.rated)
+        np.concatenate([column, np.zeros_like(column[:1], shape=(1, column.shape[1]))])
+        for column in (gold, targets.rated)
     )
-    return _GoldLabels(*(torch.from_numpy(each).float().to(device) for each in filled))
+    return _GoldLabels(*(torch.from_numpy(column).float().to(device) for column in filled))
 
 
 def _unit(group: ProbeGroup) -> tuple[float, float]:
@@ -317,27 +318,29 @@ def _unit(group: ProbeGroup) -> tuple[float, float]:
 
 
 def _losses(
-    logits: Float[Tensor, "member target label"], told: _GoldLabels, at: Int[Tensor, " target"], loss: Loss
+    logits: Float[Tensor, "member target label"], gold_labels: _GoldLabels, rows: Int[Tensor, " target"], loss: Loss
 ) -> tuple[Float[Tensor, " member"], Tensor]:
     """Every member's loss, summed over what counts, and how much that is."""
-    gold, rated = told.gold[at], told.rated[at]
+    gold, rated = gold_labels.gold[rows], gold_labels.rated[rows]
     if loss == "categorical":
-        asked = rated[:, 0]
-        each = -(logits.log_softmax(-1) * gold).sum(-1)
-        return (each * asked).sum(1), asked.sum()
+        counted = rated[:, 0]
+        losses = -(logits.log_softmax(-1) * gold).sum(-1)
+        return (losses * counted).sum(1), counted.sum()
     if loss == "squared":
         return ((logits - gold).square() * rated).sum((1, 2)), rated.sum()
-    each = torch.nn.functional.binary_cross_entropy_with_logits(logits, gold.expand_as(logits), rated, reduction="none")
-    return each.sum((1, 2)), rated.sum()
+    losses = torch.nn.functional.binary_cross_entropy_with_logits(
+        logits, gold.expand_as(logits), rated, reduction="none"
+    )
+    return losses.sum((1, 2)), rated.sum()
 
 
 def _slopes(
-    logits: Float[Tensor, "member target label"], told: _GoldLabels, at: Int[Tensor, " target"], loss: Loss
+    logits: Float[Tensor, "member target label"], gold_labels: _GoldLabels, rows: Int[Tensor, " target"], loss: Loss
 ) -> Float[Tensor, "member target label"]:
     """The derivatives of every member's mean loss by its logits."""
-    gold, rated = told.gold[at], told.rated[at]
+    gold, rated = gold_labels.gold[rows], gold_labels.rated[rows]
     if loss == "categorical":
-        asked = rated[:, :1]
-        return (logits.softmax(-1) * gold.sum(-1, keepdim=True) - gold) * (asked / asked.sum().clamp_min(1))
+        counted = rated[:, :1]
+        return (logits.softmax(-1) * gold.sum(-1, keepdim=True) - gold) * (counted / counted.sum().clamp_min(1))
     share = rated / rated.sum().clamp_min(1)
     return (logits - gold) * (2 * share) if loss == "squared" else logits.sigmoid().sub_(gold).mul_(share)

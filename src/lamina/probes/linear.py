@@ -68,7 +68,7 @@ def fit_softmax(
     spread = learn.vectors.std(0, dtype=np.float64)
     # A feature that never varies tells nothing; divided by its rounding errors it would seem to.
     spread = np.where(spread > 1e-6 * max(float(spread.max()), 1e-30), spread, np.inf)
-    known, asked = ((each.vectors - middle) / spread for each in (learn, select))
+    known, select_vectors = ((examples.vectors - middle) / spread for examples in (learn, select))
     task = SoftmaxLoss.of(known, learn.gold, labels, torch.device(device))
     parameters = np.zeros((known.shape[1] + 1, labels))
     best, lowest = None, np.inf
@@ -77,8 +77,8 @@ def fit_softmax(
         if not converged:
             # A weaker penalty would take longer still.
             break
-        said = _softmax(asked @ parameters[:-1] + parameters[-1])
-        loss = float(-np.log(np.maximum(said[np.arange(len(said)), select.gold], 1e-300)).mean())
+        probabilities = _softmax(select_vectors @ parameters[:-1] + parameters[-1])
+        loss = float(-np.log(np.maximum(probabilities[np.arange(len(probabilities)), select.gold], 1e-300)).mean())
         if loss >= lowest:
             break
         lowest = loss
@@ -93,21 +93,21 @@ class SoftmaxLoss(NamedTuple):
     """What is to be fitted, where it is computed."""
 
     vectors: Float[Tensor, "example width"]
-    told: Float[Tensor, "example label"]
+    gold: Float[Tensor, "example label"]
     """1 for the class, 0 for the others."""
 
     @classmethod
     def of(cls, vectors: np.ndarray, gold: np.ndarray, labels: int, device: torch.device) -> SoftmaxLoss:
-        told = torch.zeros(len(gold), labels)
-        told[torch.arange(len(gold)), torch.from_numpy(np.asarray(gold))] = 1
-        return cls(torch.from_numpy(vectors.astype(np.float32)).to(device), told.to(device))
+        gold_matrix = torch.zeros(len(gold), labels)
+        gold_matrix[torch.arange(len(gold)), torch.from_numpy(np.asarray(gold))] = 1
+        return cls(torch.from_numpy(vectors.astype(np.float32)).to(device), gold_matrix.to(device))
 
     def loss(self, weights: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
         """The mean loss with its penalty, and its slope."""
-        own = torch.from_numpy(weights.astype(np.float32)).to(self.vectors.device)
-        said = (self.vectors @ own[:-1] + own[-1]).log_softmax(1)
-        value = -(said * self.told).sum(dtype=torch.float64).item() / len(said)
-        error = (said.exp() - self.told) / len(said)
+        parameters = torch.from_numpy(weights.astype(np.float32)).to(self.vectors.device)
+        logprobs = (self.vectors @ parameters[:-1] + parameters[-1]).log_softmax(1)
+        value = -(logprobs * self.gold).sum(dtype=torch.float64).item() / len(logprobs)
+        error = (logprobs.exp() - self.gold) / len(logprobs)
         slope = torch.cat([self.vectors.T @ error, error.sum(0, keepdim=True)]).double().cpu().numpy()
         slope[:-1] += penalty * weights[:-1]
         return value + penalty / 2 * float(np.square(weights[:-1]).sum()), slope.ravel()
@@ -127,11 +127,11 @@ def minimised(task: Convex, penalty: float, start: np.ndarray) -> tuple[np.ndarr
     from scipy.optimize import minimize
 
     settings = {"maxiter": _ROUNDS, "maxfun": 2 * _ROUNDS, "gtol": _TOLERANCE, "ftol": 0.0}
-    found = minimize(
+    result = minimize(
         lambda flat: task.loss(flat.reshape(start.shape), penalty),
         start.ravel(), jac=True, method="L-BFGS-B", options=settings,
     )  # fmt: skip
-    return found.x.reshape(start.shape), bool(np.abs(found.jac).max() <= _TOLERANCE)
+    return result.x.reshape(start.shape), bool(np.abs(result.jac).max() <= _TOLERANCE)
 
 
 def _softmax(logits: Float[np.ndarray, "example label"]) -> Float[np.ndarray, "example label"]:
@@ -158,8 +158,8 @@ class LinearSpans:
     def __call__(self, batch: ProbeBatch) -> Float[Tensor, "member target label"]:
         """The log odds of every label: above 0 where it is more likely than all others together."""
         states = _states(batch)
-        told = np.stack([_odds(probe, states[cut.layer]) for probe, cut in zip(self._probes, self.cuts, strict=True)])
-        return torch.from_numpy(told)
+        odds = np.stack([_odds(probe, states[cut.layer]) for probe, cut in zip(self._probes, self.cuts, strict=True)])
+        return torch.from_numpy(odds)
 
     def weights(self) -> Float[Tensor, "mixing layer"]:
         """No layers are mixed."""
@@ -172,21 +172,21 @@ class LinearSpans:
             for probe, cut in zip(self._probes, self.cuts, strict=True)
             for name in ("weights", "bias", "middle", "spread")
         }
-        return {name: torch.from_numpy(np.ascontiguousarray(each)) for name, each in parts.items()}
+        return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in parts.items()}
 
 
 def fit_linear(
     cuts: Sequence[LayerCut], learn: Stream, stop: Stream, labels: tuple[ProbeTargets, ProbeTargets]
 ) -> tuple[LinearSpans, LearningRecord]:
     """One probe per layer; `labels` are what is learned and what chooses the penalty, target by target."""
-    known, chosen = (_read(stream, own) for stream, own in zip((learn, stop), labels, strict=True))
+    known, chosen = (_read(stream, given) for stream, given in zip((learn, stop), labels, strict=True))
     classes = len(labels[0].labels)
     probes, losses = [], []
     for cut in cuts:
-        own, select = (LabelledVectors(vectors[cut.layer], gold) for vectors, gold in (known, chosen))
-        probes.append(fit_softmax(own, select, classes))
-        said = probes[-1].probabilities(select.vectors)[np.arange(len(select.gold)), select.gold]
-        losses.append(float(-np.log(np.maximum(said, 1e-300)).mean()) if probes[-1].converged else np.inf)
+        given, select = (LabelledVectors(vectors[cut.layer], gold) for vectors, gold in (known, chosen))
+        probes.append(fit_softmax(given, select, classes))
+        likelihoods = probes[-1].probabilities(select.vectors)[np.arange(len(select.gold)), select.gold]
+        losses.append(float(-np.log(np.maximum(likelihoods, 1e-300)).mean()) if probes[-1].converged else np.inf)
     count = len(probes)
     converged = np.array([probe.converged for probe in probes])
     steps, gain = (np.zeros(count, int), np.zeros(count, int)), np.zeros(count)
@@ -251,11 +251,11 @@ class SpanMeans:
         rows = {int(text): np.flatnonzero(targets.text == text) for text in np.unique(targets.text)}
         means = torch.empty(0, 0, 0)
         places = np.zeros_like(targets.tokens)
-        for text, own in rows.items():
+        for text, target_rows in rows.items():
             states = stored.load(text).float()
             if not len(means):
                 means = torch.empty(len(targets), *states.shape[1:])
-            for place, row in enumerate(own.tolist()):
+            for place, row in enumerate(target_rows.tolist()):
                 start, end = targets.tokens[row, 0]
                 means[row] = states[start:end].mean(0)
                 places[row] = (place, place + 1)
@@ -327,8 +327,8 @@ def fit_pointing(learn: PointingTexts, select: PointingTexts, device: torch.devi
     # A mean that all tokens share points at none of them.
     middle = learn.vectors.mean(0, dtype=np.float64)
     tasks = [
-        PointingLoss.of(each._replace(vectors=(each.vectors - middle) / spread), torch.device(device))
-        for each in (learn, select)
+        PointingLoss.of(texts._replace(vectors=(texts.vectors - middle) / spread), torch.device(device))
+        for texts in (learn, select)
     ]
     parameters = np.zeros(learn.vectors.shape[1])
     best, lowest = None, np.inf
@@ -350,28 +350,28 @@ class PointingLoss(NamedTuple):
     vectors: Float[Tensor, "token width"]
     owner: Int[Tensor, " token"]
     """The number of each token's text."""
-    found: Int[Tensor, " text"]
+    gold: Int[Tensor, " text"]
     """The token of each text that is to be found, among all tokens."""
 
     @classmethod
     def of(cls, texts: PointingTexts, device: torch.device) -> PointingLoss:
         owner = np.repeat(np.arange(len(texts.sizes)), texts.sizes)
-        found = np.cumsum(texts.sizes) - texts.sizes + texts.gold
-        made = [torch.from_numpy(np.asarray(each)).to(device) for each in (owner, found)]
-        return cls(torch.from_numpy(texts.vectors.astype(np.float64)).to(device), made[0], made[1])
+        gold_tokens = np.cumsum(texts.sizes) - texts.sizes + texts.gold
+        tensors = [torch.from_numpy(np.asarray(array)).to(device) for array in (owner, gold_tokens)]
+        return cls(torch.from_numpy(texts.vectors.astype(np.float64)).to(device), tensors[0], tensors[1])
 
     def loss(self, weights: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
         """See `Convex.loss`."""
-        own = torch.from_numpy(weights).to(self.vectors.device)
-        logits = self.vectors @ own
-        texts = len(self.found)
+        vector = torch.from_numpy(weights).to(self.vectors.device)
+        logits = self.vectors @ vector
+        texts = len(self.gold)
         # Subtracting each text's highest keeps exponentials in range and changes no probability.
         top = torch.full((texts,), -torch.inf, dtype=torch.float64, device=logits.device)
         top = top.scatter_reduce(0, self.owner, logits, "amax")
         raised = (logits - top[self.owner]).exp()
         sums = torch.zeros_like(top).scatter_add(0, self.owner, raised)
-        value = (sums.log() + top - logits[self.found]).mean().item()
+        value = (sums.log() + top - logits[self.gold]).mean().item()
         error = raised / sums[self.owner]
-        error[self.found] -= 1
+        error[self.gold] -= 1
         slope = (self.vectors.T @ (error / texts)).cpu().numpy()
         return value + penalty / 2 * float(np.square(weights).sum()), slope + penalty * weights

@@ -105,9 +105,9 @@ class Vectors:
     def __len__(self) -> int:
         return len(self.items)
 
-    def take(self, at: Int[Tensor, " item"], device: str = "cpu") -> Float[Tensor, "item width"]:
+    def take(self, numbers: Int[Tensor, " item"], device: str = "cpu") -> Float[Tensor, "item width"]:
         """Some of them, in float32."""
-        vectors = self.source.take(torch.from_numpy(self.items)[at.cpu()]).to(device).float()
+        vectors = self.source.take(torch.from_numpy(self.items)[numbers.cpu()]).to(device).float()
         return vectors if self.middle is None else (vectors - self.middle.to(device)) / self.spread
 
     def blocks(self) -> Iterator[Int[Tensor, " item"]]:
@@ -171,16 +171,16 @@ class TrainedClassProbes(NamedTuple):
 
     def says(self, vectors: Vectors, device: str = "cpu") -> Bool[np.ndarray, "probe example"]:
         """What each probe says of each vector."""
-        said = np.zeros((len(self.probes), len(vectors)), bool)
+        answers = np.zeros((len(self.probes), len(vectors)), bool)
         _, width, hidden = self.parameters[0].shape
 
         def run(chunk: slice) -> None:
-            own = [each[chunk].to(device) for each in self.parameters]
+            weights = [tensor[chunk].to(device) for tensor in self.parameters]
             for some in vectors.blocks():
-                said[chunk, some.numpy()] = (_logits(own, vectors.take(some, device)) >= 0).cpu().numpy()
+                answers[chunk, some.numpy()] = (_logits(weights, vectors.take(some, device)) >= 0).cpu().numpy()
 
         _run_all(run, _chunks(len(self.probes), width, hidden, device), device)
-        return said
+        return answers
 
 
 def decide(
@@ -226,13 +226,13 @@ def train(
     width, hidden = learn.vectors.source.width, training.hidden
     shapes = ((width, hidden), (1, hidden), (hidden, 1), (1, 1))
     learned = TrainedClassProbes(tuple(probes), [torch.empty(len(probes), *shape) for shape in shapes])
-    learn, choose = (each._replace(vectors=each.vectors.on(device)) for each in (learn, choose))
+    learn, choose = (item._replace(vectors=item.vectors.on(device)) for item in (learn, choose))
     with progress(what, len(probes)) as advance:
 
         def run(chunk: slice) -> None:
             stack = _train(probes[chunk], learn, choose, training, device)
-            for into, each in zip(learned.parameters, stack.parameters, strict=True):
-                into[chunk] = each.cpu()
+            for into, item in zip(learned.parameters, stack.parameters, strict=True):
+                into[chunk] = item.cpu()
             advance(len(probes[chunk]))
 
         _run_all(run, _chunks(len(probes), width, hidden, device), device)
@@ -260,7 +260,7 @@ def _chunks(probes: int, width: int, hidden: int, device: str) -> list[slice]:
         cores = torch.get_num_threads()
         most = max(1, _CACHED_BYTES // (16 * width * hidden))
         count = min(probes, cores * ceil(probes / (most * cores)))
-    edges = [probes * at // count for at in range(count + 1)] if count else []
+    edges = [probes * number // count for number in range(count + 1)] if count else []
     return [slice(start, end) for start, end in pairwise(edges)]
 
 
@@ -269,9 +269,9 @@ class _Stack:
 
     def __init__(self, probes: Sequence[ClassProbe], width: int, training: MLPTraining, device: str) -> None:
         drawn = [_initial(probe, width, training.hidden) for probe in probes]
-        self.parameters = [torch.from_numpy(np.stack(each)).to(device) for each in zip(*drawn, strict=True)]
+        self.parameters = [torch.from_numpy(np.stack(part)).to(device) for part in zip(*drawn, strict=True)]
         self._gradients, self._first, self._second = (
-            [torch.zeros_like(each) for each in self.parameters] for _ in range(3)
+            [torch.zeros_like(part) for part in self.parameters] for _ in range(3)
         )
         self._steps = [torch.zeros((), device=device) for _ in self.parameters]
         self._hidden = torch.empty(0, device=device)
@@ -320,21 +320,21 @@ def _train(
     probes: Sequence[ClassProbe], learn: ClassExamples, choose: ClassExamples, training: MLPTraining, device: str
 ) -> _Stack:
     stack = _Stack(probes, learn.vectors.source.width, training, device)
-    kept = [each.clone() for each in stack.parameters]
+    best_parameters = [part.clone() for part in stack.parameters]
     best = torch.full((2, len(probes)), -torch.inf, device=device, dtype=torch.float64)
-    gold, told = (_ProbeLabels(each.gold, probes, device) for each in (learn, choose))
+    gold, choose_labels = (_ProbeLabels(part.gold, probes, device) for part in (learn, choose))
     for epoch in range(1, training.epochs + 1):
         order = torch.from_numpy(np.random.default_rng(epoch).permutation(len(learn.vectors)))
         for some in order.split(training.batch):
             stack.step(learn.vectors.take(some, device), gold.of(some).unsqueeze(2))
         if training.select and (epoch % training.validate_every == 0 or epoch == training.epochs):
-            score = _score(stack, choose.vectors, told, device)
+            score = _score(stack, choose.vectors, choose_labels, device)
             better = (score[0] > best[0]) | ((score[0] == best[0]) & (score[1] > best[1]))
             best[:, better] = score[:, better]
-            for keeping, each in zip(kept, stack.parameters, strict=True):
-                keeping[better] = each[better]
+            for keeping, part in zip(best_parameters, stack.parameters, strict=True):
+                keeping[better] = part[better]
     if training.select:
-        stack.parameters = kept
+        stack.parameters = best_parameters
     return stack
 
 
@@ -353,14 +353,14 @@ class _ProbeLabels:
         return self._gold[:, some.to(self._gold.device)][self._labellings, :, self._labels].float()
 
 
-def _score(stack: _Stack, vectors: Vectors, told: _ProbeLabels, device: str) -> Float[Tensor, "2 probe"]:
+def _score(stack: _Stack, vectors: Vectors, labels: _ProbeLabels, device: str) -> Float[Tensor, "2 probe"]:
     """F1 of each probe's class, and minus its loss."""
     sums = torch.zeros(3, len(stack.parameters[0]), device=device, dtype=torch.float64)
     for some in vectors.blocks():
-        logits, gold = _logits(stack.parameters, vectors.take(some, device)), told.of(some)
-        said = (logits >= 0).float()
+        logits, gold = _logits(stack.parameters, vectors.take(some, device)), labels.of(some)
+        answers = (logits >= 0).float()
         loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, gold, reduction="none")
-        sums += torch.stack([(said * gold).sum(1), said.sum(1) + gold.sum(1), loss.sum(1)])
+        sums += torch.stack([(answers * gold).sum(1), answers.sum(1) + gold.sum(1), loss.sum(1)])
     hits, both, loss = sums
     return torch.stack([2 * hits / both.clamp_min(1), -loss / max(1, len(vectors))])
 
@@ -381,7 +381,7 @@ class SavedClassProbes(NamedTuple):
 
 def save_probes(path: Path, trained: TrainedClassProbes, like: Vectors, about: dict[str, Any]) -> None:
     """Write probes in float16, half the size; a decision at the edge may differ from that of the probe trained."""
-    tensors = {name: each.half() for name, each in zip(_PARTS, trained.parameters, strict=True)}
+    tensors = {name: tensor.half() for name, tensor in zip(_PARTS, trained.parameters, strict=True)}
     if like.middle is not None:
         tensors["middle"] = like.middle
     save_tensors(path, tensors, {"spread": like.spread, "probes": trained.probes, **about})
@@ -402,7 +402,7 @@ def load_probes(path: Path) -> SavedClassProbes:
     """
     tensors, about = load_tensors(path)
     try:
-        probes = tuple(ClassProbe(*each) for each in about.pop("probes"))
+        probes = tuple(ClassProbe(*fields) for fields in about.pop("probes"))
         trained = TrainedClassProbes(probes, [tensors[name].float() for name in _PARTS])
         return SavedClassProbes(trained, tensors.get("middle"), float(about.pop("spread")), about)
     except (KeyError, TypeError, ValueError):

@@ -127,17 +127,17 @@ class AttentionAndWords(ParserProbe):
         """The weights of each word's maps in the score of its head (candidate numbers)."""
         dependents, candidates = self._vectors(sentence)
         below = heads != ROOT
-        own = torch.stack(_weigh(dependents[below], self.words[0]), 1)
+        of_dependent = torch.stack(_weigh(dependents[below], self.words[0]), 1)
         of_head = torch.stack(_weigh(candidates[heads[below]], self.words[1]), 1)
-        return MapWeights(own + of_head, self._root_weights(sentence)[~below])
+        return MapWeights(of_dependent + of_head, self._root_weights(sentence)[~below])
 
     def _root_weights(self, sentence: ParserInput) -> Float[Tensor, "word 2 map"]:
         dependents, candidates = self._vectors(sentence)
-        own, of_root = (
+        of_dependent, of_root = (
             torch.stack(_weigh(vectors, part), 1)
             for vectors, part in zip((dependents, candidates[:1]), self.root, strict=True)
         )
-        return own + of_root
+        return of_dependent + of_root
 
     def _vectors(self, sentence: ParserInput) -> tuple[Tensor, Tensor]:
         """Vectors of the dependents, and of the candidates in the order of their maps: the root, then the words."""
@@ -188,7 +188,7 @@ def distance_features(words: int) -> Float[Tensor, "word word 8"]:
     ahead = place - place[:, None]
     sides = []
     for distance in (-ahead, ahead):
-        short = [(distance == each).float() for each in SHORT]
+        short = [(distance == length).float() for length in SHORT]
         sides += [*short, distance.clamp_min(0).float().log1p()]
     return torch.stack(sides, -1)
 
@@ -238,7 +238,7 @@ class LinkingProbe:
         """From each word to each other; no word belongs to itself, or to padding (where `words` is false)."""
         device = vectors.device
         start, end, alone, middle, spread = (
-            each.to(device) for each in (self.start, self.end, self.alone, self.middle, self.spread)
+            tensor.to(device) for tensor in (self.start, self.end, self.alone, self.middle, self.spread)
         )
         seen = (vectors.float() - middle) / spread
         scores = (seen @ start) @ (seen @ end).transpose(1, 2) + (seen @ alone)[:, None]
@@ -265,33 +265,35 @@ def train_linking_probe(
     middle, spread = every.mean(0), every.std(0)
     spread = np.where(spread > 1e-6 * max(float(spread.max()), 1e-30), spread, np.inf)
     width = every.shape[1]
-    made = torch.Generator().manual_seed(seed)
-    start, end = (torch.randn(width, RANK, generator=made) / (width * RANK) ** 0.5 for _ in range(2))
-    fixed = [torch.from_numpy(each).float() for each in (middle, spread)]
-    free = [each.to(device).requires_grad_() for each in (start, end, torch.zeros(width))]
+    draw = torch.Generator().manual_seed(seed)
+    start, end = (torch.randn(width, RANK, generator=draw) / (width * RANK) ** 0.5 for _ in range(2))
+    fixed = [torch.from_numpy(tensor).float() for tensor in (middle, spread)]
+    free = [tensor.to(device).requires_grad_() for tensor in (start, end, torch.zeros(width))]
     optimizer = torch.optim.AdamW(free, lr=_RATE, weight_decay=_DECAY)
     # Texts of similar length are in one batch.
     ordered = sorted(learn, key=lambda text: len(text.vectors))
-    batches = [_padded(ordered[at : at + _BATCH], device) for at in range(0, len(ordered), _BATCH)]
-    held_out = [_padded(stop[at : at + _BATCH], device) for at in range(0, len(stop), _BATCH)]
+    batches = [_padded(ordered[number : number + _BATCH], device) for number in range(0, len(ordered), _BATCH)]
+    stop_batches = [_padded(stop[number : number + _BATCH], device) for number in range(0, len(stop), _BATCH)]
     rng = np.random.default_rng(seed)
-    scale = [each.to(device) for each in fixed]
+    scale = [tensor.to(device) for tensor in fixed]
     probe = LinkingProbe(free[0], free[1], free[2], scale[0], scale[1], converged=False)
-    best, kept, waited = -1.0, [each.detach().clone() for each in free], 0
+    best, best_weights, waited = -1.0, [tensor.detach().clone() for tensor in free], 0
     for _ in range(_EPOCHS):
-        for at in rng.permutation(len(batches)):
-            loss = _losses(probe, batches[at]).mean()
+        for number in rng.permutation(len(batches)):
+            loss = _losses(probe, batches[number]).mean()
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-        found = _share_right(probe, held_out)
-        if found > best + 1e-4:
-            best, kept, waited = found, [each.detach().clone() for each in free], 0
+        share = _share_right(probe, stop_batches)
+        if share > best + 1e-4:
+            best, best_weights, waited = share, [tensor.detach().clone() for tensor in free], 0
         else:
             waited += 1
         if waited == _PATIENCE:
             break
-    return LinkingProbe(kept[0], kept[1], kept[2], scale[0], scale[1], converged=waited == _PATIENCE)
+    return LinkingProbe(
+        best_weights[0], best_weights[1], best_weights[2], scale[0], scale[1], converged=waited == _PATIENCE
+    )
 
 
 class _LinkingBatch(NamedTuple):
@@ -313,10 +315,10 @@ def _padded(texts: Sequence[LinkedText], device: torch.device | str = "cpu") -> 
     for number, text in enumerate(texts):
         vectors[number, : len(text.vectors)] = text.vectors
         words[number, : len(text.vectors)] = True
-    for at, (_, _, ends) in enumerate(links):
-        right[at, list(ends)] = True
+    for row, (_, _, ends) in enumerate(links):
+        right[row, list(ends)] = True
     owner, start = (np.array([link[part] for link in links], np.int64) for part in (0, 1))
-    return _LinkingBatch(*(torch.from_numpy(each).to(device) for each in (vectors, words, owner, start, right)))
+    return _LinkingBatch(*(torch.from_numpy(array).to(device) for array in (vectors, words, owner, start, right)))
 
 
 def _losses(probe: LinkingProbe, batch: _LinkingBatch) -> Float[Tensor, " link"]:
@@ -325,10 +327,10 @@ def _losses(probe: LinkingProbe, batch: _LinkingBatch) -> Float[Tensor, " link"]
 
 
 def _share_right(probe: LinkingProbe, batches: Sequence[_LinkingBatch]) -> float:
-    found = total = 0
+    right = total = 0
     with torch.no_grad():
         for batch in batches:
             answers = probe.logits(batch.vectors, batch.words)[batch.text, batch.start].argmax(-1)
-            found += int(batch.right.gather(1, answers[:, None]).sum())
+            right += int(batch.right.gather(1, answers[:, None]).sum())
             total += len(answers)
-    return found / max(total, 1)
+    return right / max(total, 1)

@@ -58,13 +58,13 @@ class RecordedSteps:
         pool = torch.cuda.graph_pool_handle()
         self._programs = {learner: _Programs(learner, pool) for learner in learners}
         streams = dict.fromkeys(learner.group.streams for learner in learners)
-        self._learning = {own: _prepared_forever(own[0], order_seed, done) for own in streams}
-        self._stopping = {own: _prepared_once(own[1]) for own in streams}
+        self._learning = {pair: _prepared_forever(pair[0], order_seed, done) for pair in streams}
+        self._stopping = {pair: _prepared_once(pair[1]) for pair in streams}
 
     def take(self, running: Sequence[Learner], done: int) -> int:
         """All steps up to the next validation; returns their number."""
         count = self._every - done % self._every
-        batches = {own: [next(each) for _ in range(count)] for own, each in self._learning.items()}
+        batches = {pair: [next(prepared) for _ in range(count)] for pair, prepared in self._learning.items()}
         starts = {learner: _starts(learner, done, count) for learner in running}
         for number in range(count):
             for learner in running:
@@ -74,7 +74,7 @@ class RecordedSteps:
     def losses(self, running: Sequence[Learner]) -> list[np.ndarray]:
         """The mean stopping loss of every member of every learner."""
         sums = [self._programs[learner].stopping(self._stopping[learner.group.streams]) for learner in running]
-        return [(total / asked.clamp_min(1)).cpu().numpy() for total, asked in sums]
+        return [(total / counts.clamp_min(1)).cpu().numpy() for total, counts in sums]
 
 
 @contextmanager
@@ -82,15 +82,15 @@ def recording(device: str) -> Iterator[None]:
     """What steps are recorded in: a stream of their own, and products of TensorFloat-32 with sums in float32."""
     before = torch.get_float32_matmul_precision()
     with torch.cuda.device(device):
-        default, own = torch.cuda.current_stream(), torch.cuda.Stream()
-        own.wait_stream(default)
+        default, stream = torch.cuda.current_stream(), torch.cuda.Stream()
+        stream.wait_stream(default)
         try:
             torch.set_float32_matmul_precision("high")
-            with torch.cuda.stream(own):
+            with torch.cuda.stream(stream):
                 yield
         finally:
             torch.set_float32_matmul_precision(before)
-            default.wait_stream(own)
+            default.wait_stream(stream)
 
 
 class _Programs:
@@ -112,16 +112,16 @@ class _Programs:
     def stopping(self, batches: Sequence[PreparedBatch]) -> tuple[Tensor, Tensor]:
         """Sums of every member's loss over all stopping texts, and how much they are of."""
         self._total.zero_()
-        self._asked.zero_()
+        self._count.zero_()
         for batch in batches:
             self._stop(batch, self._nothing)
-        return self._total, self._asked
+        return self._total, self._count
 
     def _begin(self) -> None:
         learner, device = self._learner, self._probes.project.device
         self._nothing = torch.zeros(0, dtype=torch.int64, device=device)
         self._total = torch.zeros(len(learner.members), dtype=torch.float64, device=device)
-        self._asked = torch.zeros((), dtype=torch.float64, device=device)
+        self._count = torch.zeros((), dtype=torch.float64, device=device)
         self._step, self._stop = (_Program(run, self._pool) for run in (self._learn, self._add_losses))
 
     def _learn(self, batch: PreparedBatch, starts: Tensor) -> None:
@@ -132,9 +132,9 @@ class _Programs:
 
     def _add_losses(self, batch: PreparedBatch, _: Tensor) -> None:
         places, rows, spans = batch.parts()
-        sums, asked = self._learner.stopping_loss(self._learner.group.streams[1].states_of(places), spans, rows)
+        sums, count = self._learner.stopping_loss(self._learner.group.streams[1].states_of(places), spans, rows)
         self._total += sums
-        self._asked += asked
+        self._count += count
 
 
 class _Recording(NamedTuple):
@@ -164,17 +164,17 @@ class _Program:
         recorded.graph.replay()
 
     def _record(self, batch: PreparedBatch, more: Tensor) -> _Recording:
-        made = _Recording(
+        recording = _Recording(
             torch.cuda.CUDAGraph(), PreparedBatch(batch.size, torch.empty_like(batch.numbers)), torch.empty_like(more)
         )
         torch.cuda.current_stream().synchronize()
-        made.graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+        recording.graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
         try:
-            self._run(made.batch, made.more)
+            self._run(recording.batch, recording.more)
         finally:
-            made.graph.capture_end()
-        self._recorded[batch.size] = made
-        return made
+            recording.graph.capture_end()
+        self._recorded[batch.size] = recording
+        return recording
 
 
 def _prepared_forever(stream: Stream, seed: int, done: int) -> Iterator[PreparedBatch]:
@@ -184,8 +184,8 @@ def _prepared_forever(stream: Stream, seed: int, done: int) -> Iterator[Prepared
     while True:
         layout = stream.shuffled(seed, epoch, skip=skip)
         largest = largest or _largest(layout)
-        for at in range(0, len(layout), _AHEAD):
-            yield from _prepare(stream, layout, largest, range(at, min(at + _AHEAD, len(layout))))
+        for start in range(0, len(layout), _AHEAD):
+            yield from _prepare(stream, layout, largest, range(start, min(start + _AHEAD, len(layout))))
         epoch, skip = epoch + 1, 0
 
 
@@ -199,12 +199,14 @@ def _prepare(stream: Stream, layout: BatchLayout, largest: Size, batches: range)
     """Some batches of a layout on the GPU, copied there at once."""
     tokens, targets = _counts(layout)
     sizes = {number: _size(tokens[number], targets[number], largest) for number in batches}
-    found: dict[int, PreparedBatch] = {}
+    prepared: dict[int, PreparedBatch] = {}
     for size in dict.fromkeys(sizes.values()):
-        own = [number for number, each in sizes.items() if each == size]
-        rows = torch.from_numpy(_rows(layout, own, size, spare=len(stream.targets))).pin_memory()
-        found |= zip(own, (PreparedBatch(size, row) for row in rows.to(stream.device, non_blocking=True)), strict=True)
-    return [found[number] for number in batches]
+        same_size = [number for number, other in sizes.items() if other == size]
+        rows = torch.from_numpy(_rows(layout, same_size, size, spare=len(stream.targets))).pin_memory()
+        prepared |= zip(
+            same_size, (PreparedBatch(size, row) for row in rows.to(stream.device, non_blocking=True)), strict=True
+        )
+    return [prepared[number] for number in batches]
 
 
 def _rows(layout: BatchLayout, batches: Sequence[int], size: Size, *, spare: int) -> Int64[np.ndarray, "batch number"]:
@@ -215,9 +217,9 @@ def _rows(layout: BatchLayout, batches: Sequence[int], size: Size, *, spare: int
     filling = [np.full(tokens, layout.tokens[0]), np.full(targets, spare), np.tile([0, 1], targets * spans)]
     rows = np.tile(np.concatenate(filling), (len(batches), 1))
     for row, number in zip(rows, batches, strict=True):
-        places, own, bounds = layout.of(number)
+        places, target_rows, bounds = layout.of(number)
         row[: len(places)] = places
-        row[tokens : tokens + len(own)] = own
+        row[tokens : tokens + len(target_rows)] = target_rows
         row[tokens + targets : tokens + targets + bounds.size] = bounds.ravel()
     return rows
 
@@ -238,7 +240,9 @@ def _size(tokens: int, targets: int, largest: Size) -> Size:
     share = max(tokens / largest.tokens, targets / largest.targets, _SMALLEST)
     grown = _GROWTH ** ceil(log(share, _GROWTH) - 1e-9)
     # Rows of a multiple of 8 suit the matrix units.
-    return Size(*(8 * ceil(max(own, grown * most) / 8) for own, most in zip((tokens, targets), largest, strict=True)))
+    return Size(
+        *(8 * ceil(max(value, grown * most) / 8) for value, most in zip((tokens, targets), largest, strict=True))
+    )
 
 
 def _starts(learner: Learner, done: int, count: int) -> Int64[Tensor, "step 2 seed"]:

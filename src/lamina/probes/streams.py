@@ -55,14 +55,14 @@ class ProbeTargets:
 
     def among(self, texts: Iterable[int]) -> ProbeTargets:
         """Only the targets of these texts; texts keep their numbers."""
-        kept = np.isin(self.text, np.fromiter(texts, dtype=np.int64))
-        return self.chosen(kept)
+        mask = np.isin(self.text, np.fromiter(texts, dtype=np.int64))
+        return self.chosen(mask)
 
     def chosen(self, rows: np.ndarray) -> ProbeTargets:
         """Only these targets: numbers, or one yes or no for each."""
         parts = ("text", "tokens", "words", "gold", "rated", "scored", "unseen", "values")
-        held = {name: each for name in parts if (each := getattr(self, name)) is not None}
-        return replace(self, **{name: each[rows] for name, each in held.items()})
+        arrays = {name: array for name in parts if (array := getattr(self, name)) is not None}
+        return replace(self, **{name: array[rows] for name, array in arrays.items()})
 
     @property
     def graded(self) -> bool:
@@ -85,25 +85,25 @@ def find_targets(task: Task, texts: Iterable[Text], tokens: Iterable[Tokens], la
     unseen: list[set[str]] = []
     number = -1
     for number, (text, cut) in enumerate(zip(texts, tokens, strict=True)):
-        found = task.targets(text)
-        if not found:
+        text_edges = task.targets(text)
+        if not text_edges:
             continue
         first, last = _token_ranges(cut.words, len(text.words))
-        for edge in found:
+        for edge in text_edges:
             spans = (edge.span,) if edge.other is None else (edge.span, edge.other)
             places.append([(first[span.start], last[span.end - 1] + 1) for span in spans])
-            kept = tuple(label for label in edge.labels if label in known)
+            known_labels = tuple(label for label in edge.labels if label in known)
             # Most edges have no label that is unknown: they are taken as they are, which is much faster.
-            whole = len(kept) == len(edge.labels)
+            whole = len(known_labels) == len(edge.labels)
             unseen.append(set() if whole else set(task.scored(edge.labels)) - known)
-            edges.append(edge if whole else replace(edge, labels=kept))
+            edges.append(edge if whole else replace(edge, labels=known_labels))
             owners.append(number)
     gold, scored = decisions(task, edges, labels)
     rated = decisions(replace(task, unscored=frozenset()), edges, labels).mask
     words = [[(s.start, s.end) for s in (e.span, e.other) if s is not None] for e in edges]
     shape = (len(edges), task.arity, 2)
     unseen_labels = tuple(sorted(set().union(*unseen)))
-    missed = [[label in each for label in unseen_labels] for each in unseen]
+    missed = [[label in names for label in unseen_labels] for names in unseen]
     return ProbeTargets(
         labels,
         np.array(owners, np.int64),
@@ -122,9 +122,9 @@ def find_targets(task: Task, texts: Iterable[Text], tokens: Iterable[Tokens], la
 def _token_ranges(words: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The first and the last token of every word."""
     first, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    at = np.flatnonzero(words >= 0)
-    last[words[at]] = at
-    first[words[at[::-1]]] = at[::-1]
+    positions = np.flatnonzero(words >= 0)
+    last[words[positions]] = positions
+    first[words[positions[::-1]]] = positions[::-1]
     return first, last
 
 
@@ -204,7 +204,7 @@ class Standard(NamedTuple):
 
     def of(self, states: Float[torch.Tensor, "layer token width"]) -> Float[torch.Tensor, "layer token width"]:
         """The states, standardised."""
-        shift, scale = (each.to(states.device).unsqueeze(1) for each in self)
+        shift, scale = (tensor.to(states.device).unsqueeze(1) for tensor in self)
         return (states - shift) / scale
 
 
@@ -295,7 +295,7 @@ class Stream:
 
         The first `skip` batches are skipped without building them.
         """
-        return self._made(self.shuffled(seed, number, skip=skip))
+        return self._batches_of(self.shuffled(seed, number, skip=skip))
 
     def shuffled(self, seed: int, number: int, *, skip: int = 0) -> BatchLayout:
         """The layout of an epoch's batches."""
@@ -307,7 +307,7 @@ class Stream:
 
     def in_order(self) -> Iterator[ProbeBatch]:
         """All targets once, text by text."""
-        return self._made(self.applied())
+        return self._batches_of(self.applied())
 
     def applied(self) -> BatchLayout:
         """The layout of batches for applying probes: texts in order; on a GPU, fewer where they have many targets."""
@@ -373,7 +373,7 @@ class Stream:
         """Batches of these texts, by their place in `_texts`; `starts` are where batches begin."""
         token_counts, row_counts = self._token_counts[texts], self._row_counts[texts]
         edges = [*starts[1:], len(texts)]
-        token_ends, target_ends = (np.cumsum(each)[np.array(edges, int) - 1] for each in (token_counts, row_counts))
+        token_ends, target_ends = (np.cumsum(counts)[np.array(edges, int) - 1] for counts in (token_counts, row_counts))
         # Where a text's tokens begin within its batch.
         begins = np.cumsum(token_counts) - token_counts
         begins -= np.repeat(begins[starts], np.diff([*starts, len(texts)]))
@@ -385,15 +385,15 @@ class Stream:
     def _small_batches(self) -> np.ndarray:
         """Where batches begin that have at most `_MOST_CELLS` and `_batch_texts`, or a single text."""
         starts, tokens, targets = [0], 0, 0
-        for at, (more_tokens, more_targets) in enumerate(zip(self._token_counts, self._row_counts, strict=True)):
+        for number, (more_tokens, more_targets) in enumerate(zip(self._token_counts, self._row_counts, strict=True)):
             cells = (tokens + more_tokens) * (targets + more_targets)
-            if at > starts[-1] and (cells > _MOST_CELLS or at - starts[-1] == self._batch_texts):
-                starts.append(at)
+            if number > starts[-1] and (cells > _MOST_CELLS or number - starts[-1] == self._batch_texts):
+                starts.append(number)
                 tokens = targets = 0
             tokens, targets = tokens + int(more_tokens), targets + int(more_targets)
         return np.array(starts)
 
-    def _made(self, layout: BatchLayout) -> Iterator[ProbeBatch]:
+    def _batches_of(self, layout: BatchLayout) -> Iterator[ProbeBatch]:
         for number in range(len(layout)):
             tokens, rows, bounds = layout.of(number)
             yield ProbeBatch(self._states(tokens), self._spans(bounds), rows)
@@ -415,8 +415,8 @@ class Stream:
         texts, first = np.unique(owner, return_index=True)
         parts = []
         for text in texts[np.argsort(first)].tolist():
-            own = self._needed[places[owner == text]]
-            parts.append(self._stored.load(int(self._texts[text]))[torch.from_numpy(own)])
+            tokens = self._needed[places[owner == text]]
+            parts.append(self._stored.load(int(self._texts[text]))[torch.from_numpy(tokens)])
         states = torch.cat(parts).to(self.device).transpose(0, 1)
         seen = states.float() if self._standard is None else self._standard.of(states.float())
         return seen.contiguous()
@@ -425,26 +425,26 @@ class Stream:
         """Use states that are held on the device; move others there if they fit."""
         self._places = np.arange(len(self._needed))
         """[needed token] Where its states are in memory, or its own number where they are not."""
-        held, fits = self._stored.held, len(self._needed) * self._stored.token_bytes <= self._room
+        available, fits = self._stored.held, len(self._needed) * self._stored.token_bytes <= self._room
         # A CPU is faster with a copy of what it needs, by layer, wherever there is room for one.
-        if held is not None and _same_device(held, self.device) and not (self.device == "cpu" and fits):
+        if available is not None and _same_device(available, self.device) and not (self.device == "cpu" and fits):
             begins = np.array([self._stored.start(text) for text in self._texts.tolist()], int)
             self._places = np.repeat(begins, self._token_counts) + self._needed
-            self._by_token = held
+            self._by_token = available
             return
         if not len(self._needed) or not fits:
             return
         first = self._stored.load(int(self._texts[0]))
         # Filled text by text: gathering in a list first would need twice the memory.
         resident = torch.empty(first.shape[1], len(self._needed), first.shape[2], dtype=first.dtype, device=self.device)
-        for at, (start, count) in enumerate(zip(self._token_starts, self._token_counts, strict=True)):
-            own = torch.from_numpy(self._needed[start : start + count])
-            resident[:, start : start + count] = self._stored.load(int(self._texts[at]))[own].transpose(0, 1)
+        for number, (start, count) in enumerate(zip(self._token_starts, self._token_counts, strict=True)):
+            tokens = torch.from_numpy(self._needed[start : start + count])
+            resident[:, start : start + count] = self._stored.load(int(self._texts[number]))[tokens].transpose(0, 1)
         self._resident = resident
 
     def _standardise(self, standard: Standard) -> None:
         """Once and for all where a CPU has room for single precision, otherwise batch by batch."""
-        moved = Standard(*(each.to(self.device) for each in standard))
+        moved = Standard(*(tensor.to(self.device) for tensor in standard))
         resident = self._resident
         if resident is None or self.device != "cpu" or resident.numel() * 4 > self._room:
             self._standard = moved
@@ -461,11 +461,11 @@ def _room(device: str) -> int:
 
 def _same_device(states: torch.Tensor, device: str) -> bool:
     """Whether states lie on a device; "cuda" is the current one of several."""
-    asked = torch.device(device)
-    if asked.type != states.device.type:
+    wanted = torch.device(device)
+    if wanted.type != states.device.type:
         return False
-    return asked.type == "cpu" or states.device.index == (
-        torch.cuda.current_device() if asked.index is None else asked.index
+    return wanted.type == "cpu" or states.device.index == (
+        torch.cuda.current_device() if wanted.index is None else wanted.index
     )
 
 

@@ -83,10 +83,10 @@ class TreeSentences:
         rows = (self.starts[numbers][:, None] + np.arange(longest))[inside]
         distances = np.zeros((len(numbers), longest, longest), np.float32)
         depths = np.zeros((len(numbers), longest), np.float32)
-        for at, number in enumerate(numbers):
-            size = sizes[at]
-            distances[at, :size, :size] = self.distances[number]
-            depths[at, :size] = self.depths[number]
+        for row, number in enumerate(numbers):
+            size = sizes[row]
+            distances[row, :size, :size] = self.distances[number]
+            depths[row, :size] = self.depths[number]
         places = torch.from_numpy(np.flatnonzero(inside)).to(device)
         there = torch.from_numpy(inside).to(device)
         return TreeBatch(
@@ -234,12 +234,12 @@ class _LearningMaps:
         late = going[(self.waited[going] > 0) & (self.waited[going] % schedule.wait == 0)]
         self.rates[late] *= schedule.decay
         self.stopped = self.waited >= schedule.stop_after
-        kept = np.flatnonzero(~self.stopped[going])
-        if 0 < len(kept) < len(going):
+        remaining = np.flatnonzero(~self.stopped[going])
+        if 0 < len(remaining) < len(going):
             # Those that have stopped cost nothing from now on.
-            self._set_maps(self.maps.detach()[torch.from_numpy(kept)].contiguous())
-            self._adam = self._adam.some([self.maps], kept.tolist())
-        self.going = going[kept]
+            self._set_maps(self.maps.detach()[torch.from_numpy(remaining)].contiguous())
+            self._adam = self._adam.some([self.maps], remaining.tolist())
+        self.going = going[remaining]
 
 
 class StructuralBank:
@@ -274,25 +274,26 @@ class StructuralBank:
         layers, _, width = learn.vectors.shape
         schedule, device = self.schedule, learn.vectors.device
         learning = [_LearningMaps(group, layers, width, schedule, device) for group in self.groups]
-        held = list(in_order(stop, 128))
+        stop_batches = list(in_order(stop, 128))
         batches = _stream(learn.sizes, schedule, np.random.default_rng(seed))
         epoch = -(-len(learn) // schedule.batch)
         every = epoch if schedule.validate_every is None else min(schedule.validate_every, max(_FEWEST, epoch))
         for validation in range(1, schedule.max_validations + 1):
-            going = [each for each in learning if len(each.going)]
+            going = [learner for learner in learning if len(learner.going)]
             if not going:
                 break
             for numbers in islice(batches, every):
                 batch = learn.batch(numbers)
-                for each in going:
-                    each.step(batch)
+                for learner in going:
+                    learner.step(batch)
             seen = validation * every * schedule.batch / len(learn)
-            for each, losses in zip(going, _losses(going, stop, held), strict=True):
-                each.validate(losses, seen)
+            for learner, losses in zip(going, _losses(going, stop, stop_batches), strict=True):
+                learner.validate(losses, seen)
             if advance:
-                advance(sum(int(each.stopped.sum()) for each in learning))
+                advance(sum(int(learner.stopped.sum()) for learner in learning))
         self.trained_ = {
-            each.group: TrainedMaps(each.best, each.lowest, each.stopped, each.epochs) for each in learning
+            learner.group: TrainedMaps(learner.best, learner.lowest, learner.stopped, learner.epochs)
+            for learner in learning
         }
         return self
 
@@ -300,18 +301,18 @@ class StructuralBank:
 def in_order(sentences: TreeSentences, batch: int) -> Iterator[Int[np.ndarray, " sentence"]]:
     """All sentences by length, so that little is padded."""
     order = np.argsort(sentences.sizes, kind="stable")
-    return iter([order[at : at + batch] for at in range(0, len(order), batch)])
+    return iter([order[start : start + batch] for start in range(0, len(order), batch)])
 
 
 def _losses(
-    learning: Sequence[_LearningMaps], stop: TreeSentences, held: Sequence[np.ndarray]
+    learning: Sequence[_LearningMaps], stop: TreeSentences, batches: Sequence[np.ndarray]
 ) -> list[Float[np.ndarray, " going"]]:
-    sums = [torch.zeros(len(each.maps), dtype=torch.float64, device=each.maps.device) for each in learning]
-    for numbers in held:
+    sums = [torch.zeros(len(learner.maps), dtype=torch.float64, device=learner.maps.device) for learner in learning]
+    for numbers in batches:
         batch = stop.batch(numbers)
-        for total, each in zip(sums, learning, strict=True):
-            projected = batch.padded(each.words(batch) @ each.maps)
-            total += _LOSSES[each.group.kind](projected, batch).by_sentence.double().sum(1)
+        for total, learner in zip(sums, learning, strict=True):
+            projected = batch.padded(learner.words(batch) @ learner.maps)
+            total += _LOSSES[learner.group.kind](projected, batch).by_sentence.double().sum(1)
     return [(total / len(stop)).cpu().numpy() for total in sums]
 
 
@@ -329,7 +330,7 @@ def _stream(
     while True:
         order = rng.permutation(len(sizes))
         if schedule.pooled:
-            pools = [order[at : at + _POOL * batch] for at in range(0, len(order), _POOL * batch)]
+            pools = [order[number : number + _POOL * batch] for number in range(0, len(order), _POOL * batch)]
             order = np.concatenate([pool[np.argsort(sizes[pool], kind="stable")] for pool in pools])
-        batches = [order[at : at + batch] for at in range(0, len(order), batch)]
-        yield from (batches[at] for at in rng.permutation(len(batches))) if schedule.pooled else batches
+        batches = [order[number : number + batch] for number in range(0, len(order), batch)]
+        yield from (batches[number] for number in rng.permutation(len(batches))) if schedule.pooled else batches

@@ -36,10 +36,10 @@ class DecisionTally:
         # One number per label: single precision saves memory and counts exactly up to 16 million.
         return cls(metric, np.zeros((*shape, len(targets.labels) + len(targets.unseen_labels)), np.float32))
 
-    def add(self, told: Float[torch.Tensor, "member target label"], targets: ProbeTargets, rows: np.ndarray) -> None:
+    def add(self, logits: Float[torch.Tensor, "member target label"], targets: ProbeTargets, rows: np.ndarray) -> None:
         """Count what members told of these rows of the targets: logits, or values where targets are graded."""
         text = targets.text[rows]
-        for into, part in zip(self.sums, self._parts(told, targets, rows), strict=True):
+        for into, part in zip(self.sums, self._parts(logits, targets, rows), strict=True):
             # [member, target, ...] -> the sum of every text's own.
             np.add.at(into.swapaxes(0, 1), text, part.swapaxes(0, 1))
 
@@ -61,55 +61,55 @@ class DecisionTally:
         some = (self.sums != 0).any((0, 1))
         return np.flatnonzero(some.any(-1) if some.ndim == 2 else some)
 
-    def _parts(self, told: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
+    def _parts(self, logits: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
         if self.metric == "accuracy":
-            return _right(told, targets, rows)
+            return _right(logits, targets, rows)
         if self.metric in ("r2", "correlation"):
-            return _moments(told, targets, rows)
-        right, said, gold = _decisions(told, targets, rows)
+            return _moments(logits, targets, rows)
+        right, predicted, gold = _decisions(logits, targets, rows)
         if self.metric == "f1":
-            return [right.sum(-1), said.sum(-1), gold.sum(-1)]
+            return [right.sum(-1), predicted.sum(-1), gold.sum(-1)]
         unseen = len(targets.unseen_labels)
-        widened = [np.pad(each, ((0, 0), (0, 0), (0, unseen))) for each in (right, said)]
+        widened = [np.pad(part, ((0, 0), (0, 0), (0, unseen))) for part in (right, predicted)]
         return [*widened, gold]
 
 
-def _decisions(told: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
+def _decisions(logits: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
     """Predicted and gold, predicted, gold (unseen labels among them); a label is predicted from a logit of 0 on."""
     scored = targets.scored[rows]
     true = targets.gold[rows] & scored
-    said = (told >= 0).cpu().numpy() & scored
+    predicted = (logits >= 0).cpu().numpy() & scored
     gold = np.concatenate([true, targets.unseen[rows]], axis=1)
-    return [said & true, said, gold[None]]
+    return [predicted & true, predicted, gold[None]]
 
 
-def _right(told: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
+def _right(logits: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
     """The label with the highest logit holds; an unseen label cannot be told, so that its target counts as wrong."""
-    best = told.argmax(-1).cpu().numpy()
+    best = logits.argmax(-1).cpu().numpy()
     right = targets.gold[rows][np.arange(len(rows)), best]
     return [right, np.ones((1, len(rows)))]
 
 
-def _moments(told: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
+def _moments(values: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
     if targets.values is None:
         raise ValueError("only graded targets have values to compare with")
-    said, gold = told[..., 0].double().cpu().numpy(), targets.values[rows][None]
-    return [np.ones_like(gold), gold, gold**2, said, said**2, said * gold]
+    predicted, gold = values[..., 0].double().cpu().numpy(), targets.values[rows][None]
+    return [np.ones_like(gold), gold, gold**2, predicted, predicted**2, predicted * gold]
 
 
-def _f1(right: np.ndarray, said: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    asked = said + gold
-    return np.divide(2 * right, asked, out=np.zeros_like(right), where=asked > 0)
+def _f1(right: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    both = predicted + gold
+    return np.divide(2 * right, both, out=np.zeros_like(right), where=both > 0)
 
 
-def _macro_f1(right: np.ndarray, said: np.ndarray, gold: np.ndarray) -> np.ndarray:
+def _macro_f1(right: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
     """The mean over the labels that are gold in some text."""
-    held = gold > 0
-    return np.where(held, _f1(right, said, gold), 0).sum(-1) / held.sum(-1).clip(min=1)
+    present = gold > 0
+    return np.where(present, _f1(right, predicted, gold), 0).sum(-1) / present.sum(-1).clip(min=1)
 
 
-def _accuracy(right: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    return np.divide(right, asked, out=np.zeros_like(right), where=asked > 0)
+def _accuracy(right: np.ndarray, total: np.ndarray) -> np.ndarray:
+    return np.divide(right, total, out=np.zeros_like(right), where=total > 0)
 
 
 def _r2(count: np.ndarray, y: np.ndarray, yy: np.ndarray, _: np.ndarray, pp: np.ndarray, py: np.ndarray) -> np.ndarray:
@@ -134,6 +134,6 @@ def constant_tally(metric: Metric, answer: Bool[np.ndarray, " label"] | float, t
     """The tally of one member that tells the same of every target: these labels, or this value."""
     row = np.array([answer]) if isinstance(answer, float) else np.where(answer, 1.0, -1.0)
     tally = DecisionTally.none(metric, 1, targets)
-    told = torch.from_numpy(row).expand(1, len(targets), -1)
-    tally.add(told, targets, np.arange(len(targets)))
+    answers = torch.from_numpy(row).expand(1, len(targets), -1)
+    tally.add(answers, targets, np.arange(len(targets)))
     return tally

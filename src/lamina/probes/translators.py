@@ -62,7 +62,7 @@ class Translators:
         """States of a layer, translated; the last layer's as they are."""
         if layer >= len(self.weights):
             return states
-        weight, bias = (each[layer].to(states) for each in (self.weights, self.biases))
+        weight, bias = (tensor[layer].to(states) for tensor in (self.weights, self.biases))
         return states + states @ weight + bias
 
     def tensors(self) -> dict[str, Tensor]:
@@ -76,7 +76,7 @@ class Translators:
 
 
 def divergence(
-    final: Float[Tensor, "position piece"], said: Float[Tensor, "position piece"]
+    final: Float[Tensor, "position piece"], predicted: Float[Tensor, "position piece"]
 ) -> Float[Tensor, " position"]:
     """KL(final || said) of logits, in nats.
 
@@ -85,7 +85,7 @@ def divergence(
         0.12
     """
     final = final.log_softmax(-1)
-    return (final.exp() * (final - said.log_softmax(-1))).sum(-1)
+    return (final.exp() * (final - predicted.log_softmax(-1))).sum(-1)
 
 
 def fit_translators(
@@ -133,11 +133,15 @@ class _Selection(NamedTuple):
         return cls(select.states, torch.cat([model.logits(some) for some in select.states[:, -1].split(most)]))
 
     @torch.no_grad()
-    def divergence(self, model: LanguageModel, layer: int, found: tuple[Tensor, Tensor]) -> float:
+    def divergence(self, model: LanguageModel, layer: int, translator: tuple[Tensor, Tensor]) -> float:
         """Mean over positions."""
         most, total = max(1, _LOGITS // model.vocabulary), 0.0
-        for own, final in zip(self.states[:, layer].split(most), self.final.split(most), strict=True):
-            total += divergence(final, lens_logits(model, own + own @ found[0] + found[1], layer)).sum().item()
+        for states, final in zip(self.states[:, layer].split(most), self.final.split(most), strict=True):
+            total += (
+                divergence(final, lens_logits(model, states + states @ translator[0] + translator[1], layer))
+                .sum()
+                .item()
+            )
         return total / len(self.states)
 
 
@@ -187,12 +191,12 @@ class _Fit:
         slope = self.whiten @ self.change[0] * self.scale
         return self.start[0] + slope, self.start[1] + self.change[1] * self.scale - self.mean @ slope
 
-    def consider(self, model: LanguageModel, select: _Selection, found: tuple[Tensor, Tensor], kind: str) -> bool:
+    def consider(self, model: LanguageModel, select: _Selection, translator: tuple[Tensor, Tensor], kind: str) -> bool:
         """Keep it if it does better on the selection part, and say whether it does."""
-        loss = select.divergence(model, self.layer, found)
+        loss = select.divergence(model, self.layer, translator)
         better = loss < self.loss
         if better:
-            self.best, self.chosen, self.loss = (found[0].detach(), found[1].detach()), kind, loss
+            self.best, self.chosen, self.loss = (translator[0].detach(), translator[1].detach()), kind, loss
         return better
 
 
@@ -213,9 +217,9 @@ def _train(
             final = model.logits(batch[:, -1])
         optimizer.zero_grad()
         for fit in fits:
-            own = batch[:, fit.layer]
+            states = batch[:, fit.layer]
             slope, bias = fit.current()
-            divergence(final, lens_logits(model, own + own @ slope + bias, fit.layer)).mean().backward()
+            divergence(final, lens_logits(model, states + states @ slope + bias, fit.layer)).mean().backward()
         optimizer.step()
         schedule.step()
         if step % every == 0 or step == steps:

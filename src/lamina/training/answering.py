@@ -82,10 +82,10 @@ class Answerer:
         remaining = iter(questions)
         while chunk := list(islice(remaining, _AT_ONCE)):
             rows = rows_of(self._objective, chunk)
-            said: list[list[Any]] = [[] for _ in chunk]
-            for row, each in zip(rows, predict(self._model, self._objective, rows, self._collator), strict=True):
-                said[row.item].append(each)
-            yield from map(self._answer, chunk, said)
+            by_question: list[list[Any]] = [[] for _ in chunk]
+            for row, prediction in zip(rows, predict(self._model, self._objective, rows, self._collator), strict=True):
+                by_question[row.item].append(prediction)
+            yield from map(self._answer, chunk, by_question)
 
     def windows(self, question: Question) -> list[TrainingRow]:
         """What the model reads to answer a question: the whole, or overlapping parts of a long context."""
@@ -102,13 +102,13 @@ class Answerer:
         known = {answer for question in some for answer in question.answers}
         return not known or not known.isdisjoint(self.classes)
 
-    def _answer(self, question: Question, said: Sequence[Any]) -> Answer:
+    def _answer(self, question: Question, predictions: Sequence[Any]) -> Answer:
         id, accepted = question.text.id, question.answers
         if self.classes:
-            (choice,) = said
+            (choice,) = predictions
             right = choice.label in accepted if accepted else None
             return Answer(id, None, choice.label, choice.confidence, right=right)
-        guess = best_guess(said)
+        guess = best_guess(predictions)
         text = answer_text(question, guess.span)
         right = best(text, accepted).exact == 1 if accepted else None
         return Answer(id, guess.span, text, guess.confidence, guess.null, right)
@@ -129,8 +129,8 @@ def answerer_of(
     encoder = model if isinstance(model, Encoder) else load_encoder(str(model))
     if not isinstance(encoder, HuggingFaceEncoder):
         return None
-    found = _answerer(encoder)
-    return None if found is None or (questions is not None and not found.answers_to(questions)) else found
+    answerer = _answerer(encoder)
+    return None if answerer is None or (questions is not None and not answerer.answers_to(questions)) else answerer
 
 
 def _answerer(encoder: HuggingFaceEncoder) -> Answerer | None:
@@ -184,14 +184,16 @@ def load_answerer(folder: str | os.PathLike[str], *, device: str | None = None) 
         'Denver Broncos'
     """
     encoder = load_encoder(str(folder), device=device)
-    found = answerer_of(encoder)
-    if found is None:
-        made_as = encoder.model.config.architectures if isinstance(encoder, HuggingFaceEncoder) else ["word vectors"]
+    answerer = answerer_of(encoder)
+    if answerer is None:
+        architectures = (
+            encoder.model.config.architectures if isinstance(encoder, HuggingFaceEncoder) else ["word vectors"]
+        )
         raise ModelError(
-            f"{folder} has no head for spans or classes (it is {', '.join(made_as or ()) or 'of no known class'}); "
+            f"{folder} has no head for spans or classes (it is {', '.join(architectures or ()) or 'of no known class'}); "
             "`lamina finetune MODEL --task squad` makes a model that answers questions"
         )
-    return found
+    return answerer
 
 
 # A fine-tuned model, read back: what it learned, with which head, from which model and by which settings.

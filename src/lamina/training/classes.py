@@ -62,8 +62,8 @@ class ClassObjective(Objective):
     def rows(self, number: int, item: Item) -> list[TrainingRow]:
         """See `Objective.rows`; of a story that is too long, the newest facts are kept."""
         # A question that is only asked has no class.
-        asked = isinstance(item, Question) and not item.answers
-        label = IGNORED if asked else self._number.get(class_of(item), IGNORED)
+        unanswered = isinstance(item, Question) and not item.answers
+        label = IGNORED if unanswered else self._number.get(class_of(item), IGNORED)
         if isinstance(item, Question) and item.context:
             return [self._newest(number, item, label)]
         return [self.cut(number, text_of(item), label)]
@@ -96,16 +96,20 @@ class ClassObjective(Objective):
     ) -> list[ClassChoice]:
         """The class of each row."""
         probabilities = outputs["logits"].float().softmax(-1).cpu().numpy()
-        return [ClassChoice(self.labels[at], float(own[at])) for own in probabilities for at in [int(own.argmax())]]
+        return [
+            ClassChoice(self.labels[number], float(row_probabilities[number]))
+            for row_probabilities in probabilities
+            for number in [int(row_probabilities.argmax())]
+        ]
 
-    def judge(self, item: Item, said: Sequence[Any]) -> TextOutcome:
+    def judge(self, item: Item, predictions: Sequence[Any]) -> TextOutcome:
         """See `Objective.judge`."""
-        gold, told = class_of(item), said[0].label
+        gold, answer = class_of(item), predictions[0].label
         self.noted[UNSEEN] += gold not in self._number
-        sums = {"accuracy": Sum(gold == told, 1)}
+        sums = {"accuracy": Sum(gold == answer, 1)}
         if len(self.labels) == 2:
             second = self.labels[1]
-            sums["f1"] = Sum(2 * (gold == told == second), (gold == second) + (told == second), int(gold == second))
+            sums["f1"] = Sum(2 * (gold == answer == second), (gold == second) + (answer == second), int(gold == second))
         return TextOutcome(unit_of(text_of(item)), sums, item.task if isinstance(item, Question) else "")
 
     def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[TextOutcome]:

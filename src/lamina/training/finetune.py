@@ -147,11 +147,11 @@ class Finetuning:
         chosen = best_of(trials, greater=objective.greater)
         first = chosen.plan.seed
         others = [chosen.plan._replace(seed=seed) for seed in range(first + 1, first + seeds)]
-        kept = [chosen, *try_all(others, work, self._train, names=[seed_folder(plan.seed) for plan in others])]
-        learned = {each.plan.seed: self._score(each.trained) for each in kept}
-        scored = [each.scored for each in learned.values()]
+        finished = [chosen, *try_all(others, work, self._train, names=[seed_folder(plan.seed) for plan in others])]
+        learned = {entry.plan.seed: self._score(entry.trained) for entry in finished}
+        scored = [entry.scored for entry in learned.values()]
         constant = objective.constant(sets.train, sets.scored)
-        curve = [(seed, *point) for seed, each in learned.items() for point in each.curve]
+        curve = [(seed, *point) for seed, entry in learned.items() for point in entry.curve]
         tables = {
             "curve": pd.DataFrame(curve, columns=["seed", *CurvePoint._fields]),
             "scores": score_table("scored", *scored, seed=first),
@@ -161,37 +161,37 @@ class Finetuning:
         if len(trials) > 1:
             tables["grid"] = grid_table(trials, chosen, objective.metric)
         if seeds > 1:
-            tables["seeds"] = seed_table({seed: each.scored for seed, each in learned.items()}, seed=first)
+            tables["seeds"] = seed_table({seed: entry.scored for seed, entry in learned.items()}, seed=first)
         files = {
-            f"{seed_folder(each.plan.seed)}/{name}" if seeds > 1 else name: path
-            for each in kept
-            for name, path in self._model_files(each).items()
+            f"{seed_folder(entry.plan.seed)}/{name}" if seeds > 1 else name: path
+            for entry in finished
+            for name, path in self._model_files(entry).items()
         }
         return FinetunedModel(tables, self._skipped(learned[first].noted), files)
 
     def learn(self, plan: TrainingPlan, work: Path) -> PlanOutcome:
         """Train one plan and score it; the model itself is not kept, and what was finished before is read."""
         path = work / _SCORED
-        found = _read_learned(path)
-        if found is not None:
-            return found[0]
+        stored = _read_learned(path)
+        if stored is not None:
+            return stored[0]
         with told(work):
             work.mkdir(parents=True, exist_ok=True)
         trained = self._train(plan, work)
-        made = self._score(trained)
+        outcome = self._score(trained)
         shutil.rmtree(trained.folder, ignore_errors=True)
-        return made
+        return outcome
 
     @cached_property
     def rows(self) -> SetRows:
         """The rows of the three sets; of the training texts those with a label to learn."""
-        objective, made, noted = self.objective, {}, {}
+        objective, by_set, noted = self.objective, {}, {}
         for name in ("train", "select", "scored"):
             objective.noted.clear()
-            made[name] = rows_of(objective, getattr(self.sets, name))
+            by_set[name] = rows_of(objective, getattr(self.sets, name))
             noted[name] = dict(objective.noted)
         objective.noted.clear()
-        return SetRows([row for row in made["train"] if _teaches(row)], made["select"], made["scored"], noted)
+        return SetRows([row for row in by_set["train"] if _teaches(row)], by_set["select"], by_set["scored"], noted)
 
     @cached_property
     def scored_rows(self) -> list[TrainingRow]:
@@ -205,17 +205,20 @@ class Finetuning:
     def _score(self, trained: TrainedPlan) -> PlanOutcome:
         """How a trained model does on the scored texts; read where this very model was scored before."""
         path, weights = trained.folder.parent / _SCORED, weight_hashes(trained.folder)
-        found = _read_learned(path)
-        if found is not None and found[1] == weights:
-            return found[0]
+        stored = _read_learned(path)
+        if stored is not None and stored[1] == weights:
+            return stored[0]
         model: Any = reload(trained.folder, self.objective.head)
         model = model.to(self.encoder.model.device)
         self.objective.noted.clear()
         scored = judge(model, self.objective, self.sets.scored, self.rows.scored, self._collator(model))
-        made = PlanOutcome(trained.step, trained.curve, scored, dict(self.objective.noted))
-        said = [[each.unit, each.task, {name: [*own] for name, own in each.sums.items()}] for each in scored]
-        write_json(path, made._asdict() | {"scored": said, "weights": weights})
-        return made
+        outcome = PlanOutcome(trained.step, trained.curve, scored, dict(self.objective.noted))
+        serialised = [
+            [text_outcome.unit, text_outcome.task, {name: [*total] for name, total in text_outcome.sums.items()}]
+            for text_outcome in scored
+        ]
+        write_json(path, outcome._asdict() | {"scored": serialised, "weights": weights})
+        return outcome
 
     def _skipped(self, judged: Mapping[str, int]) -> dict[str, int]:
         """What was cut or left out, of what is trained on and of what is scored; not of what is only selected by."""
@@ -243,10 +246,10 @@ class Finetuning:
         steps, seconds = 0, seeds * judging * len(sets.scored)
         # Which plan is trained with further seeds is not known yet.
         for plan in (*plans, *[plans[0]] * (seeds - 1)):
-            own = plan.steps(round(len(rows) * share))
-            steps += own
-            seconds += own * by_batch[plan.batch]
-            seconds += evaluations(plan, own) * (judging * len(sets.select) + saving)
+            plan_steps = plan.steps(round(len(rows) * share))
+            steps += plan_steps
+            seconds += plan_steps * by_batch[plan.batch]
+            seconds += evaluations(plan, plan_steps) * (judging * len(sets.select) + saving)
         tokens = round(sum(len(row.ids) for row in rows) * share)
         return ExpectedCost(steps, tokens, seconds, sum(part.nbytes for part in model.parameters()))
 
@@ -283,8 +286,8 @@ class Finetuning:
     @cached_property
     def _used(self) -> set[str]:
         """Hashes of all texts that this model, or the one it came from, has learned from or was selected by."""
-        own = {text_hash(text_of(item)) for item in (*self.sets.train, *self.sets.select)}
-        return own | used_texts(source_of(self.encoder))
+        used = {text_hash(text_of(item)) for item in (*self.sets.train, *self.sets.select)}
+        return used | used_texts(source_of(self.encoder))
 
     def _about(self, plan: TrainingPlan, step: int) -> dict[str, Any]:
         asks = isinstance(self.sets.train[0], Question)
@@ -313,13 +316,13 @@ def _home(encoder: HuggingFaceEncoder) -> dict[str, str]:
 def _read_learned(path: Path) -> tuple[PlanOutcome, dict[str, str]] | None:
     """What was kept of a training, and the hashes of the weights that were scored; none where nothing sound is kept."""
     try:
-        kept = read_json(path)
+        content = read_json(path)
         scored = [
-            TextOutcome(unit, {name: Sum(*own) for name, own in sums.items()}, task)
-            for unit, task, sums in kept["scored"]
+            TextOutcome(unit, {name: Sum(*total) for name, total in sums.items()}, task)
+            for unit, task, sums in content["scored"]
         ]
-        curve = [CurvePoint(*each) for each in kept["curve"]]
-        return PlanOutcome(kept["step"], curve, scored, kept["noted"]), kept["weights"]
+        curve = [CurvePoint(*point) for point in content["curve"]]
+        return PlanOutcome(content["step"], curve, scored, content["noted"]), content["weights"]
     except (FileNotFoundError, DamagedError, KeyError):
         return None
 
@@ -334,10 +337,10 @@ def try_all(
     """Train every plan in a folder of its own; those finished before are read, not trained again."""
     trials = []
     for plan, name in zip(plans, names or [f"trial-{number}" for number in range(len(plans))], strict=True):
-        own = folder / name
-        with told(own):
-            own.mkdir(parents=True, exist_ok=True)
-        trials.append(PlanTrial(plan, run(plan, own)))
+        plan_folder = folder / name
+        with told(plan_folder):
+            plan_folder.mkdir(parents=True, exist_ok=True)
+        trials.append(PlanTrial(plan, run(plan, plan_folder)))
     return trials
 
 

@@ -87,11 +87,11 @@ def load_class_head(encoder: HuggingFaceEncoder) -> PreTrainedModel | None:
     source, classes = encoder.model.name_or_path, encoder.model.config.architectures or ()
     if not source or not any(f"For{_CLASSES}" in name for name in classes):
         return None
-    said = {"output_loading_info": True, "dtype": encoder.model.dtype, **_commit(encoder)}
-    model, info = _load(source, _CLASSES, encoder.name, said)
+    settings = {"output_loading_info": True, "dtype": encoder.model.dtype, **_commit(encoder)}
+    model, info = _load(source, _CLASSES, encoder.name, settings)
     # A head that is not in the checkpoint is random; a model changed in memory since is another one.
-    own = has_weights_of(model, encoder) and not info["missing_keys"]
-    return model.eval().requires_grad_(False) if own else None
+    unchanged = has_weights_of(model, encoder) and not info["missing_keys"]
+    return model.eval().requires_grad_(False) if unchanged else None
 
 
 def _commit(encoder: HuggingFaceEncoder) -> dict[str, Any]:
@@ -141,9 +141,9 @@ def prepare_layers(model: PreTrainedModel, encoder: HuggingFaceEncoder, plan: Tr
         return
     layers = layer_weights(encoder)
     if plan.reset:
-        names = [name for own in layers[-plan.reset :] for name in own]
+        names = [name for layer in layers[-plan.reset :] for name in layer]
         set_weights(model, weights_of(encoder.random_twin(plan.seed), names))
-    for name in [name for own in layers[: 0 if plan.freeze is None else plan.freeze + 1] for name in own]:
+    for name in [name for layer in layers[: 0 if plan.freeze is None else plan.freeze + 1] for name in layer]:
         model.base_model.get_parameter(name).requires_grad_(False)
 
 

@@ -86,9 +86,9 @@ class MaskedObjective(Objective):
         added = [np.bincount(owner.astype(int), weights, len(rows)) for weights in (losses, hits, np.ones_like(hits))]
         return [(float(loss), int(hit), int(count)) for loss, hit, count in zip(*added, strict=True)]
 
-    def judge(self, item: Item, said: Sequence[Any]) -> TextOutcome:
+    def judge(self, item: Item, predictions: Sequence[Any]) -> TextOutcome:
         """See `Objective.judge`."""
-        loss, hits, count = (sum(part) for part in zip(*said, strict=True))
+        loss, hits, count = (sum(part) for part in zip(*predictions, strict=True))
         return TextOutcome(
             unit_of(text_of(item)), {"loss": Sum(loss, count, count), "accuracy": Sum(hits, count, count)}
         )

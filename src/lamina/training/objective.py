@@ -103,7 +103,7 @@ class Objective(ABC):
         """What the model answers for each row of a batch, from its logits; they leave the device in one copy."""
 
     @abstractmethod
-    def judge(self, item: Item, said: Sequence[Any]) -> TextOutcome:
+    def judge(self, item: Item, predictions: Sequence[Any]) -> TextOutcome:
         """Score what was read from all rows of a text."""
 
     @abstractmethod
@@ -113,9 +113,9 @@ class Objective(ABC):
     def constant(self, train: Sequence[Item], scored: Sequence[Item]) -> list[TextOutcome]:
         """How that constant answer, which never looks at the text, does on each; nothing is noted of it."""
         noted = Counter(self.noted)
-        found = list(self.guess(train, scored))
+        outcomes = list(self.guess(train, scored))
         self.noted = noted
-        return found
+        return outcomes
 
     def baseline(self, train: Sequence[Item], scored: Sequence[Item]) -> dict[str, float]:
         """The scores of the constant answer."""
@@ -179,18 +179,18 @@ def score_table(split: str, *by_seed: Sequence[TextOutcome], seed: int, samples:
     """
     import pandas as pd
 
-    tasks = sorted({each.task for each in by_seed[0] if each.task}, key=lambda name: (len(name), name))
+    tasks = sorted({outcome.task for outcome in by_seed[0] if outcome.task}, key=lambda name: (len(name), name))
     rows = list(_scores(split, ALL, by_seed, seed, samples))
     for task in tasks:
-        own = [[each for each in outcomes if each.task == task] for outcomes in by_seed]
-        rows += _scores(split, task, own, seed, samples)
+        task_outcomes = [[outcome for outcome in outcomes if outcome.task == task] for outcomes in by_seed]
+        rows += _scores(split, task, task_outcomes, seed, samples)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def _scores(split: str, task: str, by_seed: Sequence[Sequence[TextOutcome]], seed: int, samples: int) -> Iterator[Line]:
     for metric in by_seed[0][0].sums:
-        found = over_seeds([drawn_score(each, metric, seed=seed, samples=samples) for each in by_seed])
-        yield split, task, metric, found.count, len(by_seed), found.value, *found.interval
+        score = over_seeds([drawn_score(outcomes, metric, seed=seed, samples=samples) for outcomes in by_seed])
+        yield split, task, metric, score.count, len(by_seed), score.value, *score.interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,18 +220,18 @@ def drawn_score(outcomes: Sequence[TextOutcome], metric: str, *, seed: int, samp
         >>> drawn_score([TextOutcome("a", {"f1": Sum(1, 2)})], "f1", seed=0).interval
         (nan, nan)
     """
-    units = Units.of((each.unit for each in outcomes), "document")
-    sums = units.sums(np.array([each.sums[metric][:2] for each in outcomes], float).reshape(-1, 2))
+    units = Units.of((outcome.unit for outcome in outcomes), "document")
+    sums = units.sums(np.array([outcome.sums[metric][:2] for outcome in outcomes], float).reshape(-1, 2))
     # One document says nothing about others.
     several = len(units) > 1
     drawn = ratio_draws(sums[:, 0], sums[:, 1], units, samples=samples, seed=seed) if several else None
-    count = sum(each.sums[metric].judged for each in outcomes)
+    count = sum(outcome.sums[metric].judged for outcome in outcomes)
     return MetricScore(count, _ratio(*_totals(outcomes, metric)), np.full(samples, np.nan) if drawn is None else drawn)
 
 
 def over_seeds(scores: Sequence[MetricScore]) -> MetricScore:
     """The mean over models of several seeds, with the draws of `draws_over_seeds`."""
-    values, drawn = np.array([each.value for each in scores]), np.stack([each.draws for each in scores])
+    values, drawn = np.array([score.value for score in scores]), np.stack([score.draws for score in scores])
     draws = draws_over_seeds(values, drawn)
     if not np.any(drawn > 1):
         # A share has bounds, which Student's t does not know; a loss has none.
@@ -261,34 +261,34 @@ def score_contrasts(pairs: Sequence[tuple[Runs, Runs]], metric: str, *, seed: in
         >>> found.estimate.round(2).item(), found.p.round(3).item()
         (0.86, 0.031)
     """
-    units = Units.of((each.unit for pair in pairs for runs in pair for each in runs[0]), "document")
+    units = Units.of((entry.unit for pair in pairs for runs in pair for entry in runs[0]), "document")
     sides = [_sides(pair, metric, units.names) for pair in pairs]
-    tops, bottoms = ([each[..., part] for each in sides] for part in (0, 1))
+    tops, bottoms = ([entry[..., part] for entry in sides] for part in (0, 1))
     shares = all((top <= bottom).all() for top, bottom in zip(tops, bottoms, strict=True))
     bounds = (-1.0, 1.0) if shares else (-np.inf, np.inf)
     if max(map(len, sides)) < ENOUGH_SEEDS:
         # [member, (ahead, counts), unit], the mean over runs.
-        apart = [np.mean([ratio_differences(*run.swapaxes(1, 2)) for run in each], axis=0) for each in sides]
+        apart = [np.mean([ratio_differences(*run.swapaxes(1, 2)) for run in entry], axis=0) for entry in sides]
         ahead, counts = np.array(apart).transpose(1, 2, 0)
         return sign_flip_family(ahead, counts, bounds=bounds, seed=seed)
-    values, drawn = zip(*(_apart(each, units, seed, samples) for each in sides), strict=True)
-    present = np.array([(each > 0).any((0, 1)).sum() for each in bottoms], float)
-    found = bootstrap_family(np.array(values), np.stack(drawn, 1), present, bounds=bounds)
+    values, drawn = zip(*(_apart(entry, units, seed, samples) for entry in sides), strict=True)
+    present = np.array([(entry > 0).any((0, 1)).sum() for entry in bottoms], float)
+    contrasts = bootstrap_family(np.array(values), np.stack(drawn, 1), present, bounds=bounds)
     # Two models that do every document alike differ by nothing, however documents are drawn.
-    same = np.array([np.array_equal(each[:, 0], each[:, 1]) for each in sides]) & (found.needed == 0)
-    low, high = (np.where(same, 0.0, ends) for ends in (found.low, found.high))
-    return found._replace(low=low, high=high, p=np.where(same, 1.0, found.p))
+    same = np.array([np.array_equal(entry[:, 0], entry[:, 1]) for entry in sides]) & (contrasts.needed == 0)
+    low, high = (np.where(same, 0.0, ends) for ends in (contrasts.low, contrasts.high))
+    return contrasts._replace(low=low, high=high, p=np.where(same, 1.0, contrasts.p))
 
 
 def _sides(pair: tuple[Runs, Runs], metric: str, names: Sequence[str]) -> np.ndarray:
     """[run, side, unit, (top, bottom)] Sums by unit; a single run stands beside every one of the other side."""
-    place = {name: at for at, name in enumerate(names)}
+    place = {name: number for number, name in enumerate(names)}
     many = max(map(len, pair))
     sums = np.zeros((many, 2, len(names), 2))
     for side, runs in enumerate(pair):
         for run in range(many):
-            for each in runs[run % len(runs)]:
-                sums[run, side, place[each.unit]] += each.sums[metric][:2]
+            for outcome in runs[run % len(runs)]:
+                sums[run, side, place[outcome.unit]] += outcome.sums[metric][:2]
     return sums
 
 
@@ -320,23 +320,23 @@ def contrast_table(
     """
     import pandas as pd
 
-    tasks = sorted({each.task for each in runs[0] if each.task}, key=lambda name: (len(name), name))
+    tasks = sorted({outcome.task for outcome in runs[0] if outcome.task}, key=lambda name: (len(name), name))
 
-    def own(side: Runs, task: str) -> Runs:
-        return [[each for each in run if each.task == task] for run in side]
+    def outcomes_of(side: Runs, task: str) -> Runs:
+        return [[outcome for outcome in run if outcome.task == task] for run in side]
 
     named: dict[str, tuple[Runs, Runs]] = {ALL: (runs, [against])}
-    named |= {task: (own(runs, task), own([against], task)) for task in tasks}
+    named |= {task: (outcomes_of(runs, task), outcomes_of([against], task)) for task in tasks}
     rows = []
     for metric in runs[0][0].sums:
         for kind, family in ((ALL, [ALL]), ("task", tasks)):
             if not family:
                 continue
-            found = score_contrasts([named[task] for task in family], metric, seed=seed, samples=samples)
-            for task, difference, *ends in zip(family, *found, strict=True):
+            contrasts = score_contrasts([named[task] for task in family], metric, seed=seed, samples=samples)
+            for task, difference, *ends in zip(family, *contrasts, strict=True):
                 mine, other = named[task]
                 value = float(np.mean([_ratio(*_totals(run, metric)) for run in mine]))
-                count = sum(each.sums[metric].judged for each in mine[0])
+                count = sum(outcome.sums[metric].judged for outcome in mine[0])
                 beside = _ratio(*_totals(other[0], metric))
                 rows.append((task, kind, metric, count, value, beside, difference, *ends, unit))
     return pd.DataFrame(rows, columns=list(CONTRASTS))
@@ -352,14 +352,16 @@ def seed_table(by_seed: Mapping[int, Sequence[TextOutcome]], *, seed: int, sampl
 
     rows = []
     for metric in next(iter(by_seed.values()))[0].sums:
-        own = {str(at): drawn_score(said, metric, seed=seed, samples=samples) for at, said in by_seed.items()}
-        own[ALL] = over_seeds(list(own.values()))
-        rows += [(at, metric, score.count, score.value, *score.interval) for at, score in own.items()]
+        scores = {
+            str(name): drawn_score(outcomes, metric, seed=seed, samples=samples) for name, outcomes in by_seed.items()
+        }
+        scores[ALL] = over_seeds(list(scores.values()))
+        rows += [(name, metric, score.count, score.value, *score.interval) for name, score in scores.items()]
     return pd.DataFrame(rows, columns=list(SEED_COLUMNS))
 
 
 def _totals(outcomes: Iterable[TextOutcome], metric: str) -> tuple[float, float]:
-    pairs = [each.sums[metric][:2] for each in outcomes]
+    pairs = [outcome.sums[metric][:2] for outcome in outcomes]
     return sum(top for top, _ in pairs), sum(bottom for _, bottom in pairs)
 
 

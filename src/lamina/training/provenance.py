@@ -98,9 +98,9 @@ def unguarded(folder: str | os.PathLike[str]) -> str | None:
 # Once per folder: an analysis looks at several sets of texts.
 @cache
 def _say_unguarded(folder: str) -> None:
-    said = unguarded(folder)
-    if said is not None:
-        say(said)
+    warning = unguarded(folder)
+    if warning is not None:
+        say(warning)
 
 
 def guard_of(folder: str | os.PathLike[str]) -> int:
@@ -124,9 +124,9 @@ def view_of(model: Encoder | str | os.PathLike[str]) -> View | None:
     folder = folder_of(model) if isinstance(model, Encoder) else Path(model)
     if folder is None or not (folder / ABOUT).is_file():
         return None
-    said = read_about(folder).get("view")
+    description = read_about(folder).get("view")
     try:
-        return None if said is None else View.of(said)
+        return None if description is None else View.of(description)
     except InputError as error:
         raise ModelError(f"{folder / ABOUT}: {error}; fine-tune the model again") from None
 
@@ -166,7 +166,7 @@ def refuse_seen(encoder: Encoder, corpus: Corpus) -> None:
 
 def unseen(corpus: Corpus, encoders: Sequence[Encoder]) -> tuple[Corpus, int]:
     """The corpus without the texts that any of the models was fine-tuned on, and how many those are."""
-    folders = [folder for each in encoders if (folder := folder_of(each)) is not None]
+    folders = [folder for encoder in encoders if (folder := folder_of(encoder)) is not None]
     seen = frozenset(_seen(folders, corpus))
     if not seen:
         return corpus, 0
@@ -176,14 +176,14 @@ def unseen(corpus: Corpus, encoders: Sequence[Encoder]) -> tuple[Corpus, int]:
             "texts it has not seen"
         )
     note = "without texts that a model was fine-tuned on"
-    kept = replace(
+    remaining = replace(
         corpus,
         source=lambda: (text for text in corpus if text.id not in seen),
         fingerprint=fingerprint_of("unseen", corpus.fingerprint, sorted(seen)),
         made_split=note if corpus.made_split is None else f"{corpus.made_split}; {note}",
         limit=None,
     )
-    return kept, len(seen)
+    return remaining, len(seen)
 
 
 # The models of one fine-tuning with several seeds: `OUT/seed-0`, `OUT/seed-1`, ..., each a model folder of its own.
@@ -231,12 +231,12 @@ def seed_folders(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     root = Path(path)
     if not root.is_dir():
         return ()
-    found = {
+    folders = {
         int(named[1]): each
         for each in root.iterdir()
         if (named := _NAME.fullmatch(each.name)) and (each / ABOUT).is_file()
     }
-    return tuple(each for _, each in sorted(found.items()))
+    return tuple(each for _, each in sorted(folders.items()))
 
 
 def refuse_unlike(folders: Sequence[Path]) -> None:
@@ -246,7 +246,7 @@ def refuse_unlike(folders: Sequence[Path]) -> None:
     first, *others = folders
     expected = _shared(first)
     for folder in others:
-        unlike = [said for key, said in _SHARED.items() if _shared(folder)[key] != expected[key]]
+        unlike = [name for key, name in _SHARED.items() if _shared(folder)[key] != expected[key]]
         if unlike:
             raise ModelError(
                 f"{first} and {folder} differ in their {unlike[0]}, so they are not seeds of one fine-tuning; name one "

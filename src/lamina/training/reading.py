@@ -54,18 +54,20 @@ def with_learned_labels(corpus: Corpus, task: str, annotation: str | None) -> Co
         if annotation is not None:
             raise TaskError(f"{task} learns no annotation, so leave --annotation out; it is for {', '.join(LEARNED)}")
         return corpus
-    held = corpus.annotations
-    if annotation is not None and annotation not in held:
-        raise TaskError(f"{corpus.name} ({corpus.split}) has no {annotation!r}; it has {', '.join(held) or 'none'}")
-    own = CLASSES if learned == "label" else {learned}
-    chosen = annotation or (None if own & set(held) else _only(corpus, task))
+    annotations = corpus.annotations
+    if annotation is not None and annotation not in annotations:
+        raise TaskError(
+            f"{corpus.name} ({corpus.split}) has no {annotation!r}; it has {', '.join(annotations) or 'none'}"
+        )
+    names = CLASSES if learned == "label" else {learned}
+    chosen = annotation or (None if names & set(annotations) else _only(corpus, task))
     if chosen is None or chosen == learned:
         return corpus
 
     def read() -> Iterator[Text]:
         for text in corpus.source():
             if chosen in text.edges:
-                others = {name: edges for name, edges in text.edges.items() if name not in (*own, chosen)}
+                others = {name: edges for name, edges in text.edges.items() if name not in (*names, chosen)}
                 yield replace(text, edges={**others, learned: text.edges[chosen]})
             else:
                 corpus.notes.add(f"texts without {chosen}", text.id, text.doc)
@@ -78,12 +80,12 @@ def _only(corpus: Corpus, task: str) -> str | None:
     if task in ("pos", "ner"):
         return None
     fits = is_class if LEARNED[task] == "label" else _is_tagged
-    found: dict[str, bool] = {}
+    fitting: dict[str, bool] = {}
     for text in islice(iter(corpus), _SAMPLED):
         for name, edges in text.edges.items():
             if edges:
-                found[name] = found.get(name, True) and fits(text, edges)
-    names = [name for name, good in found.items() if good]
+                fitting[name] = fitting.get(name, True) and fits(text, edges)
+    names = [name for name, good in fitting.items() if good]
     if len(names) > 1:
         raise TaskError(f"{corpus.name} has several annotations that {task} can learn; say which: {_options(names)}")
     return names[0] if names else None
@@ -148,7 +150,7 @@ class Sets:
 def _content(item: Item) -> tuple[Any, ...]:
     text = text_of(item)
     edges = [
-        (name, [(e.labels, e.span.start, e.span.end) for e in found]) for name, found in sorted(text.edges.items())
+        (name, [(e.labels, e.span.start, e.span.end) for e in targets]) for name, targets in sorted(text.edges.items())
     ]
     answers = (item.answers, item.context) if isinstance(item, Question) else ()
     return (text.words, [segment.end for segment in text.segments], edges, answers)
@@ -166,11 +168,11 @@ def apart(sets: Sets) -> Sets:
     select = tuple(item for item in sets.select if not is_among(text_of(item), later))
     later |= _origins(select)
     train = tuple(item for item in sets.train if not is_among(text_of(item), later))
-    for name, kept in (("select", select), ("train", train)):
+    for name, remaining in (("select", select), ("train", train)):
         given = len(getattr(sets, name))
-        if len(kept) < given / 2:
+        if len(remaining) < given / 2:
             raise CorpusError(
-                f"{sets.name}: {given - len(kept):,} of the {given:,} texts of {name} are also in a later set; what is "
+                f"{sets.name}: {given - len(remaining):,} of the {given:,} texts of {name} are also in a later set; what is "
                 "scored may not be trained on: give sets that share no texts"
             )
     left_out = {
@@ -256,7 +258,9 @@ def sets_of_splits(corpora: Mapping[str, Corpus], task: str, limit: int | None =
     """The three sets of data in memory, of which train, dev and test are given."""
     read = {split: with_learned_labels(corpus, task, None) for split, corpus in corpora.items()}
     items = {split: tuple(corpus if limit is None else corpus.take(limit)) for split, corpus in read.items()}
-    left_out = {f"{split}: {why}": count for split, each in read.items() for why, count in each.left_out().items()}
+    left_out = {
+        f"{split}: {why}": count for split, read_corpus in read.items() for why, count in read_corpus.left_out().items()
+    }
     return Sets(corpora["test"].name, items["train"], items["dev"], items["test"], left_out=left_out)
 
 
@@ -319,7 +323,7 @@ def _items(
             else:
                 read[role] = [*_first_of(corpus, limit)]
     if pairs:
-        read = {role: [*sentence_pairs(found)] for role, found in read.items()}
+        read = {role: [*sentence_pairs(questions)] for role, questions in read.items()}
     return [tuple(read[role][:limit]) for role in _ROLES]
 
 
@@ -388,15 +392,15 @@ def sentence_pairs(questions: Sequence[Item], seed: int = 0) -> Iterator[Text]:
     for question in questions:
         text = text_of(question)
         for label in ("1", "0"):
-            found = [edge.other for edge in text.edges.get("sup", ()) if edge.labels == (label,) and edge.other]
-            if found:
-                yield _pair(text, found[draw.integers(len(found))], label)
+            sentences = [edge.other for edge in text.edges.get("sup", ()) if edge.labels == (label,) and edge.other]
+            if sentences:
+                yield _pair(text, sentences[draw.integers(len(sentences))], label)
 
 
 def _pair(text: Text, sentence: Span, label: str) -> Text:
-    asked = text.segments[0]
-    words = (*text.words[asked.start : asked.end], *text.words[sentence.start : sentence.end])
-    segments = (Span(0, len(asked)), Span(len(asked), len(words)))
+    question = text.segments[0]
+    words = (*text.words[question.start : question.end], *text.words[sentence.start : sentence.end])
+    segments = (Span(0, len(question)), Span(len(question), len(words)))
     edges = {"label": (Edge((label,), Span(0, len(words))),)}
     # Known by its question: which sentence was drawn differs from run to run.
     return Text(f"{text.id}-{label}", words, segments, edges, unit_of(text), " ".join(origins(text)))

@@ -75,8 +75,8 @@ def is_sound(checkpoint: Path) -> bool:
 
 def last_checkpoint(folder: Path) -> Path | None:
     """The latest checkpoint to continue from: it is sound, and so is the one with the best weights up to then."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
-    return next((path for path in found if is_sound(path) and _has_best(path)), None)
+    folders = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    return next((path for path in folders if is_sound(path) and _has_best(path)), None)
 
 
 def _has_best(checkpoint: Path) -> bool:
@@ -127,7 +127,7 @@ def predict(model: PreTrainedModel, objective: Objective, rows: Sequence[Trainin
     """What the objective reads of each row, in their order; batches hold rows of similar length."""
     device = input_device(model)
     budget = 2048 if device.type == "cpu" else 32768
-    said: list[Any] = [None] * len(rows)
+    predictions: list[Any] = [None] * len(rows)
     training = model.training
     model.eval()
     for group in bucket([len(row.ids) for row in rows], budget):
@@ -135,21 +135,21 @@ def predict(model: PreTrainedModel, objective: Objective, rows: Sequence[Trainin
         batch = {name: tensor.to(device) for name, tensor in collator(chosen).items()}
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=mixes(device)):
             out = model(**batch)
-        found = {name: out[name] for name in _OUTPUTS if name in out}
-        for i, own in zip(group, objective.read(chosen, found, batch), strict=True):
-            said[i] = own
+        logits = {name: out[name] for name in _OUTPUTS if name in out}
+        for i, prediction in zip(group, objective.read(chosen, logits, batch), strict=True):
+            predictions[i] = prediction
     model.train(training)
-    return said
+    return predictions
 
 
 def judge(
     model: PreTrainedModel, objective: Objective, items: Sequence[Item], rows: Sequence[TrainingRow], collator: Collator
 ) -> list[TextOutcome]:
     """Scores each text; `rows` are those of the texts, in order."""
-    told: list[list[Any]] = [[] for _ in items]
-    for row, said in zip(rows, predict(model, objective, rows, collator), strict=True):
-        told[row.item].append(said)
-    return [objective.judge(item, said) for item, said in zip(items, told, strict=True)]
+    by_item: list[list[Any]] = [[] for _ in items]
+    for row, predictions in zip(rows, predict(model, objective, rows, collator), strict=True):
+        by_item[row.item].append(predictions)
+    return [objective.judge(item, predictions) for item, predictions in zip(items, by_item, strict=True)]
 
 
 def rows_of(objective: Objective, items: Sequence[Item]) -> list[TrainingRow]:
@@ -230,8 +230,8 @@ def train(
     )
     done = {"best": trained.best, "step": trained.step, "curve": trained.curve, "files": hashes(best)}
     write_json(folder / _DONE, done)
-    for each in folder.glob("checkpoint-*"):
-        shutil.rmtree(each)
+    for old_checkpoint in folder.glob("checkpoint-*"):
+        shutil.rmtree(old_checkpoint)
     return trained
 
 
@@ -269,7 +269,7 @@ class _EvaluatingTrainer(Trainer):
     ) -> None:
         self._evaluate_model = evaluate
         self._best_weights: dict[str, torch.Tensor] | None = None
-        self._told = False
+        self._warned = False
         data: Any = rows
         super().__init__(
             model, arguments, data_collator=collator, train_dataset=data, eval_dataset=data, callbacks=callbacks
@@ -280,10 +280,10 @@ class _EvaluatingTrainer(Trainer):
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         model: Any = self.model
-        found = {f"{metric_key_prefix}_{name}": value for name, value in self._evaluate_model(model).items()}
-        self.log(found)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
-        return found
+        scores = {f"{metric_key_prefix}_{name}": value for name, value in self._evaluate_model(model).items()}
+        self.log(scores)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, scores)
+        return scores
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         step = self.state.global_step
@@ -295,22 +295,22 @@ class _EvaluatingTrainer(Trainer):
         except (OSError, RuntimeError, SafetensorError, WriteError) as error:
             # torch gives a RuntimeError where it cannot write, with no reason in it.
             shutil.rmtree(folder, ignore_errors=True)
-            if not self._told:
+            if not self._warned:
                 say(f"no checkpoint at step {step:,}, training goes on: {str(error).splitlines()[0]}")
-            self._told = True
+            self._warned = True
             if is_best:
-                own: Any = self.model
-                self._best_weights = {name: part.detach().cpu().clone() for name, part in own.state_dict().items()}
+                current: Any = self.model
+                self._best_weights = {name: part.detach().cpu().clone() for name, part in current.state_dict().items()}
                 self.state.best_model_checkpoint = str(folder)
         else:
             if is_best:
                 self._best_weights = None
 
     def _load_best_model(self) -> None:
-        own: Any = self.model
+        current: Any = self.model
         best = Path(str(self.state.best_model_checkpoint))
         if self._best_weights is not None:
-            own.load_state_dict(self._best_weights)
+            current.load_state_dict(self._best_weights)
         elif is_sound(best):
             super()._load_best_model()
         else:
@@ -404,7 +404,7 @@ def time_step(model: PreTrainedModel, rows: Sequence[TrainingRow], collator: Col
     while len(took) <= _TIMED and sum(took[1:]) < _TIMED_SECONDS:
         start = time.perf_counter()
         chosen = torch.randint(len(rows), (plan.batch,), generator=draw).tolist()
-        batch = {name: part.to(model.device) for name, part in collator([rows[at] for at in chosen]).items()}
+        batch = {name: part.to(model.device) for name, part in collator([rows[number] for number in chosen]).items()}
         with torch.autocast(model.device.type, torch.bfloat16, enabled=mixes(model.device)):
             loss = model(**batch).loss
         loss.backward()
@@ -462,14 +462,14 @@ def train_on(model: Module, loss_of: LossOf, rows: int, how: RetrainingPlan, *, 
         >>> round(line.weight.item(), 1), line.weight.requires_grad
         (3.0, False)
     """
-    learned = [each for each in dict.fromkeys(model.parameters()) if each.is_floating_point()]
-    before = [each.requires_grad for each in learned]
+    learned = [parameter for parameter in dict.fromkeys(model.parameters()) if parameter.is_floating_point()]
+    before = [parameter.requires_grad for parameter in learned]
     optimizer = torch.optim.Adam(learned, lr=how.lr)
     order = _order(rows, how)
     try:
         model.train()
-        for each in learned:
-            each.requires_grad_(True)
+        for parameter in learned:
+            parameter.requires_grad_(True)
         with torch.random.fork_rng(), torch.enable_grad(), progress(what, how.steps) as advance:
             torch.manual_seed(how.seed)
             for step in range(how.steps):
@@ -483,14 +483,14 @@ def train_on(model: Module, loss_of: LossOf, rows: int, how: RetrainingPlan, *, 
                 advance(note=f"loss {loss.item():.3f}")
     finally:
         model.eval()
-        for each, learns in zip(learned, before, strict=True):
-            each.requires_grad_(learns)
-            each.grad = None
+        for parameter, learns in zip(learned, before, strict=True):
+            parameter.requires_grad_(learns)
+            parameter.grad = None
 
 
 def _order(rows: int, how: RetrainingPlan) -> list[int]:
     draw = torch.Generator().manual_seed(how.seed)
-    found: list[int] = []
-    while len(found) < how.steps * how.batch:
-        found += torch.randperm(rows, generator=draw).tolist()
-    return found
+    order: list[int] = []
+    while len(order) < how.steps * how.batch:
+        order += torch.randperm(rows, generator=draw).tolist()
+    return order

@@ -144,7 +144,7 @@ def by_seed(curve: pd.DataFrame) -> list[pd.DataFrame]:
         >>> [len(each) for each in by_seed(pd.DataFrame({"seed": [0, 0, 1], "step": [1, 2, 1]}))]
         [2, 1]
     """
-    return [own for _, own in curve.groupby("seed", sort=False)] if "seed" in curve.columns else [curve]
+    return [group for _, group in curve.groupby("seed", sort=False)] if "seed" in curve.columns else [curve]
 
 
 def best_step(curve: pd.DataFrame) -> int:

@@ -43,11 +43,11 @@ def windows(
         raise SpanError(f"text {text.id!r} has {len(text.segments)} segments; a question with its context has two")
     tokens, types, head, tail = pieces(text)
     context = text.segments[1]
-    kept = _question_pieces(tokens.words, head, context, most_question)
-    room = length - len(kept) - tail
+    question_tokens = _question_pieces(tokens.words, head, context, most_question)
+    room = length - len(question_tokens) - tail
     if room < 2:
         raise SpanError(
-            f"text {text.id!r}: its question takes {len(kept)} of the {length} pieces there are, which leaves no room "
+            f"text {text.id!r}: its question takes {len(question_tokens)} of the {length} pieces there are, which leaves no room "
             "for the context; shorten the question or allow more pieces"
         )
     size = len(tokens.ids)
@@ -56,27 +56,27 @@ def windows(
     start = head
     while True:
         stop = _between_words(tokens.words, min(start + room, end), end, after=start)
-        chosen = np.r_[kept, start:stop, end:size]
-        yield ContextWindow(tokens.ids[chosen], every[chosen], tokens.words[chosen], len(kept) < head)
+        chosen = np.r_[question_tokens, start:stop, end:size]
+        yield ContextWindow(tokens.ids[chosen], every[chosen], tokens.words[chosen], len(question_tokens) < head)
         if stop == end:
             return
         # No piece is skipped, even where the stride is longer than a window.
         start = _between_words(tokens.words, min(start + stride, stop), end, after=start)
 
 
-def _between_words(words: np.ndarray, at: int, end: int, *, after: int) -> int:
+def _between_words(words: np.ndarray, position: int, end: int, *, after: int) -> int:
     """The nearest place at or before `at` that cuts no word; `at` itself where one word fills everything since."""
-    back = at
+    back = position
     while after < back < end and words[back] == words[back - 1]:
         back -= 1
-    return back if back > after else at
+    return back if back > after else position
 
 
 def _question_pieces(words: np.ndarray, head: int, context: Span, most: int) -> np.ndarray:
     """The tokens before the context: special ones, and as much of the question as may be."""
     before = np.arange(head)
-    asked = (words[:head] != SPECIAL) & (words[:head] < context.start)
-    return before[~asked | (np.cumsum(asked) <= most)]
+    in_question = (words[:head] != SPECIAL) & (words[:head] < context.start)
+    return before[~in_question | (np.cumsum(in_question) <= most)]
 
 
 def borders(words: np.ndarray, context: Span) -> tuple[np.ndarray, np.ndarray]:
@@ -138,15 +138,15 @@ class SpanObjective(Objective):
         question = _question(item)
         places = question.text.edges.get("answer", ())
         cut = {"stride": self._stride, "most_question": self._most_question}
-        made = list(windows(question.text, self.pieces, self.length, **cut))
+        parts = list(windows(question.text, self.pieces, self.length, **cut))
         rows = []
-        for window in made:
+        for window in parts:
             labels = (place(window.words, places[0].span) if places else None) or (0, 0)
             possible = np.stack(borders(window.words, question.text.segments[1])).astype(np.int16)
             rows.append(TrainingRow(number, window.ids, window.types, window.words, labels, possible))
         if not places:
             self.noted["questions whose answer has no place in the context"] += 1
-        self.noted[f"questions cut to {self._most_question} pieces"] += made[0].cut
+        self.noted[f"questions cut to {self._most_question} pieces"] += parts[0].cut
         self.noted["questions that took several windows"] += len(rows) > 1
         return rows
 
@@ -161,10 +161,10 @@ class SpanObjective(Objective):
         """The best answer of each window."""
         return best_spans(rows, outputs["start_logits"], outputs["end_logits"])
 
-    def judge(self, item: Item, said: Sequence[Any]) -> TextOutcome:
+    def judge(self, item: Item, predictions: Sequence[Any]) -> TextOutcome:
         """See `Objective.judge`."""
         question = _question(item)
-        scores = best(answer_text(question, best_guess(said).span), question.answers)
+        scores = best(answer_text(question, best_guess(predictions).span), question.answers)
         return _outcome(question, scores.f1, scores.exact)
 
     def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[TextOutcome]:
@@ -176,9 +176,9 @@ class SpanObjective(Objective):
             yield _outcome(question, scores.f1, scores.exact)
 
 
-def best_guess(said: Sequence[Guess]) -> Guess:
+def best_guess(guesses: Sequence[Guess]) -> Guess:
     """The best answer over all windows of a question; of equals, the first."""
-    return max(said, key=lambda guess: guess.score)
+    return max(guesses, key=lambda guess: guess.score)
 
 
 def best_spans(
@@ -201,25 +201,31 @@ def best_spans(
     places = np.full((2, len(rows), width + most - 1), -1)
     for b, row in enumerate(rows):
         places[:, b, : row.places.shape[1]] = row.places
-    at = torch.from_numpy(places).to(device)
+    positions = torch.from_numpy(places).to(device)
     sizes = torch.tensor([len(row.ids) for row in rows]).to(device)
     padding = torch.arange(start_logits.shape[1], device=device) >= sizes[:, None]
     starts, ends = (logits.float().masked_fill(padding, -torch.inf) for logits in (start_logits, end_logits))
     possible = [
         logits.gather(1, where.clamp(min=0)).masked_fill(where < 0, -torch.inf)
-        for logits, where in ((starts, at[0]), (ends, at[1]))
+        for logits, where in ((starts, positions[0]), (ends, positions[1]))
     ]
     # Of ends, only those of the next `most` words are looked at.
     sums = possible[0][:, :width, None] + possible[1].unfold(1, most, 1)
     score, chosen = sums.flatten(1).max(1)
     begin, further = chosen // most, chosen % most
-    first, last = (where.gather(1, word[:, None]) for where, word in ((at[0], begin), (at[1], begin + further)))
+    first, last = (
+        where.gather(1, word[:, None]) for where, word in ((positions[0], begin), (positions[1], begin + further))
+    )
     begins, stops = starts.softmax(1), ends.softmax(1)
     confidence = begins.gather(1, first) * stops.gather(1, last)
-    found = torch.cat([score[:, None], confidence, (begins * stops)[:, :1], first, last], 1).double().cpu().numpy()
+    numbers = torch.cat([score[:, None], confidence, (begins * stops)[:, :1], first, last], 1).double().cpu().numpy()
     return [
-        Guess(float(own[0]), Span(int(row.words[int(own[3])]), int(row.words[int(own[4])]) + 1), *map(float, own[1:3]))
-        for row, own in zip(rows, found, strict=True)
+        Guess(
+            float(values[0]),
+            Span(int(row.words[int(values[3])]), int(row.words[int(values[4])]) + 1),
+            *map(float, values[1:3]),
+        )
+        for row, values in zip(rows, numbers, strict=True)
     ]
 
 

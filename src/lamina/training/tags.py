@@ -56,9 +56,9 @@ class TagObjective(Objective):
         row = self.cut(number, text)
         wanted = word_labels(text, self.annotation)
         labels = np.full(len(row.ids), IGNORED)
-        for at in last_pieces(row.words):
-            label = wanted[row.words[at]]
-            labels[at] = IGNORED if label is None else self._number.get(label, IGNORED)
+        for token in last_pieces(row.words):
+            label = wanted[row.words[token]]
+            labels[token] = IGNORED if label is None else self._number.get(label, IGNORED)
         return [row._replace(labels=labels)]
 
     def label(self, batch: Batch, rows: Sequence[TrainingRow]) -> Batch:
@@ -74,23 +74,26 @@ class TagObjective(Objective):
         """Word -> label, per row."""
         best = outputs["logits"].argmax(-1).cpu().numpy()
         return [
-            {int(row.words[at]): self.labels[own[at]] for at in last_pieces(row.words)}
-            for row, own in zip(rows, best, strict=True)
+            {int(row.words[token]): self.labels[labels[token]] for token in last_pieces(row.words)}
+            for row, labels in zip(rows, best, strict=True)
         ]
 
-    def judge(self, item: Item, said: Sequence[Any]) -> TextOutcome:
+    def judge(self, item: Item, predictions: Sequence[Any]) -> TextOutcome:
         """See `Objective.judge`; words that were cut off are scored as errors."""
         text = text_of(item)
-        told: dict[int, str] = {word: label for part in said for word, label in part.items()}
+        by_word: dict[int, str] = {word: label for part in predictions for word, label in part.items()}
         gold = word_labels(text, self.annotation)
         known = [(word, label) for word, label in enumerate(gold) if label is not None]
         self.noted[UNSEEN] += sum(label not in self._number for _, label in known)
-        right = sum(told.get(word) == label for word, label in known)
+        right = sum(by_word.get(word) == label for word, label in known)
         sums = {"accuracy": Sum(right, len(known), len(known))}
         if self.annotation == "ner":
             wanted = entities([label or OUTSIDE for label in gold])
-            found = entities([told.get(word, OUTSIDE) for word in range(len(text.words))])
-            sums = {"f1": Sum(2 * len(wanted & found), len(wanted) + len(found), len(wanted)), **sums}
+            predicted_entities = entities([by_word.get(word, OUTSIDE) for word in range(len(text.words))])
+            sums = {
+                "f1": Sum(2 * len(wanted & predicted_entities), len(wanted) + len(predicted_entities), len(wanted)),
+                **sums,
+            }
         return TextOutcome(unit_of(text), sums)
 
     def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[TextOutcome]:
@@ -114,10 +117,12 @@ def guess_by_word(objective: TagObjective, train: Sequence[Item], scored: Sequen
                 counts.setdefault(word.lower(), Counter())[label] += 1
                 every[label] += 1
     (most, _) = min(every.items(), key=_frequent_first)
-    best = {word: min(own.items(), key=_frequent_first)[0] for word, own in counts.items()}
+    best = {word: min(label_counts.items(), key=_frequent_first)[0] for word, label_counts in counts.items()}
     noted = Counter(objective.noted)
     judged = [
-        objective.judge(item, [{at: best.get(word.lower(), most) for at, word in enumerate(text_of(item).words)}])
+        objective.judge(
+            item, [{number: best.get(word.lower(), most) for number, word in enumerate(text_of(item).words)}]
+        )
         for item in scored
     ]
     objective.noted = noted
@@ -137,7 +142,7 @@ def last_pieces(words: np.ndarray) -> list[int]:
         [1, 3, 4]
     """
     following = np.append(words[1:], SPECIAL)
-    return [int(at) for at in np.flatnonzero((words != SPECIAL) & (words != following))]
+    return [int(token) for token in np.flatnonzero((words != SPECIAL) & (words != following))]
 
 
 def word_labels(text: Text, annotation: str) -> list[str | None]:
@@ -181,12 +186,12 @@ def entities(tags: Sequence[str]) -> set[tuple[str, Span]]:
         >>> sorted(entities(["B-PER", "I-PER", "O", "I-LOC"]))
         [('LOC', Span(start=3, end=4)), ('PER', Span(start=0, end=2))]
     """
-    found, start, kind = set(), 0, None
-    for at, tag in enumerate([*tags, OUTSIDE]):
+    spans, start, kind = set(), 0, None
+    for number, tag in enumerate([*tags, OUTSIDE]):
         begins, _, name = tag.partition("-")
         if kind is not None and (begins != "I" or name != kind):
-            found.add((kind, Span(start, at)))
+            spans.add((kind, Span(start, number)))
             kind = None
         if begins != OUTSIDE and kind is None:
-            start, kind = at, name
-    return found
+            start, kind = number, name
+    return spans

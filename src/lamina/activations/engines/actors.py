@@ -79,8 +79,8 @@ class RayEngine:
                 except ray.exceptions.RayError as error:
                     fault = RuntimeError(f"a Ray task failed: {error}")
                 if fault is not None:
-                    for each in waiting:
-                        ray.cancel(each, force=True)
+                    for handle in waiting:
+                        ray.cancel(handle, force=True)
                     raise fault
                 advance()
 
@@ -114,7 +114,9 @@ def share_of(nodes: Sequence[Mapping[str, float]], workers: int | None, *, cards
     per_card = ceil(count / all_cards) if all_cards else count
     seats = [(cpus, gpus * per_card if all_cards else count) for cpus, gpus in sizes]
     most = max((cpus for cpus, _ in sizes), default=0)
-    fitting = [each for each in range(1, most + 1) if sum(min(cpus // each, most) for cpus, most in seats) >= count]
+    fitting = [
+        number for number in range(1, most + 1) if sum(min(cpus // number, most) for cpus, most in seats) >= count
+    ]
     threads = max(fitting, default=1)
     cpus = threads if fitting else _part(ceil(count / max(1, all_cpus)))
     return WorkerShare(count, cpus, threads, _part(per_card) if all_cards else 0.0)

@@ -105,13 +105,13 @@ class _Processes:
         assert isinstance(pipe, Connection)  # noqa: S101
         rank = self._busy.pop(pipe)
         try:
-            said = pipe.recv()
+            answer = pipe.recv()
         except (EOFError, OSError):
             process = self._started[rank][0]
             process.join()
             return Reply(rank, _ending(process.exitcode))
-        if isinstance(said, Exception):
-            raise said
+        if isinstance(answer, Exception):
+            raise answer
         return Reply(rank, None)
 
     def replace(self, rank: int) -> None:
@@ -121,10 +121,10 @@ class _Processes:
 
     def end(self) -> None:
         """End all processes: those that wait for texts end by themselves, others are stopped."""
-        at_work = {self._started[rank][0] for rank in self._busy.values()}
+        busy = {self._started[rank][0] for rank in self._busy.values()}
         for process, pipe in self._started:
             pipe.close()
-            if process in at_work:
+            if process in busy:
                 process.terminate()
         for process, _ in self._started:
             process.join(_PATIENCE)
@@ -133,7 +133,7 @@ class _Processes:
                 process.join()
 
     def _start(self, device: str) -> tuple[Any, Connection]:
-        own, theirs = self._context.Pipe()
+        pipe, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs, self._job, device, self._threads), daemon=True)
         try:
             process.start()
@@ -145,7 +145,7 @@ class _Processes:
                 f"{self._job.model} cannot be sent to another process ({error}); leave --engine out"
             ) from error
         theirs.close()
-        return process, own
+        return process, pipe
 
 
 def _ending(code: int | None) -> str:

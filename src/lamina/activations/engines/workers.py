@@ -135,7 +135,7 @@ def _hands(texts: Iterable[Text], ranks: int, size: int) -> Iterator[tuple[int, 
 class EncodingJob:
     """What all workers of an engine do."""
 
-    recipe: EncoderLoader
+    loader: EncoderLoader
     model: str
     """Its name in messages."""
     fingerprint: str
@@ -196,7 +196,7 @@ def _opened(job: EncodingJob) -> ActivationStore:
 
 
 def _load_encoder(job: EncodingJob, device: str) -> Encoder:
-    encoder = job.recipe.make(device)
+    encoder = job.loader.make(device)
     if encoder.fingerprint != job.fingerprint:
         raise ModelError(
             f"{job.model} is another model on {platform.node()} than here (weights, tokenizer or settings differ); use "

@@ -255,7 +255,7 @@ class Watcher:
         # Numbered: states are left on the device in the order of batches.
         texts = (Text(str(at), turn.question.text.words, turn.question.text.segments) for at, turn in enumerate(turns))
         packed = self._encoder.packed(texts, on="device")
-        encoded = {int(each.text): each for batch in packed for each in batch.each()}
+        encoded = {int(each.text): each for batch in packed for each in batch.unpack()}
         return [self._measure(turn, encoded[at]) for at, turn in enumerate(turns)]
 
     def _measure(self, turn: Turn, activations: Activations) -> list[Values]:

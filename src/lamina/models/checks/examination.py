@@ -59,10 +59,10 @@ def check_company(trial: EncoderTrial) -> Check:
 def check_padding(trial: EncoderTrial) -> Check:
     """Texts beside longer and shorter ones."""
     texts = [trial.texts[name] for name in ("plain", "longer", "short")]
-    found = _together(trial, "padding", texts, "padding changes")
+    check = _together(trial, "padding", texts, "padding changes")
     encoder = trial.encoder
-    if found.verdict == "fails" or not isinstance(encoder, HuggingFaceEncoder) or encoder.anatomy.pads:
-        return found
+    if check.verdict == "fails" or not isinstance(encoder, HuggingFaceEncoder) or encoder.anatomy.pads:
+        return check
     without = "so texts of different lengths are not put into one batch"
     if "attention_mask" not in encoder.inputs(encoder.rows(0, encoder.pieces(texts[0]))):
         return not_applicable("padding", f"the model takes no mask, {without}")
@@ -71,18 +71,21 @@ def check_padding(trial: EncoderTrial) -> Check:
 
 def _together(trial: EncoderTrial, name: str, texts: list[Text], what: str) -> Check:
     needs = ("states", "windows")
-    compared = [made for made in trial.encode(texts) if made.text in trial.alone]
-    worst = max(trial.differ(made, trial.alone[made.text]) for made in compared)
+    compared = [activations for activations in trial.encode(texts) if activations.text in trial.alone]
+    worst = max(trial.differ(activations, trial.alone[activations.text]) for activations in compared)
     if worst > trial.bar:
         return fails(name, f"{what} states by {worst:.1e} of their norm", needs, worst)
-    said = f"{what} states by {worst:.0e} of their norm at most"
+    message = f"{what} states by {worst:.0e} of their norm at most"
     if trial.has_maps:
-        found = [made for made in trial.encode(texts, maps=True) if made.text in trial.maps]
-        moved = max(trial.apart(maps_of(made), trial.maps[made.text]) for made in found)
+        with_maps = [activations for activations in trial.encode(texts, maps=True) if activations.text in trial.maps]
+        moved = max(trial.apart(maps_of(activations), trial.maps[activations.text]) for activations in with_maps)
         if moved > trial.bar:
             return fails(name, f"{what} attention maps by {moved:.1e} of their norm", ("maps", "norms"), moved)
-        said, worst = f"{what} states by {worst:.0e} and maps by {moved:.0e} of their norm at most", max(worst, moved)
-    return holds(name, said, worst)
+        message, worst = (
+            f"{what} states by {worst:.0e} and maps by {moved:.0e} of their norm at most",
+            max(worst, moved),
+        )
+    return holds(name, message, worst)
 
 
 def check_direction(trial: EncoderTrial) -> Check:
@@ -92,38 +95,44 @@ def check_direction(trial: EncoderTrial) -> Check:
         return not_applicable(name, "there are no blocks, so words do not depend on others")
     seen = torch.zeros(encoder.layers, dtype=torch.double)
     size = len(trial.texts["plain"].words)
-    places = [at for at in (CHANGED if size > CHANGED[0] else range(1, size)) if at < size and _can_change(trial, at)]
+    places = [
+        position
+        for position in (CHANGED if size > CHANGED[0] else range(1, size))
+        if position < size and _can_change(trial, position)
+    ]
     if not places:
         return not_applicable(name, f"in {encoder.limit} tokens there are no later words that its pieces tell apart")
     # In one batch, where what is not changed is computed alike; that company changes nothing is looked at apart.
-    plain, *others = trial.encode([trial.texts["plain"], *(trial.changed(at) for at in places)])
-    for at, made in zip(places, others, strict=True):
-        before = int(np.argmax(made.tokens.words >= at))
-        both = states_of(made)[:before], states_of(plain)[:before]
+    plain, *others = trial.encode([trial.texts["plain"], *(trial.changed(position) for position in places)])
+    for position, activations in zip(places, others, strict=True):
+        before = int(np.argmax(activations.tokens.words >= position))
+        both = states_of(activations)[:before], states_of(plain)[:before]
         moved = [apart(one, other) for one, other in zip(*map(by_layer, both), strict=True)]
         seen = torch.maximum(seen, torch.tensor(moved, dtype=torch.double))
     ahead = [layer for layer, moved in enumerate(seen.tolist()) if moved > IN_ONE_BATCH[trial.dtype]]
     worst = seen.max().item()
     if encoder.causal and ahead:
-        said = f"layer {ahead[0]} depends on later words, by {worst:.1e} of its norm; the model is taken to be causal"
-        return fails(name, said, ("states", "maps", "norms", "windows"), worst)
+        message = (
+            f"layer {ahead[0]} depends on later words, by {worst:.1e} of its norm; the model is taken to be causal"
+        )
+        return fails(name, message, ("states", "maps", "norms", "windows"), worst)
     if not encoder.causal and not ahead:
         return fails(
             name, "no layer depends on later words, but the model is not taken to be causal", ("windows",), worst
         )
     if not encoder.causal and _should_be_causal(encoder):
-        said = (
+        message = (
             f"its attention is declared causal, but layer {ahead[0]} depends on later words, by {worst:.1e} of its norm"
         )
-        return fails(name, said, ("states", "maps", "norms", "windows"), worst)
+        return fails(name, message, ("states", "maps", "norms", "windows"), worst)
     if encoder.causal:
         return holds(name, f"causal: later words change earlier ones by {worst:.0e} of their norm at most", worst)
     return holds(name, f"not causal: later words change earlier ones from layer {ahead[0]} on", worst)
 
 
-def _can_change(trial: EncoderTrial, at: int) -> bool:
+def _can_change(trial: EncoderTrial, position: int) -> bool:
     """Whether the text with other words from `at` on has other ids, and fits into one window."""
-    plain, changed = (trial.encoder.tokenize(text).ids for text in (trial.texts["plain"], trial.changed(at)))
+    plain, changed = (trial.encoder.tokenize(text).ids for text in (trial.texts["plain"], trial.changed(position)))
     return len(changed) <= trial.encoder.limit and plain.tolist() != changed.tolist()
 
 
@@ -134,9 +143,9 @@ def _should_be_causal(encoder: Encoder) -> bool:
     config: Any = encoder.model.config
     if getattr(config, "is_causal", None) is False or getattr(config, "use_bidirectional_attention", None):
         return False
-    said = {getattr(module, "is_causal", None) for module in encoder.model.modules()} & {True, False}
-    if said:
-        return said == {True}
+    declared = {getattr(module, "is_causal", None) for module in encoder.model.modules()} & {True, False}
+    if declared:
+        return declared == {True}
     # Older ones do not say: bodies of language models that only predict the next word.
     return only_causal(config.model_type) and type(encoder.model).__name__.endswith("Model")
 
@@ -149,26 +158,26 @@ def check_windows(trial: EncoderTrial) -> Check:
     text = Text("long", trial.texts["longer"].words * 2)
     narrow = copy.copy(encoder)
     narrow.limit = min(_WINDOW, encoder.limit)
-    (made,) = narrow.encode([text])
-    states, rows = states_of(made), narrow.rows(0, narrow.pieces(text))
-    if made.windows != len(rows) or made.windows < 2:
+    (activations,) = narrow.encode([text])
+    states, rows = states_of(activations), narrow.rows(0, narrow.pieces(text))
+    if activations.windows != len(rows) or activations.windows < 2:
         return not_applicable(name, "no text of the trial is longer than a window")
     worst = 0.0
-    covered = np.zeros(len(made.tokens.ids), int)
+    covered = np.zeros(len(activations.tokens.ids), int)
     for row in rows:
         covered[row.to] += 1
-        if not np.array_equal(made.tokens.ids[row.to], row.ids[row.keep]):
+        if not np.array_equal(activations.tokens.ids[row.to], row.ids[row.keep]):
             return fails(name, "windows are put together in the wrong place", ("windows",))
     for row in (rows[0], rows[-1]):
         alone = narrow.hidden([row])
-        own = torch.stack([layer[0, row.keep].float().cpu() for layer in alone])
-        worst = max(worst, trial.apart(own, by_layer(states[row.to])))
+        expected = torch.stack([layer[0, row.keep].float().cpu() for layer in alone])
+        worst = max(worst, trial.apart(expected, by_layer(states[row.to])))
     if (covered != 1).any():
         return fails(name, "some tokens are in no window, or in two", ("windows",))
     if worst > trial.bar:
         return fails(name, f"put together, windows change states by {worst:.1e} of their norm", ("windows",), worst)
-    said = f"{len(rows)} windows cover each token once, as they give it alone (to {worst:.0e} of its norm)"
-    if encoder.causal and len(made.tokens.ids) <= encoder.limit:
+    message = f"{len(rows)} windows cover each token once, as they give it alone (to {worst:.0e} of its norm)"
+    if encoder.causal and len(activations.tokens.ids) <= encoder.limit:
         first = rows[0]
         (plain,) = encoder.encode([text])
         whole = trial.apart(by_layer(states_of(plain)[first.to]), by_layer(states[first.to]))
@@ -176,8 +185,8 @@ def check_windows(trial: EncoderTrial) -> Check:
             return fails(
                 name, f"the first window differs from the whole text by {whole:.1e} of its norm", ("windows",), whole
             )
-        said, worst = f"{said}, and the first window as the whole text gives it", max(whole, worst)
-    return holds(name, said, worst)
+        message, worst = f"{message}, and the first window as the whole text gives it", max(whole, worst)
+    return holds(name, message, worst)
 
 
 def check_layer_order(encoder: HuggingFaceEncoder, trial: EncoderTrial) -> Check:
@@ -196,17 +205,17 @@ def check_layer_order(encoder: HuggingFaceEncoder, trial: EncoderTrial) -> Check
             name, f"{len(reads)} blocks ran, but there are {blocks + 1} layers instead of {len(reads) + 1}", needs
         )
     given = trial.alone["plain"].transpose(0, 1)
-    read = [each.given[0].float().cpu() for each in reads]
+    read = [call.given[0].float().cpu() for call in reads]
     for layer in range(blocks):
         if apart(read[layer], given[layer]) > trial.bar:
-            truly = next((at for at in range(blocks) if apart(read[at], given[layer]) <= trial.bar), None)
+            truly = next((block for block in range(blocks) if apart(read[block], given[layer]) <= trial.bar), None)
             instead = f"but what block {truly + 1} reads" if truly is not None else "and no other block reads it"
             return fails(name, f"layer {layer} is not what block {layer + 1} reads, {instead}", needs)
     if watched.chained and watched.ends and not watched.ends_with(given[-1:], trial.bar):
         return fails(name, f"layer {blocks} is not what block {blocks} made, nor that after a norm", needs)
     if encoder.anatomy.shifted is not None:
-        said = "transformers hands out layers that blocks do not read; they are taken from the blocks themselves"
-        return fails(name, said, ())
+        message = "transformers hands out layers that blocks do not read; they are taken from the blocks themselves"
+        return fails(name, message, ())
     return holds(name, f"each layer is what the next of {blocks} blocks reads, and the last is what they made")
 
 
@@ -228,35 +237,39 @@ def check_states_with_maps(trial: EncoderTrial, eager: Eager | None = None) -> C
     moved = trial.differ(both, trial.alone["plain"])
     moved = max(moved, trial.apart(maps_of(both), trial.maps["plain"]))
     if moved > trial.bar:
-        said = f"asking for maps and states together changes them by {moved:.1e} of their norm"
-        return fails(name, said, ("states", *_NEEDS), moved)
+        message = f"asking for maps and states together changes them by {moved:.1e} of their norm"
+        return fails(name, message, ("states", *_NEEDS), moved)
     within = 0.0 if eager is None else trial.apart(eager.hidden, eager.without)
     if within > trial.bar:
-        said = f"where attention maps are handed out, states change by {within:.1e} of their norm"
-        return fails(name, said, _NEEDS, within)
+        message = f"where attention maps are handed out, states change by {within:.1e} of their norm"
+        return fails(name, message, _NEEDS, within)
     return holds(name, f"states with and without maps differ by {max(moved, within):.0e} of their norm at most", within)
 
 
 def check_fast_path(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: Eager | None, *, sound: bool) -> Check:
     """The attention that gives the states agrees with the one that gives the maps."""
-    name, own = "fast path", str(encoder.model.config._attn_implementation)
-    if own == "eager":
+    name, implementation = "fast path", str(encoder.model.config._attn_implementation)
+    if implementation == "eager":
         return not_applicable(name, "the model has one implementation of attention (eager)")
     if eager is None:
         return not_applicable(name, "there are no attention maps to take from another implementation")
     moved = trial.apart(eager.without, by_layer(trial.alone["plain"]))
     if moved <= trial.bar:
-        return holds(name, f"states by {own} and by eager differ by {moved:.0e} of their norm at most", moved)
+        return holds(
+            name, f"states by {implementation} and by eager differ by {moved:.0e} of their norm at most", moved
+        )
     if trial.dtype in SHARE and _has_experts(encoder):
-        said = "rounding sends tokens to other experts in half precision, so implementations can be compared in float32"
-        return not_applicable(name, f"{said} only")
-    said = f"states by {own} and by eager, which hands out the maps, differ by {moved:.1e} of their norm"
+        message = (
+            "rounding sends tokens to other experts in half precision, so implementations can be compared in float32"
+        )
+        return not_applicable(name, f"{message} only")
+    message = f"states by {implementation} and by eager, which hands out the maps, differ by {moved:.1e} of their norm"
     if sound:
         # The maps make what they should: it may as well be the other path that is wrong.
         return fails(
-            name, f"{said}; which one is right cannot be told", ("states", *_NEEDS, "windows", "ablation"), moved
+            name, f"{message}; which one is right cannot be told", ("states", *_NEEDS, "windows", "ablation"), moved
         )
-    return fails(name, said, _NEEDS, moved)
+    return fails(name, message, _NEEDS, moved)
 
 
 def _has_experts(encoder: HuggingFaceEncoder) -> bool:
@@ -271,8 +284,8 @@ def check_every_block(trial: EncoderTrial) -> Check:
     if len(encoder.map_blocks) == encoder.blocks:
         return holds(name, f"all {encoder.blocks} blocks have attention maps")
     listed = ", ".join(str(block + 1) for block in encoder.map_blocks)
-    said = f"only block {listed} of {encoder.blocks} attends from token to token; analyses of maps need all blocks"
-    return fails(name, said, _NEEDS)
+    message = f"only block {listed} of {encoder.blocks} attends from token to token; analyses of maps need all blocks"
+    return fails(name, message, _NEEDS)
 
 
 def check_look_ahead(trial: EncoderTrial) -> Check:
@@ -285,8 +298,8 @@ def check_look_ahead(trial: EncoderTrial) -> Check:
     if encoder.causal_maps:
         if not worst <= 1e-6:
             block = encoder.map_blocks[int(ahead.argmax())] + 1
-            said = f"the states are causal, but maps of block {block} look ahead with up to {worst:.2f} of a row"
-            return fails(name, said, _NEEDS, worst)
+            message = f"the states are causal, but maps of block {block} look ahead with up to {worst:.2f} of a row"
+            return fails(name, message, _NEEDS, worst)
         return holds(name, "maps look back only, as the states do", worst)
     if ahead.min() <= 1e-6:
         block = encoder.map_blocks[int(ahead.argmin())] + 1
@@ -314,8 +327,8 @@ def check_rows(trial: EncoderTrial, calls: Sequence[AttentionCall]) -> RowSumChe
     if off <= bar and maps.min() >= -bar:
         return RowSumCheck(holds(name, f"rows sum to 1 (to {off:.0e})", off))
     if maps.min() < -bar or sums.max() > 1 + bar or not torch.isfinite(maps).all():
-        said = f"rows of attention sum to {sums.min():.2f} to {sums.max():.2f}, with values from {maps.min():.2f}"
-        return RowSumCheck(fails(name, said, _NEEDS, off))
+        message = f"rows of attention sum to {sums.min():.2f} to {sums.max():.2f}, with values from {maps.min():.2f}"
+        return RowSumCheck(fails(name, message, _NEEDS, off))
     missing = f"up to {1 - sums.min().item():.2f} of a row is missing"
     wrong = _unlike_a_sink([call for call in calls if _sinks(call.module) is not None])
     if wrong is None:
@@ -333,13 +346,13 @@ def _unlike_a_sink(calls: Sequence[AttentionCall]) -> float | None:
     worst = None
     for call in calls:
         sinks: Any = _sinks(call.module)
-        kept = sinks.data
-        sinks.data = torch.full_like(kept, _FAR)
+        original = sinks.data
+        sinks.data = torch.full_like(original, _FAR)
         try:
             with torch.no_grad():
                 free = call.again().double()
         finally:
-            sinks.data = kept
+            sinks.data = original
         weights = call.weights.double()
         proportional = (weights - weights.sum(-1, keepdim=True) * free).abs().max().item()
         worst = max(worst or 0.0, proportional, (free.sum(-1) - 1).abs().max().item())
@@ -347,8 +360,8 @@ def _unlike_a_sink(calls: Sequence[AttentionCall]) -> float | None:
 
 
 def _sinks(module: Module) -> Tensor | None:
-    found = getattr(module, "sinks", None)
-    return found if isinstance(found, torch.nn.Parameter) else None
+    sinks = getattr(module, "sinks", None)
+    return sinks if isinstance(sinks, torch.nn.Parameter) else None
 
 
 class Eager(NamedTuple):
@@ -398,21 +411,19 @@ def check_output(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: Eager 
             not_applicable(_OUTPUT, "there are no attention maps"), _groups(encoder.heads, encoder.heads)
         )
     with attention_by(encoder.model, "eager"):
-        found = mixings(encoder.model, heads=encoder.heads, maps=encoder.anatomy.maps, bar=max(trial.bar, 1e-3))
+        block_mixings = mixings(encoder.model, heads=encoder.heads, maps=encoder.anatomy.maps, bar=max(trial.bar, 1e-3))
     blocks = [block + 1 for block in encoder.map_blocks]
-    for at, each in enumerate(found):
-        if each is not None and not each.own:
-            said = (
-                f"the output of block {blocks[at]} is not made with its maps, but with those of {blocks[each.maps_of]}"
-            )
-            return OutputChecks(fails(_OUTPUT, said, _NEEDS), not_applicable(_GROUPS, said))
-        if each is not None and each.tiled:
-            return _wrongly_shared(blocks[at])
-    if None in found:
+    for number, mixing in enumerate(block_mixings):
+        if mixing is not None and not mixing.uses_block_maps:
+            message = f"the output of block {blocks[number]} is not made with its maps, but with those of {blocks[mixing.maps_of]}"
+            return OutputChecks(fails(_OUTPUT, message, _NEEDS), not_applicable(_GROUPS, message))
+        if mixing is not None and mixing.tiled:
+            return _wrongly_shared(blocks[number])
+    if None in block_mixings:
         return _by_function(encoder, trial, eager)
-    said = f"values mixed by the maps are what each of {len(found)} blocks passes on"
-    shared = min(each.groups for each in found if each is not None)
-    return OutputChecks(holds(_OUTPUT, said), _groups(encoder.heads, shared))
+    message = f"values mixed by the maps are what each of {len(block_mixings)} blocks passes on"
+    shared = min(mixing.groups for mixing in block_mixings if mixing is not None)
+    return OutputChecks(holds(_OUTPUT, message), _groups(encoder.heads, shared))
 
 
 def _groups(heads: int, shared: int) -> Check:
@@ -422,33 +433,33 @@ def _groups(heads: int, shared: int) -> Check:
 
 
 def _wrongly_shared(block: int) -> OutputChecks:
-    said = f"in block {block}, heads that share keys and values are matched with the wrong ones"
+    message = f"in block {block}, heads that share keys and values are matched with the wrong ones"
     needs = ("states", *_NEEDS, "windows", "ablation")
-    return OutputChecks(fails(_OUTPUT, said, needs), fails(_GROUPS, said, needs))
+    return OutputChecks(fails(_OUTPUT, message, needs), fails(_GROUPS, message, needs))
 
 
 def _by_function(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: Eager) -> OutputChecks:
     """By the model's own attention function, where its linear layers do not show the values."""
     if len(eager.calls) != len(eager.maps) and encoder.model.config.model_type in VALUES_IN_LINEAR_LAYERS:
-        said = "the maps are not those that mixed the values into the output of its attention"
-        return OutputChecks(fails(_OUTPUT, said, _NEEDS), not_applicable(_GROUPS, said))
+        message = "the maps are not those that mixed the values into the output of its attention"
+        return OutputChecks(fails(_OUTPUT, message, _NEEDS), not_applicable(_GROUPS, message))
     if len(eager.calls) != len(eager.maps):
-        said = "what the maps mix is not among the model's linear layers, so it could not be recomputed"
-        return OutputChecks(not_applicable(_OUTPUT, said), not_applicable(_GROUPS, said))
+        message = "what the maps mix is not among the model's linear layers, so it could not be recomputed"
+        return OutputChecks(not_applicable(_OUTPUT, message), not_applicable(_GROUPS, message))
     shared = encoder.heads
     for block, call, maps in zip(encoder.map_blocks, eager.calls, eager.maps, strict=True):
         if apart(maps, call.weights) > trial.bar:
-            said = f"the maps handed out for block {block + 1} are not those that its attention used"
-            return OutputChecks(fails(_OUTPUT, said, _NEEDS), not_applicable(_GROUPS, said))
-        own = call.value.shape[1]
-        shared = min(shared, own)
-        if call.makes(call.value.repeat_interleave(encoder.heads // own, dim=1)) > trial.bar:
-            if call.makes(call.value.repeat(1, encoder.heads // own, 1, 1)) <= trial.bar:
+            message = f"the maps handed out for block {block + 1} are not those that its attention used"
+            return OutputChecks(fails(_OUTPUT, message, _NEEDS), not_applicable(_GROUPS, message))
+        groups = call.value.shape[1]
+        shared = min(shared, groups)
+        if call.makes(call.value.repeat_interleave(encoder.heads // groups, dim=1)) > trial.bar:
+            if call.makes(call.value.repeat(1, encoder.heads // groups, 1, 1)) <= trial.bar:
                 return _wrongly_shared(block + 1)
-            said = f"in block {block + 1}, the values mixed by the maps are not what attention passes on"
-            return OutputChecks(fails(_OUTPUT, said, _NEEDS), not_applicable(_GROUPS, said))
-    said = f"values mixed by the maps are what attention passes on in each of {len(eager.maps)} blocks"
-    return OutputChecks(holds(_OUTPUT, said), _groups(encoder.heads, shared))
+            message = f"in block {block + 1}, the values mixed by the maps are not what attention passes on"
+            return OutputChecks(fails(_OUTPUT, message, _NEEDS), not_applicable(_GROUPS, message))
+    message = f"values mixed by the maps are what attention passes on in each of {len(eager.maps)} blocks"
+    return OutputChecks(holds(_OUTPUT, message), _groups(encoder.heads, shared))
 
 
 # Which parts of a model can be switched off, which head it was saved with, and whether its weights are its own.
@@ -479,18 +490,18 @@ def check_ablation(encoder: HuggingFaceEncoder, trial: EncoderTrial) -> Ablation
         edits["heads"] = parts.without(first, heads=[0])
         edits["attention"] = parts.without(first, heads=range(encoder.heads))
     every = parts.run([row], list(edits.values()), layers=range(encoder.layers))
-    made = {each.edit: each.states for each in every}
-    found: list[AblatablePart] = []
+    by_edit = {outcome.edit: outcome.states for outcome in every}
+    ablatable: list[AblatablePart] = []
     for number, (part, edit) in enumerate(edits.items()):
-        at, plain, states = edit.first, made[None], made[number]
-        before, own = apart(states[at], plain[at]), apart(states[at + 1], plain[at + 1])
-        if before <= trial.bar < own and all(torch.isfinite(each).all() for each in states.values()):
-            found.append(part)
-    if not found:
+        layer, plain, states = edit.first, by_edit[None], by_edit[number]
+        before, after = apart(states[layer], plain[layer]), apart(states[layer + 1], plain[layer + 1])
+        if before <= trial.bar < after and all(torch.isfinite(outcome).all() for outcome in states.values()):
+            ablatable.append(part)
+    if not ablatable:
         return AblationCheck(not_applicable(name, "none of its parts was found to switch off"), ())
-    listed = ", ".join(sorted(found))
+    listed = ", ".join(sorted(ablatable))
     without = "" if parts.heads else f"; its heads cannot be told apart: {parts.no_heads}"
-    return AblationCheck(holds(name, f"switched off in the first block: {listed}{without}"), tuple(sorted(found)))
+    return AblationCheck(holds(name, f"switched off in the first block: {listed}{without}"), tuple(sorted(ablatable)))
 
 
 def check_weights(encoder: HuggingFaceEncoder) -> Check:
@@ -519,13 +530,13 @@ def check_vocabulary(encoder: HuggingFaceEncoder) -> Check:
         return not_applicable(name, "the model has no table of piece embeddings")
     rows = table.num_embeddings
     added = set(encoder.tokenizer.get_added_vocab().values())
-    outside = sorted(each for each in encoder.tokenizer.get_vocab().values() if each >= rows)
-    ordinary = [each for each in outside if each not in added]
+    outside = sorted(token for token in encoder.tokenizer.get_vocab().values() if token >= rows)
+    ordinary = [token for token in outside if token not in added]
     if ordinary:
-        said = (
+        message = (
             f"{len(ordinary):,} ids of the tokenizer, from {ordinary[0]} on, are not among the model's {rows:,} tokens"
         )
-        return fails(name, f"{said}: it is the tokenizer of another model", ("states", "maps", "norms", "windows"))
+        return fails(name, f"{message}: it is the tokenizer of another model", ("states", "maps", "norms", "windows"))
     if outside:
         return holds(
             name, f"{len(outside)} added tokens of the tokenizer have no embedding; texts must not contain them"
@@ -540,11 +551,11 @@ def language_head(encoder: HuggingFaceEncoder) -> Literal["masked", "causal"] | 
     kind = head_kind(encoder)
     if kind not in ("masked-LM", "causal-LM"):
         return None
-    found: Literal["masked", "causal"] = "masked" if kind == "masked-LM" else "causal"
+    head_type: Literal["masked", "causal"] = "masked" if kind == "masked-LM" else "causal"
     stored = _stored(Path(str(encoder.model.name_or_path or "")))
     if encoder.whole is not None or stored is None:
-        return found
-    return found if stored >= _head_weights(encoder, found) else None
+        return head_type
+    return head_type if stored >= _head_weights(encoder, head_type) else None
 
 
 def _stored(folder: Path) -> set[str] | None:
@@ -591,14 +602,14 @@ def examined(encoder: Encoder) -> Passport:
     alive = check_alive(trial)
     if alive.verdict == "fails":
         # Everything else would compare numbers that mean nothing.
-        found = _CheckResults([alive])
+        results = _CheckResults([alive])
     elif isinstance(encoder, HuggingFaceEncoder) and encoder.model.training:
         # With dropout on, two runs of the model differ; only what the encoder hands out can be compared.
-        found = _CheckResults([alive, check_company(trial), check_padding(trial)])
+        results = _CheckResults([alive, check_company(trial), check_padding(trial)])
     elif isinstance(encoder, HuggingFaceEncoder):
-        found = _of_transformers(encoder, trial, alive)
+        results = _of_transformers(encoder, trial, alive)
     else:
-        found = _of_any(trial, alive)
+        results = _of_any(trial, alive)
     return Passport(
         model=encoder.name,
         architecture=type(encoder.model).__name__
@@ -610,11 +621,11 @@ def examined(encoder: Encoder) -> Passport:
         torch=str(torch.__version__),
         seconds=perf_counter() - start,
         causal=encoder.causal,
-        sink=found.sink,
+        sink=results.sink,
         maps=encoder.map_blocks,
-        ablatable=found.ablatable,
-        language_head=found.language_head,
-        checks=tuple(found.checks),
+        ablatable=results.ablatable,
+        language_head=results.language_head,
+        checks=tuple(results.checks),
         features=features(trial.alone["plain"]),
     )
 
@@ -630,8 +641,8 @@ def _of_transformers(encoder: HuggingFaceEncoder, trial: EncoderTrial, alive: Ch
     eager = run_eager(encoder, trial) if trial.has_maps else None
     rows = check_rows(trial, () if eager is None else eager.calls)
     ahead = check_look_ahead(trial)
-    made = check_output(encoder, trial, eager)
-    sound = "fails" not in (rows.check.verdict, ahead.verdict, made.output.verdict)
+    output_checks = check_output(encoder, trial, eager)
+    sound = "fails" not in (rows.check.verdict, ahead.verdict, output_checks.output.verdict)
     ablation = check_ablation(encoder, trial)
     checks = [
         check_weights(encoder),
@@ -647,8 +658,8 @@ def _of_transformers(encoder: HuggingFaceEncoder, trial: EncoderTrial, alive: Ch
         check_every_block(trial),
         ahead,
         rows.check,
-        made.output,
-        made.groups,
+        output_checks.output,
+        output_checks.groups,
         ablation.check,
     ]
     return _CheckResults(checks, rows.sink, ablation.parts, language_head(encoder))

@@ -85,13 +85,13 @@ class _InterventionTrial:
         self.donors = [_reversed(row) for row in self.rows]
         self.plain = self.by_hand()
         having = sorted({block for block, _ in parts.heads})
-        self.heads = [(having[at], at % self.encoder.heads) for at in _spread(len(having))]
+        self.heads = [(having[number], number % self.encoder.heads) for number in _spread(len(having))]
         """Of the first, middle and last block with heads, one each."""
 
     def run_as_it_is(self) -> None:
         """Running by parts changes nothing."""
-        (found,) = self.run([])
-        self.equal(found, self.plain, "run without a change, it gives other states than `encode`")
+        (states,) = self.run([])
+        self.equal(states, self.plain, "run without a change, it gives other states than `encode`")
 
     def ones(self) -> None:
         """Gates of one change nothing, and those of other rows neither."""
@@ -105,92 +105,92 @@ class _InterventionTrial:
         """By gate, by edit, by weights."""
         having = sorted({block for block, _ in self.parts.heads})
         for block, head in self.heads:
-            sharing = [at for at in having if self.parts.out(at) is self.parts.out(block)]
-            one = {at: self.parts.without(at, heads=[head]).mixed[at] for at in sharing}
-            (found,) = self.run([Edit(mixed=one)])[1:]
+            sharing = [other for other in having if self.parts.out(other) is self.parts.out(block)]
+            one = {other: self.parts.without(other, heads=[head]).mixed[other] for other in sharing}
+            (states,) = self.run([Edit(mixed=one)])[1:]
             where = f"head {block + 1}-{head + 1} set to zero"
             gates = torch.ones(1, len(having), self.encoder.heads)
-            gates[:, [having.index(at) for at in sharing], head] = 0
-            self.equal(found, self.gated(lambda _row, gates=gates: gates), f"{where} by a gate and by an edit differ")
+            gates[:, [having.index(other) for other in sharing], head] = 0
+            self.equal(states, self.gated(lambda _row, gates=gates: gates), f"{where} by a gate and by an edit differ")
             with _zeroed(self.parts.out(block), head, self.parts.size):
-                self.equal(found, self.by_hand(), f"{where} by its weights and by an edit differ")
-            self.local(found, min(sharing), where)
+                self.equal(states, self.by_hand(), f"{where} by its weights and by an edit differ")
+            self.local(states, min(sharing), where)
 
     def means(self) -> None:
         """What a head hands on is on average what is given for it, and arrives through the projection."""
         means = self.parts.means(self.rows)
         for block, head in self.heads:
-            kept: list[Tensor] = []
+            inputs: list[Tensor] = []
 
-            def note(_module: Module, given: Any, kept: list[Tensor] = kept) -> None:
-                kept.append(given[0].reshape(-1, given[0].shape[-1]))
+            def note(_module: Module, given: Any, inputs: list[Tensor] = inputs) -> None:
+                inputs.append(given[0].reshape(-1, given[0].shape[-1]))
 
             out = self.parts.out(block)
-            calls = sum(self.parts.out(at) is out for at in means)
-            at = [each for each in means if self.parts.out(each) is out].index(block)
+            calls = sum(self.parts.out(number) is out for number in means)
+            number = [other for other in means if self.parts.out(other) is out].index(block)
             with _hooked(out.register_forward_pre_hook(note)):
                 self.by_hand()
             # A module that is several blocks ran once for each of them, row after row.
-            mean = torch.cat(kept[at::calls]).double().mean(0)
+            mean = torch.cat(inputs[number::calls]).double().mean(0)
             self.expect(apart(means[block].double(), mean), f"block {block + 1}: the mean of its heads is another")
             if calls > 1:
                 continue
-            (found,) = self.run([self.parts.without(block, heads=[head], fill=means[block])])[1:]
+            (states,) = self.run([self.parts.without(block, heads=[head], fill=means[block])])[1:]
             constant = torch.zeros_like(means[block])
             part = slice(head * self.parts.size, (head + 1) * self.parts.size)
             constant[part] = means[block][part]
             with _zeroed(out, head, self.parts.size) as linear, torch.no_grad():
                 given = linear(constant)
-                with _hooked(out.register_forward_hook(lambda _m, _g, made, add=given: made + add.to(made))):
-                    said = f"head {block + 1}-{head + 1} set to its mean is not what the mean makes"
-                    self.equal(found, self.by_hand(), said)
+                with _hooked(out.register_forward_hook(lambda _m, _g, output, add=given: output + add.to(output))):
+                    message = f"head {block + 1}-{head + 1} set to its mean is not what the mean makes"
+                    self.equal(states, self.by_hand(), message)
 
     def other_texts(self) -> None:
         """What another text hands on, of a head and of a whole layer."""
         donors = self.by_hand(self.donors)
         for block, head in self.heads:
             out = self.parts.out(block)
-            if sum(self.parts.out(at) is out for at in {at for at, _ in self.parts.heads}) > 1:
+            if sum(self.parts.out(other) is out for other in {other for other, _ in self.parts.heads}) > 1:
                 continue
             part = slice(head * self.parts.size, (head + 1) * self.parts.size)
             expected = []
             for row, donor in zip(self.rows, self.donors, strict=True):
-                kept: list[Tensor] = []
+                inputs: list[Tensor] = []
 
-                def note(_module: Module, given: Any, kept: list[Tensor] = kept) -> None:
-                    kept.append(given[0].clone())
+                def note(_module: Module, given: Any, inputs: list[Tensor] = inputs) -> None:
+                    inputs.append(given[0].clone())
 
                 with _hooked(out.register_forward_pre_hook(note)):
                     self.by_hand([donor])
 
-                def put(_module: Module, given: Any, kept: list[Tensor] = kept, part: slice = part) -> Any:
+                def put(_module: Module, given: Any, inputs: list[Tensor] = inputs, part: slice = part) -> Any:
                     changed = given[0].clone()
-                    changed[..., part] = kept[0][..., part]
+                    changed[..., part] = inputs[0][..., part]
                     return (changed, *given[1:])
 
                 with _hooked(out.register_forward_pre_hook(put)):
                     expected += self.by_hand([row])
-            (found,) = self.run([self.parts.without(block, heads=[head], fill=RESAMPLED)], donors=self.donors)[1:]
-            self.equal(found, expected, f"head {block + 1}-{head + 1}: what another text hands on does not arrive")
+            (states,) = self.run([self.parts.without(block, heads=[head], fill=RESAMPLED)], donors=self.donors)[1:]
+            self.equal(states, expected, f"head {block + 1}-{head + 1}: what another text hands on does not arrive")
         for layer in _spread(self.encoder.layers):
             edit = Edit(states={layer: lambda _states, clean, layer=layer: _donated(clean).states[layer]})
-            (found,) = self.run([edit], donors=self.donors)[1:]
-            for row, theirs in zip(found, donors, strict=True):
+            (states,) = self.run([edit], donors=self.donors)[1:]
+            for row, theirs in zip(states, donors, strict=True):
                 moved = apart(row[layer], theirs[layer])
                 self.expect(moved, f"layer {layer}: the states of another text do not arrive")
 
     def blocks(self) -> None:
         """A block that is skipped hands on what it read."""
         for block in _spread(self.encoder.blocks):
-            (found,) = self.run([Edit(skipped=frozenset({block}))])[1:]
-            said = f"block {block + 1} skipped"
+            (states,) = self.run([Edit(skipped=frozenset({block}))])[1:]
+            description = f"block {block + 1} skipped"
             if block + 1 < self.encoder.blocks:
-                for row, plain in zip(found, self.plain, strict=True):
-                    self.expect(apart(row[block + 1], plain[block]), f"{said} does not hand on what it read")
+                for row, plain in zip(states, self.plain, strict=True):
+                    self.expect(apart(row[block + 1], plain[block]), f"{description} does not hand on what it read")
             handed = Edit(states={block + 1: lambda _states, clean, block=block: clean.states[block]})
             if block + 1 < self.encoder.blocks:
-                self.equal(found, self.run([handed])[1], f"{said} is not the same as handing on what it read")
-            self.local(found, block, said)
+                self.equal(states, self.run([handed])[1], f"{description} is not the same as handing on what it read")
+            self.local(states, block, description)
 
     def states(self) -> None:
         """A state that is changed is seen there and above."""
@@ -201,9 +201,9 @@ class _InterventionTrial:
                 changed[:, 1] += _SHIFT
                 return changed
 
-            (found,) = self.run([Edit(states={layer: shifted})])[1:]
-            self.local(found, layer - 1, f"the states of layer {layer} changed", own=False)
-            for row, plain in zip(found, self.plain, strict=True):
+            (edited,) = self.run([Edit(states={layer: shifted})])[1:]
+            self.local(edited, layer - 1, f"the states of layer {layer} changed", output_changes=False)
+            for row, plain in zip(edited, self.plain, strict=True):
                 expected = plain[layer].clone()
                 expected[1] += _SHIFT
                 self.expect(apart(row[layer], expected), f"layer {layer}: the change of a state is not seen as it is")
@@ -213,13 +213,13 @@ class _InterventionTrial:
         edits = [Edit(skipped=frozenset({block})) for block in _spread(self.encoder.blocks)]
         edits += [self.parts.without(block, heads=[head]) for block, head in self.heads]
         edits += [Edit(mixed=edits[-1].mixed, skipped=edits[0].skipped), Edit()]
-        found = self.run(edits)[1:]
+        all_states = self.run(edits)[1:]
         again = copy(self.parts)
         again.resumes = False
-        for edit, own in zip(edits, found, strict=True):
-            self.equal(own, self.run([edit])[1], "edits made together are not what they are alone")
-        for own, whole in zip(found, self.run(edits, parts=again)[1:], strict=True):
-            self.equal(own, whole, "a run that is resumed differs from one of the whole model")
+        for edit, edited in zip(edits, all_states, strict=True):
+            self.equal(edited, self.run([edit])[1], "edits made together are not what they are alone")
+        for edited, whole in zip(all_states, self.run(edits, parts=again)[1:], strict=True):
+            self.equal(edited, whole, "a run that is resumed differs from one of the whole model")
 
     def slopes(self) -> None:
         """The gradient of a gate is how fast the output changes with it."""
@@ -245,51 +245,51 @@ class _InterventionTrial:
         with torch.no_grad():
             ones = torch.ones_like(along)
             sides = ([output(ones + side * step * along) for side in (1, -1)] for step in _STEPS)
-            found = [float((up - down) / (2 * step)) for (up, down), step in zip(sides, _STEPS, strict=True)]
+            differences = [float((up - down) / (2 * step)) for (up, down), step in zip(sides, _STEPS, strict=True)]
         expected, scale = float((slope * along).sum()), float((slope * along).norm())
-        nearest = min(found, key=lambda each: abs(each - expected))
+        nearest = min(differences, key=lambda difference: abs(difference - expected))
         if not abs(nearest - expected) <= _SLOPE * max(scale, abs(expected)):
-            said = f"gradients of gates are not how the output changes: {expected:.4g}, not {nearest:.4g}"
-            raise AssertionError(f"{self.encoder.name}: {said}")
+            message = f"gradients of gates are not how the output changes: {expected:.4g}, not {nearest:.4g}"
+            raise AssertionError(f"{self.encoder.name}: {message}")
 
     def run(
         self, edits: Sequence[Edit], *, donors: Sequence[InputRow] | None = None, parts: Interventions | None = None
     ) -> list[States]:
         """All layers of every row as it is, and under each edit."""
-        found: list[dict[int, Tensor]] = [{} for _ in range(len(edits) + 1)]
-        for made in (parts or self.parts).run(self.rows, edits, layers=range(self.encoder.layers), donors=donors):
-            kept = found[0 if made.edit is None else made.edit + 1]
-            for at, row in enumerate(made.rows):
-                kept[row] = _stacked(made.states, at, len(self.rows[row].ids))
-        return [[kept[row] for row in range(len(self.rows))] for kept in found]
+        collected: list[dict[int, Tensor]] = [{} for _ in range(len(edits) + 1)]
+        for edited in (parts or self.parts).run(self.rows, edits, layers=range(self.encoder.layers), donors=donors):
+            by_row = collected[0 if edited.edit is None else edited.edit + 1]
+            for place, row in enumerate(edited.rows):
+                by_row[row] = _stacked(edited.states, place, len(self.rows[row].ids))
+        return [[by_row[row] for row in range(len(self.rows))] for by_row in collected]
 
     def by_hand(self, rows: Sequence[InputRow] | None = None) -> States:
         """All layers of every row, run alone."""
-        made = (self.encoder.hidden([row]) for row in rows or self.rows)
-        return [torch.stack([layer[0].detach().clone() for layer in each]) for each in made]
+        runs = (self.encoder.hidden([row]) for row in rows or self.rows)
+        return [torch.stack([layer[0].detach().clone() for layer in layers]) for layers in runs]
 
     def gated(self, gates: Callable[[int], Tensor]) -> States:
         """All layers of every row, in batches, each row with its gates [1, block, head]."""
-        found: dict[int, Tensor] = {}
+        by_row: dict[int, Tensor] = {}
         for batch in self.encoder.row_groups([len(row.ids) for row in self.rows]):
-            own = torch.cat([gates(row) for row in batch]).to(self.encoder.device)
-            with self.parts.gated(own):
-                made = self.encoder.hidden([self.rows[row] for row in batch])
-            for at, row in enumerate(batch):
-                found[row] = _stacked(dict(enumerate(made)), at, len(self.rows[row].ids))
-        return [found[row] for row in range(len(self.rows))]
+            batch_gates = torch.cat([gates(row) for row in batch]).to(self.encoder.device)
+            with self.parts.gated(batch_gates):
+                layers = self.encoder.hidden([self.rows[row] for row in batch])
+            for place, row in enumerate(batch):
+                by_row[row] = _stacked(dict(enumerate(layers)), place, len(self.rows[row].ids))
+        return [by_row[row] for row in range(len(self.rows))]
 
-    def local(self, found: States, block: int, where: str, *, own: bool = True) -> None:
+    def local(self, states: States, block: int, where: str, *, output_changes: bool = True) -> None:
         """Nothing up to the block's input moved, and its output did."""
-        for row, plain in zip(found, self.plain, strict=True):
+        for row, plain in zip(states, self.plain, strict=True):
             below = slice(0, block + 1)
             self.expect(apart(row[below], plain[below]), f"{where}: layers below it change")
-        if own:
-            self.differ(found[0][block + 1], self.plain[0][block + 1], f"{where}: nothing changes")
+        if output_changes:
+            self.differ(states[0][block + 1], self.plain[0][block + 1], f"{where}: nothing changes")
 
-    def equal(self, found: States, expected: States, otherwise: str) -> None:
+    def equal(self, states: States, expected: States, otherwise: str) -> None:
         """Expect all layers of all rows to agree."""
-        for one, other in zip(found, expected, strict=True):
+        for one, other in zip(states, expected, strict=True):
             self.expect(apart(one, other), otherwise)
 
     def expect(self, moved: float, otherwise: str) -> None:
@@ -351,9 +351,9 @@ def _zeroed(out: Module, head: int, size: int) -> Iterator[Callable[[Tensor], Te
     part = slice(head * size, (head + 1) * size)
     # GPT-2's layers have their weight the other way round.
     by_input = weight.data.T if isinstance(out, torch.nn.Linear) else weight.data
-    kept = by_input[part].clone()
+    original = by_input[part].clone()
     by_input[part] = 0
     try:
-        yield lambda vector: vector[part].to(kept) @ kept
+        yield lambda vector: vector[part].to(original) @ original
     finally:
-        by_input[part] = kept
+        by_input[part] = original

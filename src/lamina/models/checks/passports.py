@@ -41,7 +41,7 @@ class Check:
     name: str
     """Short and stable, as in a column's head."""
     verdict: Verdict
-    said: str
+    message: str
     """One sentence, with the number."""
     measured: float | None = None
     """The number that decided; None where there is none."""
@@ -79,7 +79,7 @@ class Passport:
 
     def refuses(self, need: str) -> str | None:
         """Why the model cannot be used for `need` (one of `NEEDS`); None if it can."""
-        reasons = [check.said for check in self.failed if need in check.needed_by]
+        reasons = [check.message for check in self.failed if need in check.needed_by]
         if need in ("maps", "norms") and not self.maps and not reasons:
             return "it has no attention heads that look from token to token"
         return "; ".join(reasons) or None
@@ -89,9 +89,9 @@ class Passport:
         return asdict(self)
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Passport:
+    def of(cls, description: Mapping[str, Any]) -> Passport:
         """The passport that `describe` wrote."""
-        given = {field.name: said[field.name] for field in fields(cls)}
+        given = {field.name: description[field.name] for field in fields(cls)}
         checks = tuple(Check(**{**check, "needed_by": tuple(check["needed_by"])}) for check in given["checks"])
         return cls(
             **{
@@ -104,21 +104,21 @@ class Passport:
         )
 
 
-def holds(name: str, said: str, measured: float | None = None) -> Check:
+def holds(name: str, message: str, measured: float | None = None) -> Check:
     """A check that holds."""
-    return Check(name, "holds", said, measured)
+    return Check(name, "holds", message, measured)
 
 
-def fails(name: str, said: str, needed_by: tuple[str, ...], measured: float | None = None) -> Check:
+def fails(name: str, message: str, needed_by: tuple[str, ...], measured: float | None = None) -> Check:
     """A check that fails, and what is refused for it."""
     # JSON has no infinity.
     number = measured if measured is not None and math.isfinite(measured) else None
-    return Check(name, "fails", said, number, needed_by)
+    return Check(name, "fails", message, number, needed_by)
 
 
-def not_applicable(name: str, said: str) -> Check:
+def not_applicable(name: str, message: str) -> Check:
     """A check that cannot be made, and why."""
-    return Check(name, "not applicable", said)
+    return Check(name, "not applicable", message)
 
 
 def features(states: Float[Tensor, "token layer width"]) -> tuple[float, ...]:
@@ -260,32 +260,32 @@ def summary(passport: Passport) -> dict[str, Any]:
         "architecture": passport.architecture,
         "causal": passport.causal,
         "sink": passport.sink,
-        "fails": {check.name: check.said for check in passport.failed},
+        "fails": {check.name: check.message for check in passport.failed},
     }
 
 
 def _path(encoder: Encoder) -> Path:
     devices = running_devices(encoder.model) if isinstance(encoder, HuggingFaceEncoder) else [str(encoder.device)]
-    said = [encoder.fingerprint, PASSPORT_VERSION, version("transformers"), version("torch"), *devices]
-    return cache_dir() / "passports" / f"{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]}.json"
+    identity = [encoder.fingerprint, PASSPORT_VERSION, version("transformers"), version("torch"), *devices]
+    return cache_dir() / "passports" / f"{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]}.json"
 
 
 def _read(path: Path, encoder: Encoder) -> Passport | None:
     """The passport that was kept; None where there is none, a damaged one, or one of other numbers."""
     try:
-        kept = Passport.of(read_json(path)["passport"])
+        passport = Passport.of(read_json(path)["passport"])
     except (OSError, DamagedError, LookupError, TypeError, ValueError):
         return None
-    if kept.fingerprint != encoder.fingerprint:
+    if passport.fingerprint != encoder.fingerprint:
         return None
     try:
-        same = recognised(kept, encoder)
+        same = recognised(passport, encoder)
     except LaminaError:
         return None  # The examination says why.
     if not same:
         say(f"{encoder.name} gives other numbers than when it was examined; it is examined again")
         return None
-    return kept
+    return passport
 
 
 def _examined(path: Path, encoder: Encoder) -> Passport:
@@ -294,8 +294,8 @@ def _examined(path: Path, encoder: Encoder) -> Passport:
             passport = examine(encoder)
         except Exception as error:
             # Whatever the code of a model raises.
-            said = str(error).strip().splitlines()
-            reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+            lines = str(error).strip().splitlines()
+            reason = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
             if not isinstance(encoder, HuggingFaceEncoder):
                 return _untried(encoder, reason)
             if isinstance(error, LaminaError):
@@ -313,7 +313,7 @@ def _examined(path: Path, encoder: Encoder) -> Passport:
 
 def _untried(encoder: Encoder, reason: str) -> Passport:
     """Of an encoder of the user's own that knows only some texts, such as one of stored activations."""
-    said = f"it cannot encode texts that lamina makes up ({reason}); try it with lamina.testing.check_encoder"
+    message = f"it cannot encode texts that lamina makes up ({reason}); try it with lamina.testing.check_encoder"
     return Passport(
         model=encoder.name,
         architecture=type(encoder).__name__,
@@ -327,7 +327,7 @@ def _untried(encoder: Encoder, reason: str) -> Passport:
         maps=encoder.map_blocks if encoder.heads else (),
         ablatable=(),
         language_head=None,
-        checks=(Check("examination", "not applicable", said),),
+        checks=(Check("examination", "not applicable", message),),
     )
 
 

@@ -82,24 +82,24 @@ class EncoderTrial:
         """The encoder's states, or its maps."""
         return list(self.encoder.encode(texts, ("maps",) if maps else ("states",)))
 
-    def changed(self, at: int) -> Text:
+    def changed(self, start: int) -> Text:
         """The plain text with other words from word `at` on."""
         words = self.texts["plain"].words
-        return Text(f"changed {at}", (*words[:at], *_OTHERS[: len(words) - at]))
+        return Text(f"changed {start}", (*words[:start], *_OTHERS[: len(words) - start]))
 
 
-def states_of(made: Activations) -> Tensor:
+def states_of(activations: Activations) -> Tensor:
     """The states that were asked for."""
-    if made.states is None:
-        raise ModelError(f"{made.text!r}: states were requested but are missing")
-    return made.states
+    if activations.states is None:
+        raise ModelError(f"{activations.text!r}: states were requested but are missing")
+    return activations.states
 
 
-def maps_of(made: Activations) -> Tensor:
+def maps_of(activations: Activations) -> Tensor:
     """The maps that were asked for."""
-    if made.maps is None:
-        raise ModelError(f"{made.text!r}: maps were requested but are missing")
-    return made.maps
+    if activations.maps is None:
+        raise ModelError(f"{activations.text!r}: maps were requested but are missing")
+    return activations.maps
 
 
 def by_layer(states: Tensor) -> Tensor:

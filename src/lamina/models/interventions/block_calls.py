@@ -36,7 +36,7 @@ def blocks_of(encoder: HuggingFaceEncoder) -> list[Module]:
         )
     order: list[Module] = []
 
-    def note(module: Module, _given: Any, _made: Any) -> None:
+    def note(module: Module, _given: Any, _output: Any) -> None:
         order.append(module)
 
     modules = list(model.get_submodule(watched.path or "").children())
@@ -78,16 +78,16 @@ class BlockCalls:
         """
         now = [-1]
 
-        def wrapped(own: Callable[..., Any], numbers: Iterator[int]) -> Callable[..., Any]:
+        def wrapped(original: Callable[..., Any], numbers: Iterator[int]) -> Callable[..., Any]:
             def forward(*args: Any, **named: Any) -> Any:
                 now[0] = next(numbers)
-                return around(now[0], own, args, named)
+                return around(now[0], original, args, named)
 
             return forward
 
         with ExitStack() as open_:
             for block in dict.fromkeys(self.modules):
-                numbers = cycle([number for number, each in enumerate(self.modules) if each is block])
+                numbers = cycle([number for number, module in enumerate(self.modules) if module is block])
                 open_.enter_context(instead_of(block, wrapped(block.forward, numbers)))
             yield now
 
@@ -101,7 +101,7 @@ class BlockCalls:
         """The states [row, token, width] that a block is given."""
         return self._by_rows(_first_states(args, named))
 
-    def made(self, result: Any) -> Tensor:
+    def output(self, result: Any) -> Tensor:
         """The states [row, token, width] that a block returned."""
         return self._by_rows(result if isinstance(result, Tensor) else _first_states(result, {}))
 
@@ -128,10 +128,10 @@ class BlockCalls:
             return tuple(self.repeated(part, times, rows) for part in result)
         if not isinstance(result, Tensor):
             return result
-        at = int(self._turned)
-        if result.dim() <= at or result.shape[at] != rows:
+        dimension = int(self._turned)
+        if result.dim() <= dimension or result.shape[dimension] != rows:
             return result.clone()
-        return result.repeat(*[times if dim == at else 1 for dim in range(result.dim())])
+        return result.repeat(*[times if dim == dimension else 1 for dim in range(result.dim())])
 
     def _by_rows(self, states: Tensor) -> Tensor:
         """From the model's order of rows and tokens to ours, or back."""
@@ -141,15 +141,15 @@ class BlockCalls:
 @contextmanager
 def instead_of(module: Module, forward: Callable[..., Any]) -> Iterator[None]:
     """Within the block, a module does something else."""
-    kept = module.__dict__.get("forward")
+    original = module.__dict__.get("forward")
     module.forward = forward
     try:
         yield
     finally:
-        if kept is None:
+        if original is None:
             del module.forward
         else:
-            module.forward = kept
+            module.forward = original
 
 
 def copied(result: Any) -> Any:
@@ -166,8 +166,8 @@ def first_tensor(result: Any) -> Tensor | None:
 
 
 def _first_states(args: Sequence[Any], named: Mapping[str, Any]) -> Tensor:
-    found = (each for each in (*args, *named.values()) if isinstance(each, Tensor) and each.dim() == 3)
-    return next(each for each in found if each.is_floating_point())
+    tensors = (value for value in (*args, *named.values()) if isinstance(value, Tensor) and value.dim() == 3)
+    return next(value for value in tensors if value.is_floating_point())
 
 
 # Where the heads of a block hand on what they mixed: its output projection, and how to get there without mixing again.
@@ -200,14 +200,18 @@ def head_outputs(encoder: HuggingFaceEncoder, blocks: Sequence[Module]) -> HeadO
     if not encoder.heads:
         return nothing
     with attention_by(encoder.model, "eager"):
-        found = mixings(encoder.model, heads=encoder.heads, maps=encoder.anatomy.maps)
-    if any(each is not None and not each.sound for each in found):
+        block_mixings = mixings(encoder.model, heads=encoder.heads, maps=encoder.anatomy.maps)
+    if any(mixing is not None and not mixing.sound for mixing in block_mixings):
         return nothing
-    if None in found:
+    if None in block_mixings:
         outs, sizes = _by_function(encoder, blocks)
     else:
-        outs = {block: each.out for block, each in zip(encoder.anatomy.maps, found, strict=True) if each is not None}
-        sizes = {each.values.size for each in found if each is not None}
+        outs = {
+            block: mixing.out
+            for block, mixing in zip(encoder.anatomy.maps, block_mixings, strict=True)
+            if mixing is not None
+        }
+        sizes = {mixing.values.size for mixing in block_mixings if mixing is not None}
     inside = all(any(part is out for part in blocks[block].modules()) for block, out in outs.items())
     return HeadOutputs(outs, sizes.pop()) if inside and outs and len(sizes) == 1 else nothing
 
@@ -232,30 +236,30 @@ def _by_function(encoder: HuggingFaceEncoder, blocks: Sequence[Module]) -> tuple
         ids = torch.tensor(encoder.trial_ids)[None].to(encoder.device)
         encoder.model(**given(encoder.model, ids), output_attentions=True)
     shared = len(set(blocks)) < len(blocks)
-    if shared or len(calls) != len(encoder.anatomy.maps) or any(call.made.dim() != 4 for call in calls):
+    if shared or len(calls) != len(encoder.anatomy.maps) or any(call.output.dim() != 4 for call in calls):
         return {}, set()
     outs: dict[int, Module] = {}
     for block, call in zip(encoder.anatomy.maps, calls, strict=True):
         for module in blocks[block].modules():
-            if module in read and apart(read[module], call.made.flatten(2)) <= SAME:
+            if module in read and apart(read[module], call.output.flatten(2)) <= SAME:
                 outs[block] = module
                 break
-    complete = len(outs) == len(calls) and all(call.made.shape[2] == encoder.heads for call in calls)
-    return (outs, {call.made.shape[-1] for call in calls}) if complete else ({}, set())
+    complete = len(outs) == len(calls) and all(call.output.shape[2] == encoder.heads for call in calls)
+    return (outs, {call.output.shape[-1] for call in calls}) if complete else ({}, set())
 
 
 def shortcuts(encoder: HuggingFaceEncoder, blocks: Sequence[Module], outs: Mapping[int, Module]) -> dict[int, Shortcut]:
     """Block -> the outermost module that need not run; none for blocks that share their modules."""
-    alone = {block: out for block, out in outs.items() if sum(each is blocks[block] for each in blocks) == 1}
+    alone = {block: out for block, out in outs.items() if sum(candidate is blocks[block] for candidate in blocks) == 1}
     if not alone:
         return {}
-    made: dict[Module, Tensor] = {}
+    outputs: dict[Module, Tensor] = {}
     read: dict[Module, Tensor] = {}
 
     def note(module: Module, args: Any, result: Any) -> None:
         states = first_tensor(result)
         if states is not None:
-            made[module] = states.detach().clone()
+            outputs[module] = states.detach().clone()
         if module in outs_alone:
             read[module] = args[0].detach().clone()
 
@@ -266,19 +270,19 @@ def shortcuts(encoder: HuggingFaceEncoder, blocks: Sequence[Module], outs: Mappi
             for part in blocks[block].modules():
                 open_.callback(part.register_forward_hook(note).remove)
         encoder.model(**given(encoder.model, ids))
-    found = {block: _shortcut(blocks[block], out, read, made) for block, out in alone.items()}
-    return {block: each for block, each in found.items() if each is not None}
+    by_block = {block: _shortcut(blocks[block], out, read, outputs) for block, out in alone.items()}
+    return {block: candidate for block, candidate in by_block.items() if candidate is not None}
 
 
 def _shortcut(
-    block: Module, out: Module, read: Mapping[Module, Tensor], made: Mapping[Module, Tensor]
+    block: Module, out: Module, read: Mapping[Module, Tensor], outputs: Mapping[Module, Tensor]
 ) -> Shortcut | None:
     if out not in read:
         return None
     for part in list(block.modules())[1:]:
-        if part not in made or part is out:
+        if part not in outputs or part is out:
             continue
-        projects = any(each is out for each in part.modules())
-        if apart(made[part], made[out] if projects else read[out]) <= SAME:
+        projects = any(module is out for module in part.modules())
+        if apart(outputs[part], outputs[out] if projects else read[out]) <= SAME:
             return Shortcut(part, projects)
     return None

@@ -78,7 +78,7 @@ class Clean:
     """Of every layer, the last one as `encode` gives it (after a final norm)."""
     mixed: Mapping[int, Float[Tensor, "row token unit"]]
     """Block -> what its heads hand on; only where a change asks for it."""
-    made: tuple[Any, ...]
+    outputs: tuple[Any, ...]
     """What every block returned."""
     inside: Mapping[int, Any]
     """Block -> what the module returned that need not run again, where there is one; kept with `mixed`."""
@@ -132,15 +132,15 @@ def lengths_alike(rows: Sequence[InputRow], seed: int = 0) -> list[InputRow]:
         raise ModelError("a part cannot be replaced by that of another text: there is only one text")
     order = np.argsort([len(row.ids) for row in rows], kind="stable")
     rng = np.random.default_rng(seed)
-    found = [rows[0]] * len(rows)
+    stand_ins = [rows[0]] * len(rows)
     for start in range(0, len(order), _NEIGHBOURS):
         some = order[start : start + _NEIGHBOURS]
         if len(some) < 2:
             some = order[max(0, start - 1) : start + 1]
         turned = rng.permutation(some)
         for own, other in zip(turned, np.roll(turned, 1), strict=True):
-            found[own] = rows[other]
-    return found
+            stand_ins[own] = rows[other]
+    return stand_ins
 
 
 _NEIGHBOURS = 16
@@ -150,7 +150,7 @@ _NEIGHBOURS = 16
 def as_long(row: InputRow, size: int) -> InputRow:
     """A row repeated, or cut, to a number of tokens: its values have to be there for every token of another row."""
     times = -(-size // len(row.ids))
-    ids, types, words = (np.tile(each, times)[:size] for each in (row.ids, row.types, row.words))
+    ids, types, words = (np.tile(column, times)[:size] for column in (row.ids, row.types, row.words))
     return row._replace(ids=ids, types=types, words=words)
 
 
@@ -199,14 +199,14 @@ class ResumedRuns:
     ) -> Clean:
         encoder = self.encoder
         read: list[Tensor] = []
-        made: list[Any] = []
+        outputs: list[Any] = []
         handed: dict[int, Tensor] = {}
         inside: dict[int, Any] = {}
 
         def around(_number: int, block: Callable[..., Any], args: Any, named: Any) -> Any:
             read.append(self._calls.read(args, named).clone())
             result = block(*args, **named)
-            made.append(copied(result))
+            outputs.append(copied(result))
             return result
 
         with torch.no_grad(), attention_by(encoder.model, None), ExitStack() as open_:
@@ -226,7 +226,7 @@ class ResumedRuns:
                 open_.callback(shortcut.module.register_forward_hook(keep).remove)
             last = self.last(encoder.inputs(rows))
         sizes = tuple(len(row.ids) for row in rows)
-        return Clean(batch, sizes, (*read, last), handed, tuple(made), inside, donor)
+        return Clean(batch, sizes, (*read, last), handed, tuple(outputs), inside, donor)
 
     def edited(
         self,
@@ -243,7 +243,7 @@ class ResumedRuns:
 
         def around(number: int, block: Callable[..., Any], args: Any, named: Any) -> Any:
             if number < first:
-                return self._calls.repeated(clean.made[number], many, size)
+                return self._calls.repeated(clean.outputs[number], many, size)
             states = self._changed(self._calls.read(args, named), clean, edits, number)
             if number in layers:
                 noted[number] = states
@@ -284,18 +284,20 @@ class ResumedRuns:
     ) -> Any:
         """What a block returns for its states under each edit; the `first` one reads what it has read before."""
         many, size = len(edits), len(clean.rows)
-        skipping = [at for at, edit in enumerate(edits) if number in edit.skipped]
+        skipping = [edit_number for edit_number, edit in enumerate(edits) if number in edit.skipped]
         if len(skipping) == many:
-            return self._calls.returning(self._calls.repeated(clean.made[number], many, size), states)
+            return self._calls.returning(self._calls.repeated(clean.outputs[number], many, size), states)
         args, named = self._calls.given(args, named, states)
         with self._shortened(number, clean, edits) if first else nullcontext():
             result = block(*args, **named)
         if not skipping:
             return result
-        own = self._calls.made(result).clone()
-        for at in skipping:
-            own[at * size : (at + 1) * size] = states[at * size : (at + 1) * size]
-        return self._calls.returning(result, own)
+        output = self._calls.output(result).clone()
+        for edit_number in skipping:
+            output[edit_number * size : (edit_number + 1) * size] = states[
+                edit_number * size : (edit_number + 1) * size
+            ]
+        return self._calls.returning(result, output)
 
     def _cut(
         self, clean: Clean, edits: Sequence[Edit], places: Sequence[Int[np.ndarray, " place"]]
@@ -307,10 +309,10 @@ class ResumedRuns:
         mixer = last_mixer(self.encoder)
         if mixer is None:
             return None
-        own = [places[row] for row in clean.rows]
-        row = np.repeat(np.arange(len(own)), [len(each) for each in own])
-        every = np.concatenate([row + len(own) * at for at in range(len(edits))])
-        place = np.tile(np.concatenate(own), len(edits))
+        row_places = [places[row] for row in clean.rows]
+        row = np.repeat(np.arange(len(row_places)), [len(chosen) for chosen in row_places])
+        every = np.concatenate([row + len(row_places) * edit_number for edit_number in range(len(edits))])
+        place = np.tile(np.concatenate(row_places), len(edits))
         return (
             SelectedTokens(mixer, torch.from_numpy(place).long(), torch.from_numpy(every).long())
             if len(place)
@@ -328,8 +330,8 @@ class ResumedRuns:
             before = self._calls.repeated(clean.inside[block], many, size)
             if not shortcut.projects:
                 return before
-            made = self._outs[block](clean.mixed[block].repeat(many, 1, 1))
-            return made if isinstance(before, Tensor) else (made, *before[1:])
+            output = self._outs[block](clean.mixed[block].repeat(many, 1, 1))
+            return output if isinstance(before, Tensor) else (output, *before[1:])
 
         return instead_of(shortcut.module, forward)
 
@@ -347,7 +349,7 @@ class ResumedRuns:
         """The model's last layer, as `encode` gives it."""
         ends: list[Tensor] = []
         hook = self._calls.modules[-1].register_forward_hook(
-            lambda _module, _given, made: ends.append(self._calls.made(made)) if self._unnormed else None
+            lambda _module, _given, output: ends.append(self._calls.output(output)) if self._unnormed else None
         )
         try:
             last = getattr(self.encoder.model(**inputs), "last_hidden_state", None)
@@ -371,7 +373,7 @@ class ResumedRuns:
             (expected,) = self.edited(replace(clean, inside={}), rows, [edit], 0, [last])[last]
             for first in firsts:
                 again = self.edited(clean, rows, [edit, edit], first, [last])[last]
-                if any(apart(each, expected) > self._bar for each in again):
+                if any(apart(states, expected) > self._bar for states in again):
                     return False
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError):
             # Whatever a model's code does with what it was not given by its own blocks.
@@ -384,7 +386,7 @@ def _trial_rows(encoder: HuggingFaceEncoder) -> list[InputRow]:
     ids = np.array(encoder.trial_ids, np.int64)
     whole = slice(0, len(ids))
     return [
-        InputRow(0, each, np.zeros_like(ids), np.arange(len(ids)), whole, whole) for each in (ids, ids[::-1].copy())
+        InputRow(0, order, np.zeros_like(ids), np.arange(len(ids)), whole, whole) for order in (ids, ids[::-1].copy())
     ]
 
 

@@ -77,8 +77,8 @@ class HeadLoss:
         with torch.enable_grad():
             out = self._model(**self._inputs(fed, types), output_attentions=True)
             loss = self._loss(out, tokens, chosen)
-            found = torch.autograd.grad(loss, out.attentions)
-        return AttentionGradients(tokens._replace(ids=fed), loss.item(), torch.cat(found).float().cpu())
+            gradients = torch.autograd.grad(loss, out.attentions)
+        return AttentionGradients(tokens._replace(ids=fed), loss.item(), torch.cat(gradients).float().cpu())
 
     def _inputs(self, ids: np.ndarray, types: np.ndarray) -> dict[str, Tensor]:
         device = self._model.device
@@ -101,11 +101,11 @@ class HeadLoss:
             return _loss_of_likeliest(out.start_logits) + _loss_of_likeliest(out.end_logits)
         if self.kind == "sequence-classification":
             return _loss_of_likeliest(out.logits)
-        at = torch.from_numpy(chosen).to(out.logits.device)
+        places = torch.from_numpy(chosen).to(out.logits.device)
         if self.kind == "token-classification":
-            return _loss_of_likeliest(out.logits[0, at])
+            return _loss_of_likeliest(out.logits[0, places])
         expected = torch.from_numpy(tokens.ids[chosen]).long().to(out.logits.device)
-        return cross_entropy(out.logits[0, at - 1 if self.kind == "causal-LM" else at], expected)
+        return cross_entropy(out.logits[0, places - 1 if self.kind == "causal-LM" else places], expected)
 
 
 def masked_tokens(text: str, pieces: np.ndarray, seed: int) -> np.ndarray:

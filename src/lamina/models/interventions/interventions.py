@@ -153,7 +153,7 @@ class Interventions:
             yield EditedStates(clean.rows, None, {layer: clean.states[layer] for layer in wanted})
             together = max(1, tokens // max(1, clean.states[0][..., 0].numel()))
             for first, numbers in by_first.items():
-                waiting = [numbers[at : at + together] for at in range(0, len(numbers), together)][::-1]
+                waiting = [numbers[place : place + together] for place in range(0, len(numbers), together)][::-1]
                 while waiting:
                     some = waiting.pop()
                     try:
@@ -165,8 +165,10 @@ class Interventions:
                             raise
                         waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
                         continue
-                    for at, number in enumerate(some):
-                        yield EditedStates(clean.rows, number, {layer: each[at] for layer, each in states.items()})
+                    for place, number in enumerate(some):
+                        yield EditedStates(
+                            clean.rows, number, {layer: tensor[place] for layer, tensor in states.items()}
+                        )
 
     def clean(
         self,
@@ -190,7 +192,7 @@ class Interventions:
             for block, handed in clean.mixed.items():
                 inside = torch.arange(handed.shape[1], device=handed.device) < sizes[:, None].to(handed.device)
                 sums[block] = sums.get(block, 0) + (handed.double() * inside[..., None]).sum((0, 1))
-        return {block: (each / tokens).float() for block, each in sums.items()}
+        return {block: (total / tokens).float() for block, total in sums.items()}
 
     @contextmanager
     def applied(self, edit: Edit) -> Iterator[None]:
@@ -198,7 +200,7 @@ class Interventions:
 
         A block that is skipped still makes its maps; nothing above reads what it makes.
         """
-        if edit.states or any(each.fill is RESAMPLED for each in edit.mixed.values()):
+        if edit.states or any(head_edit.fill is RESAMPLED for head_edit in edit.mixed.values()):
             raise ModelError(
                 "only heads and blocks can be switched off for all that runs the model, not states of texts"
             )
@@ -216,9 +218,9 @@ class Interventions:
                 def refill(_module: Module, args: Any, block: int = block, mixed: HeadEdit = mixed) -> Any:
                     if now[0] != block:
                         return args
-                    made, where = args[0].clone(), mixed.where.to(args[0].device)
-                    made[..., where] = mixed.fill.to(made)[where] if isinstance(mixed.fill, Tensor) else 0
-                    return (made, *args[1:])
+                    replaced, where = args[0].clone(), mixed.where.to(args[0].device)
+                    replaced[..., where] = mixed.fill.to(replaced)[where] if isinstance(mixed.fill, Tensor) else 0
+                    return (replaced, *args[1:])
 
                 open_.callback(self._outs[block].register_forward_pre_hook(refill).remove)
             yield
@@ -232,13 +234,13 @@ class Interventions:
         with attention_by(self.encoder.model, None), ExitStack() as open_:
             now = open_.enter_context(self._calls.counted())
             for block, out in self._outs.items():
-                at = sorted(self._outs).index(block)
+                place = sorted(self._outs).index(block)
 
-                def multiply(_module: Module, read: Any, block: int = block, at: int = at) -> Any:
+                def multiply(_module: Module, read: Any, block: int = block, place: int = place) -> Any:
                     if now[0] != block:
                         return read
                     by_head = read[0].unflatten(-1, (self.encoder.heads, self.size))
-                    return ((by_head * gates[:, at, None, :, None].to(by_head)).flatten(-2), *read[1:])
+                    return ((by_head * gates[:, place, None, :, None].to(by_head)).flatten(-2), *read[1:])
 
                 open_.callback(out.register_forward_pre_hook(multiply).remove)
             yield
@@ -267,9 +269,9 @@ class Interventions:
         def around(number: int, block: Callable[..., Any], args: Any, named: Any) -> Any:
             # A copy: some models add to their states in place.
             read[number] = states = self._calls.read(args, named).clone()
-            made = block(*args, **named)
-            own = self._calls.made(made)
-            return self._calls.returning(made, states + gates[:, number, None, None].to(own) * (own - states))
+            result = block(*args, **named)
+            output = self._calls.output(result)
+            return self._calls.returning(result, states + gates[:, number, None, None].to(output) * (output - states))
 
         with torch.enable_grad(), attention_by(self.encoder.model, None), self._calls.around(around):
             read[self.encoder.blocks] = self._runs.last(self.encoder.inputs(rows))

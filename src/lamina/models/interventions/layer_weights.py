@@ -63,7 +63,7 @@ def _used_after(encoder: HuggingFaceEncoder, last: Module) -> set[int]:
     def note(module: Module, _given: Any) -> None:
         (after if ended else before).update(id(part) for part in module.parameters(recurse=False))
 
-    def end(_module: Module, _given: Any, _made: Any) -> None:
+    def end(_module: Module, _given: Any, _output: Any) -> None:
         nonlocal ended
         ended = True
 
@@ -87,13 +87,13 @@ def weights_of(encoder: HuggingFaceEncoder, names: Iterable[str]) -> dict[str, T
 
 def refuse_unlike(one: HuggingFaceEncoder, other: HuggingFaceEncoder, layers: Layers) -> None:
     """Raise a ModelError where the weights of the first, by layer, have no counterpart in the second."""
-    held = dict(other.model.named_parameters())
+    counterparts = dict(other.model.named_parameters())
     for layer, names in enumerate(layers):
         for name in names:
             part = one.model.get_parameter(name)
-            found = held.get(name)
-            if found is None or found.shape != part.shape:
-                has = "has none" if found is None else f"has one of {_shape(found)}"
+            counterpart = counterparts.get(name)
+            if counterpart is None or counterpart.shape != part.shape:
+                has = "has none" if counterpart is None else f"has one of {_shape(counterpart)}"
                 raise ModelError(
                     f"{one.name} ({type(one.model).__name__}, {one.blocks} blocks) and {other.name} "
                     f"({type(other.model).__name__}, {other.blocks} blocks) are of different architectures: layer "
@@ -109,13 +109,13 @@ def _shape(part: Tensor) -> str:
 @contextmanager
 def exchanged(model: PreTrainedModel, weights: Mapping[str, Tensor]) -> Iterator[None]:
     """While it is open, a model has other weights, by their names in its body; afterwards its own again."""
-    own = {name: model.base_model.get_parameter(name) for name in weights}
-    kept = {name: part.detach().clone() for name, part in own.items()}
+    parameters = {name: model.base_model.get_parameter(name) for name in weights}
+    originals = {name: part.detach().clone() for name, part in parameters.items()}
     try:
         set_weights(model, weights)
         yield
     finally:
-        set_weights(model, kept)
+        set_weights(model, originals)
 
 
 def set_weights(model: PreTrainedModel, weights: Mapping[str, Tensor]) -> None:

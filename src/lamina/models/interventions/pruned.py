@@ -66,7 +66,9 @@ class RemovedParts(NamedTuple):
     @property
     def by_block(self) -> dict[int, list[int]]:
         """Block -> its heads that are taken away."""
-        return {block: [head for at, head in sorted(self.heads) if at == block] for block, _ in sorted(self.heads)}
+        return {
+            block: [head for owner, head in sorted(self.heads) if owner == block] for block, _ in sorted(self.heads)
+        }
 
     def edit(self, parts: Interventions) -> Edit:
         """The change of a run that takes them away: heads hand on zeros, blocks what they read."""
@@ -132,10 +134,10 @@ def removed_stay_zero(parts: Interventions, heads: Iterable[tuple[int, int]]) ->
     That holds for optimizers without weight decay, and with it too: what is 0 decays to 0.
     """
     with ExitStack() as open_:
-        for block, own in RemovedParts(heads=frozenset(heads)).by_block.items():
+        for block, removed_heads in RemovedParts(heads=frozenset(heads)).by_block.items():
             out = parts.out(block)
             weight: Any = out.weight
-            silent = _reads(out, parts.without(block, heads=own).mixed[block].where.to(weight.device), weight)
+            silent = _reads(out, parts.without(block, heads=removed_heads).mixed[block].where.to(weight.device), weight)
             # A weight that does not learn has no gradient to change.
             open_.callback(weight.requires_grad_, weight.requires_grad)
             weight.requires_grad_(True)
@@ -204,7 +206,7 @@ def _whole(encoder: HuggingFaceEncoder) -> Any:
     if encoder.whole is not None or not source or "base" in encoder.origin:
         return copy.deepcopy(encoder.model if encoder.whole is None else encoder.whole)
     named = [getattr(transformers, name, None) for name in config.architectures or ()]
-    for kind in (*(each for each in named if each is not None), transformers.AutoModel):
+    for kind in (*(head_class for head_class in named if head_class is not None), transformers.AutoModel):
         try:
             with quiet_transformers():
                 model, info = kind.from_pretrained(
@@ -226,11 +228,13 @@ def _whole(encoder: HuggingFaceEncoder) -> Any:
 
 def _body_in(whole: Any, encoder: HuggingFaceEncoder) -> Module:
     """The part of a model that an encoder runs, with the encoder's weights as they are in memory now."""
-    own = {name: part.shape for name, part in encoder.model.state_dict().items()}
+    shapes = {name: part.shape for name, part in encoder.model.state_dict().items()}
     for part in whole.modules():
         if type(part) is type(encoder.model):
-            held = {name: each.shape for name, each in part.state_dict().items() if not name.startswith("pooler")}
-            if held == {name: shape for name, shape in own.items() if not name.startswith("pooler")}:
+            part_shapes = {
+                name: tensor.shape for name, tensor in part.state_dict().items() if not name.startswith("pooler")
+            }
+            if part_shapes == {name: shape for name, shape in shapes.items() if not name.startswith("pooler")}:
                 part.load_state_dict(encoder.model.state_dict(), strict=False)
                 return part
     raise ModelError(
@@ -241,7 +245,7 @@ def _body_in(whole: Any, encoder: HuggingFaceEncoder) -> Module:
 
 def _twin_of(module: Module, encoder: HuggingFaceEncoder, body: Module) -> Module:
     """The module of a copy that has the place of one of the encoder's."""
-    return body.get_submodule(next(path for path, each in encoder.model.named_modules() if each is module))
+    return body.get_submodule(next(path for path, other in encoder.model.named_modules() if other is module))
 
 
 def _reads(out: Module, where: Bool[Tensor, " unit"], weight: Tensor) -> Bool[Tensor, " ..."]:
@@ -268,9 +272,9 @@ def _leave_out(whole: Any, body: Module, parts: Interventions, removed: frozense
     if lists:
         raise ModelError(f"{encoder.name}: its blocks are in several lists, so none can be left out of a saved model")
     every = [_twin_of(block, encoder, body) for block in parts.blocks]
-    kept = [block for number, block in enumerate(every) if number not in removed]
-    _hand_down(every[0], kept[0])
-    setattr(body.get_submodule(parent), name, ModuleList(kept))
+    remaining = [block for number, block in enumerate(every) if number not in removed]
+    _hand_down(every[0], remaining[0])
+    setattr(body.get_submodule(parent), name, ModuleList(remaining))
     _count(whole.config, len(every), removed)
 
 
@@ -278,9 +282,9 @@ def _hand_down(first: Module, heir: Module) -> None:
     """What the first block alone has for all others (T5's relative positions) goes to the one that becomes first."""
     for path, module in list(first.named_modules()):
         parent, _, name = path.rpartition(".")
-        held = dict(heir.named_modules())
-        if path and path not in held and parent in held:
-            held[parent].add_module(name, module)
+        modules = dict(heir.named_modules())
+        if path and path not in modules and parent in modules:
+            modules[parent].add_module(name, module)
 
 
 def _count(config: PreTrainedConfig, blocks: int, removed: frozenset[int]) -> None:
@@ -293,7 +297,7 @@ def _count(config: PreTrainedConfig, blocks: int, removed: frozenset[int]) -> No
         if type(value).__module__.startswith("transformers.") and hasattr(value, "to_dict"):
             _count(value, blocks, removed)
         elif isinstance(value, list | tuple) and len(value) == blocks and _says_blocks(name):
-            setattr(config, name, [each for number, each in enumerate(value) if number not in removed])
+            setattr(config, name, [entry for number, entry in enumerate(value) if number not in removed])
     for name, value in list(config.__dict__.items()):
         if _DEPTH.fullmatch(name) and value == blocks and not (paired and "decoder" in name):
             setattr(config, name, blocks - len(removed))
@@ -315,31 +319,31 @@ def _read_back(parts: Interventions, removed: RemovedParts, folder: Path) -> Hug
 
     encoder = parts.encoder
     precision: Any = str(encoder.model.dtype).removeprefix("torch.")
-    said = f"{encoder.name} ({type(encoder.model).__name__}) without {_listed(removed.names)}"
+    description = f"{encoder.name} ({type(encoder.model).__name__}) without {_listed(removed.names)}"
     try:
-        found: Any = load_encoder(str(folder), device=str(encoder.device), dtype=precision, limit=encoder.limit)
+        saved: Any = load_encoder(str(folder), device=str(encoder.device), dtype=precision, limit=encoder.limit)
     except ModelError as error:
-        raise ModelError(f"{said} cannot be loaded again: {error}") from error
-    found.batch_size = encoder.batch_size
-    worst = max(_differences(parts, removed, found), default=0.0)
-    if found.blocks != encoder.blocks - len(removed.blocks) or worst > TOLERANCE[encoder.model.dtype]:
+        raise ModelError(f"{description} cannot be loaded again: {error}") from error
+    saved.batch_size = encoder.batch_size
+    worst = max(_differences(parts, removed, saved), default=0.0)
+    if saved.blocks != encoder.blocks - len(removed.blocks) or worst > TOLERANCE[encoder.model.dtype]:
         raise ModelError(
-            f"{said}: the saved model does not make the same states (they differ by {worst:.1g}), since more than a "
+            f"{description}: the saved model does not make the same states (they differ by {worst:.1g}), since more than a "
             "block's own weights depends on where it is; heads can be removed, or other blocks"
         )
-    return found
+    return saved
 
 
-def _differences(parts: Interventions, removed: RemovedParts, found: HuggingFaceEncoder) -> Iterator[float]:
+def _differences(parts: Interventions, removed: RemovedParts, saved: HuggingFaceEncoder) -> Iterator[float]:
     encoder = parts.encoder
     cuts = [encoder.pieces(text) for text in _TRIED]
     rows = [row for number, cut in enumerate(cuts) for row in encoder.rows(number, cut)]
-    for made in parts.run(rows, [removed.edit(parts)]):
-        if made.edit is not None:
-            again = found.last([rows[number] for number in made.rows])
-            for at, number in enumerate(made.rows):
+    for edited in parts.run(rows, [removed.edit(parts)]):
+        if edited.edit is not None:
+            again = saved.last([rows[number] for number in edited.rows])
+            for place, number in enumerate(edited.rows):
                 size = len(rows[number].ids)
-                yield apart(again[at, :size], made.states[encoder.blocks][at, :size])
+                yield apart(again[place, :size], edited.states[encoder.blocks][place, :size])
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:

@@ -55,7 +55,7 @@ class LanguageModel:
         """Token put before a text so that its first word has a probability; None where the tokenizer puts one."""
         self._class, self._config = type(whole), whole.config
         self._head = head_of(whole, encoder)
-        self._dtype = next((each.dtype for each in self._head.parameters()), encoder.model.dtype)
+        self._dtype = next((parameter.dtype for parameter in self._head.parameters()), encoder.model.dtype)
         self.vocabulary: int = self.logits(torch.zeros(1, encoder.width)).shape[-1]
         """Pieces that the head knows."""
 
@@ -64,8 +64,8 @@ class LanguageModel:
         flat = states.reshape(1, -1, states.shape[-1]).to(self.encoder.device, self._dtype)
         # A gradient is wanted where translators of inner layers are trained.
         with torch.set_grad_enabled(torch.is_grad_enabled() and states.requires_grad):
-            made = self._head(inputs_embeds=flat).logits[0]
-        return made.float().reshape(*states.shape[:-1], -1)
+            output = self._head(inputs_embeds=flat).logits[0]
+        return output.float().reshape(*states.shape[:-1], -1)
 
     @property
     def fingerprint(self) -> str:
@@ -140,8 +140,8 @@ def _is_sentence_encoder(encoder: HuggingFaceEncoder) -> bool:
 
 def _speakers() -> str:
     """Which models have a head, as the end of an error message."""
-    own = ", ".join(card.name for card in assets.cards().values() if card.kind == "model" and card.speaks)
-    return f"these have: {own}, and any checkpoint that was saved with its head, such as gpt2 or bert-base-uncased"
+    names = ", ".join(card.name for card in assets.cards().values() if card.kind == "model" and card.speaks)
+    return f"these have: {names}, and any checkpoint that was saved with its head, such as gpt2 or bert-base-uncased"
 
 
 def _start(encoder: HuggingFaceEncoder) -> int | None:
@@ -155,13 +155,13 @@ def _start(encoder: HuggingFaceEncoder) -> int | None:
     tokenizer = encoder.tokenizer
     named = (tokenizer.bos_token, tokenizer.eos_token, _SEPARATOR, tokenizer.pad_token)
     known = tokenizer.get_vocab()
-    found = [str(token) for token in named if token is not None and str(token) in known]
-    if not found:
+    candidates = [str(token) for token in named if token is not None and str(token) in known]
+    if not candidates:
         raise ModelError(
             f"{encoder.name}: its tokenizer has no token that begins a text, so the first word has no probability"
         )
     turns = str(tokenizer.chat_template or "")
-    return known[next((token for token in found if token not in turns), found[0])]
+    return known[next((token for token in candidates if token not in turns), candidates[0])]
 
 
 def _check_head(model: LanguageModel, whole: Any) -> None:

@@ -72,7 +72,7 @@ def as_model_output(
     if layer == encoder.layers - 1:
         return states
     ending = ending_of(encoder)
-    weight = next((each for module in ending.modules for each in module.parameters()), None)
+    weight = next((parameter for module in ending.modules for parameter in module.parameters()), None)
     return ending(states if weight is None else states.to(weight.device, weight.dtype))
 
 
@@ -110,15 +110,15 @@ def _layers(encoder: HuggingFaceEncoder, rows: Sequence[InputRow], *, raw: bool)
     if not ending_of(encoder).modules:
         layers = list(encoder.hidden(rows))
         return [*layers, layers[-1]]
-    made: list[Tensor] = []
+    inputs: list[Tensor] = []
 
     handle = (
         ending_of(encoder)
         .modules[0]
-        .register_forward_pre_hook(lambda _module, args: made.append(args[0].detach().clone()))
+        .register_forward_pre_hook(lambda _module, args: inputs.append(args[0].detach().clone()))
     )
     try:
-        return [*encoder.hidden(rows), made[-1]]
+        return [*encoder.hidden(rows), inputs[-1]]
     finally:
         handle.remove()
 
@@ -138,19 +138,19 @@ def _watch(encoder: HuggingFaceEncoder) -> Ending:
     model, ids = encoder.model, _sample_ids(encoder)
     with torch.no_grad(), attention_by(model, None):
         watched = watch_blocks(model, given(model, ids))
-        made = watched.reads[-1].made if watched.reads else None
-        if watched.path is None or made is None or watched.final is None:
+        output = watched.reads[-1].output if watched.reads else None
+        if watched.path is None or output is None or watched.final is None:
             raise _cannot_tell(encoder)
         calls = _calls_after(model, ids, watched.path)
-        found = _chain(made, watched.final, calls)
-        if found is None:
+        chain = _chain(output, watched.final, calls)
+        if chain is None:
             raise _cannot_tell(encoder)
-        ending = Ending(tuple(call.module for call in found), tuple(call.path for call in found))
+        ending = Ending(tuple(call.module for call in chain), tuple(call.path for call in chain))
         try:
-            remade = ending(made)
+            remade = ending(output)
         except (TypeError, RuntimeError) as error:
             raise _cannot_tell(encoder) from error
-        last = watched.final if encoder.anatomy.shifted else watched.hidden[-1].to(made.device)
+        last = watched.final if encoder.anatomy.shifted else watched.hidden[-1].to(output.device)
         if max(apart(remade, watched.final), apart(remade, last)) > TOLERANCE[model.dtype] / 100:
             raise _cannot_tell(encoder)
     return ending
@@ -162,10 +162,10 @@ def _calls_after(model: Module, ids: Tensor, blocks: str) -> list[_CallAfterBloc
     ended: list[bool] = []
 
     def note(path: str):
-        def hook(module: Module, args: tuple[object, ...], named: dict[str, object], made: object) -> None:
+        def hook(module: Module, args: tuple[object, ...], named: dict[str, object], output: object) -> None:
             read = states_in((*args, *named.values()), ids.shape)
             if read is not None and ended:
-                calls.append(_CallAfterBlocks(path, module, ModuleCall(read, states_in(made, ids.shape))))
+                calls.append(_CallAfterBlocks(path, module, ModuleCall(read, states_in(output, ids.shape))))
 
         return hook
 
@@ -199,9 +199,9 @@ def _chain(start: Tensor, end: Tensor, calls: list[_CallAfterBlocks]) -> list[_C
             return chain
         used = {id(call) for call in chain}
         for call in calls:
-            made = call.read.made
-            if made is not None and id(call) not in used and apart(call.read.given, states) <= SAME:
-                reached.append((made, [*chain, call]))
+            output = call.read.output
+            if output is not None and id(call) not in used and apart(call.read.given, states) <= SAME:
+                reached.append((output, [*chain, call]))
     return None
 
 

@@ -37,14 +37,14 @@ class FirstTokens(NamedTuple):
 
 def first_tokens(model: LanguageModel, passages: Sequence[WrittenPassage]) -> list[FirstTokens]:
     """How the parts of each passage begin."""
-    found = []
+    results = []
     for passage, cut in zip(passages, cut_passages(model, passages), strict=True):
         ids, parts = np.full(len(passage.spans), -1, np.int64), cut.tokens.words
         inside = np.flatnonzero(parts >= 0)[::-1]
         # Backwards, so that the first piece of a part is written last.
         ids[parts[inside]] = cut.tokens.ids[inside]
-        found.append(FirstTokens(ids, np.bincount(parts[inside], minlength=len(ids))))
-    return found
+        results.append(FirstTokens(ids, np.bincount(parts[inside], minlength=len(ids))))
+    return results
 
 
 def masked_words(
@@ -68,7 +68,7 @@ def masked_words(
             continue
         owners.append(_shared(shared, rows, (word.passage, window), row))
         places.append(first - 1)
-    return TokenQueries(rows, *(np.array(each, np.int64) for each in (owners, places, targets)))
+    return TokenQueries(rows, *(np.array(column, np.int64) for column in (owners, places, targets)))
 
 
 def unmasked_words(
@@ -82,7 +82,7 @@ def unmasked_words(
         owners.append(_shared(shared, rows, (word.passage, window), row))
         places.append(int(tokens[-1]))
         targets.append(int(row.ids[tokens[-1]]))
-    return TokenQueries(rows, *(np.array(each, np.int64) for each in (owners, places, targets)))
+    return TokenQueries(rows, *(np.array(column, np.int64) for column in (owners, places, targets)))
 
 
 class _WordInWindow(NamedTuple):
@@ -100,12 +100,16 @@ def _words_in_windows(
     """Each word in the window in which its first piece has most context."""
     cuts = cut_passages(model, passages)
     windows = [model.encoder.rows(number, cut) for number, cut in enumerate(cuts)]
-    found = []
+    placed = []
     for passage, part in words:
         first = int(np.argmax(cuts[passage].tokens.words == part))
-        at, row = next((at, each) for at, each in enumerate(windows[passage]) if each.to.start <= first < each.to.stop)
-        found.append(_WordInWindow(at, row, np.flatnonzero(row.words == part)))
-    return found
+        window, row = next(
+            (window, candidate)
+            for window, candidate in enumerate(windows[passage])
+            if candidate.to.start <= first < candidate.to.stop
+        )
+        placed.append(_WordInWindow(window, row, np.flatnonzero(row.words == part)))
+    return placed
 
 
 def _shared(known: dict[tuple[int, int], int], rows: list[InputRow], key: tuple[int, int], row: InputRow) -> int:

@@ -40,7 +40,7 @@ class WrittenPassage(NamedTuple):
             Passage(id='s1', text='Dogs bark .', spans=((0, 4), (5, 9), (10, 11)))
         """
         glued = {0, *text.glued}
-        return cls.regions(text.id, [word if at in glued else f" {word}" for at, word in enumerate(text.words)])
+        return cls.regions(text.id, [word if number in glued else f" {word}" for number, word in enumerate(text.words)])
 
     @classmethod
     def typed(cls, id: str, sentence: str) -> WrittenPassage:
@@ -51,11 +51,11 @@ class WrittenPassage(NamedTuple):
             ((0, 4), (5, 10))
         """
         words = sentence.split()
-        starts, at = [], 0
+        starts, position = [], 0
         for word in words:
-            at = sentence.index(word, at)
-            starts.append(at)
-            at += len(word)
+            position = sentence.index(word, position)
+            starts.append(position)
+            position += len(word)
         return cls(id, sentence, tuple((start, start + len(word)) for start, word in zip(starts, words, strict=True)))
 
     @classmethod
@@ -83,14 +83,14 @@ def cut_passages(model: LanguageModel, passages: Sequence[WrittenPassage]) -> li
     if model.kind == "causal":
         # What closes a text changes nothing before it.
         after = ()
-    made = encoder.tokenizer.backend_tokenizer.encode_batch(
+    encodings = encoder.tokenizer.backend_tokenizer.encode_batch(
         [passage.text for passage in passages], add_special_tokens=False
     )
     cuts = []
-    for passage, each in zip(passages, made, strict=True):
-        ids = np.array([*before, *each.ids, *after], np.int64)
+    for passage, encoding in zip(passages, encodings, strict=True):
+        ids = np.array([*before, *encoding.ids, *after], np.int64)
         parts = np.full(len(ids), SPECIAL, np.int32)
-        parts[len(before) : len(ids) - len(after)] = parts_at(passage, [start for start, _ in each.offsets])
+        parts[len(before) : len(ids) - len(after)] = parts_at(passage, [start for start, _ in encoding.offsets])
         cuts.append(TokenizedText(Tokens(ids, parts), np.zeros(len(ids), np.int8), len(before), len(after)))
     return cuts
 
@@ -106,7 +106,7 @@ def parts_at(passage: WrittenPassage, starts: Sequence[int]) -> np.ndarray:
     of_character = np.full(len(text) + 1, SPECIAL, np.int32)
     for part, (start, stop) in enumerate(passage.spans):
         of_character[start:stop] = part
-    written = np.array([not each.isspace() for each in text] + [True])
+    written = np.array([not character.isspace() for character in text] + [True])
     # The next character that is no space, at or after each.
     following = np.minimum.accumulate(np.where(written, np.arange(len(text) + 1), len(text))[::-1])[::-1]
     return of_character[following[np.asarray(starts, int)]] if len(starts) else np.zeros(0, np.int32)
@@ -210,20 +210,20 @@ def _score_chunk(
     model: LanguageModel, passages: Sequence[WrittenPassage], cuts: Sequence[TokenizedText], masking: Masking
 ) -> Iterator[PassageScore]:
     rows, wanted = query_every_token(model, cuts, masking)
-    found = logprobs_of(model, wanted)
-    unknown, at = token_id(model.encoder.tokenizer.unk_token_id), 0
-    for passage, cut, own in zip(passages, cuts, rows, strict=True):
+    logprobs = logprobs_of(model, wanted)
+    unknown, start = token_id(model.encoder.tokenizer.unk_token_id), 0
+    for passage, cut, text_rows in zip(passages, cuts, rows, strict=True):
         size = len(cut.tokens.ids) - cut.head - cut.tail
         parts = cut.tokens.words[cut.head : cut.head + size]
         yield PassageScore(
             passage.id,
-            found[at : at + size],
+            logprobs[start : start + size],
             parts,
             len(passage.spans),
-            len(own),
+            len(text_rows),
             int((cut.tokens.ids == unknown).sum()),
         )
-        at += size
+        start += size
 
 
 def query_every_token(
@@ -236,22 +236,22 @@ def query_every_token(
 
 def queried_tokens(row: InputRow, cut: TokenizedText) -> np.ndarray:
     """The tokens of a row that are asked for: those kept from it that are not special, in order."""
-    kept = np.arange(row.keep.start, row.keep.stop)
+    tokens = np.arange(row.keep.start, row.keep.stop)
     there = np.arange(row.to.start, row.to.stop)
-    return kept[(there >= cut.head) & (there < len(cut.tokens.ids) - cut.tail)]
+    return tokens[(there >= cut.head) & (there < len(cut.tokens.ids) - cut.tail)]
 
 
 def _causal(rows: Sequence[Sequence[InputRow]], cuts: Sequence[TokenizedText]) -> TokenQueries:
     every: list[InputRow] = []
     places, targets, owners = [], [], []
-    for cut, own in zip(cuts, rows, strict=True):
-        for row in own:
-            asked = queried_tokens(row, cut)
-            places.append(asked - 1)
-            targets.append(row.ids[asked])
-            owners.append(np.full(len(asked), len(every)))
+    for cut, text_rows in zip(cuts, rows, strict=True):
+        for row in text_rows:
+            queried = queried_tokens(row, cut)
+            places.append(queried - 1)
+            targets.append(row.ids[queried])
+            owners.append(np.full(len(queried), len(every)))
             every.append(row)
-    return TokenQueries(every, *(np.concatenate(each).astype(np.int64) for each in (owners, places, targets)))
+    return TokenQueries(every, *(np.concatenate(column).astype(np.int64) for column in (owners, places, targets)))
 
 
 def _masked(
@@ -261,43 +261,43 @@ def _masked(
     every: list[InputRow] = []
     known: dict[bytes, int] = {}
     owners, places, targets = [], [], []
-    for cut, own in zip(cuts, rows, strict=True):
-        for row in own:
-            asked = queried_tokens(row, cut)
-            places.append(asked)
-            targets.append(row.ids[asked])
-            for ids in _hidden(row, asked, model.mask or 0, masking):
-                at = known.setdefault(ids.tobytes(), len(every))
-                if at == len(every):
+    for cut, text_rows in zip(cuts, rows, strict=True):
+        for row in text_rows:
+            queried = queried_tokens(row, cut)
+            places.append(queried)
+            targets.append(row.ids[queried])
+            for ids in _hidden(row, queried, model.mask or 0, masking):
+                number = known.setdefault(ids.tobytes(), len(every))
+                if number == len(every):
                     every.append(row._replace(ids=ids))
-                owners.append(at)
-    asked_for = (np.concatenate(each).astype(np.int64) for each in (places, targets))
-    return TokenQueries(every, np.array(owners, np.int64), *asked_for)
+                owners.append(number)
+    columns = (np.concatenate(column).astype(np.int64) for column in (places, targets))
+    return TokenQueries(every, np.array(owners, np.int64), *columns)
 
 
-def _hidden(row: InputRow, asked: np.ndarray, mask: int, masking: Masking) -> np.ndarray:
+def _hidden(row: InputRow, queried: np.ndarray, mask: int, masking: Masking) -> np.ndarray:
     """[piece, token] The row once for each piece, with that piece hidden."""
-    ids = np.repeat(row.ids[None], len(asked), 0)
-    hide = np.arange(len(row.ids)) == asked[:, None]
+    ids = np.repeat(row.ids[None], len(queried), 0)
+    hide = np.arange(len(row.ids)) == queried[:, None]
     if masking == "word":
-        same = (row.words == row.words[asked][:, None]) & (row.words != SPECIAL)
-        hide |= same & (np.arange(len(row.ids)) > asked[:, None])
+        same = (row.words == row.words[queried][:, None]) & (row.words != SPECIAL)
+        hide |= same & (np.arange(len(row.ids)) > queried[:, None])
     ids[hide] = mask
     return ids
 
 
 def logprobs_of(model: LanguageModel, wanted: TokenQueries) -> Float[np.ndarray, " piece"]:
     """The log-probability of each piece that is asked for."""
-    found = np.empty(len(wanted.target), np.float64)
+    logprobs = np.empty(len(wanted.target), np.float64)
 
     def take(logits: Tensor, pieces: Tensor) -> Tensor:
         targets = torch.from_numpy(wanted.target).to(logits.device)[pieces]
         return logits.gather(1, targets[:, None])[:, 0] - logits.logsumexp(1)
 
-    made = list(batched_logits(model, wanted, take))
-    for pieces, values in made:
-        found[pieces.cpu().numpy()] = values.double().cpu().numpy()
-    return found
+    batches = list(batched_logits(model, wanted, take))
+    for pieces, values in batches:
+        logprobs[pieces.cpu().numpy()] = values.double().cpu().numpy()
+    return logprobs
 
 
 def batched_logits(
@@ -317,8 +317,8 @@ def batched_logits(
         if not len(pieces):
             continue
         inside = np.repeat(np.arange(len(batch)), [bounds[row + 1] - bounds[row] for row in batch])
-        at = wanted.place[pieces] if place is None else np.zeros(len(pieces), np.int64)
-        states = last[torch.from_numpy(inside), torch.from_numpy(at)]
+        places = wanted.place[pieces] if place is None else np.zeros(len(pieces), np.int64)
+        states = last[torch.from_numpy(inside), torch.from_numpy(places)]
         numbers = torch.from_numpy(pieces).to(last.device)
         for part, some in zip(states.split(most), numbers.split(most), strict=True):
             yield some, take(model.logits(part), some)
@@ -330,9 +330,9 @@ def _only_places(wanted: TokenQueries, first: np.ndarray) -> Int[np.ndarray, " r
     `first` is the number of the first piece that is asked of each row.
     """
     place = wanted.place[first] if len(wanted.place) else wanted.place
-    asked = np.zeros(len(wanted.rows), bool)
-    asked[wanted.row] = True
-    return place if asked.all() and (place[wanted.row] == wanted.place).all() else None
+    queried = np.zeros(len(wanted.rows), bool)
+    queried[wanted.row] = True
+    return place if queried.all() and (place[wanted.row] == wanted.place).all() else None
 
 
 def _last_layers(
@@ -346,9 +346,9 @@ def _last_layers(
     waiting = encoder.row_groups([len(row.ids) for row in rows])[::-1]
     while waiting:
         batch = waiting.pop()
-        at = None if place is None else torch.from_numpy(place[batch])
+        places = None if place is None else torch.from_numpy(place[batch])
         try:
-            last = encoder.last([rows[row] for row in batch], at)
+            last = encoder.last([rows[row] for row in batch], places)
         except RuntimeError as error:
             if len(batch) == 1 or not is_out_of_memory(error):
                 raise

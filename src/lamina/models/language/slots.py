@@ -83,9 +83,9 @@ def fill(
 
 
 def _fill(
-    model: LanguageModel, asked: Sequence[tuple[Gap, Sequence[str]]], *, whole: bool
+    model: LanguageModel, queries: Sequence[tuple[Gap, Sequence[str]]], *, whole: bool
 ) -> Iterator[list[FilledGap]]:
-    pairs = [(slot, candidate) for slot, candidates in asked for candidate in candidates]
+    pairs = [(slot, candidate) for slot, candidates in queries for candidate in candidates]
     cuts = cut_passages(model, [slot.filled(candidate) for slot, candidate in pairs])
     rows = _SlotRows()
     sizes: list[tuple[int, int]] = []
@@ -99,20 +99,22 @@ def _fill(
             rows.add(_fitted(model, cut._replace(tokens=Tokens(ids, cut.tokens.words))), inside, cut.tokens.ids[inside])
         else:
             stop = len(cut.tokens.ids) if whole else inside[-1] + 1
-            told = np.arange(inside[0], stop)
-            sizes.append((len(inside), len(told)))
+            predicted = np.arange(inside[0], stop)
+            sizes.append((len(inside), len(predicted)))
             # The last piece is asked for, never read.
             read = Tokens(cut.tokens.ids[: stop - 1], cut.tokens.words[: stop - 1])
-            rows.add(_fitted(model, cut._replace(tokens=read, tail=0)), told - 1, cut.tokens.ids[told])
-    found = iter(np.split(logprobs_of(model, rows.wanted()), np.cumsum([told for _, told in sizes])[:-1]))
+            rows.add(_fitted(model, cut._replace(tokens=read, tail=0)), predicted - 1, cut.tokens.ids[predicted])
+    logprobs = iter(np.split(logprobs_of(model, rows.wanted()), np.cumsum([predicted for _, predicted in sizes])[:-1]))
     counted = iter(sizes)
     both = model.kind == "causal" and whole
-    for _, candidates in asked:
-        made = []
+    for _, candidates in queries:
+        filled_gaps = []
         for _ in candidates:
-            values, (own, _) = next(found), next(counted)
-            made.append(FilledGap(float(values[:own].sum()), own, float(values.sum()) if both else float("nan")))
-        yield made
+            values, (size, _) = next(logprobs), next(counted)
+            filled_gaps.append(
+                FilledGap(float(values[:size].sum()), size, float(values.sum()) if both else float("nan"))
+            )
+        yield filled_gaps
 
 
 def top(model: LanguageModel, slots: Sequence[Gap], k: int = 10) -> Iterator[list[TokenAnswer]]:
@@ -120,8 +122,8 @@ def top(model: LanguageModel, slots: Sequence[Gap], k: int = 10) -> Iterator[lis
     for logprobs in token_logprobs(model, slots):
         best = logprobs.topk(min(k, len(logprobs)))
         ids = best.indices.tolist()
-        said = [name.strip() for name in model.encoder.piece_names(ids)]
-        yield [TokenAnswer(*each) for each in zip(said, ids, best.values.tolist(), strict=True)]
+        names = [name.strip() for name in model.encoder.piece_names(ids)]
+        yield [TokenAnswer(*answer) for answer in zip(names, ids, best.values.tolist(), strict=True)]
 
 
 def token_logprobs(model: LanguageModel, slots: Sequence[Gap]) -> Iterator[Float[Tensor, " piece"]]:
@@ -142,11 +144,11 @@ def token_logprobs(model: LanguageModel, slots: Sequence[Gap]) -> Iterator[Float
                 place = inside[:1] - 1
             rows.add(_fitted(model, read), place, np.zeros(1, int))
         wanted = rows.wanted()
-        made: list[Tensor] = [torch.empty(0)] * len(some)
+        results: list[Tensor] = [torch.empty(0)] * len(some)
         for pieces, logprobs in batched_logits(model, wanted, lambda logits, _: logits.log_softmax(1).cpu()):
             for number, values in zip(pieces.tolist(), logprobs, strict=True):
-                made[number] = values
-        yield from made
+                results[number] = values
+        yield from results
 
 
 def masked_gaps(model: LanguageModel, slots: Sequence[Gap], masks: int) -> TokenQueries:
@@ -157,8 +159,8 @@ def masked_gaps(model: LanguageModel, slots: Sequence[Gap], masks: int) -> Token
         _refuse_swallowed(slot, inside)
         hidden = (np.full(masks, model.mask), np.full(masks, _CANDIDATE))
         ids, parts = (
-            np.concatenate([each[: inside[0]], own, each[inside[-1] + 1 :]])
-            for each, own in zip((cut.tokens.ids, cut.tokens.words), hidden, strict=True)
+            np.concatenate([column[: inside[0]], filler, column[inside[-1] + 1 :]])
+            for column, filler in zip((cut.tokens.ids, cut.tokens.words), hidden, strict=True)
         )
         places = inside[0] + np.arange(masks)
         rows.add(_fitted(model, cut._replace(tokens=Tokens(ids, parts))), places, np.zeros(masks, int))
@@ -175,7 +177,7 @@ class _Fitted(NamedTuple):
     ids: np.ndarray
     words: np.ndarray
     left_out: int
-    kept_head: int
+    head: int
     """Special tokens that are kept before what was left out."""
 
 
@@ -189,8 +191,8 @@ def _fitted(model: LanguageModel, cut: TokenizedText) -> _Fitted:
     gap = np.flatnonzero(words == _CANDIDATE)
     middle = (int(gap[0]) if len(gap) else len(ids)) - cut.head
     first = size - room if model.kind == "causal" else min(max(0, middle - room // 2), size - room)
-    kept = np.r_[: cut.head, cut.head + first : cut.head + first + room, len(ids) - cut.tail : len(ids)]
-    return _Fitted(ids[kept], words[kept], first, cut.head)
+    tokens = np.r_[: cut.head, cut.head + first : cut.head + first + room, len(ids) - cut.tail : len(ids)]
+    return _Fitted(ids[tokens], words[tokens], first, cut.head)
 
 
 class _SlotRows:
@@ -199,7 +201,7 @@ class _SlotRows:
     def __init__(self) -> None:
         self._rows: list[InputRow] = []
         self._known: dict[bytes, int] = {}
-        self._asked: list[tuple[int, np.ndarray, np.ndarray]] = []
+        self._queries: list[tuple[int, np.ndarray, np.ndarray]] = []
 
     def add(self, read: _Fitted, places: np.ndarray, targets: np.ndarray) -> None:
         """Ask for pieces at places of the text, counted before anything was left out."""
@@ -209,12 +211,12 @@ class _SlotRows:
             whole = slice(0, len(read.ids))
             types = np.zeros(len(read.ids), np.int8)
             self._rows.append(InputRow(len(self._rows), read.ids, types, read.words, whole, whole))
-        self._asked.append((self._known[key], places - read.left_out, targets))
+        self._queries.append((self._known[key], places - read.left_out, targets))
 
     def wanted(self) -> TokenQueries:
         """All of them."""
-        owners = np.concatenate([np.full(len(places), row) for row, places, _ in self._asked])
-        places, targets = (np.concatenate([each[part] for each in self._asked]) for part in (1, 2))
+        owners = np.concatenate([np.full(len(places), row) for row, places, _ in self._queries])
+        places, targets = (np.concatenate([query[part] for query in self._queries]) for part in (1, 2))
         return TokenQueries(self._rows, owners.astype(np.int64), places.astype(np.int64), targets.astype(np.int64))
 
 
@@ -237,13 +239,13 @@ def _refuse_swallowed(slot: Gap, inside: np.ndarray) -> None:
 def cannot_spell(model: LanguageModel, candidates: Sequence[str]) -> list[str]:
     """Which of these words a vocabulary has no pieces for."""
     unknown = token_id(model.encoder.tokenizer.unk_token_id)
-    made = model.encoder.tokenizer.backend_tokenizer.encode_batch(
+    encodings = model.encoder.tokenizer.backend_tokenizer.encode_batch(
         [f" {candidate}" for candidate in candidates], add_special_tokens=False
     )
     return [
         candidate
-        for candidate, each in zip(candidates, made, strict=True)
-        if not each.ids or (unknown is not None and unknown in each.ids)
+        for candidate, encoding in zip(candidates, encodings, strict=True)
+        if not encoding.ids or (unknown is not None and unknown in encoding.ids)
     ]
 
 
@@ -270,7 +272,7 @@ class RatedCandidates(NamedTuple):
     @property
     def pieces(self) -> Int[np.ndarray, " candidate"]:
         """How many pieces each candidate has."""
-        return np.array([len(each) for each in self.ids], int)
+        return np.array([len(tokens) for tokens in self.ids], int)
 
     def rank(self, candidate: int, without: Sequence[int] = ()) -> int:
         """1 where no piece of the vocabulary is more likely than the candidate; those `without` are not counted.
@@ -281,10 +283,10 @@ class RatedCandidates(NamedTuple):
             >>> rated.rank(1), rated.rank(1, without=[0])
             (3, 2)
         """
-        own = float(self.logprobs[candidate])
-        ahead = int((self.vocabulary > own).sum())
-        skipped = [int(self.ids[at][0]) for at in without if len(self.ids[at]) == 1]
-        return 1 + ahead - int((self.vocabulary[skipped] > own).sum())
+        logprob = float(self.logprobs[candidate])
+        ahead = int((self.vocabulary > logprob).sum())
+        skipped = [int(self.ids[number][0]) for number in without if len(self.ids[number]) == 1]
+        return 1 + ahead - int((self.vocabulary[skipped] > logprob).sum())
 
     def compared(self, spelling: Spelling) -> Float[np.ndarray, " candidate"]:
         """What candidates are compared by.
@@ -312,10 +314,12 @@ def rate(model: LanguageModel, slots: Sequence[Gap], candidates: Sequence[Sequen
         1
     """
     for first in range(0, len(slots), _TOGETHER):
-        some, own = slots[first : first + _TOGETHER], candidates[first : first + _TOGETHER]
-        filled = fill(model, some, own)
-        for slot, words, vocabulary, scored in zip(some, own, token_logprobs(model, some), filled, strict=True):
-            yield _rated(vocabulary, _spelt(model, slot, words), np.array([each.logprob for each in scored]))
+        some, lists = slots[first : first + _TOGETHER], candidates[first : first + _TOGETHER]
+        filled = fill(model, some, lists)
+        for slot, words, vocabulary, scored in zip(some, lists, token_logprobs(model, some), filled, strict=True):
+            yield _rated(
+                vocabulary, _spelt(model, slot, words), np.array([filled_gap.logprob for filled_gap in scored])
+            )
 
 
 def rate_shared(
@@ -323,7 +327,7 @@ def rate_shared(
     slots: Sequence[Gap],
     candidates: Sequence[str],
     *,
-    kept: Sequence[int],
+    always_scored: Sequence[int],
     spelling: Spelling = "sum",
 ) -> Iterator[RatedCandidates]:
     """Rate one list of candidates in gaps with the same surroundings: one pattern, several subjects.
@@ -342,13 +346,13 @@ def rate_shared(
         if model.kind == "masked":
             shared.fill_masked(some, sums)
         elif len(shared.several):
-            own = zip(every, kept[first : first + _TOGETHER], strict=True)
-            asked = [shared.unbeaten(vocabulary, at, spelling) for vocabulary, at in own]
-            for at, scored in enumerate(_scored(model, some, candidates, asked)):
-                sums[at, asked[at]] = scored
-        for vocabulary, own in zip(every, sums, strict=True):
-            own[shared.single] = vocabulary[shared.of_single].numpy()
-            yield RatedCandidates(own, shared.ids, vocabulary)
+            values = zip(every, always_scored[first : first + _TOGETHER], strict=True)
+            numbers = [shared.unbeaten(vocabulary, number, spelling) for vocabulary, number in values]
+            for number, scored in enumerate(_scored(model, some, candidates, numbers)):
+                sums[number, numbers[number]] = scored
+        for vocabulary, values in zip(every, sums, strict=True):
+            values[shared.single] = vocabulary[shared.of_single].numpy()
+            yield RatedCandidates(values, shared.ids, vocabulary)
 
 
 class _SharedCandidates:
@@ -357,33 +361,35 @@ class _SharedCandidates:
     def __init__(self, model: LanguageModel, slot: Gap, candidates: Sequence[str]) -> None:
         self._model = model
         self.ids = _spelt(model, slot, candidates)
-        sizes = np.array([len(each) for each in self.ids])
+        sizes = np.array([len(tokens) for tokens in self.ids])
         self.sizes = sizes
         self.single, self.several = np.flatnonzero(sizes == 1), np.flatnonzero(sizes > 1)
-        self.of_single = torch.tensor([int(self.ids[at][0]) for at in self.single], dtype=torch.long)
-        self._firsts = torch.tensor([int(self.ids[at][0]) for at in self.several], dtype=torch.long)
+        self.of_single = torch.tensor([int(self.ids[number][0]) for number in self.single], dtype=torch.long)
+        self._firsts = torch.tensor([int(self.ids[number][0]) for number in self.several], dtype=torch.long)
 
-    def unbeaten(self, vocabulary: Float[Tensor, " piece"], kept: int, spelling: Spelling) -> np.ndarray:
+    def unbeaten(self, vocabulary: Float[Tensor, " piece"], always_scored: int, spelling: Spelling) -> np.ndarray:
         """The candidates of several pieces that may be more likely than all of one piece, and the one to keep."""
         best = float(vocabulary[self.of_single].max()) if len(self.single) else -np.inf
         bound = vocabulary[self._firsts].numpy() / (self.sizes[self.several] if spelling == "mean" else 1)
-        return self.several[(bound >= best) | (self.several == kept)]
+        return self.several[(bound >= best) | (self.several == always_scored)]
 
     def fill_masked(self, slots: Sequence[Gap], sums: Float[np.ndarray, "slot candidate"]) -> None:
         """Write in the candidates of several pieces: those of one length are read off the same masks."""
         for size in sorted(set(self.sizes[self.several].tolist())):
-            own = np.flatnonzero(self.sizes == size)
+            candidates = np.flatnonzero(self.sizes == size)
             # [place, candidate]
-            targets = torch.from_numpy(np.array([self.ids[at] for at in own]).T).to(self._model.encoder.device)
+            targets = torch.from_numpy(np.array([self.ids[place] for place in candidates]).T).to(
+                self._model.encoder.device
+            )
 
             def take(logits: Tensor, numbers: Tensor, size: int = size, targets: Tensor = targets) -> Tensor:
                 return logits.gather(1, targets[numbers % size]) - logits.logsumexp(1, keepdim=True)
 
-            found = np.zeros((len(slots), size, len(own)))
+            logprobs = np.zeros((len(slots), size, len(candidates)))
             for numbers, values in batched_logits(self._model, masked_gaps(self._model, slots, size), take):
-                at = numbers.cpu().numpy()
-                found[at // size, at % size] = values.double().cpu().numpy()
-            sums[:, own] = found.sum(1)
+                place = numbers.cpu().numpy()
+                logprobs[place // size, place % size] = values.double().cpu().numpy()
+            sums[:, candidates] = logprobs.sum(1)
 
 
 def _spelt(model: LanguageModel, slot: Gap, candidates: Sequence[str]) -> list[np.ndarray]:
@@ -393,20 +399,20 @@ def _spelt(model: LanguageModel, slot: Gap, candidates: Sequence[str]) -> list[n
 
 
 def _scored(
-    model: LanguageModel, slots: Sequence[Gap], candidates: Sequence[str], asked: Sequence[np.ndarray]
+    model: LanguageModel, slots: Sequence[Gap], candidates: Sequence[str], numbers: Sequence[np.ndarray]
 ) -> Iterator[list[float]]:
     """Log-probabilities of the candidates that are asked for, for each slot."""
-    lists = [[candidates[int(at)] for at in own] for own in asked]
-    some = [slot for slot, own in zip(slots, lists, strict=True) if own]
-    filled = fill(model, some, [own for own in lists if own])
-    for own in lists:
-        yield [each.logprob for each in next(filled)] if own else []
+    lists = [[candidates[int(number)] for number in chosen] for chosen in numbers]
+    some = [slot for slot, chosen in zip(slots, lists, strict=True) if chosen]
+    filled = fill(model, some, [chosen for chosen in lists if chosen])
+    for chosen in lists:
+        yield [gap.logprob for gap in next(filled)] if chosen else []
 
 
 def _rated(vocabulary: Float[Tensor, " piece"], ids: Sequence[np.ndarray], several: np.ndarray) -> RatedCandidates:
     """`several` holds the log-probabilities of the candidates of more than one piece."""
     sums = several.astype(float)
-    for at, each in enumerate(ids):
-        if len(each) == 1:
-            sums[at] = float(vocabulary[int(each[0])])
+    for number, tokens in enumerate(ids):
+        if len(tokens) == 1:
+            sums[number] = float(vocabulary[int(tokens[0])])
     return RatedCandidates(sums, ids, vocabulary)

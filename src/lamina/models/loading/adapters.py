@@ -41,20 +41,20 @@ class Adapter(NamedTuple):
 
 def find_adapter(name: ModelName) -> Adapter | None:
     """The adapter of this name; None if what is named is a model of its own."""
-    found = _find_file(name, CONFIG)
-    if found is None:
+    config_file = _find_file(name, CONFIG)
+    if config_file is None:
         return None
     # On the hub, every folder is named by its commit.
-    commit = None if name.is_path else found.parent.name
+    commit = None if name.is_path else config_file.parent.name
     if name.is_path:
-        check_folder(found.parent)
-    if name.is_path and _holds_a_model(found.parent):
+        check_folder(config_file.parent)
+    if name.is_path and _holds_a_model(config_file.parent):
         raise ModelError(
             f"{name.source} holds both a model and an adapter ({CONFIG}); keep the adapter in a folder of its own"
         )
     if name.side:
         raise ModelError(f"{name.source} is an adapter; :{name.side} is for encoder-decoder models")
-    base = _base(name, read_json(found))
+    base = _base(name, read_json(config_file))
     if _find_file(name, WEIGHTS, commit) is None:
         pickled = _find_file(name, _PICKLED, commit) is not None
         has = f"only {_PICKLED}, which can run code when it is read" if pickled else f"no {WEIGHTS}"
@@ -62,7 +62,7 @@ def find_adapter(name: ModelName) -> Adapter | None:
     if not name.is_path:
         _find_file(name, "tokenizer.json", commit)
         _find_file(name, "tokenizer_config.json", commit)
-    return Adapter(found.parent, base, commit)
+    return Adapter(config_file.parent, base, commit)
 
 
 def merge(model: Any, adapter: Adapter, name: str) -> Any:
@@ -124,7 +124,7 @@ def _find_file(name: ModelName, file: str, commit: str | None = None) -> Path | 
     if name.is_path:
         path = Path(name.source) / file
         return path if path.is_file() else None
-    found = cached_file(
+    cached = cached_file(
         name.source,
         file,
         revision=commit or name.revision,
@@ -132,7 +132,7 @@ def _find_file(name: ModelName, file: str, commit: str | None = None) -> Path | 
         _raise_exceptions_for_missing_entries=False,
         _raise_exceptions_for_connection_errors=False,
     )
-    return None if found is None else Path(found)
+    return None if cached is None else Path(cached)
 
 
 def _of_body(weights: Mapping[str, Any], body: Any) -> dict[str, Any]:
@@ -140,16 +140,16 @@ def _of_body(weights: Mapping[str, Any], body: Any) -> dict[str, Any]:
 
     An adapter was trained over the body or over a model with a head, where the body has a name of its own (`bert.`).
     """
-    own = {name for name, _ in body.named_children()}
+    children = {name for name, _ in body.named_children()}
     prefix = f"{body.base_model_prefix}."
-    found = {}
+    body_weights = {}
     for key, weight in weights.items():
         inside = key.removeprefix(_BELOW)
-        if inside.startswith(prefix) and body.base_model_prefix not in own:
+        if inside.startswith(prefix) and body.base_model_prefix not in children:
             inside = inside.removeprefix(prefix)
-        if inside.partition(".")[0] in own:
-            found[_BELOW + inside] = weight
-    return found
+        if inside.partition(".")[0] in children:
+            body_weights[_BELOW + inside] = weight
+    return body_weights
 
 
 def _keep_known_modules(settings: Any, body: Any) -> None:

@@ -94,7 +94,7 @@ def load_encoder(
     where = replace(parsed, source=str(_source(parsed, is_card=card is not None)))
     loaded = _load(where, dtype, chosen, trust=trust_remote_code)
     encoder = _encoder(loaded, parsed, limit=limit, chat=chat)
-    encoder.recipe = loader_by_name(name, dtype=dtype, limit=limit, chat=chat, trust_remote_code=trust_remote_code)
+    encoder.loader = loader_by_name(name, dtype=dtype, limit=limit, chat=chat, trust_remote_code=trust_remote_code)
     return encoder
 
 
@@ -103,8 +103,8 @@ def _elmo(name: ModelName, *, device: Placement | None, dtype: Precision, limit:
 
     if chat or name.side:
         raise ModelError(f"{name.source} is an ELMo: no chat template, no sides")
-    encoder = ElmoEncoder.read(Path(name.source), name=name.shown, device=device, dtype=dtype, limit=limit)
-    encoder.recipe = loader_by_name(name.source, dtype=dtype, limit=limit)
+    encoder = ElmoEncoder.read(Path(name.source), name=name.display_name, device=device, dtype=dtype, limit=limit)
+    encoder.loader = loader_by_name(name.source, dtype=dtype, limit=limit)
     return encoder
 
 
@@ -137,10 +137,10 @@ def encoder_from(
     whole: Any = model
     if next(whole.parameters(), None) is None:
         raise ModelError(f"{type(model).__name__} has no weights to run")
-    said = name or Path(str(getattr(model, "name_or_path", "") or type(model).__name__)).name
+    label = name or Path(str(getattr(model, "name_or_path", "") or type(model).__name__)).name
     span_model = model if _has_span_head([type(model).__name__]) else None
     loaded = _LoadedParts(whole.base_model, span_model, tokenizer, {})
-    encoder = _encoder(loaded, ModelName(said, None, side), limit=limit, chat=chat)
+    encoder = _encoder(loaded, ModelName(label, None, side), limit=limit, chat=chat)
     encoder.whole = model
     return encoder
 
@@ -176,7 +176,7 @@ def _encoder(loaded: _LoadedParts, name: ModelName, *, limit: int | None, chat: 
         if name.side == "decoder":
             from lamina.models.running.huggingface import decoder_of
 
-            model, reading = decoder_of(model, loaded.tokenizer, reading, name.shown)
+            model, reading = decoder_of(model, loaded.tokenizer, reading, name.display_name)
         else:
             model = model.get_encoder()
     elif name.side:
@@ -185,12 +185,12 @@ def _encoder(loaded: _LoadedParts, name: ModelName, *, limit: int | None, chat: 
             f":{name.side}"
         )
     encoder = HuggingFaceEncoder(
-        model, loaded.tokenizer, name=name.shown, limit=limit, span_model=loaded.span_model, reading=reading
+        model, loaded.tokenizer, name=name.display_name, limit=limit, span_model=loaded.span_model, reading=reading
     )
     room = encoder.limit - sum(map(len, encoder.pieces.around))
     if chat and room < _LEAST_ROOM:
         raise ModelError(
-            f"{name.shown}: its chat template leaves room for {max(room, 0)} tokens of a text; leave out --chat"
+            f"{name.display_name}: its chat template leaves room for {max(room, 0)} tokens of a text; leave out --chat"
         )
     encoder.origin = loaded.origin | ({"chat": "as the user's message in the chat template"} if chat else {})
     return encoder
@@ -209,10 +209,10 @@ def _source(name: ModelName, *, is_card: bool) -> Path | str:
         )
     _refuse_misspelt(name)
     if path.is_dir() and not any((path / config).is_file() for config in ("config.json", "adapter_config.json")):
-        held = sorted(each.parent for each in path.glob("*/config.json"))
-        if held:
+        folders = sorted(file.parent for file in path.glob("*/config.json"))
+        if folders:
             raise ModelError(
-                f"{path} holds {len(held)} models and is none itself; name one of them, such as {held[0]} (`lamina "
+                f"{path} holds {len(folders)} models and is none itself; name one of them, such as {folders[0]} (`lamina "
                 "model series` looks at all)"
             )
     return name.source
@@ -268,18 +268,18 @@ def _load(name: ModelName, dtype: str, placement: Placement, *, trust: bool) -> 
         base = _load_model(adapter.base, torch.float32, "cpu", trust=trust)
     except ModelError as error:
         raise ModelError(
-            f"{name.source} is an adapter on {adapter.base.shown}, which cannot be loaded: {error}"
+            f"{name.source} is an adapter on {adapter.base.display_name}, which cannot be loaded: {error}"
         ) from error
     if adapter.commit is not None:
         check_hub_files(name.source, adapter.commit)
-    model = merge(base.model, adapter, name.shown).to(getattr(torch, dtype))
+    model = merge(base.model, adapter, name.display_name).to(getattr(torch, dtype))
     with _on_device(name, placement), quiet_transformers():
         spread(model, placement)
     tokenizer = (
         _load_tokenizer(ModelName(str(adapter.folder)), trust=False) if adapter.has_tokenizer else base.tokenizer
     )
-    origin = {name if name != "commit" else "base_commit": said for name, said in base.origin.items()}
-    origin |= {"base": adapter.base.shown} | ({"commit": adapter.commit} if adapter.commit else {})
+    origin = {name if name != "commit" else "base_commit": value for name, value in base.origin.items()}
+    origin |= {"base": adapter.base.display_name} | ({"commit": adapter.commit} if adapter.commit else {})
     # The head that comes with the base was not trained together with these weights.
     return _LoadedParts(model, None, tokenizer, origin)
 
@@ -296,12 +296,12 @@ def _load_model(name: ModelName, dtype: Any, placement: Placement, *, trust: boo
                 origin["commit"] = commit
             if trust:
                 origin |= _announce_code(name, config, commit)
-            at = replace(name, revision=commit or name.revision)
+            pinned = replace(name, revision=commit or name.revision)
             if "quantization_config" not in config:
                 values = stored_values(folder or snapshot_folder(name.source, commit))
                 refuse_too_large(name.source, values, dtype, placement)
-            model, span_model, absent = _read_weights(at, dtype, placement, trust=trust)
-            tokenizer = _load_tokenizer(at, trust=trust)
+            model, span_model, absent = _read_weights(pinned, dtype, placement, trust=trust)
+            tokenizer = _load_tokenizer(pinned, trust=trust)
             # For those who load the same model with its head.
             model.config._commit_hash = commit
     except Exception as error:
@@ -349,7 +349,7 @@ def _on_device(name: ModelName, placement: Placement) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError:
         raise ModelError(
-            f"{name.shown}: its weights do not fit {placement}; use --dtype bfloat16, which halves them, or --device "
+            f"{name.display_name}: its weights do not fit {placement}; use --dtype bfloat16, which halves them, or --device "
             "auto, which spreads them over all cards, memory and disk"
         ) from None
 

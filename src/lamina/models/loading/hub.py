@@ -31,12 +31,12 @@ def read_config(source: str, revision: str | None) -> WrittenConfig:
 
     if Path(source).is_dir():
         return WrittenConfig(dict(PreTrainedConfig.get_config_dict(source)[0]), None)
-    found = cached_file(source, "config.json", revision=revision, _raise_exceptions_for_missing_entries=False)
-    if found is None:
+    path = cached_file(source, "config.json", revision=revision, _raise_exceptions_for_missing_entries=False)
+    if path is None:
         # The error of the library that needs it says why.
         return WrittenConfig({}, None)
     # The hub's cache has one folder per commit.
-    commit = Path(found).parent.name if Path(found).parent.parent.name == "snapshots" else None
+    commit = Path(path).parent.name if Path(path).parent.parent.name == "snapshots" else None
     return WrittenConfig(dict(PreTrainedConfig.get_config_dict(source, revision=commit or revision)[0]), commit)
 
 
@@ -46,8 +46,8 @@ def snapshot_folder(repo: str, commit: str | None) -> Path | None:
 
     # An adapter has no config.json.
     names = ("config.json", "adapter_config.json") if commit is not None else ()
-    found = (try_to_load_from_cache(repo, name, revision=commit) for name in names)
-    return next((Path(each).parent for each in found if isinstance(each, str)), None)
+    cached = (try_to_load_from_cache(repo, name, revision=commit) for name in names)
+    return next((Path(path).parent for path in cached if isinstance(path, str)), None)
 
 
 def check_hub_files(repo: str, commit: str | None) -> None:
@@ -65,31 +65,31 @@ def code_homes(source: str, *configs: Mapping[str, Any]) -> list[str]:
         >>> code_homes("me/odd", {"auto_map": {"AutoModel": "modeling.Odd", "AutoConfig": "you/base--config.C"}})
         ['me/odd', 'you/base']
     """
-    found: list[str] = []
+    homes: list[str] = []
     for config in configs:
         named = config.get("auto_map")
         for classes in named.values() if isinstance(named, Mapping) else ():
-            for each in classes if isinstance(classes, list | tuple) else (classes,):
-                if isinstance(each, str):
-                    found.append(each.partition("--")[0] if "--" in each else source)
-    return list(dict.fromkeys(found))
+            for reference in classes if isinstance(classes, list | tuple) else (classes,):
+                if isinstance(reference, str):
+                    homes.append(reference.partition("--")[0] if "--" in reference else source)
+    return list(dict.fromkeys(homes))
 
 
 def warn_of_code(homes: list[str], source: str, commit: str | None) -> str:
     """Say on standard error whose code will run, at which revision; returns that for provenance."""
-    said = [
+    repositories = [
         f"{home}@{commit}" if home == source and commit else home if Path(home).exists() else f"{home}@main"
         for home in homes
     ]
-    for each in said:
+    for repository in repositories:
         # Not a matter of progress: it is said even where messages are switched off.
         print(
-            f"lamina: warning: running the code that comes with {each} (--trust-remote-code); it can do everything "
+            f"lamina: warning: running the code that comes with {repository} (--trust-remote-code); it can do everything "
             "that you can do on this machine",
             file=sys.stderr,
             flush=True,
         )
-    return ", ".join(said)
+    return ", ".join(repositories)
 
 
 def cannot_load(name: ModelName, error: Exception) -> ModelError:
@@ -119,28 +119,28 @@ def _hub_reason(name: ModelName, error: Exception) -> str | None:
     )
 
     page = f"https://huggingface.co/{name.source}"
-    for each in _chain(error):
-        said = _server_message(each)
+    for cause in _chain(error):
+        message = _server_message(cause)
         # A gated repository counts as one that is not found, so it comes first.
-        if isinstance(each, GatedRepoError):
+        if isinstance(cause, GatedRepoError):
             return (
-                f"{name.source} is gated ({said}); accept its licence at {page} with your account, then log in here "
+                f"{name.source} is gated ({message}); accept its licence at {page} with your account, then log in here "
                 "with `hf auth login` (or set HF_TOKEN)"
             )
-        if isinstance(each, RevisionNotFoundError):
+        if isinstance(cause, RevisionNotFoundError):
             return (
-                f"{name.source} has no revision {name.revision!r} ({said}); its branches, tags and commits are at "
+                f"{name.source} has no revision {name.revision!r} ({message}); its branches, tags and commits are at "
                 f"{page}/tree/main"
             )
-        if isinstance(each, RepositoryNotFoundError):
+        if isinstance(cause, RepositoryNotFoundError):
             return (
-                f"{_unknown(name, said)}. If it is private, log in with `hf auth login` (or set HF_TOKEN). "
+                f"{_unknown(name, message)}. If it is private, log in with `hf auth login` (or set HF_TOKEN). "
                 f"Otherwise {_what_else()}"
             )
-        if isinstance(each, LocalEntryNotFoundError | OfflineModeIsEnabled):
+        if isinstance(cause, LocalEntryNotFoundError | OfflineModeIsEnabled):
             wanted = f"{name.source}@{name.revision}" if name.revision else name.source
             return (
-                f"there is no model {wanted!r} on this machine, and the hub cannot be reached ({said}); connect, or "
+                f"there is no model {wanted!r} on this machine, and the hub cannot be reached ({message}); connect, or "
                 f"unset HF_HUB_OFFLINE if it is set. Otherwise {_what_else()}"
             )
     return None
@@ -157,8 +157,8 @@ def _what_else() -> str:
 
 def _server_message(error: BaseException) -> str:
     """What the server said, without the request's number and address."""
-    said = getattr(error, "server_message", None) or str(error)
-    lines = [line.strip() for line in said.splitlines() if line.strip() and "Request ID" not in line]
+    message = getattr(error, "server_message", None) or str(error)
+    lines = [line.strip() for line in message.splitlines() if line.strip() and "Request ID" not in line]
     return lines[0].rstrip(".:") if lines else type(error).__name__
 
 

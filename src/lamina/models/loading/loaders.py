@@ -65,7 +65,7 @@ class ByWeights:
         from lamina.models.running.huggingface import HuggingFaceEncoder
 
         model = self.architecture(self.config)
-        dtype = next((each.dtype for each in self.weights.values() if each.is_floating_point()), torch.float32)
+        dtype = next((tensor.dtype for tensor in self.weights.values() if tensor.is_floating_point()), torch.float32)
         torch.nn.Module.to(model, dtype=dtype)
         # What an encoder does without, such as the pooler, is not sent and is dropped again.
         model.load_state_dict(self.weights, strict=False)
@@ -148,8 +148,8 @@ def loader_of(encoder: Encoder) -> EncoderLoader:
                 f"{encoder.name} is spread over several devices, and a worker has one; leave --engine out, or choose a "
                 "--dtype in which it fits one device"
             )
-        return encoder.recipe or _by_weights(encoder)
-    return encoder.recipe or AsItIs(encoder)
+        return encoder.loader or _by_weights(encoder)
+    return encoder.loader or AsItIs(encoder)
 
 
 def loader_by_name(name: str, **settings: Any) -> ByName:

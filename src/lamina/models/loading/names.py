@@ -32,7 +32,7 @@ class ModelName:
         return _exists(self.source)
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """In tables: a folder by its name, a file without its suffix, a hub id as it is.
 
         Example:
@@ -62,12 +62,12 @@ def parse_name(name: str) -> ModelName:
     if _exists(name):
         return ModelName(name)
     side: Side | None = None
-    if found := _SIDE.fullmatch(name):
-        name, side = found["source"], "decoder" if found["side"] == "decoder" else "encoder"
+    if match := _SIDE.fullmatch(name):
+        name, side = match["source"], "decoder" if match["side"] == "decoder" else "encoder"
         if _exists(name):
             return ModelName(name, None, side)
-    source, at, revision = name.partition("@")
-    if not at:
+    source, separator, revision = name.partition("@")
+    if not separator:
         return ModelName(name, None, side)
     if not revision or not source:
         missing = "revision" if source else "model"

@@ -52,7 +52,7 @@ class SeriesFault:
 
     checkpoint: str
     kind: Kind
-    said: str
+    message: str
     """One sentence."""
 
 
@@ -90,21 +90,21 @@ class Series:
     @property
     def paths(self) -> dict[str, tuple[SeriesCheckpoint, ...]]:
         """The checkpoints of each training, first to last."""
-        names = dict.fromkeys(each.path for each in self.checkpoints)
-        return {name: tuple(each for each in self.checkpoints if each.path == name) for name in names}
+        names = dict.fromkeys(checkpoint.path for checkpoint in self.checkpoints)
+        return {name: tuple(checkpoint for checkpoint in self.checkpoints if checkpoint.path == name) for name in names}
 
     def encoders(self, **settings: Any) -> Iterator[tuple[SeriesCheckpoint, Encoder]]:
         """Each checkpoint with its encoder, loaded when it is its turn; `settings` are those of `load_encoder`."""
         from lamina.models.loading.encoders import load_encoder
 
-        for each in self.checkpoints:
-            yield each, load_encoder(each.source, **settings)
+        for checkpoint in self.checkpoints:
+            yield checkpoint, load_encoder(checkpoint.source, **settings)
 
     def require_sound(self) -> Series:
         """This series, if nothing is wrong with it; otherwise a ModelError says what."""
         for fault in self.faults:
             more = f" (and {len(self.faults) - 1} more)" if len(self.faults) > 1 else ""
-            raise ModelError(f"{self.name} is not a sound series: {fault.said}{more}")
+            raise ModelError(f"{self.name} is not a sound series: {fault.message}{more}")
         return self
 
 
@@ -120,8 +120,11 @@ def load_series(where: str | Path) -> Series:
         seed0 300 None
         seed0 1000 50.6
     """
-    found = _of_hub(str(where)) if _is_hub(str(where)) else _of_folder(Path(where))
-    placed = sorted(found, key=lambda each: (each.path, each.step is None, each.step or 0, each.name))
+    checkpoints = _of_hub(str(where)) if _is_hub(str(where)) else _of_folder(Path(where))
+    placed = sorted(
+        checkpoints,
+        key=lambda checkpoint: (checkpoint.path, checkpoint.step is None, checkpoint.step or 0, checkpoint.name),
+    )
     return _examined(Series(str(where) if _is_hub(str(where)) else Path(where).resolve().name, tuple(placed)))
 
 
@@ -149,10 +152,13 @@ def _is_hub(where: str) -> bool:
 
 def _of_hub(where: str) -> list[SeriesCheckpoint]:
     repo, _, listed = where.partition("@")
-    revisions = [each.strip() for each in listed.split(",") if each.strip()]
+    revisions = [revision.strip() for revision in listed.split(",") if revision.strip()]
     if len(revisions) < 2:
         raise ModelError(f"{where!r} is one model; a series names its revisions: {repo}@step1000,step3000")
-    return [SeriesCheckpoint(each, f"{repo}@{each}", *series_place(each)) for each in dict.fromkeys(revisions)]
+    return [
+        SeriesCheckpoint(revision, f"{repo}@{revision}", *series_place(revision))
+        for revision in dict.fromkeys(revisions)
+    ]
 
 
 def _of_folder(folder: Path) -> list[SeriesCheckpoint]:
@@ -162,14 +168,14 @@ def _of_folder(folder: Path) -> list[SeriesCheckpoint]:
             "model with revisions (OWNER/NAME@step1000,step3000)"
         )
     below = sorted(path for path in folder.iterdir() if path.is_dir() and (path / "config.json").is_file())
-    found = [SeriesCheckpoint(path.name, str(path), *series_place(path.name)) for path in below]
+    checkpoints = [SeriesCheckpoint(path.name, str(path), *series_place(path.name)) for path in below]
     if (folder / "config.json").is_file() and weights_files(folder):
         # As transformers' Trainer leaves it: the last model beside the folders of its checkpoints.
-        found.append(SeriesCheckpoint(folder.resolve().name, str(folder), "", None))
-    if len(found) < 2:
-        held = f"{len(found)} checkpoints (folders with config.json)"
-        raise ModelError(f"{folder} holds {held}; a series has at least two")
-    return found
+        checkpoints.append(SeriesCheckpoint(folder.resolve().name, str(folder), "", None))
+    if len(checkpoints) < 2:
+        described = f"{len(checkpoints)} checkpoints (folders with config.json)"
+        raise ModelError(f"{folder} holds {described}; a series has at least two")
+    return checkpoints
 
 
 def _examined(series: Series) -> Series:
@@ -179,24 +185,27 @@ def _examined(series: Series) -> Series:
     with ExitStack() as stack:
         weights: dict[str, CheckpointWeights] = {}
         folders: dict[str, Path] = {}
-        for each in series:
+        for checkpoint in series:
             try:
-                folders[each.name] = _folder(each)
-                check_folder(folders[each.name])
-                weights[each.name] = CheckpointWeights(folders[each.name], stack)
+                folders[checkpoint.name] = _folder(checkpoint)
+                check_folder(folders[checkpoint.name])
+                weights[checkpoint.name] = CheckpointWeights(folders[checkpoint.name], stack)
             except (ModelError, InputError, DamagedError) as error:
-                faults.append(SeriesFault(each.name, "unreadable", f"{each.name} cannot be read: {error}"))
-        sound = [each for each in series if each.name in weights]
-        hashes = {each.name: weights[each.name].hash() for each in sound}
+                faults.append(SeriesFault(checkpoint.name, "unreadable", f"{checkpoint.name} cannot be read: {error}"))
+        sound = [checkpoint for checkpoint in series if checkpoint.name in weights]
+        hashes = {checkpoint.name: weights[checkpoint.name].hash() for checkpoint in sound}
         faults += [*_unlike(sound, folders, weights), *_misnamed(sound, folders), *_duplicates(sound, hashes)]
         odd = {fault.checkpoint for fault in faults if fault.kind in ("shape", "unreadable")}
         apart: dict[str, float] = {}
         for path in series.paths.values():
-            alike = [each for each in path if each.name in weights and each.name not in odd]
-            steps, found = _compared(alike, weights, hashes)
+            alike = [checkpoint for checkpoint in path if checkpoint.name in weights and checkpoint.name not in odd]
+            steps, order_faults = _compared(alike, weights, hashes)
             apart |= steps
-            faults += found
-    known = [replace(each, hash=hashes.get(each.name, ""), distance=apart.get(each.name)) for each in series]
+            faults += order_faults
+    known = [
+        replace(checkpoint, hash=hashes.get(checkpoint.name, ""), distance=apart.get(checkpoint.name))
+        for checkpoint in series
+    ]
     return replace(series, checkpoints=tuple(known), faults=tuple(faults))
 
 
@@ -229,38 +238,44 @@ def _unlike(
     first, *rest = series
     home = folders[first.name]
     config, tokenizer, shapes = _config(home), _tokenizer(home), _shapes(weights[first.name])
-    for each in rest:
-        own = _config(folders[each.name])
-        differing = sorted(key for key in config.keys() | own.keys() if config.get(key) != own.get(key))
+    for checkpoint in rest:
+        other_config = _config(folders[checkpoint.name])
+        differing = sorted(
+            key for key in config.keys() | other_config.keys() if config.get(key) != other_config.get(key)
+        )
         if differing:
             key = differing[0]
-            said = f"{each.name} has {key} = {own.get(key)}, {first.name} has {config.get(key)}"
-            yield SeriesFault(each.name, "shape", f"{said}: they are not one model at two times")
-        elif _shapes(weights[each.name]) != shapes:
-            yield SeriesFault(each.name, "shape", f"{each.name} has weights of other names or shapes than {first.name}")
-        if _tokenizer(folders[each.name]) != tokenizer:
-            yield SeriesFault(each.name, "tokenizer", f"{each.name} has another tokenizer than {first.name}")
+            difference = f"{checkpoint.name} has {key} = {other_config.get(key)}, {first.name} has {config.get(key)}"
+            yield SeriesFault(checkpoint.name, "shape", f"{difference}: they are not one model at two times")
+        elif _shapes(weights[checkpoint.name]) != shapes:
+            yield SeriesFault(
+                checkpoint.name, "shape", f"{checkpoint.name} has weights of other names or shapes than {first.name}"
+            )
+        if _tokenizer(folders[checkpoint.name]) != tokenizer:
+            yield SeriesFault(
+                checkpoint.name, "tokenizer", f"{checkpoint.name} has another tokenizer than {first.name}"
+            )
 
 
 def _misnamed(series: Sequence[SeriesCheckpoint], folders: dict[str, Path]) -> Iterator[SeriesFault]:
     """Checkpoints whose own record of the training says another step than their name."""
-    for each in series:
-        path = folders[each.name] / "trainer_state.json"
+    for checkpoint in series:
+        path = folders[checkpoint.name] / "trainer_state.json"
         try:
             step = read_json(path).get("global_step") if path.is_file() else None
         except (DamagedError, InputError, OSError):
             continue
-        if isinstance(step, int) and each.step is not None and step != each.step:
-            said = f"{each.name} is step {step} by its trainer_state.json, not step {each.step}"
-            yield SeriesFault(each.name, "step", said)
+        if isinstance(step, int) and checkpoint.step is not None and step != checkpoint.step:
+            message = f"{checkpoint.name} is step {step} by its trainer_state.json, not step {checkpoint.step}"
+            yield SeriesFault(checkpoint.name, "step", message)
 
 
 def _duplicates(series: Sequence[SeriesCheckpoint], hashes: dict[str, str]) -> Iterator[SeriesFault]:
     first: dict[str, str] = {}
-    for each in series:
-        same = first.setdefault(hashes[each.name], each.name)
-        if same != each.name:
-            yield SeriesFault(each.name, "duplicate", f"{each.name} has the same weights as {same}")
+    for checkpoint in series:
+        same = first.setdefault(hashes[checkpoint.name], checkpoint.name)
+        if same != checkpoint.name:
+            yield SeriesFault(checkpoint.name, "duplicate", f"{checkpoint.name} has the same weights as {same}")
 
 
 def _compared(
@@ -270,42 +285,44 @@ def _compared(
 
     if len(path) < 2:
         return {}, []
-    found = distances([weights[each.name] for each in path])
-    steps = {path[at].name: float(found.apart[at - 1, at]) for at in range(1, len(path))}
+    measured = distances([weights[checkpoint.name] for checkpoint in path])
+    steps = {path[number].name: float(measured.apart[number - 1, number]) for number in range(1, len(path))}
     faults = []
-    for at in strangers(found):
+    for number in strangers(measured):
         others = "the others" if len(path) > 2 else "the other"
-        said = f"{path[at].name} has nothing in common with {others}: it comes from another training (another seed?)"
-        faults.append(SeriesFault(path[at].name, "path", said))
+        message = (
+            f"{path[number].name} has nothing in common with {others}: it comes from another training (another seed?)"
+        )
+        faults.append(SeriesFault(path[number].name, "path", message))
     strange = {fault.checkpoint for fault in faults}
     seen: set[str] = set()
     # A duplicate says nothing of its own about the order.
-    kept = [
-        at
-        for at, each in enumerate(path)
-        if each.name not in strange and not (hashes[each.name] in seen or seen.add(hashes[each.name]))
+    remaining = [
+        number
+        for number, checkpoint in enumerate(path)
+        if checkpoint.name not in strange and not (hashes[checkpoint.name] in seen or seen.add(hashes[checkpoint.name]))
     ]
-    apart = found.apart[kept][:, kept]
+    apart = measured.apart[remaining][:, remaining]
     if contradictions(apart):
         order = best_order(apart)
-        said = " < ".join(path[kept[at]].name for at in order)
+        message = " < ".join(path[remaining[number]].name for number in order)
         # Distances may contradict the order without telling a better one.
-        moved = [at for to, at in enumerate(order) if to != at] or range(len(kept))
+        moved = [number for to, number in enumerate(order) if to != number] or range(len(remaining))
         faults += [
             SeriesFault(
-                name := path[kept[at]].name,
+                name := path[remaining[number]].name,
                 "order",
                 f"{name} is swapped, misnamed or of another training: by the distances of the weights, the order is "
-                f"{said}, or the reverse",
+                f"{message}, or the reverse",
             )
-            for at in sorted(moved)
+            for number in sorted(moved)
         ]
     return steps, faults
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    said = read_json(folder / "config.json")
-    return {key: value for key, value in said.items() if key not in _TRANSIENT}
+    content = read_json(folder / "config.json")
+    return {key: value for key, value in content.items() if key not in _TRANSIENT}
 
 
 def _shapes(weights: Any) -> dict[str, tuple[int, ...]]:
@@ -353,30 +370,30 @@ class CheckpointWeights:
         from safetensors import safe_open
 
         self._folder = folder
-        self._at: dict[str, Any] = {}
+        self._stored: dict[str, Any] = {}
         files = weights_files(folder)
         safe = [path for path in files if path.suffix == ".safetensors" and not path.name.startswith("adapter_")]
         try:
             for path in safe:
                 opened = stack.enter_context(safe_open(path, framework="pt"))
-                self._at |= dict.fromkeys(opened.keys(), opened)
+                self._stored |= dict.fromkeys(opened.keys(), opened)
             for path in [] if safe else files:
                 if path.suffix == ".bin":
-                    self._at |= torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+                    self._stored |= torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         except Exception as error:
             reason = str(error).strip().partition("\n")[0]
             raise ModelError(f"{folder}: its weights cannot be read ({reason})") from error
-        if not self._at:
+        if not self._stored:
             raise ModelError(f"{folder} holds no weights (*.safetensors or *.bin)")
 
     @property
     def names(self) -> list[str]:
         """Of all tensors, sorted."""
-        return sorted(self._at)
+        return sorted(self._stored)
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        held = self._at[name]
-        return held if isinstance(held, torch.Tensor) else held.get_tensor(name)
+        value = self._stored[name]
+        return value if isinstance(value, torch.Tensor) else value.get_tensor(name)
 
     def hash(self) -> str:
         """Of names, shapes and values; the way they are spread over files does not matter."""
@@ -399,7 +416,7 @@ def distances(checkpoints: Sequence[CheckpointWeights]) -> WeightDistances:
         if first.dim() < 2 or not first.is_floating_point():
             # Norms and biases begin alike in every training, and buffers stay so.
             continue
-        rows = np.stack([_sample(each[name]) for each in checkpoints])
+        rows = np.stack([_sample(checkpoint[name]) for checkpoint in checkpoints])
         products += rows @ rows.T * (first.numel() / rows.shape[1])
         centred = rows - rows.mean(1, keepdims=True)
         lengths = np.linalg.norm(centred, axis=1)
@@ -421,7 +438,7 @@ def _sample(tensor: torch.Tensor) -> np.ndarray:
     return flat[::step].double().numpy()
 
 
-def strangers(found: WeightDistances) -> list[int]:
+def strangers(measured: WeightDistances) -> list[int]:
     """Checkpoints that have nothing in common with any other one, while the others do: those of another training.
 
     Example:
@@ -429,9 +446,9 @@ def strangers(found: WeightDistances) -> list[int]:
         >>> strangers(WeightDistances(1 - related, related, bar=0.02))
         [2]
     """
-    near = found.related >= found.bar
+    near = measured.related >= measured.bar
     np.fill_diagonal(near, False)
-    alone = [at for at in range(len(near)) if not near[at].any()]
+    alone = [number for number in range(len(near)) if not near[number].any()]
     return alone if len(alone) < len(near) - 1 else []
 
 
@@ -452,16 +469,16 @@ def contradictions(apart: Float[np.ndarray, "one other"]) -> list[tuple[int, int
     """
     count = len(apart)
     logs = np.log(np.maximum(apart, 1e-300))
-    found = []
+    pairs = []
     for early, late in itertools.combinations(range(count), 2):
-        before = [logs[at, early] - logs[at, late] for at in range(early)]
-        after = [logs[late, at] - logs[early, at] for at in range(late + 1, count)]
+        before = [logs[other, early] - logs[other, late] for other in range(early)]
+        after = [logs[late, other] - logs[early, other] for other in range(late + 1, count)]
         if not before and not after:
             continue
         bar = _CLEAR if after else _CLEAR_AT_THE_END
         if all(np.mean(side) > bar for side in (before, after) if side):
-            found.append((early, late))
-    return found
+            pairs.append((early, late))
+    return pairs
 
 
 def best_order(apart: Float[np.ndarray, "one other"]) -> list[int]:
@@ -476,7 +493,7 @@ def best_order(apart: Float[np.ndarray, "one other"]) -> list[int]:
     """
     order = list(range(len(apart)))
     while True:
-        better = min(_moved(order), key=lambda each: _length(apart, each), default=order)
+        better = min(_moved(order), key=lambda candidate: _length(apart, candidate), default=order)
         if _length(apart, better) >= _length(apart, order) * (1 - 1e-9):
             break
         order = better
@@ -486,15 +503,15 @@ def best_order(apart: Float[np.ndarray, "one other"]) -> list[int]:
 def _displaced(order: list[int]) -> tuple[int, int]:
     """How far an order is from the one given: pairs turned round, then places changed."""
     turned = sum(one > other for one, other in itertools.combinations(order, 2))
-    return turned, sum(at != each for at, each in enumerate(order))
+    return turned, sum(place != number for place, number in enumerate(order))
 
 
 def _moved(order: list[int]) -> Iterator[list[int]]:
-    for at in range(len(order)):
-        rest = order[:at] + order[at + 1 :]
+    for place in range(len(order)):
+        rest = order[:place] + order[place + 1 :]
         for to in range(len(order)):
-            if to != at:
-                yield [*rest[:to], order[at], *rest[to:]]
+            if to != place:
+                yield [*rest[:to], order[place], *rest[to:]]
 
 
 def _length(apart: np.ndarray, order: Sequence[int]) -> float:

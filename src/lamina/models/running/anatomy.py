@@ -35,7 +35,7 @@ class ModuleCall(NamedTuple):
     """One call of a module: what it was given, and what it made of it."""
 
     given: Tensor
-    made: Tensor | None
+    output: Tensor | None
 
 
 class WatchedRun(NamedTuple):
@@ -73,13 +73,13 @@ def watch_blocks(model: PreTrainedModel, inputs: dict[str, Any]) -> WatchedRun:
     others: list[ModuleCall] = []
 
     def watch(path: str) -> Any:
-        parent, _, own = path.rpartition(".")
+        parent, _, name = path.rpartition(".")
 
-        def note(_module: Module, given: tuple[Any, ...], named: dict[str, Any], made: Any) -> None:
+        def note(_module: Module, given: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
             read = states_in((*given, *named.values()), size)
             if read is not None:
-                (lists.setdefault(parent, []) if own.isdigit() else others).append(
-                    ModuleCall(read, states_in(made, size))
+                (lists.setdefault(parent, []) if name.isdigit() else others).append(
+                    ModuleCall(read, states_in(output, size))
                 )
 
         return note
@@ -119,23 +119,23 @@ def _blocks_among(lists: dict[str, list[ModuleCall]], hidden: list[Tensor]) -> s
 
 
 def _is_chain(reads: list[ModuleCall]) -> bool:
-    made = [read.made for read in reads]
+    outputs = [read.output for read in reads]
     return all(
         one is not None and one.shape == two.given.shape and apart(one, two.given) <= SAME
-        for one, two in zip(made, reads[1:], strict=False)
+        for one, two in zip(outputs, reads[1:], strict=False)
     ) and bool(reads)
 
 
 def _ends(reads: list[ModuleCall], others: list[ModuleCall]) -> list[Tensor]:
-    made = reads[-1].made if reads else None
-    if made is None:
+    output = reads[-1].output if reads else None
+    if output is None:
         return []
-    return [made, *(read.made for read in others if read.made is not None and apart(read.given, made) <= SAME)]
+    return [output, *(read.output for read in others if read.output is not None and apart(read.given, output) <= SAME)]
 
 
-def states_in(made: Any, size: torch.Size) -> Tensor | None:
+def states_in(value: Any, size: torch.Size) -> Tensor | None:
     """The first tensor of a module's input or output that has a vector per token, copied: some add to it in place."""
-    for part in made if isinstance(made, tuple | list) else (made,):
+    for part in value if isinstance(value, tuple | list) else (value,):
         if isinstance(part, Tensor) and part.dim() == 3 and part.is_floating_point():
             if part.shape[:2] == size:
                 return part.detach().clone()
@@ -234,8 +234,8 @@ def attention_by(model: PreTrainedModel, implementation: str | None) -> Iterator
     with _making:
         lock = _locks.setdefault(model, threading.RLock())
     with lock:
-        found = str(model.config._attn_implementation)
-        if implementation is None or implementation == found:
+        original = str(model.config._attn_implementation)
+        if implementation is None or implementation == original:
             yield
             return
         # Not set_attn_implementation, which some models refuse with a log line though they read this setting (Falcon).
@@ -243,7 +243,7 @@ def attention_by(model: PreTrainedModel, implementation: str | None) -> Iterator
         try:
             yield
         finally:
-            model.config._attn_implementation = found
+            model.config._attn_implementation = original
 
 
 def anatomy(model: PreTrainedModel, ids: Sequence[int], *, name: str) -> Anatomy:
@@ -254,11 +254,11 @@ def anatomy(model: PreTrainedModel, ids: Sequence[int], *, name: str) -> Anatomy
         ids: of some ordinary tokens, at least two different ones.
         name: in errors.
     """
-    said = f"{name} ({type(model).__name__})"
+    description = f"{name} ({type(model).__name__})"
     takes = list(inspect.signature(model.forward).parameters)
     if "input_ids" not in takes:
-        raise ModelError(f"{said} does not read words, but {takes[0]}; use a text model")
-    _check_table(model, ids, said)
+        raise ModelError(f"{description} does not read words, but {takes[0]}; use a text model")
+    _check_table(model, ids, description)
     rows = _rows(ids).to(input_device(model))
     try:
         with torch.no_grad(), attention_by(model, None):
@@ -269,21 +269,23 @@ def anatomy(model: PreTrainedModel, ids: Sequence[int], *, name: str) -> Anatomy
         with torch.no_grad(), attention_by(model, "eager"):
             maps = _maps(model, rows[:1])
     except ModelError as error:
-        raise ModelError(f"{said}: {error}") from None
+        raise ModelError(f"{description}: {error}") from None
     except Exception as error:
         # Each architecture fails in its own way on inputs that are not its own.
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         if is_spread(model):
             raise ModelError(
-                f"{said} cannot run with parts of it kept in memory or on disk ({reason}); use --device cpu or cuda, "
+                f"{description} cannot run with parts of it kept in memory or on disk ({reason}); use --device cpu or cuda, "
                 "and --dtype bfloat16 if it does not fit"
             ) from error
-        raise ModelError(f"{said} cannot be run on words alone ({reason}); use a text model") from error
+        raise ModelError(f"{description} cannot be run on words alone ({reason}); use a text model") from error
     bar = TOLERANCE[model.dtype]
     return Anatomy(
         blocks=len(hidden) - 1,
         width=hidden[0].shape[-1],
-        dtype=reduce(torch.promote_types, (each.dtype for each in (*hidden, *(read.given for read in watched.reads)))),
+        dtype=reduce(
+            torch.promote_types, (tensor.dtype for tensor in (*hidden, *(read.given for read in watched.reads)))
+        ),
         heads=maps.heads,
         maps=maps.places,
         no_maps=maps.reason,
@@ -312,14 +314,14 @@ class _Maps(NamedTuple):
 
 def _maps(model: PreTrainedModel, ids: Tensor) -> _Maps:
     out = run(model, ids, maps=True)
-    found = list(getattr(out, "attentions", None) or ())
-    places = [place for place, each in enumerate(found) if _is_square(each, ids.shape[-1])]
+    attentions = list(getattr(out, "attentions", None) or ())
+    places = [place for place, attention in enumerate(attentions) if _is_square(attention, ids.shape[-1])]
     if not places:
         return _Maps(0, {}, "none of its blocks gives attention from token to token")
-    heads = sorted({found[place].shape[1] for place in places})
+    heads = sorted({attentions[place].shape[1] for place in places})
     if len(heads) > 1:
         return _Maps(0, {}, f"its blocks have different numbers of heads ({heads[0]} to {heads[-1]})")
-    if len(found) == len(out.hidden_states) - 1:
+    if len(attentions) == len(out.hidden_states) - 1:
         return _Maps(heads[0], {place: place for place in places})
     # Fewer maps than blocks: some blocks mix tokens in other ways. Those that attend are found by watching them.
     blocks = _attending(model, ids)
@@ -328,8 +330,8 @@ def _maps(model: PreTrainedModel, ids: Tensor) -> _Maps:
     return _Maps(heads[0], dict(zip(blocks, places, strict=True)))
 
 
-def _is_square(each: Any, size: int) -> bool:
-    return isinstance(each, Tensor) and each.dim() == 4 and tuple(each.shape[-2:]) == (size, size)
+def _is_square(value: Any, size: int) -> bool:
+    return isinstance(value, Tensor) and value.dim() == 4 and tuple(value.shape[-2:]) == (size, size)
 
 
 def _attending(model: PreTrainedModel, ids: Tensor) -> list[int]:
@@ -337,15 +339,15 @@ def _attending(model: PreTrainedModel, ids: Tensor) -> list[int]:
     order: dict[int, None] = {}
 
     def watch(number: int) -> Any:
-        def note(_module: Module, _given: Any, made: Any) -> None:
-            parts = made if isinstance(made, tuple) else (made,)
+        def note(_module: Module, _given: Any, output: Any) -> None:
+            parts = output if isinstance(output, tuple) else (output,)
             if any(_is_square(part, ids.shape[-1]) for part in parts):
                 order[number] = None
 
         return note
 
     numbered = [(block_number(path), module) for path, module in model.named_modules()]
-    handles = [module.register_forward_hook(watch(at)) for at, module in numbered if at is not None]
+    handles = [module.register_forward_hook(watch(block)) for block, module in numbered if block is not None]
     try:
         run(model, ids, maps=True)
     finally:
@@ -377,11 +379,11 @@ def only_causal(model_type: str) -> bool:
     return model_type in CAUSAL and model_type not in MASKED and model_type not in _BOTH_WAYS
 
 
-def _check_table(model: PreTrainedModel, ids: Sequence[int], said: str) -> None:
+def _check_table(model: PreTrainedModel, ids: Sequence[int], description: str) -> None:
     table = embedding_table(model)
     if table is not None and ids and max(ids) >= table.num_embeddings:
         raise ModelError(
-            f"{said}: the tokenizer gives the id {max(ids)}, but the model knows {table.num_embeddings} tokens; the "
+            f"{description}: the tokenizer gives the id {max(ids)}, but the model knows {table.num_embeddings} tokens; the "
             "tokenizer is not the one of this model"
         )
 
@@ -398,10 +400,10 @@ def embedding_table(model: PreTrainedModel) -> torch.nn.Embedding | None:
 def _rows(ids: Sequence[int]) -> Tensor:
     """A text, and the same text with other tokens from some positions on."""
     known = list(dict.fromkeys(ids))
-    base = [known[at % len(known)] for at in range(_LENGTH)]
+    base = [known[position % len(known)] for position in range(_LENGTH)]
     # Every token is replaced by the next one that is known.
-    other = [known[(at + 1) % len(known)] for at in range(_LENGTH)]
-    return torch.tensor([base, *([*base[:at], *other[at:]] for at in _CHANGED)])
+    other = [known[(position + 1) % len(known)] for position in range(_LENGTH)]
+    return torch.tensor([base, *([*base[:position], *other[position:]] for position in _CHANGED)])
 
 
 def _hidden(model: PreTrainedModel, ids: Tensor, mask: Tensor) -> list[Tensor]:
@@ -411,8 +413,8 @@ def _hidden(model: PreTrainedModel, ids: Tensor, mask: Tensor) -> list[Tensor]:
         raise ModelError("it gives no hidden states by layer")
     shapes = {tuple(layer.shape) for layer in hidden}
     if len(shapes) > 1 or len(next(iter(shapes))) != 3 or next(iter(shapes))[:2] != tuple(ids.shape):
-        said = " and ".join(str(shape) for shape in sorted(shapes))
-        raise ModelError(f"its layers do not hold one vector per token, all of one width (shapes {said})")
+        listed = " and ".join(str(shape) for shape in sorted(shapes))
+        raise ModelError(f"its layers do not hold one vector per token, all of one width (shapes {listed})")
     return [layer.to(ids.device) for layer in hidden]
 
 
@@ -428,7 +430,10 @@ def _padded(model: PreTrainedModel, rows: Tensor) -> Tensor | None:
 
 def _is_causal(hidden: Sequence[Tensor], bar: float) -> bool:
     states = torch.stack([layer.float() for layer in hidden])
-    return all(apart(states[:, row, :at], states[:, 0, :at]) <= bar for row, at in enumerate(_CHANGED, start=1))
+    return all(
+        apart(states[:, row, :position], states[:, 0, :position]) <= bar
+        for row, position in enumerate(_CHANGED, start=1)
+    )
 
 
 def _shifted(watched: WatchedRun) -> str | None:
@@ -463,10 +468,10 @@ def only_tokens(mixer: Module, places: Tensor, rows: Tensor | None = None) -> It
     """
     chosen = torch.arange(len(places)) if rows is None else rows
 
-    def cut(_module: Module, _given: Any, made: Any) -> Any:
-        states, *others = made if isinstance(made, tuple) else (made,)
-        kept = states[chosen.to(states.device), places.to(states.device)][:, None]
-        return (kept, *others) if isinstance(made, tuple) else kept
+    def cut(_module: Module, _given: Any, output: Any) -> Any:
+        states, *others = output if isinstance(output, tuple) else (output,)
+        selected = states[chosen.to(states.device), places.to(states.device)][:, None]
+        return (selected, *others) if isinstance(output, tuple) else selected
 
     handle = mixer.register_forward_hook(cut)
     try:
@@ -482,10 +487,10 @@ class SelectedTokens(NamedTuple):
     places: Tensor
     rows: Tensor
 
-    def put_back(self, made: Float[Tensor, "place one width"], rows: int, tokens: int) -> Tensor:
+    def put_back(self, states: Float[Tensor, "place one width"], rows: int, tokens: int) -> Tensor:
         """Where they were, [row, token, width], among NaN."""
-        whole = made.new_full((rows, tokens, made.shape[-1]), torch.nan)
-        whole[self.rows.to(made.device), self.places.to(made.device)] = made[:, 0]
+        whole = states.new_full((rows, tokens, states.shape[-1]), torch.nan)
+        whole[self.rows.to(states.device), self.places.to(states.device)] = states[:, 0]
         return whole
 
 
@@ -502,10 +507,10 @@ def _look(encoder: HuggingFaceEncoder) -> Module | None:
         for mixer in list(model.get_submodule(watched.path).children())[-1].children():
             try:
                 with only_tokens(mixer, places):
-                    made = model(**given(model, ids)).last_hidden_state
+                    states = model(**given(model, ids)).last_hidden_state
             except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
                 # What follows expects all tokens.
                 continue
-            if made.shape == expected.shape and apart(made, expected) <= SAME:
+            if states.shape == expected.shape and apart(states, expected) <= SAME:
                 return mixer
     return None

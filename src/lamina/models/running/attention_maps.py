@@ -70,12 +70,12 @@ def map_batches(encoder: HuggingFaceEncoder, texts: Iterable[Text], *, norms: bo
     while some := list(islice(left, _TEXTS_AHEAD)):
         ahead = [(text.id, cut) for text, cut in zip(some, encoder.pieces.cut(some), strict=True)]
         # Maps of windows would not be the text's.
-        whole = [each for each in ahead if len(each[1].tokens.ids) <= encoder.limit]
-        for group in _groups(encoder, [len(each.tokens.ids) for _, each in whole]):
-            yield _batch(encoder, [whole[at] for at in group], want)
-        for name, each in ahead:
-            if len(each.tokens.ids) > encoder.limit:
-                yield MapBatch((name,), (each.tokens,))
+        whole = [entry for entry in ahead if len(entry[1].tokens.ids) <= encoder.limit]
+        for group in _groups(encoder, [len(entry.tokens.ids) for _, entry in whole]):
+            yield _batch(encoder, [whole[number] for number in group], want)
+        for name, entry in ahead:
+            if len(entry.tokens.ids) > encoder.limit:
+                yield MapBatch((name,), (entry.tokens,))
 
 
 def _groups(encoder: HuggingFaceEncoder, lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -88,7 +88,7 @@ def _groups(encoder: HuggingFaceEncoder, lengths: Sequence[int]) -> Iterator[lis
 
 
 def _batch(encoder: HuggingFaceEncoder, texts: Sequence[tuple[str, TokenizedText]], want: Sequence[Want]) -> MapBatch:
-    rows = [row for at, (_, cut) in enumerate(texts) for row in encoder.rows(at, cut)]
+    rows = [row for number, (_, cut) in enumerate(texts) for row in encoder.rows(number, cut)]
     maps, norms = eager_maps(encoder, rows, want)
     cleared = without_padding([block.float() for block in maps], [len(row.ids) for row in rows])
     tokens = tuple(cut.tokens for _, cut in texts)
@@ -116,7 +116,7 @@ def without_padding(
     return tuple(maps)
 
 
-def padded_together(made: Sequence[Activations]) -> MapBatch:
+def padded_together(batch: Sequence[Activations]) -> MapBatch:
     """Maps of single texts as one batch.
 
     Example:
@@ -126,31 +126,34 @@ def padded_together(made: Sequence[Activations]) -> MapBatch:
         >>> [tuple(block.shape) for block in padded_together(made).maps]
         [(2, 1, 3, 3), (2, 1, 3, 3)]
     """
-    longest = max(len(each.tokens.ids) for each in made)
-    maps, norms = [each.maps for each in made if each.maps is not None], [e.norms for e in made if e.norms is not None]
-    room = maps[0].new_zeros(maps[0].shape[0], len(made), maps[0].shape[1], longest, longest)
+    longest = max(len(item.tokens.ids) for item in batch)
+    maps, norms = (
+        [item.maps for item in batch if item.maps is not None],
+        [e.norms for e in batch if e.norms is not None],
+    )
+    room = maps[0].new_zeros(maps[0].shape[0], len(batch), maps[0].shape[1], longest, longest)
     beside = maps[0].new_zeros(room.shape[:-1])
-    for at, each in enumerate(maps):
-        room[:, at, :, : each.shape[-1], : each.shape[-1]] = each
-    for at, each in enumerate(norms):
-        beside[:, at, :, : each.shape[-1]] = each
-    names, tokens = tuple(each.text for each in made), tuple(each.tokens for each in made)
+    for number, item in enumerate(maps):
+        room[:, number, :, : item.shape[-1], : item.shape[-1]] = item
+    for number, item in enumerate(norms):
+        beside[:, number, :, : item.shape[-1]] = item
+    names, tokens = tuple(item.text for item in batch), tuple(item.tokens for item in batch)
     return MapBatch(names, tokens, room.unbind(), beside.unbind() if norms else ())
 
 
-def padded_batches(made: Iterable[Activations]) -> Iterator[MapBatch]:
+def padded_batches(encoded: Iterable[Activations]) -> Iterator[MapBatch]:
     """Texts that were encoded one by one, a few at a time; in their order."""
-    held: list[Activations] = []
-    for each in made:
-        if each.maps is None:
-            yield MapBatch((each.text,), (each.tokens,))
+    waiting: list[Activations] = []
+    for activations in encoded:
+        if activations.maps is None:
+            yield MapBatch((activations.text,), (activations.tokens,))
             continue
-        held.append(each)
-        if len(held) == _TOGETHER or each.maps.numel() > _LARGE:
-            yield padded_together(held)
-            held = []
-    if held:
-        yield padded_together(held)
+        waiting.append(activations)
+        if len(waiting) == _TOGETHER or activations.maps.numel() > _LARGE:
+            yield padded_together(waiting)
+            waiting = []
+    if waiting:
+        yield padded_together(waiting)
 
 
 # What a model's eager attention function is given and makes, noted while the model runs.
@@ -162,7 +165,7 @@ class AttentionCall(NamedTuple):
     module: Module
     value: Tensor
     """[row, key-value head, token, size]"""
-    made: Tensor
+    output: Tensor
     """[row, token, head, size]"""
     weights: Tensor
     """[row, head, token, token]"""
@@ -171,29 +174,29 @@ class AttentionCall(NamedTuple):
 
     def makes(self, values: Tensor) -> float:
         """How far the values [row, head, token, size] of all heads, mixed by the weights, are from what was made."""
-        return apart((self.weights @ values).transpose(1, 2).flatten(2), self.made.flatten(2))
+        return apart((self.weights @ values).transpose(1, 2).flatten(2), self.output.flatten(2))
 
 
 @contextmanager
 def recorded_attention(model: Module, calls: list[AttentionCall]) -> Iterator[None]:
     """While it is open, the calls of the attention function that models keep beside their classes are noted."""
     homes = {sys.modules[type(module).__module__] for module in model.modules()}
-    kept = [(home, home.eager_attention_forward) for home in homes if hasattr(home, "eager_attention_forward")]
+    originals = [(home, home.eager_attention_forward) for home in homes if hasattr(home, "eager_attention_forward")]
 
     def noting(attend: Callable[..., Any]) -> Callable[..., Any]:
         def noted(module: Module, query: Tensor, key: Tensor, value: Tensor, *given: Any, **named: Any) -> Any:
-            made, weights = attend(module, query, key, value, *given, **named)
+            output, weights = attend(module, query, key, value, *given, **named)
             if weights is not None:
                 again = partial(attend, module, query, key, value, *given, **named)
-                calls.append(AttentionCall(module, value, made, weights, lambda: again()[1]))
-            return made, weights
+                calls.append(AttentionCall(module, value, output, weights, lambda: again()[1]))
+            return output, weights
 
         return noted
 
-    for home, attend in kept:
+    for home, attend in originals:
         home.eager_attention_forward = noting(attend)  # pyright: ignore[reportAttributeAccessIssue]
     try:
         yield
     finally:
-        for home, attend in kept:
+        for home, attend in originals:
             home.eager_attention_forward = attend  # pyright: ignore[reportAttributeAccessIssue]

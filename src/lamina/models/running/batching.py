@@ -135,7 +135,7 @@ Window(start=4, stop=10, keep_start=6, keep_stop=10)]
     stride = max(1, capacity // 2)
     # The last window is moved back so that it is full: its tokens see as much context as all others.
     starts = [*range(0, length - capacity, stride), length - capacity]
-    windows, kept = [], 0
+    windows, covered = [], 0
     for index, start in enumerate(starts):
         stop = start + capacity
         if index + 1 == len(starts):
@@ -144,8 +144,8 @@ Window(start=4, stop=10, keep_start=6, keep_stop=10)]
             until = stop
         else:
             until = (starts[index + 1] + stop) // 2
-        windows.append(TokenWindow(start, stop, kept, until))
-        kept = until
+        windows.append(TokenWindow(start, stop, covered, until))
+        covered = until
     return windows
 
 
@@ -243,7 +243,7 @@ def padded(rows: Sequence[InputRow], pad: int) -> Padded:
 class UnpaddedPlaces(NamedTuple):
     """Which tokens of a padded batch are kept, and where they go among those of its texts."""
 
-    kept: np.ndarray | None
+    tokens: np.ndarray | None
     """Indices into [row * token]; None for all."""
     to: np.ndarray | slice
 
@@ -260,25 +260,25 @@ def unpadded_places(rows: Sequence[InputRow], starts: Sequence[int]) -> Unpadded
     """
     width = max(len(row.ids) for row in rows)
     sizes = np.array([row.keep.stop - row.keep.start for row in rows])
-    first = np.array([at * width + row.keep.start for at, row in enumerate(rows)])
+    first = np.array([number * width + row.keep.start for number, row in enumerate(rows)])
     target = np.array([start + row.to.start for start, row in zip(starts, rows, strict=True)])
     stops = np.cumsum(sizes)
     offsets = np.arange(stops[-1]) - np.repeat(stops - sizes, sizes)
-    kept = None if stops[-1] == width * len(rows) else np.repeat(first, sizes) + offsets
+    indices = None if stops[-1] == width * len(rows) else np.repeat(first, sizes) + offsets
     if np.array_equal(target[1:], (target + sizes)[:-1]):
-        return UnpaddedPlaces(kept, slice(int(target[0]), int(target[-1] + sizes[-1])))
-    return UnpaddedPlaces(kept, np.repeat(target, sizes) + offsets)
+        return UnpaddedPlaces(indices, slice(int(target[0]), int(target[-1] + sizes[-1])))
+    return UnpaddedPlaces(indices, np.repeat(target, sizes) + offsets)
 
 
 def fill(states: Tensor, layers: Sequence[Tensor], places: UnpaddedPlaces) -> None:
     """Copy the kept tokens of padded layers [row, token, width] into states [token, layer, width]."""
-    kept = None if places.kept is None else sent(torch.from_numpy(places.kept), layers[0].device)
+    indices = None if places.tokens is None else sent(torch.from_numpy(places.tokens), layers[0].device)
     to = places.to if isinstance(places.to, slice) else sent(torch.from_numpy(places.to), states.device)
     for number, layer in enumerate(layers):
         part = layer.reshape(-1, layer.shape[-1])
-        if kept is not None:
+        if indices is not None:
             # The layers of a large model may be on several devices.
-            part = part.index_select(0, kept.to(part.device))
+            part = part.index_select(0, indices.to(part.device))
         if isinstance(to, slice):
             states[to, number].copy_(part, non_blocking=True)
         else:
@@ -323,23 +323,23 @@ class Carrier:
 
     def _with_extremes(self, states: Tensor, target: Tensor) -> StatesInTransit:
         # Looked at where the states are: the host would take longer than the copy.
-        found = extremes(states)
+        bounds = extremes(states)
         if self._stream is None:
             if target is not states:
                 target.copy_(states)
-            return StatesInTransit(target, found, None)
-        told = torch.empty(2, pin_memory=True)
+            return StatesInTransit(target, bounds, None)
+        arriving_bounds = torch.empty(2, pin_memory=True)
         self._stream.wait_stream(torch.cuda.current_stream(states.device))
         with torch.cuda.stream(self._stream):
-            told.copy_(found, non_blocking=True)
+            arriving_bounds.copy_(bounds, non_blocking=True)
             if target is not states:
                 target.copy_(states, non_blocking=True)
                 # Its memory must not be used again before the copy is done.
                 states.record_stream(self._stream)
-            found.record_stream(self._stream)
+            bounds.record_stream(self._stream)
             arrived = torch.cuda.Event()
             arrived.record(self._stream)
-        return StatesInTransit(target, told, arrived)
+        return StatesInTransit(target, arriving_bounds, arrived)
 
 
 # How many tokens share a batch: found by timing the batches themselves, and halved when memory runs out.
@@ -410,8 +410,8 @@ def is_out_of_memory(error: RuntimeError) -> bool:
         >>> is_out_of_memory(RuntimeError("CUDA error: out of memory")), is_out_of_memory(RuntimeError("shapes"))
         (True, False)
     """
-    said = str(error)
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in said or "can't allocate memory" in said
+    message = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in message or "can't allocate memory" in message
 
 
 # Texts cut into tokens ahead of the model, in a thread.
@@ -474,6 +474,6 @@ def _cut(texts: Sequence[Text], pieces: Cuts) -> list[CutText]:
 
 
 def _cut_and_pause(texts: Sequence[Text], pieces: Cuts) -> list[CutText]:
-    made = _cut(texts, pieces)
+    cuts = _cut(texts, pieces)
     time.sleep(_PAUSE)
-    return made
+    return cuts

@@ -52,7 +52,7 @@ def cpu_multiplies(dtype: str) -> bool:
     return tried.returncode == 0 and tried.stdout.strip() == "64.0"
 
 
-def choose_device(asked: Placement | None) -> Placement:
+def choose_device(requested: Placement | None) -> Placement:
     """The device that was asked for, if this machine has it; by default a GPU if there is one.
 
     Example:
@@ -61,30 +61,30 @@ def choose_device(asked: Placement | None) -> Placement:
     """
     import torch
 
-    if asked is None:
+    if requested is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if isinstance(asked, Mapping):
-        if not asked:
+    if isinstance(requested, Mapping):
+        if not requested:
             raise ModelError("device={} names no part of the model; use {'': 'cpu'} for all of it")
-        return {part: _part_device(part, device) for part, device in asked.items()}
-    if asked == "auto":
-        return asked
-    if asked.startswith("cuda") and not torch.cuda.is_available():
-        raise ModelError(f"device {asked!r} is not available: torch sees no GPU; use --device cpu")
+        return {part: _part_device(part, device) for part, device in requested.items()}
+    if requested == "auto":
+        return requested
+    if requested.startswith("cuda") and not torch.cuda.is_available():
+        raise ModelError(f"device {requested!r} is not available: torch sees no GPU; use --device cpu")
     try:
-        torch.empty(0, device=asked)
+        torch.empty(0, device=requested)
     except (RuntimeError, AssertionError):
-        raise ModelError(f"{asked!r} is not a device of this machine; use cpu, cuda, cuda:N or auto") from None
-    return asked
+        raise ModelError(f"{requested!r} is not a device of this machine; use cpu, cuda, cuda:N or auto") from None
+    return requested
 
 
-def _part_device(part: str, asked: int | str) -> int | str:
-    if asked == "disk":
-        return asked
-    choose_device(f"cuda:{asked}" if isinstance(asked, int) else asked)
-    if asked == "auto":
+def _part_device(part: str, device: int | str) -> int | str:
+    if device == "disk":
+        return device
+    choose_device(f"cuda:{device}" if isinstance(device, int) else device)
+    if device == "auto":
         raise ModelError(f"{part}: 'auto' is for a whole model; use the number of a card, cpu or disk")
-    return asked
+    return device
 
 
 def _runs_on_cpu(device: Placement) -> bool:
@@ -92,7 +92,7 @@ def _runs_on_cpu(device: Placement) -> bool:
     import torch
 
     if isinstance(device, Mapping):
-        return all(each in ("cpu", "disk") for each in device.values())
+        return all(part in ("cpu", "disk") for part in device.values())
     return device.startswith("cpu") or (device == "auto" and not torch.cuda.is_available())
 
 
@@ -133,18 +133,18 @@ def _left_by_cgroups() -> Iterator[int]:
     except OSError:
         lines = []
     for line in lines:
-        _, controllers, own = line.split(":", 2)
+        _, controllers, group = line.split(":", 2)
         if not controllers:
-            yield from _left(_CGROUPS, own, "memory.max", "memory.current", "inactive_file")
+            yield from _left(_CGROUPS, group, "memory.max", "memory.current", "inactive_file")
         elif "memory" in controllers.split(","):
             within = _CGROUPS / "memory"
-            yield from _left(within, own, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            yield from _left(within, group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
     yield sys.maxsize
 
 
-def _left(root: Path, own: str, limit: str, usage: str, cached: str) -> Iterator[int]:
+def _left(root: Path, group: str, limit: str, usage: str, cached: str) -> Iterator[int]:
     # Inside a container, the own group may be mounted as the root.
-    folder = root / own.lstrip("/")
+    folder = root / group.lstrip("/")
     while folder.is_relative_to(root):
         try:
             most = (folder / limit).read_text().strip()
@@ -196,8 +196,10 @@ def running_devices(model: Module) -> list[str]:
         >>> running_devices(torch.nn.Linear(2, 2))
         ['cpu']
     """
-    found = {each.device if each.device.type != "meta" else _runs_on(model, name) for name, each in _tensors(model)}
-    return sorted({each.type for each in found})
+    devices = {
+        place.device if place.device.type != "meta" else _runs_on(model, name) for name, place in _tensors(model)
+    }
+    return sorted({place.type for place in devices})
 
 
 def weights(model: Module) -> Iterator[tuple[str, Tensor]]:
@@ -322,7 +324,7 @@ def _runs_on(model: Module, name: str) -> torch.device:
 def _hooks(model: Module, name: str) -> Iterator[tuple[Any, str]]:
     """accelerate's hooks on the modules that a weight is in, innermost first, and the weight's name within each."""
     parts = name.split(".")
-    for at in range(len(parts) - 1, -1, -1):
-        hook = getattr(model.get_submodule(".".join(parts[:at])), "_hf_hook", None)
-        for each in getattr(hook, "hooks", (hook,)):
-            yield each, ".".join(parts[at:])
+    for depth in range(len(parts) - 1, -1, -1):
+        hook = getattr(model.get_submodule(".".join(parts[:depth])), "_hf_hook", None)
+        for part_hook in getattr(hook, "hooks", (hook,)):
+            yield part_hook, ".".join(parts[depth:])

@@ -149,9 +149,9 @@ class HuggingFaceEncoder(Encoder):
             # Not part of any layer and often untrained: it would only cost time and change the fingerprint.
             self.model.register_module("pooler", None)
             try:
-                found = anatomy(self.model, ids, name=self.name)
+                result = anatomy(self.model, ids, name=self.name)
                 self.pooler = pooler
-                return found
+                return result
             except ModelError:
                 # Some models cannot do without.
                 self.model.register_module("pooler", pooler)
@@ -165,9 +165,9 @@ class HuggingFaceEncoder(Encoder):
     def _ordinary_ids(self) -> list[int]:
         """Some tokens that are not special, of a sentence first; a few of the vocabulary where it has none of them."""
         tokens = self.tokenize(Text("", _SAMPLE))
-        said = tokens.ids[tokens.words >= 0].tolist() if not tokens.unknown else []
+        ids = tokens.ids[tokens.words >= 0].tolist() if not tokens.unknown else []
         special = {self._pad, *self.tokenizer.all_special_ids}
-        ordinary = [each for each in said if each not in special]
+        ordinary = [token for token in ids if token not in special]
         if len(set(ordinary)) >= len(_SAMPLE):
             return ordinary
         known = sorted(set(self.tokenizer.get_vocab().values()) - special)
@@ -199,8 +199,8 @@ class HuggingFaceEncoder(Encoder):
         """Pieces as one reads them, with the space before them where they have one."""
         # Decoded, since byte-level vocabularies are unreadable; raw if a piece is only part of a character, or blank.
         raw = self.tokenizer.convert_ids_to_tokens(list(ids))
-        said = [str(self.tokenizer.decode([each], clean_up_tokenization_spaces=False)) for each in ids]
-        return [name if not word.strip() or "\ufffd" in word else word for name, word in zip(raw, said, strict=True)]
+        decoded = [str(self.tokenizer.decode([token], clean_up_tokenization_spaces=False)) for token in ids]
+        return [name if not word.strip() or "\ufffd" in word else word for name, word in zip(raw, decoded, strict=True)]
 
     def encode(
         self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
@@ -210,13 +210,15 @@ class HuggingFaceEncoder(Encoder):
             raise ModelError(f"{self.name} ({type(self.model).__name__}) has no attention maps: {self.anatomy.no_maps}")
         self.refuse(want)
         if not ordered and set(want) == set(STATES):
-            yield from (each for packed in self.packed(texts) for each in packed.each())
+            yield from (activations for packed in self.packed(texts) for activations in packed.unpack())
             return
         # Ordered results wait for earlier texts; they must not fill the memory meanwhile.
         weigh = partial(self._bytes, want=frozenset(want)) if ordered else _weightless
         for chunk in self._chunks(texts, weigh):
-            made = self._activations(chunk, want)
-            yield from (each for _, each in (sorted(made, key=itemgetter(0)) if ordered else made))
+            numbered = self._activations(chunk, want)
+            yield from (
+                activations for _, activations in (sorted(numbered, key=itemgetter(0)) if ordered else numbered)
+            )
 
     def packed(
         self,
@@ -241,7 +243,7 @@ class HuggingFaceEncoder(Encoder):
             yield from with_maps(self, chunk, want)
             return
         for numbers, packed in packs(self, [chunk], Packing()):
-            yield from zip(numbers, packed.each(), strict=True)
+            yield from zip(numbers, packed.unpack(), strict=True)
 
     def map_batches(self, texts: Iterable[Text], *, norms: bool = False) -> Iterator[MapBatch]:
         """See `Encoder.map_batches`."""
@@ -302,8 +304,8 @@ class HuggingFaceEncoder(Encoder):
                 return self.model(**self.inputs(rows)).last_hidden_state
             mixer = last_mixer(self)
             if mixer is None:
-                made = self.model(**self.inputs(rows)).last_hidden_state
-                return made[torch.arange(len(rows)), places][:, None]
+                states = self.model(**self.inputs(rows)).last_hidden_state
+                return states[torch.arange(len(rows)), places][:, None]
             with only_tokens(mixer, places):
                 return self.model(**self.inputs(rows)).last_hidden_state
 
@@ -341,30 +343,30 @@ def _weightless(_size: int) -> int:
     return 0
 
 
-def _limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, asked: int | None) -> int:
+def _limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, requested: int | None) -> int:
     """The maximum number of tokens."""
-    said = [getattr(model.config, name, None) for name in ("max_position_embeddings", "max_seq_len")]
+    declared = [getattr(model.config, name, None) for name in ("max_position_embeddings", "max_seq_len")]
     # Models with relative positions say -1, or nothing.
-    limits = [_UNLIMITED, *(each for each in said if isinstance(each, int) and each > 0)]
+    limits = [_UNLIMITED, *(value for value in declared if isinstance(value, int) and value > 0)]
     limits.append(int(tokenizer.model_max_length))
     for name, module in model.named_modules():
         # RoBERTa's and MPNet's positions start after the padding index.
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
             behind = 0 if module.padding_idx is None else module.padding_idx + 1
             limits.append(module.num_embeddings - behind)
-    own = min(limits)
-    own = own if own < _UNLIMITED else _DEFAULT_LIMIT
-    if asked is None:
-        return own
-    if not 8 <= asked <= own:
-        raise ModelError(f"a maximum length of {asked} tokens is not possible; use 8 to {own} for this model")
-    return asked
+    most = min(limits)
+    most = most if most < _UNLIMITED else _DEFAULT_LIMIT
+    if requested is None:
+        return most
+    if not 8 <= requested <= most:
+        raise ModelError(f"a maximum length of {requested} tokens is not possible; use 8 to {most} for this model")
+    return requested
 
 
 def has_weights_of(model: PreTrainedModel, encoder: HuggingFaceEncoder) -> bool:
     """Whether a model with a head is built on the very weights of an encoder."""
-    own = model.base_model.state_dict()
-    return all(name in own and torch.equal(own[name].cpu(), part.cpu()) for name, part in weights(encoder.model))
+    body = model.base_model.state_dict()
+    return all(name in body and torch.equal(body[name].cpu(), part.cpu()) for name, part in weights(encoder.model))
 
 
 # The decoder of an encoder-decoder, reading a text that the encoder has read too.
@@ -387,8 +389,8 @@ class DecoderConfig(PreTrainedConfig):
 
     @_attn_implementation.setter
     def _attn_implementation(self, value: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        for each in self.parts:
-            each._attn_implementation = value
+        for part in self.parts:
+            part._attn_implementation = value
 
     def to_dict(self) -> dict[str, Any]:
         """As a fingerprint covers it: the whole model's config."""
@@ -411,8 +413,8 @@ class DecoderSide(PreTrainedModel):
         super().__init__(config)
         # Without a model, one with new random weights, as for a random-weights twin.
         self.both: Any = AutoModel.from_config(copy.deepcopy(config.whole)) if whole is None else whole
-        found = (part.config for part in self.both.modules() if isinstance(part, PreTrainedModel))
-        config.parts = tuple({id(each): each for each in found}.values())
+        configs = (part.config for part in self.both.modules() if isinstance(part, PreTrainedModel))
+        config.parts = tuple({id(settings): settings for settings in configs}.values())
 
     @property
     def decoder(self) -> Any:

@@ -93,14 +93,14 @@ def chunks(
     batch = encoder.batch_size
     room = min(_BATCHES_AHEAD * batch.tokens, _TOKENS_FIRST)
     chunk: list[CutText] = []
-    tokens = held = 0
+    tokens = weight = 0
     for text in texts:
         chunk.append(text)
         size = len(text.cut.tokens.ids)
-        tokens, held = tokens + size, held + weigh(size)
-        if tokens >= room or held >= most_bytes:
+        tokens, weight = tokens + size, weight + weigh(size)
+        if tokens >= room or weight >= most_bytes:
             yield Chunk(chunk, max(1, room // _BATCHES_LEAST))
-            chunk, tokens, held = [], 0, 0
+            chunk, tokens, weight = [], 0, 0
             room = max(room, min(2 * room, _BATCHES_AHEAD * batch.tokens))
     if chunk:
         yield Chunk(chunk, max(1, room // _BATCHES_LEAST))
@@ -144,13 +144,13 @@ def run_batches(
         texts = [chunk.texts[number] for number in taken]
         rows = [row for number, text in zip(taken, texts, strict=True) for row in encoder.rows(number, text.cut)]
         batch = RowBatch(texts, [windows[number] for number in taken], rows)
-        made = _tried(encoder, batch, run)
-        if made is None:
+        output = _tried(encoder, batch, run)
+        if output is None:
             waiting.put_back(taken)
         else:
-            yield taken, made
+            yield taken, output
             # Released before the next batch runs, which needs the memory.
-            del made
+            del output
 
 
 def _tried(encoder: RunsRows, batch: RowBatch, run: Callable[[RowBatch], Output]) -> Output | None:
@@ -184,7 +184,7 @@ class RunningBatch(NamedTuple):
 
     def finish(self, encoder: RunsRows) -> Packed:
         """Its states, once they are there."""
-        states, found = self.states.wait()
+        states, bounds = self.states.wait()
         if self.timed is not None:
             begun, ended = self.timed
             # By tokens without padding: larger batches have more of it.
@@ -192,7 +192,7 @@ class RunningBatch(NamedTuple):
             encoder.batch_size.note(self.batch.tokens, size / took, room=_has_room(states.device))
         texts, windows, _ = self.batch
         names, tokens = tuple(text.id for text in texts), tuple(text.cut.tokens for text in texts)
-        return Packed(names, tokens, tuple(windows), states, found.overflow, found.nan)
+        return Packed(names, tokens, tuple(windows), states, bounds.overflow, bounds.nan)
 
 
 class Packing(NamedTuple):
@@ -278,14 +278,17 @@ def with_maps(encoder: HuggingFaceEncoder, chunk: Chunk, want: Collection[Want])
     def run(batch: RowBatch) -> list[Activations]:
         maps = _maps_of(encoder, batch, want)
         if "states" in want:
-            made = _start(encoder, batch, how=how, carrier=carrier).finish(encoder).each()
+            activations = _start(encoder, batch, how=how, carrier=carrier).finish(encoder).unpack()
         else:
-            each = zip(batch.texts, batch.windows, strict=True)
-            made = (Activations(text.id, text.cut.tokens, windows=windows) for text, windows in each)
-        return [replace(each, maps=own.maps, norms=own.norms) for each, own in zip(made, maps, strict=True)]
+            entry = zip(batch.texts, batch.windows, strict=True)
+            activations = (Activations(text.id, text.cut.tokens, windows=windows) for text, windows in entry)
+        return [
+            replace(entry, maps=text_maps.maps, norms=text_maps.norms)
+            for entry, text_maps in zip(activations, maps, strict=True)
+        ]
 
-    for taken, made in run_batches(encoder, chunk, run, chunk.most):
-        yield from zip(taken, made, strict=True)
+    for taken, activations in run_batches(encoder, chunk, run, chunk.most):
+        yield from zip(taken, activations, strict=True)
 
 
 class _TextMaps(NamedTuple):
@@ -295,19 +298,19 @@ class _TextMaps(NamedTuple):
 
 def _maps_of(encoder: HuggingFaceEncoder, batch: RowBatch, want: Collection[Want]) -> list[_TextMaps]:
     """The maps and norms of each text; none of a text in windows, whose maps would not be the text's."""
-    found = [_TextMaps()] * len(batch.texts)
+    by_text = [_TextMaps()] * len(batch.texts)
     if not set(want) & {"maps", "norms"}:
-        return found
-    firsts = [batch.rows[at] for at in accumulate(batch.windows[:-1], initial=0)]
+        return by_text
+    firsts = [batch.rows[place] for place in accumulate(batch.windows[:-1], initial=0)]
     whole = [number for number, windows in enumerate(batch.windows) if windows == 1]
     sizes = [len(firsts[number].ids) for number in whole]
     for group in row_groups(sizes, encoder.batch_size.tokens, pads=encoder.anatomy.pads):
-        made = eager_maps(encoder, [firsts[whole[at]] for at in group], want)
-        maps, norms = [block.cpu() for block in made.maps], [block.cpu() for block in made.norms]
-        for row, at in enumerate(group):
-            size = sizes[at]
-            found[whole[at]] = _TextMaps(
+        batch_maps = eager_maps(encoder, [firsts[whole[place]] for place in group], want)
+        maps, norms = [block.cpu() for block in batch_maps.maps], [block.cpu() for block in batch_maps.norms]
+        for row, place in enumerate(group):
+            size = sizes[place]
+            by_text[whole[place]] = _TextMaps(
                 torch.stack([block[row, :, :size, :size] for block in maps]).float() if maps else None,
                 torch.stack([block[row, :, :size] for block in norms]) if norms else None,
             )
-    return found
+    return by_text

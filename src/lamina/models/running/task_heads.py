@@ -46,8 +46,8 @@ _HEADS: dict[str, tuple[Kind, str]] = {
 
 def head_kind(encoder: HuggingFaceEncoder) -> Kind | None:
     """The head that a model was saved with, or has in memory, by the name of its class; None if it is not known."""
-    found = _named_head(class_name(encoder))
-    return None if found is None else found[0]
+    named = _named_head(class_name(encoder))
+    return None if named is None else named[0]
 
 
 def class_name(encoder: HuggingFaceEncoder) -> str:
@@ -72,13 +72,13 @@ def load_with_head(encoder: HuggingFaceEncoder, *, otherwise: str, **settings: A
     """
     import transformers
 
-    found = _named_head(class_name(encoder))
-    if found is None:
+    named = _named_head(class_name(encoder))
+    if named is None:
         raise ModelError(f"{encoder.name} was saved without a head that lamina knows; {otherwise}")
     source = encoder.model.name_or_path
     try:
         with quiet_transformers():
-            model, info = getattr(transformers, found[1]).from_pretrained(
+            model, info = getattr(transformers, named[1]).from_pretrained(
                 source,
                 revision=getattr(encoder.model.config, "_commit_hash", None),
                 dtype=encoder.model.dtype,
@@ -132,7 +132,7 @@ class HeadOnStates:
         pad = token_id(self._head.config.pad_token_id)
         self._pad = _NOTHING if pad is None else pad
         self._head.config.pad_token_id = self._pad
-        self._dtype = next((each.dtype for each in self._head.parameters()), encoder.model.dtype)
+        self._dtype = next((parameter.dtype for parameter in self._head.parameters()), encoder.model.dtype)
 
     def __call__(self, rows: Sequence[InputRow], states: Float[Tensor, "row token width"]) -> tuple[Tensor, ...]:
         """What it makes of the last layer of some rows, padding included: logits, or those of starts and of ends.
@@ -143,8 +143,8 @@ class HeadOnStates:
         device = self.encoder.device
         given = {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
         with torch.set_grad_enabled(torch.is_grad_enabled() and states.requires_grad):
-            made = self._head(**accepted(self._head, given), inputs_embeds=states.to(device, self._dtype))
-        return tuple(made[name].float() for name in OUTPUTS[self.kind])
+            output = self._head(**accepted(self._head, given), inputs_embeds=states.to(device, self._dtype))
+        return tuple(output[name].float() for name in OUTPUTS[self.kind])
 
     @property
     def fingerprint(self) -> str:
@@ -196,10 +196,10 @@ def head_of(whole: Any, encoder: HuggingFaceEncoder, *, pooled: bool = False) ->
     prefix, body = whole.base_model_prefix, whole.base_model
     if body is whole or prefix not in whole._modules:
         raise ModelError(f"{encoder.name} ({type(whole).__name__}): its head cannot be told from its body")
-    own: dict[int, Any] = {}
+    shared: dict[int, Any] = {}
     if not is_spread(encoder.model):
         of_encoder = dict(encoder.model.named_parameters())
-        own = {id(each): of_encoder[name] for name, each in body.named_parameters() if name in of_encoder}
+        shared = {id(weight): of_encoder[name] for name, weight in body.named_parameters() if name in of_encoder}
     # Copies of the modules, not of their weights: the model may be the user's own.
     head = _copied(whole, without=prefix)
     pooler = (body._modules.get("pooler") or (encoder.pooler if body is encoder.model else None)) if pooled else None
@@ -207,7 +207,7 @@ def head_of(whole: Any, encoder: HuggingFaceEncoder, *, pooled: bool = False) ->
     for module in head.modules():
         for name, parameter in module._parameters.items():
             if parameter is not None:
-                module._parameters[name] = own.setdefault(id(parameter), _moved(parameter, encoder))
+                module._parameters[name] = shared.setdefault(id(parameter), _moved(parameter, encoder))
         for name, buffer in module._buffers.items():
             if buffer is not None:
                 module._buffers[name] = buffer.to(encoder.device)
@@ -218,7 +218,7 @@ def head_of(whole: Any, encoder: HuggingFaceEncoder, *, pooled: bool = False) ->
 def head_fingerprint(head: Module, encoder: HuggingFaceEncoder, *about: Any) -> str:
     """Of an encoder, of the weights of a head on it that are its own, and of whatever else tells it from others."""
     digest = hashlib.sha256(" ".join(map(str, (encoder.fingerprint, *about))).encode())
-    shared = {id(each) for each in encoder.model.parameters()}
+    shared = {id(parameter) for parameter in encoder.model.parameters()}
     for name, tensor in chain(head.named_parameters(), head.named_buffers()):
         if id(tensor) not in shared:
             digest.update(f"{name}{tuple(tensor.shape)}".encode())
@@ -258,8 +258,8 @@ class _BodyOutput:
         self.last_hidden_state, self.pooler_output = states, pooled
 
     def __getitem__(self, index: Any) -> Any:
-        held = (self.last_hidden_state, self.pooler_output)
-        return held[: 1 if self.pooler_output is None else 2][index]
+        outputs = (self.last_hidden_state, self.pooler_output)
+        return outputs[: 1 if self.pooler_output is None else 2][index]
 
     def __getattr__(self, name: str) -> Any:
         # Maps, caches, routers' logits: whatever else a head passes on.
@@ -269,12 +269,12 @@ class _BodyOutput:
 
 
 def _copied(module: Module, without: str | None = None) -> Module:
-    made = copy.copy(module)
-    made._parameters, made._buffers = dict(module._parameters), dict(module._buffers)
-    made._modules = {
-        name: None if each is None else _copied(each) for name, each in module._modules.items() if name != without
+    duplicate = copy.copy(module)
+    duplicate._parameters, duplicate._buffers = dict(module._parameters), dict(module._buffers)
+    duplicate._modules = {
+        name: None if child is None else _copied(child) for name, child in module._modules.items() if name != without
     }
-    return made
+    return duplicate
 
 
 def _moved(parameter: Parameter, encoder: HuggingFaceEncoder) -> Parameter:
@@ -301,16 +301,16 @@ def _check(head: HeadOnStates, whole: Any) -> None:
 
 def _agree(head: HeadOnStates, whole: Any) -> bool:
     encoder, body = head.encoder, whole.base_model
-    rows = [row for at, text in enumerate(_TRIALS) for row in encoder.rows(at, encoder.pieces(text))]
+    rows = [row for number, text in enumerate(_TRIALS) for row in encoder.rows(number, encoder.pieces(text))]
     with torch.no_grad(), attention_by(encoder.model, None), _pooling(encoder, body):
         # Some models have no token to pad with, so each row is run alone.
         states = [encoder.model(**encoder.inputs([row])).last_hidden_state[0] for row in rows]
         whole = whole.to(encoder.device).eval()
         together = [whole(**accepted(whole, encoder.inputs([row]))) for row in rows]
-        made = head(rows, torch.nn.utils.rnn.pad_sequence(states, batch_first=True))
-    for name, own in zip(OUTPUTS[head.kind], made, strict=True):
-        for row, said, known in zip(rows, own, together, strict=True):
-            within = said if head.kind == "sequence-classification" else said[: len(row.ids)]
+        outputs = head(rows, torch.nn.utils.rnn.pad_sequence(states, batch_first=True))
+    for name, output in zip(OUTPUTS[head.kind], outputs, strict=True):
+        for row, logits, known in zip(rows, output, together, strict=True):
+            within = logits if head.kind == "sequence-classification" else logits[: len(row.ids)]
             if apart(within, known[name][0].float()) > TOLERANCE[encoder.model.dtype]:
                 return False
     return True

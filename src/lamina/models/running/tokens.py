@@ -107,8 +107,8 @@ def chat_around(tokenizer: PreTrainedTokenizerFast, message: str) -> ChatFrame:
         )
     start = text.index(message)
     end = start + len(message)
-    made = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
-    ids, places = made.ids, made.offsets
+    encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    ids, places = encoding.ids, encoding.offsets
     first = next((i for i, (_, stop) in enumerate(places) if stop > start), len(ids))
     last = next((i for i in range(first, len(ids)) if places[i][0] >= end), len(ids))
     return ChatFrame(text[:start], tuple(ids[:first]), ids[first:last], tuple(ids[last:]))
@@ -120,9 +120,9 @@ def _conversation(tokenizer: PreTrainedTokenizerFast, message: str) -> str:
             f"{tokenizer.name_or_path}: its tokenizer has no chat template; leave out --chat, or take a model that was "
             "tuned to chat"
         )
-    said = [{"role": "user", "content": message}]
+    messages = [{"role": "user", "content": message}]
     try:
-        text = tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     except Exception as error:
         # A template is a program of its own and fails in its own ways.
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
@@ -292,18 +292,18 @@ class WordTokenizer:
 
     def _numbers(self, known: dict[str, int], words: Sequence[Sequence[str]], *, first: bool) -> np.ndarray:
         count = sum(map(len, words))
-        found = np.fromiter(map(known.get, chain.from_iterable(words), repeat(-1)), np.int64, count)
-        if (found < 0).any():
+        entries = np.fromiter(map(known.get, chain.from_iterable(words), repeat(-1)), np.int64, count)
+        if (entries < 0).any():
             self._remember(set(chain.from_iterable(words)).difference(known), known, first=first)
-            found = np.fromiter(map(known.__getitem__, chain.from_iterable(words)), np.int64, count)
-        return found
+            entries = np.fromiter(map(known.__getitem__, chain.from_iterable(words)), np.int64, count)
+        return entries
 
     def _remember(self, words: Collection[str], known: dict[str, int], *, first: bool) -> None:
         pieces = dict(zip(words, self._pieces(list(words), first=first), strict=True))
-        kept = {word: ids for word, ids in pieces.items() if ids}
-        known.update(dict.fromkeys(pieces.keys() - kept.keys(), UNKNOWN))
-        known.update(zip(kept, range(len(self._table), len(self._table) + len(kept)), strict=True))
-        self._table.add(list(kept.values()))
+        spelled = {word: ids for word, ids in pieces.items() if ids}
+        known.update(dict.fromkeys(pieces.keys() - spelled.keys(), UNKNOWN))
+        known.update(zip(spelled, range(len(self._table), len(self._table) + len(spelled)), strict=True))
+        self._table.add(list(spelled.values()))
 
     def _forget(self) -> None:
         self._table = TokenTable([*self._template[:3], (self._unknown,)])
@@ -324,37 +324,39 @@ class WordTokenizer:
         starts, ends, heads = bounds[layout.begins], bounds[layout.stops], bounds[layout.lasts]
         missed = entries == UNKNOWN
         unknown = np.add.reduceat(missed, layout.begins, dtype=int) if missed.any() else np.zeros(len(starts), int)
-        each = zip(starts.tolist(), ends.tolist(), (heads - starts).tolist(), unknown.tolist(), strict=True)
+        places = zip(starts.tolist(), ends.tolist(), (heads - starts).tolist(), unknown.tolist(), strict=True)
         return [
             TokenizedText(Tokens(ids[start:end], words[start:end], count), types[start:end], head, tail)
-            for start, end, head, count in each
+            for start, end, head, count in places
         ]
 
     def _pieces(self, words: Sequence[str], *, first: bool) -> list[list[int]]:
         """The pieces of each word, as the first of a segment or not."""
         if first:
             lead = self._lead
-            made = self._backend.encode_batch([lead + word for word in words], add_special_tokens=False)
-            return [self._after_lead(each) for each in made]
+            encodings = self._backend.encode_batch([lead + word for word in words], add_special_tokens=False)
+            return [self._after_lead(encoding) for encoding in encodings]
         space = " " if self._spaced else ""
-        made = self._backend.encode_batch([space + word for word in words], add_special_tokens=False)
-        return [each.ids for each in made]
+        encodings = self._backend.encode_batch([space + word for word in words], add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
 
-    def _after_lead(self, made: Any) -> list[int]:
+    def _after_lead(self, encoding: Any) -> list[int]:
         if not self._lead:
-            return made.ids
+            return encoding.ids
         before = self._template.before
-        if tuple(made.ids[: len(before)]) == before:
+        if tuple(encoding.ids[: len(before)]) == before:
             # What is left, together with a space at the end of the template, which belongs to the first word.
-            return made.ids[len(before) :]
-        return [token for token, (_, stop) in zip(made.ids, made.offsets, strict=True) if stop > len(self._lead)]
+            return encoding.ids[len(before) :]
+        return [
+            token for token, (_, stop) in zip(encoding.ids, encoding.offsets, strict=True) if stop > len(self._lead)
+        ]
 
     def _chat(self) -> None:
         """Put texts into the chat template, which is cut around a sample that stands for the user's message."""
-        found = chat_around(self._tokenizer, " ".join(_SAMPLE))
+        frame = chat_around(self._tokenizer, " ".join(_SAMPLE))
         between = self._template.between or tuple(self._backend.encode("\n", add_special_tokens=False).ids)
-        self._lead, self._template = found.lead, _Template(found.before, between, found.after, 0)
-        if self._cut_sample() != found.message:
+        self._lead, self._template = frame.lead, _Template(frame.before, between, frame.after, 0)
+        if self._cut_sample() != frame.message:
             raise ModelError(
                 f"{self._tokenizer.name_or_path}: inside its chat template, words are cut into other pieces than "
                 "outside, so they cannot be aligned; leave out --chat"
@@ -376,9 +378,9 @@ class WordTokenizer:
         )
 
 
-def token_id(found: Any) -> int | None:
+def token_id(value: Any) -> int | None:
     """A special token's id from transformers, if it has one."""
-    return found if isinstance(found, int) else None
+    return value if isinstance(value, int) else None
 
 
 def _template(tokenizer: PreTrainedTokenizerFast) -> _Template:

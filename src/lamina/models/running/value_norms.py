@@ -63,7 +63,7 @@ class _LinearCall(NamedTuple):
     block: int | None
     """Where the layer is, by the first number in its path."""
     given: Float[Tensor, "token wide"]
-    made: Float[Tensor, "token wide"]
+    output: Float[Tensor, "token wide"]
 
 
 class _ValueLayout(NamedTuple):
@@ -77,10 +77,10 @@ class _ValueLayout(NamedTuple):
     tiled: bool = False
     """Whether groups of heads are matched in the wrong order, which is only looked for to name a fault."""
 
-    def __call__(self, made: Float[Tensor, "*token wide"], heads: int) -> Float[Tensor, "*token head size"]:
+    def __call__(self, output: Float[Tensor, "*token wide"], heads: int) -> Float[Tensor, "*token head size"]:
         if self.by_head:
-            return made.unflatten(-1, (heads, 3, self.size))[..., 2, :]
-        values = made[..., self.start :].unflatten(-1, (-1, self.size))
+            return output.unflatten(-1, (heads, 3, self.size))[..., 2, :]
+        values = output[..., self.start :].unflatten(-1, (-1, self.size))
         # Grouped heads share their values: neighbours have the same.
         times = heads // values.shape[-2]
         if self.tiled:
@@ -104,7 +104,7 @@ class ValueNorms:
 
     def __init__(self, model: PreTrainedModel, *, name: str, heads: int, maps: Mapping[int, int] | None = None) -> None:
         self._heads = heads
-        self._found: dict[Module, _BlockValues] = {}
+        self._blocks: dict[Module, _BlockValues] = {}
         for block, mixing in enumerate(mixings(model, heads=heads, maps=maps), start=1):
             if mixing is None or not mixing.sound:
                 raise ModelError(
@@ -114,20 +114,20 @@ class ValueNorms:
                 )
             # Weights that are in memory or on disk until they run are not read where the layer runs.
             factors = _factors(mixing.out, heads).to(input_device(mixing.layer))
-            self._found[mixing.layer] = _BlockValues(mixing.values, factors)
+            self._blocks[mixing.layer] = _BlockValues(mixing.values, factors)
 
     @contextmanager
     def taken(self) -> Iterator[list[Float[Tensor, "batch head token"]]]:
         """While it is open, the norms of every block that runs are added to the list, in the order of blocks."""
         norms: list[Tensor] = []
 
-        def take(layer: Module, _given: Any, made: Tensor) -> None:
-            values, factors = self._found[layer]
+        def take(layer: Module, _given: Any, output: Tensor) -> None:
+            values, factors = self._blocks[layer]
             # One small product per head; in single precision, whatever the model runs in.
-            mixed = torch.einsum("bthd,hed->bhte", values(made.float(), self._heads), factors)
+            mixed = torch.einsum("bthd,hed->bhte", values(output.float(), self._heads), factors)
             norms.append(mixed.norm(dim=-1))
 
-        handles = [layer.register_forward_hook(take) for layer in self._found]
+        handles = [layer.register_forward_hook(take) for layer in self._blocks]
         try:
             yield norms
         finally:
@@ -146,7 +146,7 @@ class ValueMixing(NamedTuple):
     """The output projection."""
     groups: int
     """Heads of values; fewer than heads where some share them."""
-    own: bool
+    uses_block_maps: bool
     """Whether they are mixed by the block's own maps."""
     maps_of: int
     """By the maps of which block, counted among those that have maps."""
@@ -159,7 +159,7 @@ class ValueMixing(NamedTuple):
     @property
     def sound(self) -> bool:
         """Whether it is as it should be."""
-        return self.own and not self.tiled
+        return self.uses_block_maps and not self.tiled
 
 
 def mixings(
@@ -178,25 +178,27 @@ def mixings(
     """
     handed, calls = _try(model, None if maps is None else tuple(maps.values()))
     blocks = tuple(range(len(handed)) if maps is None else maps)
-    return [_mixing(at, handed, _calls_of(at, blocks, calls), heads, bar) for at in range(len(handed))]
+    return [_mixing(number, handed, _calls_of(number, blocks, calls), heads, bar) for number in range(len(handed))]
 
 
-def _mixing(at: int, maps: list[Tensor], calls: Sequence[_LinearCall], heads: int, bar: float) -> ValueMixing | None:
+def _mixing(
+    number: int, maps: list[Tensor], calls: Sequence[_LinearCall], heads: int, bar: float
+) -> ValueMixing | None:
     for tiled in (False, True):
-        for other in (at, *(each for each in range(len(maps)) if each != at)):
-            found = _find(maps[other], calls, heads, bar, tiled=tiled)
-            if found is not None:
-                return ValueMixing(*found, other == at, other)
+        for other in (number, *(candidate for candidate in range(len(maps)) if candidate != number)):
+            match = _find(maps[other], calls, heads, bar, tiled=tiled)
+            if match is not None:
+                return ValueMixing(*match, other == number, other)
     return None
 
 
-def _calls_of(at: int, blocks: Sequence[int], calls: Sequence[_LinearCall]) -> Sequence[_LinearCall]:
+def _calls_of(number: int, blocks: Sequence[int], calls: Sequence[_LinearCall]) -> Sequence[_LinearCall]:
     """The uses of linear layers within the block of the map `at`."""
     if {call.block for call in calls} >= set(blocks):
-        return [call for call in calls if call.block == blocks[at]]
+        return [call for call in calls if call.block == blocks[number]]
     # Blocks that share their layers, or are not numbered, run one after the other.
     size = len(calls) // len(blocks)
-    return calls[at * size : (at + 1) * size]
+    return calls[number * size : (number + 1) * size]
 
 
 def _try(model: PreTrainedModel, places: Sequence[int] | None) -> tuple[list[Tensor], list[_LinearCall]]:
@@ -204,10 +206,10 @@ def _try(model: PreTrainedModel, places: Sequence[int] | None) -> tuple[list[Ten
     calls: list[_LinearCall] = []
 
     def watch(block: int | None) -> Any:
-        def note(layer: Module, given: Any, made: Any) -> None:
+        def note(layer: Module, given: Any, output: Any) -> None:
             # Relative positions, for example, have rows that are not tokens.
-            if isinstance(made, Tensor) and made.shape[:-1] == ids.shape:
-                read, wrote = (part[0].float().to(ids.device) for part in (given[0], made))
+            if isinstance(output, Tensor) and output.shape[:-1] == ids.shape:
+                read, wrote = (part[0].float().to(ids.device) for part in (given[0], output))
                 calls.append(_LinearCall(layer, block, read, wrote))
 
         return note
@@ -229,29 +231,29 @@ def _find(
     maps: Float[Tensor, "head token token"], calls: Sequence[_LinearCall], heads: int, bar: float, *, tiled: bool
 ) -> tuple[Module, _ValueLayout, Module, int] | None:
     """The first two calls of which one makes the values that, mixed by the maps, are what the other is given."""
-    for at, one in enumerate(calls):
-        for other in calls[at + 1 :]:
-            for values in _layouts(one.made.shape[-1], other.given.shape[-1], heads):
-                groups = heads if values.by_head else (one.made.shape[-1] - values.start) // values.size
+    for number, one in enumerate(calls):
+        for other in calls[number + 1 :]:
+            for values in _layouts(one.output.shape[-1], other.given.shape[-1], heads):
+                groups = heads if values.by_head else (one.output.shape[-1] - values.start) // values.size
                 if tiled and groups in (1, heads):
                     continue
                 chosen = values._replace(tiled=tiled)
-                mixed = torch.einsum("hij,jhd->ihd", maps, chosen(one.made, heads)).flatten(1)
+                mixed = torch.einsum("hij,jhd->ihd", maps, chosen(one.output, heads)).flatten(1)
                 if (mixed - other.given).norm() < bar * other.given.norm():
                     return one.layer, chosen, other.layer, groups
     return None
 
 
-def _layouts(made: int, mixed: int, heads: int) -> Iterator[_ValueLayout]:
+def _layouts(features: int, mixed: int, heads: int) -> Iterator[_ValueLayout]:
     """The ways in which `made` features can hold the values of heads that are `mixed` wide together."""
     size = mixed // heads
     if mixed % heads or not size:
         return
     # Values alone, of all heads or of groups; then query, key and value in one layer.
-    for width in (made, (made - mixed) // 2):
+    for width in (features, (features - mixed) // 2):
         if 0 < width <= mixed and width % size == 0 and heads % (width // size) == 0:
-            yield _ValueLayout(size, made - width)
-    if made == 3 * mixed:
+            yield _ValueLayout(size, features - width)
+    if features == 3 * mixed:
         yield _ValueLayout(size, 0, by_head=True)
 
 

@@ -26,7 +26,7 @@ def random_twin(encoder: HuggingFaceEncoder, seed: int, *, keep_embeddings: bool
     Everything before the first block counts as the embedding layer and is kept with `keep_embeddings`.
     """
     model = encoder.model
-    need, free = 4 * sum(each.numel() for each in model.parameters()), free_in_memory()
+    need, free = 4 * sum(parameter.numel() for parameter in model.parameters()), free_in_memory()
     if need > free:
         raise ModelError(
             f"{encoder.name}: random weights are drawn in memory and need {format_size(need)}, {format_size(free)} are "
@@ -168,13 +168,13 @@ class DropoutEncoder(HuggingFaceEncoder):
     def __init__(self, base: HuggingFaceEncoder, seed: int = 0) -> None:
         refuse_spread(base.model, base.name, "dropout needs it on one")
         # A copy: the base encoder needs its model in eval mode.
-        own = copy.deepcopy(base.model)
+        model_copy = copy.deepcopy(base.model)
         super().__init__(
-            own, base.tokenizer, name=base.name, limit=base.limit, tokens_per_batch=1, reading=base.reading
+            model_copy, base.tokenizer, name=base.name, limit=base.limit, tokens_per_batch=1, reading=base.reading
         )
         # Other attention implementations draw in other orders; the choice must not matter.
-        own.set_attn_implementation("eager")
-        own.train()
+        model_copy.set_attn_implementation("eager")
+        model_copy.train()
         self._base, self._seed = base, seed
         # Attention with dropout is not a distribution over the tokens.
         self.heads = 0
@@ -195,8 +195,8 @@ class DropoutEncoder(HuggingFaceEncoder):
 
     def hidden(self, rows: Sequence[InputRow]) -> Sequence[torch.Tensor]:
         """See `HuggingFaceEncoder.hidden`."""
-        said = b"".join(row.ids.astype("<i8").tobytes() for row in rows)
-        drawn = hashlib.blake2b(said, digest_size=7, key=str(self._seed).encode()).digest()
+        ids = b"".join(row.ids.astype("<i8").tobytes() for row in rows)
+        drawn = hashlib.blake2b(ids, digest_size=7, key=str(self._seed).encode()).digest()
         devices = [self.model.device] if self.model.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
             torch.manual_seed(int.from_bytes(drawn))

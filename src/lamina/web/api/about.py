@@ -120,7 +120,7 @@ def model(app: State, name: Annotated[str, Path(max_length=1000)]) -> ModelVerdi
         language_head=passport.language_head,
         maps=examined.where_maps,
         ablatable=list(passport.ablatable),
-        checks=[CheckCard(name=each.name, verdict=each.verdict, said=each.said) for each in passport.checks],
+        checks=[CheckCard(name=each.name, verdict=each.verdict, said=each.message) for each in passport.checks],
         verdict=verdict(passport),
         refused=refused_analyses(passport, app.analyses),
         seconds=passport.seconds,

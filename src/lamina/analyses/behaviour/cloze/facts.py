@@ -151,7 +151,7 @@ def _ask_pattern(
     slots = [Gap(f"{relation.id}/{fact.id}", *pattern.of(fact.subject)) for fact in facts]
     places = [number[fact.object] for fact in facts]
     for fact, slot, rated in zip(
-        facts, slots, rate_shared(model, slots, objects, kept=places, spelling=spelling), strict=True
+        facts, slots, rate_shared(model, slots, objects, always_scored=places, spelling=spelling), strict=True
     ):
         place = number[fact.object]
         # Other true answers are neither right nor wrong here, as in LAMA.

@@ -378,7 +378,7 @@ def _encoded(
     for packed in encoder.packed(encoded, on="device"):
         gather(packed, places, vectors, bag=wanted.bag)
         if keep is not None:
-            for encoded_text in packed.each():
+            for encoded_text in packed.unpack():
                 keep(encoded[int(encoded_text.text)], encoded_text)
     if not bool(torch.isfinite(vectors).all()):
         raise ModelError(f"{encoder.name} gave vectors with values that are not numbers; look at its weights or file")
