@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 import lamina
 from benchmarks.bars import Bar
 from lamina.activations import StoredActivations, extract
-from lamina.analyses.probing.planning import Amounts, Plan, plan_run
+from lamina.analyses.probing.planning import Plan, TrainingAmounts, plan_run
 from lamina.analyses.probing.running import PRESETS
 from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits, load_splits
@@ -108,7 +108,7 @@ def _probed(corpus: str, tasks: tuple[str, ...], limit: int | None, **settings: 
 
 def _plan(encoder: Encoder, splits: Splits, tasks: tuple[str, ...]) -> Plan:
     settings: dict[str, Any] = {"probes": ["layer"], "preset": "quick", "faithful": False, "metric": None, "seed": 0}
-    return plan_run(encoder.layers, Source(splits, tasks), amounts=Amounts(), device="cpu", **settings)
+    return plan_run(encoder.layers, Source(splits, tasks), amounts=TrainingAmounts(), device="cpu", **settings)
 
 
 def _best_layer(result: Result, task: str) -> _Scored:

@@ -42,7 +42,7 @@ def bars() -> Iterator[Bar]:
 
 
 def _probed(store: str) -> Result:
-    settings: dict[str, Any] = {"tasks": list(TASKS), "seeds": 1, "train_texts": 1500, "samples": 20}
+    settings: dict[str, Any] = {"tasks": list(TASKS), "seeds": 1, "schedule": "train_texts=1500", "samples": 20}
     return lamina.probe("minilm", "ewt", **settings, store=store, device="cpu")
 
 

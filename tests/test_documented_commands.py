@@ -22,7 +22,7 @@ LESS = {
     "geometry": "--limit 30",
     "report": "--limit 20 --only geometry",
     "data stats": "--split dev",
-    "probe": "--limit 100 --steps 4 --seeds 1 --samples 20",
+    "probe": "--limit 100 --schedule steps=4 --seeds 1 --samples 20",
     "order": "--limit 400 --items 40 --steps 4 --seeds 1 --samples 20 --no-twin",
     "trace": "--samples 20 --shuffles 20",
     "attention": "--limit 30 --samples 20",

@@ -9,7 +9,7 @@ import pytest
 
 from lamina import Result
 
-FAST = ("--steps", 12, "--seeds", 1, "--no-twin", "--samples", 20, "--probes", "layer")
+FAST = ("--schedule", "steps=12", "--seeds", 1, "--no-twin", "--samples", 20, "--probes", "layer")
 WORDS = ("the dog barked .", "a cat ran .", "the dogs bark .", "the cat and the dog ran .")
 
 

@@ -183,11 +183,12 @@ def test_a_dry_run_counts_and_stores_nothing(bert, corpus, tmp_path) -> None:
         ({"--task": "srl"}, "does not carry srl; it carries pos, dep"),
         ({"--task": "poss"}, "did you mean pos?"),
         ({"--task": "lemma_class"}, "does not carry lemma_class; it carries pos, dep"),
-        ({"--schedule": "fast"}, "the schedule 'fast' cannot be read; write a JSON object of numbers"),
-        ({"--schedule": '{"validate_every": 0}'}, "cannot be read"),
-        ({"--steps": "0"}, "steps"),
-        ({"--lr": "2"}, "lr"),
-        ({"--hidden": "0"}, "hidden"),
+        ({"--schedule": "fast"}, "the schedule 'fast' cannot be read; write NAME=VALUE"),
+        ({"--schedule": "validate_every=0"}, "the schedule has validate_every=0; give a whole number above 0"),
+        ({"--schedule": "steps=0"}, "steps=0"),
+        ({"--schedule": "lr=2"}, "lr=2.0; give a number from 1e-08 to 1"),
+        ({"--schedule": "hidden=0"}, "hidden=0"),
+        ({"--schedule": "depth=3"}, "the schedule has no 'depth'"),
         ({"--preset": "slow"}, "'slow' is not one of"),
         ({"--metric": "f2"}, "'f2' is not one of"),
         ({"--probes": "mixed"}, "each item one of cumulative, layer, mix or None; got 'mixed'"),
@@ -281,8 +282,8 @@ def test_what_is_no_task_is_answered_in_words(label, task, why, bert, tmp_path, 
 def test_amounts_reach_the_run_and_what_has_not_converged_is_n_a(bert, corpus, tmp_path) -> None:
     asked = ("probe", bert, "--corpus", corpus, "--store", tmp_path / "store", "--samples", 20)
     # The paper's patience is longer than these steps, so that none can converge.
-    amounts = ("--preset", "paper", "--steps", 20, "--batch", 4, "--lr", 1e-3, "--train-texts", 60, "--stop-texts", 9)
-    told = output(*asked, *amounts, "--seeds", 1, "--hidden", 12, "--no-twin", "--out", tmp_path / "out")
+    amounts = ("--preset", "paper", "--schedule", "steps=20,batch=4,lr=1e-3,hidden=12,train_texts=60,stop_texts=9")
+    told = output(*asked, *amounts, "--seeds", 1, "--no-twin", "--out", tmp_path / "out")
 
     assert re.search(r"pos: .*the probe of P\(0\) and 2 others had not converged after 20 steps", told)
     assert re.search(r"│ pos +│ f1 +│ \d\.\d{3} │ \d\.\d{3} │ - +│ - +│ - +│", told)
@@ -298,13 +299,15 @@ def test_amounts_reach_the_run_and_what_has_not_converged_is_n_a(bert, corpus, t
     assert settings.items() <= saved.parameters.items()
 
 
-def test_a_schedule_is_given_as_json(bert, corpus, tmp_path) -> None:
-    schedule = '{"learning_rate": 1e-3, "validate_every": 2, "max_validations": 3, "hidden": 8}'
+def test_fields_of_a_schedule_are_given_by_name(bert, corpus, tmp_path) -> None:
+    schedule = "learning_rate=1e-3,validate_every=2,max_validations=3,hidden=8"
     asked = ("probe", bert, "--corpus", corpus, "--store", tmp_path / "store", "--samples", 20, "--task", "pos")
     output(*asked, "--schedule", schedule, "--seeds", 1, "--no-twin", "--probes", "layer", "--out", tmp_path / "out")
 
     assert set(pd.read_csv(tmp_path / "out" / "training.csv")["steps"]) == {6}
-    assert "validate_every" in str(Saved.load(tmp_path / "out").provenance.parameters["schedule"])
+    parameters = Saved.load(tmp_path / "out").provenance.parameters
+    assert parameters["schedule"] == {"learning_rate": 1e-3, "validate_every": 2, "max_validations": 3}
+    assert parameters["hidden"] == 8
 
 
 def test_ambiguous_sentences_are_shown_and_drawn(probed, tmp_path) -> None:

@@ -33,7 +33,7 @@ def test_the_command_writes_the_code_of_every_layer(
     corpus.mkdir()
     (corpus / "own-train.conllu").write_text(conllu(range(50)))
     (corpus / "own-dev.conllu").write_text(conllu(range(100, 106)))
-    settings = ("--task", "pos", "--probes", "layer", "--seeds", 1, "--steps", 40, "--lr", 1e-2, "--hidden", 16)
+    settings = ("--task", "pos", "--probes", "layer", "--seeds", 1, "--schedule", "steps=40,lr=1e-2,hidden=16")
     asked = ("probe", bert, "--corpus", corpus, "--mdl", "--samples", 50, *settings)
     asked = (*asked, "--store", tmp_path / "store", "--out", tmp_path / "out")
 

@@ -74,7 +74,7 @@ def test_both_sets_of_a_split_are_shown_in_the_view(babi):
 
 
 def test_tasks_that_are_not_there_are_said(babi):
-    with pytest.raises(CorpusError, match=r"has no questions of task 7, 8; name others with --babi-tasks"):
+    with pytest.raises(CorpusError, match=r"has no questions of task 7, 8; choose others"):
         load_questions(babi, "test", view=View(tasks=(7, 8)))
     with pytest.raises(CorpusError, match="no stories for task 4"):
         list(load_questions("stories", "test", view=View(tasks=(4,))))

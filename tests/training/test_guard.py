@@ -209,9 +209,8 @@ def test_a_text_is_recognised_in_a_document_or_window(name, unit, source, tuned)
 
 
 def options(view: View) -> dict[str, Any]:
-    """The view as options of a command."""
-    named = {"setting": view.setting, "max_words": view.max_words, "babi_view": view.babi, "babi_tasks": view.tasks}
-    return {name: value for name, value in named.items() if value is not None}
+    """The view as an option of a command."""
+    return {"view": view}
 
 
 REFUSED = "was fine-tuned on"

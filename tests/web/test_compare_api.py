@@ -47,7 +47,14 @@ def kept(encoders, make_geometry, tmp_path_factory):
         for age, year in (("new", 2026), ("old", 2025)) if name != "third" else ():
             dated = replace(made.provenance, model=about, created=f"{year}-01-01T00:00:00+00:00")
             replace(made, provenance=dated).save(root / f"geometry-{name}-{age}", charts=False)
-        few = {"tasks": ["pos"], "probes": ["cumulative"], "seeds": 1, "twin": False, "steps": 20, "samples": 20}
+        few = {
+            "tasks": ["pos"],
+            "probes": ["cumulative"],
+            "seeds": 1,
+            "twin": False,
+            "schedule": "steps=20",
+            "samples": 20,
+        }
         probed = lamina.probe(encoder, splits, **few, store=root / ".store")
         # What had not converged is not compared; here it does not matter what 20 steps learned.
         training = probed.tables["training"].assign(converged=True)
@@ -111,7 +118,7 @@ def test_a_twin_is_a_model_and_its_difference_is_not_called_paired(server):
 
 def test_scores_of_the_twin_come_from_its_models_result(client, encoders, tmp_path):
     splits = Splits(texts(20, "train"), texts(6, "dev"))
-    few = {"tasks": ["pos"], "probes": ["cumulative"], "seeds": 1, "steps": 20, "samples": 20}
+    few = {"tasks": ["pos"], "probes": ["cumulative"], "seeds": 1, "schedule": "steps=20", "samples": 20}
     lamina.probe(encoders["tiny"], splits, **few, store=tmp_path / ".store", out=tmp_path / "kept" / "probe")
     found = ask(client(models=encoders, folders=[tmp_path / "kept"]), "tiny (random)", "tiny")
     (apart,) = found["differences"]

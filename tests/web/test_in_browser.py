@@ -37,7 +37,7 @@ def results(chromium, real_encoder, tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("app") / "results"
     dev = load_corpus("ewt", "dev", limit=20)
     splits = Splits(load_corpus("ewt", "train", limit=100), dev)
-    short = {"steps": 10, "hidden": 16, "seeds": 1, "samples": 20, "twin": False, "store": root / ".store"}
+    short = {"schedule": "steps=10,hidden=16", "seeds": 1, "samples": 20, "twin": False, "store": root / ".store"}
     lamina.probe(real_encoder, splits, tasks=["pos", "dep"], **short, out=root / "probe")
     lamina.heads(real_encoder, dev, samples=20, out=root / "heads")
     lamina.headmap(real_encoder, dev, samples=20, out=root / "headmap")

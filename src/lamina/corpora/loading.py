@@ -303,7 +303,7 @@ def _emptiness(source: Source, split: str, chosen: Part, corpus: Corpus) -> str:
         return f"{source.name} ({split}): every question is left out ({corpus.notes.in_words()}); give other questions"
     if corpus.view.tasks is not None:
         tasks = ", ".join(map(str, corpus.view.tasks))
-        return f"{source.name} ({split}) has no questions of task {tasks}; name others with --babi-tasks"
+        return f"{source.name} ({split}) has no questions of task {tasks}; choose others (tasks of the view)"
     if chosen.note is None:
         where = ", ".join(str(path) for one in chosen.sources for path in source.files[one][:3])
         return f"{source.name} ({split}) is empty: {source.format.name} finds no text in {where}"

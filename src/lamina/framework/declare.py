@@ -153,7 +153,11 @@ class Query:
         from lamina.framework.cache import contents_of
 
         declared = self.analysis.settings
-        recorded = {name: _json(value) for name, value in self.settings.items() if declared[name].about.counts}
+        recorded: dict[str, Any] = {}
+        for name, value in self.settings.items():
+            about = declared[name].about
+            if about.counts:
+                recorded |= {name: _json(value)} if about.parts is None else about.parts(value)
         return recorded | contents_of(declared, self.settings)
 
     @cached_property

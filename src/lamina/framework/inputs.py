@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.passports import passports_in
-from lamina.framework.settings import DeclaredSetting, Setting
+from lamina.framework.settings import DeclaredSetting, Setting, read_group
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
@@ -340,34 +340,19 @@ ANNOTATION = DeclaredSetting(
     Setting("A name for the only annotation of the data, or OLD=NEW,... for some of them."),
 )
 LIMIT = DeclaredSetting("limit", int | None, None, Setting("Take only the first N texts.", min=1))
-_SHOWN = "by default as the model was fine-tuned"
-VIEW = {
-    "setting": DeclaredSetting(
-        "setting",
-        Literal["distractor", "support"] | None,
-        None,
-        Setting(f"HotpotQA: with distractors, or the supporting facts alone; {_SHOWN}."),
+# A mapping or a `lamina.View` in Python; naming the class here would import all of corpora/ for every command.
+VIEW = DeclaredSetting(
+    "view",
+    str | object | None,
+    None,
+    Setting(
+        "How questions are shown, where not as the model was fine-tuned: fields of `lamina.View` by name, as in "
+        "setting=support,tasks=1+2.",
+        metavar="NAME=VALUE,...",
     ),
-    "max_words": DeclaredSetting(
-        "max_words",
-        int | None,
-        None,
-        Setting(f"HotpotQA: drop paragraphs of distractors until so many words are left; {_SHOWN}.", min=1),
-    ),
-    "babi": DeclaredSetting(
-        "babi_view",
-        Literal["span", "classification"] | None,
-        None,
-        Setting(f"bAbI: append the possible answers (span), or leave the story as it is; {_SHOWN}."),
-    ),
-    "tasks": DeclaredSetting(
-        "babi_tasks",
-        Sequence[int] | None,
-        None,
-        Setting(f"Some of bAbI's tasks (or of the stories'); {_SHOWN}.", min=1),
-    ),
-}
-"""Field of a view -> the option that sets it."""
+)
+"""How questions are shown to a model."""
+_VIEW_FIELDS = {"setting": str, "max_words": int, "babi": str, "tasks": tuple, "seed": int}
 
 
 def _split(default: str, help: str = "train, dev, test or all; a missing split is made by document and recorded."):
@@ -526,7 +511,7 @@ class TwoModels(Texts):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (*super().options, *VIEW.values())
+        return (*super().options, VIEW)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -573,7 +558,7 @@ class QuestionSet(Reads):
             f"train, dev, test, all or {SCORED}: what a model tuned on this data is scored on (test; dev, where only "
             "that is given). A missing split is made by document and recorded."
         )
-        return (_split(SCORED, help), FORMAT, LIMIT, *VIEW.values(), *MODEL_OPTIONS)
+        return (_split(SCORED, help), FORMAT, LIMIT, VIEW, *MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -704,22 +689,27 @@ def chosen_view(options: Mapping[str, Any], *models: Encoder | Path) -> View:
     from lamina.corpora.views import View
     from lamina.training.provenance import view_of
 
-    own = [view for each in models if (view := view_of(each)) is not None]
-    asked = {field: value for field, each in VIEW.items() if (value := options.get(each.name)) is not None}
-    tasks = {"tasks": tuple(asked["tasks"])} if "tasks" in asked else {}
-    return replace(own[-1] if own else View(), **(asked | tasks))
+    given = options.get("view")
+    if isinstance(given, View):
+        return given
+    if given is not None and not isinstance(given, str | Mapping):
+        raise InputError(f"a view is text, a mapping or a lamina.View; got {kind_of(given)}")
+    learned = [view for model in models if (view := view_of(model)) is not None]
+    chosen = {} if given is None else read_group(given, _VIEW_FIELDS, "the view")
+    return replace(learned[-1] if learned else View(), **chosen)
 
 
 def _refuse_views(data: Any, options: Mapping[str, Any], split: str, *encoders: Encoder) -> None:
     """Raise a ModelError where two models were shown these questions in different ways, and none of them was chosen."""
     from lamina.training.provenance import view_of
 
-    chosen = any(options.get(each.name) is not None for each in VIEW.values())
-    views = {view for each in encoders if (view := view_of(each)) is not None}
-    if chosen or len(views) < 2 or not isinstance(data, str | Path):
+    views = {view for encoder in encoders if (view := view_of(encoder)) is not None}
+    if options.get("view") is not None or len(views) < 2 or not isinstance(data, str | Path):
         return
     # Of a view, only what matters to this data is kept: most have one view only.
     if len({as_corpus(data, {**options, "view": view}, split).view for view in views}) > 1:
-        flags = ", ".join(each.option for each in VIEW.values())
-        names = " and ".join(each.name for each in encoders)
-        raise ModelError(f"{names} were fine-tuned on different views of {data}; say which one to show ({flags})")
+        names = " and ".join(encoder.name for encoder in encoders)
+        raise ModelError(
+            f"{names} were fine-tuned on different views of {data}; say which one to show ({VIEW.option}, for example "
+            "babi=span)"
+        )

@@ -38,6 +38,8 @@ class Setting:
     """The heading of the command's help that it stands under, where it is none of the most used."""
     stands_for: Callable[[], Any] | None = None
     """What None stands for on this machine, where machines differ; the value becomes part of the question's key."""
+    parts: Callable[[Any], Mapping[str, Any]] | None = None
+    """For a setting that groups several values: these by name, as provenance records them."""
 
 
 Samples = Annotated[int, Setting("Bootstrap samples for the intervals.", min=1, group="statistics")]
@@ -120,6 +122,48 @@ def settings_of(function: Callable[..., Any], besides: Sequence[str] = ()) -> di
             raise TypeError(f"{function.__name__}: annotate {name} as Annotated[type, Setting('what it is')]")
         declared[name] = DeclaredSetting(name, get_args(hint)[0], parameter.default, about)
     return declared
+
+
+def read_group(given: str | Mapping[str, Any], fields: Mapping[str, type], what: str) -> dict[str, Any]:
+    """The values of a grouped setting by name, from text (`name=value,...`) or from a mapping.
+
+    Args:
+        given: text or a mapping; in text, numbers of a list are joined by `+`.
+        fields: name -> type: `int`, `float`, `str`, or `tuple` for whole numbers.
+        what: how errors call the group.
+
+    Example:
+        >>> read_group("steps=2000,lr=1e-3", {"steps": int, "lr": float}, "the schedule")
+        {'steps': 2000, 'lr': 0.001}
+        >>> read_group("tasks=1+2", {"tasks": tuple}, "the view")
+        {'tasks': (1, 2)}
+    """
+    if isinstance(given, str):
+        parts = [part.partition("=") for part in given.split(",") if part.strip()]
+        if not all(equals for _, equals, _ in parts):
+            raise InputError(
+                f"{what} {given!r} cannot be read; write NAME=VALUE,NAME=VALUE with these names: {', '.join(fields)}"
+            )
+        given = {name.strip(): value.strip() for name, _, value in parts}
+    unknown = [str(name) for name in given if name not in fields]
+    if unknown:
+        close = get_close_matches(unknown[0], fields, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise InputError(f"{what} has no {unknown[0]!r}; {meant}It has: {', '.join(fields)}")
+    return {name: _converted(value, fields[name], f"{what}: {name}") for name, value in given.items()}
+
+
+def _converted(value: Any, kind: type, name: str) -> Any:
+    words = {int: "a whole number", float: "a number", str: "text", tuple: "whole numbers, as in 1+2"}
+    try:
+        if kind is tuple:
+            numbers = value.split("+") if isinstance(value, str) else [value] if isinstance(value, int) else value
+            return tuple(_converted(number, int, name) for number in numbers)
+        if isinstance(value, str) or (type(value) is kind) or (kind is float and type(value) is int):
+            return kind(value)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(f"{name} must be {words[kind]}; got {value!r}")
 
 
 class Checker:

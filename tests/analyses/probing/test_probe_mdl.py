@@ -24,7 +24,7 @@ import lamina
 from lamina import Edge, Span, Text, corpus_from
 from lamina.activations import extract
 from lamina.analyses.probing import mdl
-from lamina.analyses.probing.planning import Amounts, plan_run
+from lamina.analyses.probing.planning import TrainingAmounts, plan_run
 from lamina.analyses.probing.running import Setup, States
 from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits, load_splits
@@ -68,7 +68,7 @@ def code(splits: Splits, tmp_path: Path) -> Coder:
 
     def code(task: str | Task = "pos", texts: Splits = splits, *, twin: bool = False, **asked: Any) -> Coded:
         encoder = asked.pop("encoder", None) or TinyEncoder(blocks=1)
-        amounts = Amounts(seeds=asked.pop("seeds", 1), schedule=asked.pop("schedule", SHORT))
+        amounts = TrainingAmounts(seeds=asked.pop("seeds", 1), schedule=asked.pop("schedule", SHORT))
         settings: dict[str, Any] = {"probes": ["layer"], "preset": "quick", "metric": None, "seed": 0, "device": "cpu"}
         settings |= {"faithful": asked.pop("faithful", False)}
         (found,), setup, _ = plan_run(encoder.layers, Source(texts, (task,)), amounts=amounts, **settings)

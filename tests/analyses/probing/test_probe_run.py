@@ -14,7 +14,7 @@ import lamina
 from lamina import Result
 from lamina.analyses.probing import elsewhere
 from lamina.analyses.probing.checkpoints import problems
-from lamina.analyses.probing.planning import Amounts, _validations, plan_run
+from lamina.analyses.probing.planning import TrainingAmounts, _validations, plan_run
 from lamina.analyses.probing.predictions import read_predictions
 from lamina.analyses.probing.running import PAPER, PAPER_SMALL, QUICK, STANDARD
 from lamina.analyses.probing.suites import Source
@@ -192,7 +192,7 @@ def test_a_task_is_scored_by_its_own_metric_where_none_is_asked_for() -> None:
     edges = [{name: (Edge(labels, Span(0, 1)),) for name, labels in each.items()} for each in said]
     texts = [Text(str(number), (f"word{number}",), edges=edges[number % 2]) for number in range(40)]
     asked = Splits(corpus_from(texts[:30], name="own", split="train"), corpus_from(texts[30:], name="own", split="dev"))
-    plan: dict[str, Any] = {"probes": ["layer"], "preset": "quick", "amounts": Amounts(seeds=1)}
+    plan: dict[str, Any] = {"probes": ["layer"], "preset": "quick", "amounts": TrainingAmounts(seeds=1)}
     plan |= {"faithful": False, "seed": 0, "device": "cpu"}
     averages = {
         metric: {task.name: task.average for task in plan_run(3, Source(asked, None), metric=metric, **plan).tasks}

@@ -170,7 +170,7 @@ def test_questions_are_read_in_the_view_of_the_model_and_what_is_left_out_is_tol
     monkeypatch.setattr("lamina.training.provenance.view_of", lambda _: View(max_words=25))
 
     result = lamina.probe(TinyEncoder(blocks=1), data, **few, **settings)
-    given = lamina.probe.ask(TinyEncoder(), data, **few, **settings, setting="support").loaded.data
+    given = lamina.probe.ask(TinyEncoder(), data, **few, **settings, view="setting=support").loaded.data
 
     assert result.provenance.corpus["view"]["max_words"] == 25
     assert (given["view"]["setting"], given["view"]["max_words"]) == ("support", 25), "what is given comes first"

@@ -21,7 +21,7 @@ from lamina.results.finding import Source, cell, rows_of
 from lamina.stats.status import NEGLIGIBLE, Contrast
 
 if TYPE_CHECKING:
-    from lamina.activations.runtime import Runtime
+    from lamina.activations import Runtime
     from lamina.framework.declare import Analysis
     from lamina.framework.estimate import Cost
     from lamina.models import Encoder

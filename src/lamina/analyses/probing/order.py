@@ -25,7 +25,7 @@ from lamina.analyses.probing.order_changes import (
     read_runs,
 )
 from lamina.analyses.probing.order_texts import OrderTexts
-from lamina.analyses.probing.planning import Amounts, Plan, bootstrap_seconds, plan_run, training_cost
+from lamina.analyses.probing.planning import Plan, TrainingAmounts, bootstrap_seconds, plan_run, training_cost
 from lamina.analyses.probing.probe import kept_folder, left_out_of, run_all, saved_answers, train_elsewhere
 from lamina.analyses.probing.running import Setup
 from lamina.analyses.probing.suites import Source
@@ -191,7 +191,7 @@ def _plan(encoder: Encoder, made: Made, asked: _Asked, device: str) -> Plan:
     # What is made is of the right size: nothing is thinned out, and all stopping texts stop.
     every = len(made.splits.train)
     seeds = 1 if asked.faithful else asked.seeds
-    amounts = Amounts(seeds=seeds, steps=asked.steps, train_texts=every, stop_texts=every)
+    amounts = TrainingAmounts(seeds=seeds, steps=asked.steps, train_texts=every, stop_texts=every)
     plan = plan_run(
         encoder.layers, Source(made.splits, made.tasks), probes=("layer",), preset=asked.preset, amounts=amounts,
         faithful=False, metric=None, seed=asked.seed, device=device,

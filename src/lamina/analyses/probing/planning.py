@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import islice
@@ -26,6 +25,7 @@ from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits, divide, thin
 from lamina.errors import InputError, TaskError
 from lamina.framework.estimate import Cost, Estimator, time_call
+from lamina.framework.settings import read_group
 from lamina.models import Encoder
 from lamina.probes.bank import ProbeGroup, Schedule, train
 from lamina.probes.edge import EdgeProbes, LayerCut
@@ -52,27 +52,54 @@ class Plan(NamedTuple):
     """Tasks that the corpus carries and nothing can be learned from; an error where they were asked for by name."""
 
 
-class Amounts(NamedTuple):
-    """What was asked instead of what the preset says; None: as the preset says."""
+class TrainingAmounts(NamedTuple):
+    """What takes the place of the preset's values; None: as the preset has it."""
 
     seeds: int | None = None
     steps: int | None = None
+    """The most steps; training ends earlier on a plateau."""
     batch: int | None = None
+    """Texts of a step."""
     lr: float | None = None
+    """Learning rate at the start."""
     hidden: int | None = None
+    """Width of the probes."""
     train_texts: int | None = None
+    """About how many training texts are used."""
     stop_texts: int | None = None
-    schedule: Schedule | str | None = None
+    """The most texts that decide when to stop."""
+    schedule: Schedule | None = None
+    """A whole schedule."""
+    changes: Mapping[str, Any] = {}
+    """Fields of the preset's schedules by name."""
+
+    @classmethod
+    def read(cls, schedule: Schedule | str | Mapping[str, Any] | None, seeds: int | None = None) -> TrainingAmounts:
+        """The setting `schedule`, as it was given.
+
+        Example:
+            >>> TrainingAmounts.read("steps=2000,validate_every=50").steps
+            2000
+        """
+        if schedule is None:
+            return cls(seeds)
+        if isinstance(schedule, Schedule):
+            _refuse_impossible({field.name: getattr(schedule, field.name) for field in fields(Schedule)})
+            return cls(seeds, schedule=schedule)
+        values = read_group(schedule, _AMOUNTS | _SCHEDULE, "the schedule")
+        _refuse_impossible(values)
+        amounts = {name: values.pop(name) for name in _AMOUNTS if name in values}
+        return cls(seeds, **amounts, changes=values)
 
     def of(self, preset: str) -> Preset:
-        """The preset with what was asked in its place."""
+        """The preset with these values in place of its own."""
         chosen = PRESETS[preset]
-        own = _schedule(self.schedule)
-        schedules = {name: self._changed(own or getattr(chosen, name)) for name in ("schedule", "small")}
+        schedules = {name: self._changed(self.schedule or getattr(chosen, name)) for name in ("schedule", "small")}
         numbers = {name: getattr(self, name) for name in ("seeds", "train_texts", "stop_texts")}
-        return replace(chosen, **schedules, **{name: each for name, each in numbers.items() if each is not None})
+        return replace(chosen, **schedules, **{name: value for name, value in numbers.items() if value is not None})
 
     def _changed(self, schedule: Schedule) -> Schedule:
+        schedule = replace(schedule, **self.changes)
         changes: dict[str, Any] = {}
         if self.steps is not None:
             # So few steps that there would be no plateau to see are validated more often.
@@ -88,47 +115,46 @@ class Amounts(NamedTuple):
         return replace(schedule, **changes)
 
 
+def schedule_parts(schedule: Schedule | str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The setting `schedule` as provenance records it: amounts by name, and what else was said of the schedule.
+
+    Example:
+        >>> {name: value for name, value in schedule_parts("steps=20").items() if value is not None}
+        {'steps': 20}
+    """
+    amounts = TrainingAmounts.read(schedule)
+    whole = amounts.schedule.describe() if amounts.schedule is not None else dict(amounts.changes) or None
+    return {name: getattr(amounts, name) for name in _AMOUNTS} | {"schedule": whole}
+
+
+_AMOUNTS: dict[str, type] = {
+    "steps": int,
+    "batch": int,
+    "lr": float,
+    "hidden": int,
+    "train_texts": int,
+    "stop_texts": int,
+}
+"""What `schedule` can say beside the fields of a schedule."""
+_SCHEDULE: dict[str, type] = {
+    field.name: float if str(field.type) == "float" else int for field in fields(Schedule) if field.name not in _AMOUNTS
+}
+_LIMITS = {"lr": (1e-8, 1.0), "hidden": (1, 8192), "train_texts": (2, inf)}
 _LEAST_VALIDATIONS = 10
 
 
-def _schedule(given: Schedule | str | None) -> Schedule | None:
-    """A schedule, or one told as JSON: its fields by name."""
-    if given is None:
-        return None
-    known = {field.name: str(field.type) for field in fields(Schedule)}
-    if isinstance(given, Schedule):
-        return _possible(given, known)
-    try:
-        told = json.loads(given)
-    except ValueError:
-        return _refuse(given, known)
-    if not isinstance(told, dict) or not all(name in known and _fits(each, known[name]) for name, each in told.items()):
-        return _refuse(given, known)
-    return Schedule(**told)
-
-
-def _possible(given: Schedule, known: Mapping[str, str]) -> Schedule:
-    """The schedule, unless a field has a value that nothing can be trained by."""
-    for name, kind in known.items():
-        if not _fits(value := getattr(given, name), kind):
-            wanted = "a number above 0" if kind == "float" else "a whole number above 0"
-            raise InputError(f"the schedule has {name}={value!r}; give {wanted}")
-    return given
-
-
-def _fits(value: Any, kind: str) -> bool:
-    """Whether a field of a schedule may have this value."""
-    if value is None:
-        return kind.endswith("None")
-    number = isinstance(value, int | float if kind == "float" else int) and not isinstance(value, bool)
-    return number and 0 < value < inf
-
-
-def _refuse(given: str, known: Iterable[str]) -> Schedule:
-    raise InputError(
-        f"the schedule {given!r} cannot be read; write a JSON object of numbers, as "
-        f'{{"learning_rate": 1e-3, "validate_every": 100}}; it may have: {", ".join(sorted(known))}'
-    )
+def _refuse_impossible(values: Mapping[str, Any]) -> None:
+    """Raise an InputError for a value that nothing can be trained by."""
+    for name, value in values.items():
+        if value is None and name == "batch_targets":
+            continue
+        decimal = name == "lr" or _SCHEDULE.get(name) is float
+        number = isinstance(value, int | float if decimal else int) and not isinstance(value, bool)
+        least, most = _LIMITS.get(name, (0, inf))
+        if not number or not 0 < value < inf or not least <= value <= most:
+            limits = f"from {least:g} to {most:g}" if name in _LIMITS else "above 0"
+            kind = "a number" if decimal else "a whole number"
+            raise InputError(f"the schedule has {name}={value!r}; give {kind} {limits}")
 
 
 def plan_run(
@@ -137,7 +163,7 @@ def plan_run(
     *,
     probes: Sequence[str],
     preset: str,
-    amounts: Amounts,
+    amounts: TrainingAmounts,
     faithful: bool,
     metric: Average | None,
     seed: int,

@@ -17,7 +17,14 @@ from lamina.analyses.probing.checkpoints import TaskRun, kept_run, probes_path, 
 from lamina.analyses.probing.elsewhere import StoredStates, TaskElsewhere, portable, train_and_keep
 from lamina.analyses.probing.findings import probe_findings, probe_overview
 from lamina.analyses.probing.mdl import CodeLength, online_code
-from lamina.analyses.probing.planning import Amounts, Plan, bootstrap_seconds, plan_run, training_cost
+from lamina.analyses.probing.planning import (
+    Plan,
+    TrainingAmounts,
+    bootstrap_seconds,
+    plan_run,
+    schedule_parts,
+    training_cost,
+)
 from lamina.analyses.probing.predictions import TEXTS, write_predictions, write_texts
 from lamina.analyses.probing.reference import Reference, reference_table
 from lamina.analyses.probing.running import Setup, States
@@ -122,15 +129,14 @@ def probe(
         ),
     ] = "quick",
     seeds: Seeds = None,
-    steps: Annotated[int | None, Setting("Most steps; training ends earlier on a plateau.", min=1)] = None,
-    batch: Annotated[int | None, Setting("Texts of a step.", min=1)] = None,
-    lr: Annotated[float | None, Setting("Learning rate at the start.", min=1e-8, max=1.0)] = None,
-    hidden: Annotated[int | None, Setting("Width of the probes.", min=1, max=8192)] = None,
-    train_texts: Annotated[int | None, Setting("About how many texts to learn from.", min=2)] = None,
-    stop_texts: Annotated[int | None, Setting("The most texts that decide when to stop.", min=1)] = None,
     schedule: Annotated[
-        str | Schedule | None,
-        Setting("A whole schedule as JSON (in Python, a `lamina.Schedule`), in the place of the preset's."),
+        str | Schedule | dict | None,
+        Setting(
+            "How probes are trained, where not as the preset says: steps, batch, lr, hidden, train_texts, stop_texts, "
+            "or fields of `lamina.Schedule`, as in steps=2000,batch=64.",
+            metavar="NAME=VALUE,...",
+            parts=schedule_parts,
+        ),
     ] = None,
     faithful: Annotated[
         bool,
@@ -171,7 +177,7 @@ def probe(
         ['pos']
     """
     _refuse(encoders, sources, mdl=mdl)
-    amounts = Amounts(seeds, steps, batch, lr, hidden, train_texts, stop_texts, schedule)
+    amounts = TrainingAmounts.read(schedule, seeds)
     kinds = probes_of(probes, suite)
     asked: dict[str, Any] = {"probes": kinds, "preset": preset, "faithful": faithful, "metric": metric}
     asked |= {"seed": seed, "amounts": amounts, "device": runtime.training_device}
@@ -234,10 +240,12 @@ def _cost(
     faithful: bool,
     metric: Any,
     seed: int,
-    **settings: Any,
+    seeds: int | None,
+    schedule: str | Schedule | dict | None,
+    **_: Any,
 ) -> Cost:
     """Encoding, training and scoring, and the bootstrap; as if no run had been kept."""
-    amounts = Amounts(**{name: settings[name] for name in Amounts._fields})
+    amounts = TrainingAmounts.read(schedule, seeds)
     asked: dict[str, Any] = {"probes": probes_of(probes, suite), "preset": preset, "faithful": faithful}
     asked |= {"metric": metric, "seed": seed, "amounts": amounts, "device": estimator.runtime.training_device}
     total = Cost(passes=0)

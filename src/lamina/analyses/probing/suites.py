@@ -109,7 +109,7 @@ class ProbedTexts(TrainedTexts):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (*super().options, *VIEW.values())
+        return (*super().options, VIEW)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime

@@ -26,7 +26,7 @@ from lamina.analyses.behaviour.perturb.perturbations import (
     pair_of,
     share_left_out,
 )
-from lamina.analyses.probing.planning import Amounts, Plan, plan_run
+from lamina.analyses.probing.planning import Plan, TrainingAmounts, plan_run
 from lamina.analyses.probing.running import Setup, loss_of
 from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits
@@ -402,7 +402,7 @@ class ProbedTask(NamedTuple):
 
 def plan_task(name: str, splits: Splits, *, layers: int, steps: int | None, seed: int, device: str) -> Plan:
     """How a probe of a mix of all layers learns a task: with the quick preset of `lamina probe`, one seed."""
-    amounts = Amounts(seeds=1, steps=steps)
+    amounts = TrainingAmounts(seeds=1, steps=steps)
     return plan_run(
         layers, Source(splits, (name,)), probes=["mix"], preset="quick", amounts=amounts, faithful=False, metric=None,
         seed=seed, device=device,
