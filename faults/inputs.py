@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from faults.campaign import Campaign
 from faults.readers import Seed, format_of, judged, made_seeds, outcome
-from lamina.corpora.formats import get_format
+from lamina.corpora.format_list import get_format
 from lamina.corpora.loading import load_corpus
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.reading import Fault

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lamina.corpora import babi
+from lamina.corpora.question import answer_text
 from lamina.corpora.question_sets import read_questions
-from lamina.corpora.questions import answer_text
 from lamina.corpora.views import View
 
 STORY = """1 Mary got the milk.

@@ -13,7 +13,7 @@ import pytest
 
 from lamina.corpora import load_corpus
 from lamina.corpora.folders import detect
-from lamina.corpora.formats import get_format
+from lamina.corpora.format_list import get_format
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.reading import Fault
 from lamina.corpora.views import View

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina.corpora import brat
-from lamina.corpora.formats import get_format
+from lamina.corpora.format_list import get_format
 from lamina.corpora.notes import Notes
 from lamina.corpora.reading import Fault
 from lamina.types import Edge, Span, Text

@@ -12,7 +12,7 @@ from lamina.assets import cards, locate
 from lamina.corpora import load_corpus
 from lamina.corpora.catalogue import CATALOGUE, get_entry, names
 from lamina.corpora.corpus import Counts
-from lamina.corpora.formats import get_format
+from lamina.corpora.format_list import get_format
 from lamina.corpora.loading import find_source, splits_of
 from lamina.errors import CorpusError
 from lamina.training.objective import text_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lamina.corpora.folders import detect
-from lamina.corpora.formats import get_format
+from lamina.corpora.format_list import get_format
 from lamina.corpora.reading import Fault
 from lamina.types import Edge, Span
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from lamina.cli.main import app
 from lamina.corpora import load_corpus
 from lamina.corpora.folders import detect, holding
-from lamina.corpora.formats import get_format
+from lamina.corpora.format_list import get_format
 from lamina.corpora.loading import known_splits
 from lamina.errors import CorpusError
 

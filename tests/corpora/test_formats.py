@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lamina.corpora.folders import detect, holding
-from lamina.corpora.formats import FORMATS, get_format
+from lamina.corpora.format_list import FORMATS, get_format
 from lamina.errors import CorpusError
 
 NER = "Ada B-PER\nLovelace I-PER\nwrote O\n"

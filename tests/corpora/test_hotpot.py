@@ -8,7 +8,7 @@ import pytest
 
 from lamina.corpora import hotpot
 from lamina.corpora.notes import Notes
-from lamina.corpora.questions import answer_text
+from lamina.corpora.question import answer_text
 from lamina.corpora.views import View
 from lamina.errors import InputError
 

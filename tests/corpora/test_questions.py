@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.corpora.notes import Notes
+from lamina.corpora.question import CUT, QuestionContext, answer_text, make_question
 from lamina.corpora.question_sets import read_questions
-from lamina.corpora.questions import CUT, QuestionContext, answer_text, make_question
 from lamina.errors import CorpusError, SpanError
 from lamina.types import Span
 

@@ -10,8 +10,8 @@ from lamina.corpora import load_corpus, squad, trec
 from lamina.corpora.hotpot import YES_NO
 from lamina.corpora.loading import find_source, part_of
 from lamina.corpora.notes import Notes
+from lamina.corpora.question import CUT, answer_text
 from lamina.corpora.question_sets import read_questions
-from lamina.corpora.questions import CUT, answer_text
 from lamina.corpora.squad import SLIPPED
 from lamina.corpora.views import View
 from lamina.types import Text

@@ -8,7 +8,7 @@ import pytest
 
 from lamina.corpora import squad
 from lamina.corpora.notes import Notes
-from lamina.corpora.questions import answer_text
+from lamina.corpora.question import answer_text
 from lamina.errors import FormatError
 
 CONTEXT = "Ann Lee won in 2016. She beat Bob by 24:10, says J. R. Ray. Bob wept."

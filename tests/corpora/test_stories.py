@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lamina.corpora import load_corpus
-from lamina.corpora.questions import answer_text
+from lamina.corpora.question import answer_text
 from lamina.corpora.stories import KINDS, PLACES, make_stories, story_questions
 from lamina.errors import CorpusError
 

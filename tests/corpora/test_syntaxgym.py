@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lamina.corpora.suites import read_suite
+from lamina.corpora.suite_reading import read_suite
 from lamina.corpora.syntaxgym import RegionSuites, read_region_suites
 from lamina.errors import CorpusError, FormatError, InputError
 

@@ -13,9 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from lamina.cli.main import app
-from lamina.corpora import load_corpus, tables
+from lamina.corpora import load_corpus
+from lamina.corpora import table_reader as tables
 from lamina.corpora.folders import detect
-from lamina.corpora.formats import get_format
+from lamina.corpora.format_list import get_format
 from lamina.corpora.notes import Notes
 from lamina.corpora.reading import Fault
 from lamina.errors import CorpusError

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lamina.corpora import load_corpus, load_questions, load_splits
-from lamina.corpora.questions import Question
+from lamina.corpora.question import Question
 from lamina.corpora.views import View
 from lamina.errors import CorpusError, InputError
 

@@ -13,8 +13,8 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from lamina.analyses.finetune import finetune
+from lamina.corpora.question import Question, labelled_question, make_question
 from lamina.corpora.question_sets import load_questions, read_questions
-from lamina.corpora.questions import Question, labelled_question, make_question
 from lamina.corpora.views import View
 from lamina.errors import ModelError, TaskError
 from lamina.models import load_encoder

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lamina.assets import Card
     from lamina.corpora import Corpus
     from lamina.corpora.folders import Holding
-    from lamina.corpora.formats import Format
+    from lamina.corpora.format_list import Format
     from lamina.types import Edge, Span, Text
 
 
@@ -307,7 +307,7 @@ def check(
     """Check your own file or folder: the first faults of each kind with their lines, and how many there are."""
     from lamina.corpora.fault_kinds import FaultKinds
     from lamina.corpora.folders import Holding, detect, holding
-    from lamina.corpora.formats import get_format
+    from lamina.corpora.format_list import get_format
     from lamina.corpora.hub import is_hub_name
     from lamina.corpora.loading import find_source
     from lamina.corpora.notes import Notes

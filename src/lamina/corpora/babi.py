@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from lamina.corpora.notes import Notes
 from lamina.corpora.origins import origin_of
-from lamina.corpora.questions import Question, make_question
+from lamina.corpora.question import Question, make_question
 from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines
 from lamina.corpora.views import View
 from lamina.types import Text

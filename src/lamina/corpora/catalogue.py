@@ -16,7 +16,7 @@ class Entry(NamedTuple):
     name: str
     title: str
     format: str
-    """A format name from `lamina.corpora.formats`."""
+    """A format name from `lamina.corpora.format_list`."""
     scheme: str
     """The label scheme; labels stay as annotated."""
     annotations: tuple[str, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lamina.corpora import tables
+from lamina.corpora import table_reader as tables
 from lamina.corpora.delimited import layout_of
 from lamina.corpora.reading import head_lines, json_start
 from lamina.files.reading import open_regular

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from lamina.corpora.questions import Question
+from lamina.corpora.question import Question
 from lamina.types import Edge, Span
 
 Class = Literal["year", "number", "name", "word"]

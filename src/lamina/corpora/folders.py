@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from lamina.corpora.content import not_running_text, why_not_read
-from lamina.corpora.formats import FORMATS, Format, format_names
+from lamina.corpora.format_list import FORMATS, Format, format_names
 from lamina.corpora.splits import lists_documents, split_of
 from lamina.errors import CorpusError
 from lamina.files.reading import check_regular
@@ -85,7 +85,7 @@ def holding(path: Path, form: Format) -> Holding:
 
     Example:
         >>> import tempfile
-        >>> from lamina.corpora.formats import get_format
+        >>> from lamina.corpora.format_list import get_format
         >>> folder = Path(tempfile.mkdtemp())
         >>> _ = (folder / "tree.mrg").write_text("( (S (NP (NNS Dogs)) (VP (VBP bark))) )")
         >>> _ = (folder / "README").write_text("One tree")

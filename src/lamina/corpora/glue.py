@@ -3,7 +3,7 @@
 Tab-separated; the first line names the columns. One column is the label (`label`, MRPC's `Quality`, QQP's
 `is_duplicate`, `gold_label`) or STS-B's graded `score`, one or two are the sentences; other columns are ignored. Two
 sentences are two segments. Annotation: `label` or `score`, of the whole text; a test file without labels has none.
-Any other table is read by `lamina.corpora.tables`, of which this is a part with fixed names.
+Any other table is read by `lamina.corpora.table_reader`, of which this is a part with fixed names.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from lamina.corpora import tables
+from lamina.corpora import table_reader as tables
 from lamina.corpora.delimited import Layout, layout_of
 from lamina.corpora.notes import Notes
-from lamina.corpora.questions import Question, labelled_question
+from lamina.corpora.question import Question, labelled_question
 from lamina.corpora.reading import Fault, Report, raise_fault
 from lamina.corpora.views import View
 from lamina.types import Text

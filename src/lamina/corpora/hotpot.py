@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from lamina.corpora.notes import Notes
 from lamina.corpora.origins import origin_of
-from lamina.corpora.questions import Document, Question, make_question
+from lamina.corpora.question import Document, Question, make_question
 from lamina.corpora.reading import Report, json_start, raise_fault
 from lamina.corpora.tokenising import split_words
 from lamina.corpora.views import View

@@ -13,7 +13,7 @@ from lamina.corpora.caching import parsed_once
 from lamina.corpora.catalogue import Entry, get_entry, names
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.folders import Holding, Unread, detect, holding
-from lamina.corpora.formats import Format, get_format
+from lamina.corpora.format_list import Format, get_format
 from lamina.corpora.hub import hub_files, is_hub_name
 from lamina.corpora.notes import Notes
 from lamina.corpora.renaming import renamed

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.folders import detect, holding
-from lamina.corpora.formats import FORMATS, get_format
+from lamina.corpora.format_list import FORMATS, get_format
 from lamina.corpora.loading import Source, find_source, load_corpus, part_of
 from lamina.corpora.notes import Notes
-from lamina.corpora.questions import Question, make_question
+from lamina.corpora.question import Question, make_question
 from lamina.corpora.reading import Report, raise_fault
 from lamina.corpora.stories import KINDS, PEOPLE, PLACES, STORIES, THINGS, story_questions
 from lamina.corpora.tokenising import sentences_of, split_sentences, split_words

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina.corpora.notes import Notes
-from lamina.corpora.questions import Document, Question, QuestionContext, make_question
+from lamina.corpora.question import Document, Question, QuestionContext, make_question
 from lamina.corpora.reading import Report, json_start, raise_fault
 from lamina.corpora.tokenising import sentences_of
 from lamina.corpora.views import View

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from lamina.corpora.questions import Question, make_question
+from lamina.corpora.question import Question, make_question
 from lamina.corpora.splits import SPLITS
 from lamina.errors import CorpusError
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lamina.corpora.notes import Notes
-from lamina.corpora.questions import Question, labelled_question
+from lamina.corpora.question import Question, labelled_question
 from lamina.corpora.reading import Fault, Report, head_lines, raise_fault
 from lamina.corpora.views import View
 from lamina.files.reading import read_regular

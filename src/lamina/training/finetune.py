@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lamina.corpora.questions import Question
+from lamina.corpora.question import Question
 from lamina.errors import DamagedError
 from lamina.files.checking import read_json, write_json
 from lamina.files.writing import told, write_text

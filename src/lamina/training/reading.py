@@ -18,8 +18,8 @@ import numpy as np
 from lamina.corpora import Corpus, load_corpus
 from lamina.corpora.loading import Source, find_source, scored_split_of, splits_of
 from lamina.corpora.origins import origins
+from lamina.corpora.question import Question
 from lamina.corpora.question_sets import Questions, load_questions
-from lamina.corpora.questions import Question
 from lamina.corpora.splits import SPLITS
 from lamina.corpora.stories import STORIES
 from lamina.corpora.views import Setting, View

@@ -24,7 +24,7 @@ from lamina.analyses.behaviour.perturb.scores import (
 )
 from lamina.corpora import Splits, corpus_from
 from lamina.corpora.minimal_pairs import Pair
-from lamina.corpora.questions import answer_text, make_question
+from lamina.corpora.question import answer_text, make_question
 from lamina.errors import CorpusError, ModelError, TaskError
 from lamina.figures.perturb import CAPTIONS, draw
 from lamina.framework.verify import check_findings

@@ -41,7 +41,7 @@ from lamina.analyses.cause.patch.questions import (
     turned_tables,
 )
 from lamina.corpora.minimal_pairs import pairs_from
-from lamina.corpora.questions import Question, answer_text, make_question
+from lamina.corpora.question import Question, answer_text, make_question
 from lamina.framework.verify import check_findings
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.language.language_model import language_model

@@ -16,8 +16,8 @@ from lamina.web.api.answers import ERRORS, Typed, rows_of
 from lamina.web.app_state import AppState, State, TooLongError
 
 if TYPE_CHECKING:
+    from lamina.corpora.question import Question
     from lamina.corpora.question_sets import Questions
-    from lamina.corpora.questions import Question
     from lamina.models import Encoder
 
 

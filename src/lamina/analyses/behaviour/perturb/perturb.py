@@ -57,8 +57,8 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits
 from lamina.corpora.loading import scored_split
 from lamina.corpora.minimal_pairs import MinimalPairs, Pair, read_pairs
+from lamina.corpora.question import Question
 from lamina.corpora.question_sets import Questions, load_questions
-from lamina.corpora.questions import Question
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call

@@ -31,7 +31,7 @@ from lamina.analyses.probing.running import Setup, loss_of
 from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits
 from lamina.corpora.minimal_pairs import Pair
-from lamina.corpora.questions import Question
+from lamina.corpora.question import Question
 from lamina.errors import ModelError, TaskError
 from lamina.models import Activations, Encoder
 from lamina.models.language.language_model import LanguageModel

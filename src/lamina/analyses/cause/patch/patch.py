@@ -40,8 +40,8 @@ from lamina.analyses.cause.patch.questions import (
 )
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
+from lamina.corpora.question import Question
 from lamina.corpora.question_sets import Questions
-from lamina.corpora.questions import Question
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call

@@ -30,13 +30,13 @@ from lamina.corpora import (
     simple_wsd,
     squad,
     streusle,
-    tables,
     trec,
     uds,
     uds_jsonl,
     wiki_pse,
 )
-from lamina.corpora.questions import Question
+from lamina.corpora import table_reader as tables
+from lamina.corpora.question import Question
 from lamina.errors import CorpusError
 from lamina.types import Text
 
