@@ -8,9 +8,16 @@ import pandas as pd
 import pytest
 
 import lamina
+from lamina.analyses.heads.behaviours import DIFFERENCE
 from lamina.analyses.heads.induction import INDUCTION
-from lamina.analyses.overview import ABILITIES, _AbilityLine, ability_layers, head_roles
-from lamina.figures.overview import abilities, beside, describe_abilities, roles
+from lamina.analyses.overview import (
+    ABILITIES,
+    _AbilityLine,
+    _above_static,
+    ability_layers,
+    head_roles,
+)
+from lamina.figures.overview import abilities, beside, describe_abilities, describe_roles, roles
 from lamina.figures.theme import BEHAVIOUR_LOOKS
 from lamina.framework.chapters import CHAPTERS, by_chapter, chapter_of
 from lamina.framework.outline import Chapter
@@ -18,6 +25,7 @@ from lamina.framework.registry import all_analyses
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 
+NAN = float("nan")
 WHERE = Provenance({"name": "m"}, {"name": "c"}, {})
 
 
@@ -41,12 +49,12 @@ def probed(*, converged: bool = True) -> Result:
 
 def looked_at() -> Result:
     rows = [
-        (1, 1, "to_previous", 0.9, 0.85, 0.95, 0.1),
-        (1, 2, "to_first", 0.61, 0.55, 0.67, 0.1),
-        (1, 3, "to_next", 0.2, 0.1, 0.3, 0.1),
-        (2, 1, "entropy", 1.8, 1.7, 1.9, 2.0),
+        (1, 1, "to_previous", 0.9, 0.85, 0.95, 0.1, 0.8, 0.7, 0.9, 0.001),
+        (1, 2, "to_first", 0.61, 0.55, 0.67, 0.1, 0.51, -0.1, 1.1, 0.2),
+        (1, 3, "to_next", 0.2, 0.1, 0.3, 0.1, 0.1, 0.05, 0.15, 0.01),
+        (2, 1, "entropy", 1.8, 1.7, 1.9, 2.0, NAN, NAN, NAN, NAN),
     ]
-    columns = ["layer", "head", "measure", "value", "low", "high", "baseline"]
+    columns = ["layer", "head", "measure", "value", "low", "high", "baseline", *DIFFERENCE]
     return Result("attention", {"surface": pd.DataFrame(rows, columns=columns)}, WHERE)
 
 
@@ -78,14 +86,53 @@ def test_probes_that_had_not_converged_have_no_peak():
     assert "no peak" in describe_abilities(table)
 
 
-def test_a_role_is_clear_where_its_whole_interval_is():
-    table = head_roles([looked_at()])
-    assert table[["role", "clear"]].values.tolist() == [
-        ["previous", True],
-        ["first", False],
-        ["other", False],
-        ["broad", True],
+def test_wrong_10_an_ability_is_above_its_baselines_where_that_was_tested():
+    """The figure read "above" from scores and intervals that overlap or do not."""
+    result = probed()
+    assert set(ability_layers([result])["status"]) == {"untested"}
+    # The constant answer is beaten everywhere, the twin at layer 1 alone; layer 2 was not tested against it.
+    rows = [
+        ("pos", "layer", layer, baseline, difference, p)
+        for layer, p in enumerate([0.3, 0.01, NAN])
+        for baseline, difference, p in (("twin", 0.4, p), ("constant", 0.3, 0.001))
     ]
+    columns = ["task", "probe", "layer", "baseline", "difference", "p_adjusted"]
+    tables = {**result.tables, "readings": pd.DataFrame(rows, columns=columns)}
+    table = ability_layers([Result("probe", tables, WHERE)])
+    assert table["status"].tolist() == ["open", "clear", "untested"]
+    assert "layer 1, F1 .80 [.79, .81], shown to be above twin .30 and best constant answer .20." in describe_abilities(
+        table
+    )
+    untested = describe_abilities(table.assign(status="untested"))
+    assert "F1 .80 [.79, .81]; not tested against twin .30" in untested
+    drawn = next(iter(abilities(table).to_dict()["datasets"].values()))
+    assert [row["shade"] for row in drawn] == [0.0, pytest.approx(0.5), 0.0]
+
+
+def test_wrong_10_semantic_classes_are_above_static_vectors_where_that_was_tested():
+    rows = [
+        ("vectors without context", "layers", "none", layer, "m", against, 0.2, p)
+        for layer, own in enumerate([(0.01, 0.2), (0.01, 0.02)])
+        for against, p in zip(("glove", "random"), own, strict=True)
+    ]
+    columns = ["comparison", "family", "task", "layer", "representation", "against", "difference", "p_adjusted"]
+    assert _above_static(pd.DataFrame(rows, columns=columns), "m") == {0: "open", 1: "clear"}
+
+
+def test_wrong_10_a_role_is_shown_by_the_test_corrected_for_all_heads():
+    """Heads 1-1 and 1-2 were told alike: the interval of each head alone lay above the share."""
+    table = head_roles([looked_at()])
+    assert table[["role", "status"]].values.tolist() == [
+        ["previous", "clear"],
+        ["first", "open"],
+        ["other", ""],
+        ["broad", "untested"],
+    ]
+    assert "Shown by a corrected test: 1; tested and not shown: 1; not tested: 1." in describe_roles(table)
+    # Without tests nothing is drawn as shown.
+    older = looked_at().tables["surface"].drop(columns=list(DIFFERENCE))
+    assert "clear" not in set(head_roles([Result("attention", {"surface": older}, WHERE)])["status"])
+    table = head_roles([looked_at()])
     broad = table.iloc[3]
     assert (broad["value"], broad["low"]) == pytest.approx((0.9, 0.85))
 
@@ -118,10 +165,10 @@ def test_an_induction_head_is_clear_above_the_share_and_the_unrepeated_control()
     )
     found = head_roles([Result("attention", {"surface": surface, "induction": table}, WHERE)])
     own = found[(found["role"] == "induction") | ((found["layer"] == 2) & (found["head"] == 5))]
-    assert own[["head", "role", "clear", "named"]].values.tolist() == [
-        [1, "induction", True, True],
-        [2, "induction", False, True],
-        [5, "other", False, True],
+    assert own[["head", "role", "status", "named"]].values.tolist() == [
+        [1, "induction", "clear", True],
+        [2, "induction", "clear", True],
+        [5, "other", "", True],
     ]
     assert not {3, 4} & set(found.loc[found["role"] == "induction", "head"]), "not more than without a copy for sure"
     assert own.iloc[0][["value", "low", "over"]].tolist() == [0.8, 0.7, 0.3]

@@ -15,6 +15,7 @@ import lamina
 from lamina import assets
 from lamina.assets.sources import Card, Registry
 from lamina.corpora.caching import parsed_once
+from lamina.figures import geometry
 from lamina.files.checking import save_tensors
 from lamina.files.writing import hidden_name
 from lamina.testing import TinyEncoder
@@ -122,6 +123,27 @@ def test_every_damaged_thing_is_named_with_what_to_do(bert: Path, treebank: Path
     assert not any(path.exists() for path in (shard, parsed, cached_asset, left, probing / "pos-0.run"))
     again = run("verify", "store", "assets")
     assert again.exit_code == 0, again.output
+
+
+def test_a_wrong_number_in_a_caption_or_a_saved_chart_is_told_wrongly(tmp_path: Path, run, monkeypatch) -> None:
+    texts = [["Dogs", "bark"], ["Cats", "do", "not"], ["Dogs", "do"]] * 4
+    result, drawn = lamina.geometry(TinyEncoder(), texts, samples=20), geometry.draw
+    result.save(tmp_path / "results" / "g")
+    done = run("verify", "results")
+    assert done.exit_code == 0, done.output
+    with monkeypatch.context() as patch:
+        patch.setattr(geometry, "CAPTIONS", {"layers": "Intervals over 6173 texts."})
+        assert (
+            "told wrongly: results/g: geometry, layers caption: 6173 stands in none" in run("verify", "results").output
+        )
+        charts = {
+            name: chart.properties(description="Layer 6174 turns farthest.") for name, chart in drawn(result).items()
+        }
+        patch.setattr(geometry, "draw", lambda _: charts)
+        result.save(tmp_path / "results" / "g", replace=True)
+    done = run("verify", "results")
+    assert done.exit_code == 1
+    assert "told wrongly: results/g: geometry, layers description: 6174 stands in none" in done.output
 
 
 def test_a_finding_that_its_tables_do_not_bear_out_is_told_wrongly(tmp_path: Path, run) -> None:

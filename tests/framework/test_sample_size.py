@@ -9,12 +9,15 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina import Edge, Result, Span, Text, corpus_from
+from lamina import Edge, Result, Span, Splits, Text, corpus_from
+from lamina.analyses.cause.inputs import CauseInputs
 from lamina.analyses.heads.relations import BEST
 from lamina.figures import captions_for
+from lamina.framework.registry import get_analysis
 from lamina.framework.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS, Sample, sample_of
 from lamina.results import Provenance
 from lamina.results.finding import Finding
+from lamina.targets.choice import TargetData
 from lamina.testing import TinyEncoder
 
 
@@ -107,3 +110,13 @@ def test_a_rare_relation_among_many_dependencies_says_so() -> None:
 
     (found,) = lamina.heads.findings(result)
     assert found.text.endswith("Small sample: 40 targets.")
+
+
+@pytest.mark.parametrize("name", ["ablate", "prune", "erase", "roles"])
+def test_wrong_15_what_models_are_asked_about_while_parts_are_changed_is_a_sample(name: str) -> None:
+    """These four warned of nothing: the scored texts are inside their material."""
+    read = corpus_from(texts(24, documents=8), name="c", split="dev")
+    material = TargetData(Splits(read, read))
+    assert isinstance(get_analysis(name).reads, CauseInputs)
+    (warning,) = sample_of([material], {"loss": 500}).warnings()
+    assert warning.startswith("Small sample: 8 documents (fewer than 10)")

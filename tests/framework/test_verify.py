@@ -7,7 +7,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from lamina.framework.verify import _problems
+from lamina.framework.verify import _problems, _wrong_note, check_words
+from lamina.results import Provenance, Result
 from lamina.results.finding import Finding, Source, finding
 from lamina.stats.status import Contrast
 
@@ -69,3 +70,54 @@ def test_a_difference_within_the_margin_is_null_however_small_its_p() -> None:
         test=Contrast(0.005, 0.001, 0.009, 0.001, 400), source=Source("best"),
     )  # fmt: skip
     assert (tiny.status, tiny.text) == ("null", "A is as good as B (difference .01 [.00, .01]).")
+
+
+SCORES = pd.DataFrame(
+    {
+        "role": ["first", "first", "other"],
+        "count": [400, 30, 8],
+        "value": [0.8712, 0.31, 0.5],
+        "explained_x": [0.2, 0.3, 0.4],
+        "explained_y": [0.1, 0.25, 0.13],
+    }
+)
+RESULT = Result("demo", {"scores": SCORES}, Provenance({}, {"scored": {"pos": 438}}, {"samples": 500}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "F1 .87, with 95 % intervals over 500 samples",
+        "438 targets; first: 2, other: 1",
+        "two axes hold 30% to 55% of the variance",
+        "not drawn: relations of fewer than 40 words (2)",
+        "Small sample: fewer than 200 targets are scored (pos: 30)",
+    ],
+)
+def test_wrong_numbers_are_not_seen_where_a_caption_can_be_derived(text: str) -> None:
+    assert check_words(RESULT, {"caption": text}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("F1 .88, with 95 % intervals over 500 samples", ".88"),
+        ("F1 .87, over 400 to 501 samples", "501"),
+        ("437 targets", "437"),
+        ("first: 7, other: 1", "7"),
+        ("two axes hold 36% to 55% of the variance", "36%"),
+        ("not drawn: relations of fewer than 35 words (17)", "17"),
+    ],
+)
+def test_a_wrong_number_in_a_caption_is_caught(text: str, said: str) -> None:
+    assert f"demo, caption: {said} stands in none of its tables" in check_words(RESULT, {"caption": text})
+
+
+def test_a_wrong_number_in_the_remark_behind_a_sentence_is_caught() -> None:
+    best = replace(RESULT, tables={"best": TABLE})
+    assert list(_wrong_note(replace(FOUND, note="Small sample: 438 targets in 13 documents."), best)) == []
+    (wrong,) = _wrong_note(replace(FOUND, note="Small sample: 38 targets in 13 documents."), best)
+    assert wrong == "38 in its remark stands in none of its rows"
+    # A number of another row is none of this finding's.
+    (other,) = _wrong_note(replace(FOUND, note="The next one finds .43."), best)
+    assert ".43" in other

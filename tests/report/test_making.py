@@ -8,11 +8,12 @@ from html import unescape
 import pytest
 
 from lamina.activations import Runtime
+from lamina.cli.verify import saved_words
 from lamina.corpora import corpus_from
 from lamina.errors import CorpusError, InputError, ResultError, TaskError
 from lamina.figures import geometry
 from lamina.framework.registry import get_analysis
-from lamina.framework.verify import check_findings
+from lamina.framework.verify import check_findings, check_words
 from lamina.models.checks.passports import passport_of
 from lamina.report import choose, growing, make_report, making
 from lamina.report.page import ReportPage
@@ -138,7 +139,9 @@ def test_probing_is_on_the_page_where_there_are_tasks_and_training_texts(tmp_pat
     assert "Heads that find dependencies is left out: pets has no dependencies" in text
     assert (tmp_path / "report" / "results" / "probe" / "scores.csv").is_file()
     for folder in (tmp_path / "report" / "results").iterdir():
-        assert check_findings(Result.load(folder)) == []
+        result = Result.load(folder)
+        assert check_findings(result) == []
+        assert check_words(result, saved_words(folder, result)) == []
 
 
 def test_what_was_found_stands_on_top(made):

@@ -13,8 +13,9 @@ import pytest
 
 import lamina
 from lamina import load_corpus
+from lamina.cli.verify import saved_words
 from lamina.corpora.learning import Splits
-from lamina.framework.verify import check_findings
+from lamina.framework.verify import check_findings, check_words
 from lamina.report.page import write_report
 from lamina.results import Result
 
@@ -51,7 +52,9 @@ def test_findings_of_a_real_model_are_borne_out_by_their_tables(results):
     folders = [folder for folder in results.iterdir() if (folder / "result.json").is_file()]
     assert len(folders) == 4
     for folder in folders:
-        assert check_findings(Result.load(folder)) == []
+        result = Result.load(folder)
+        assert check_findings(result) == []
+        assert check_words(result, saved_words(folder, result)) == []
 
 
 @pytest.fixture(scope="module")

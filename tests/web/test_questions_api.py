@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lamina.analyses.answering.groups import STABLE
 from lamina.models import load_encoder
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
@@ -85,6 +86,12 @@ def test_every_token_has_a_place_at_every_layer(client, method: str, fit: str) -
     roles = {token["role"] for token in found["tokens"]}
     assert roles == {"question", "supporting fact", "other", "special token"}
     assert ["supporting fact", "accepted answer"] in [token["roles"] for token in found["tokens"]]
+
+
+def test_wrong_14_a_token_map_says_whether_other_seeds_find_the_same_clusters(client) -> None:
+    found = client().post("/api/questions", json=TYPED | {"clusters": 3}).json()["map"]
+    assert all(-1 <= row["stability"] <= 1 for row in found["layers"])
+    assert [row["stable"] for row in found["layers"]] == [row["stability"] >= STABLE for row in found["layers"]]
 
 
 def test_a_typed_answer_is_found_in_the_context(client) -> None:

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.probing.findings import best_readings
+from lamina.analyses.probing.findings import Reading, best_readings
 from lamina.results import Result
 from lamina.results.finding import rows_of
+from lamina.stats.status import Status
 from lamina.tasks import title_of
 
 ABILITIES = (
     "ability", "analysis", "metric", "layer", "score", "low", "high", "twin", "constant", "above", "peak", "peak_low",
-    "peak_high", "among_best", "converged", "count", "baseline",
+    "peak_high", "among_best", "converged", "count", "baseline", "status",
 )  # fmt: skip
 """Columns of `ability_layers`."""
 
@@ -26,8 +27,9 @@ def ability_layers(results: Iterable[Result]) -> pd.DataFrame:
     """One row per ability and layer: how well the layer alone does, beside what it is compared with.
 
     `twin` is the random-weights twin at the same layer, `constant` the best answer without context, and `baseline` says
-    what that is (a constant answer, static vectors); `above` is the score minus the larger of the two. `peak` marks the
-    highest score; `among_best` the layers that can be the best (the confidence set of the result, `peak_low` to
+    what that is (a constant answer, static vectors); `above` is the score minus the larger of the two. `status` says
+    whether the score was shown to be above all it is compared with (clear, open or untested). `peak` marks the highest
+    score; `among_best` the layers that can be the best (the confidence set of the result, `peak_low` to
     `peak_high` being its ends), where the result has tested that. Where probes had not converged there is no peak.
 
     Example:
@@ -58,6 +60,8 @@ class _AbilityLine(NamedTuple):
     converged: bool = True
     among_best: tuple[int, ...] = ()
     """The confidence set of best layers; empty where the result has none."""
+    statuses: Mapping[int, Status] = {}
+    """Layer -> whether its score was shown to be above what it is compared with; other layers were not tested."""
 
     def rows(self, analysis: str) -> Iterator[tuple[Any, ...]]:
         own = self.own.dropna(subset=["value"]).sort_values("layer")
@@ -73,7 +77,7 @@ class _AbilityLine(NamedTuple):
             peak = self.converged and layer == int(best["layer"])
             numbers = (row.value, row.low, row.high, twin, self.constant, above)
             count = int(row[own.columns.get_loc("count")]) if "count" in own else 0
-            about = (layer in among, self.converged, count, self.baseline)
+            about = (layer in among, self.converged, count, self.baseline, self.statuses.get(layer, "untested"))
             yield (self.ability, analysis, self.metric, layer, *numbers, peak, *ends, *about)
 
 
@@ -83,9 +87,28 @@ def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
         twin = dict(zip(read.twin_rows["layer"].astype(int), read.twin_rows["value"], strict=True))
         line = _AbilityLine(
             title_of(read.task), read.metric, read.rows, twin, read.constant, "best constant answer", read.converged,
-            read.among_best,
+            read.among_best, _above_baselines(result.tables.get("readings"), read),
         )  # fmt: skip
         yield from line.rows(result.analysis)
+
+
+def _above_baselines(readings: pd.DataFrame | None, read: Reading) -> dict[int, Status]:
+    """Layer -> the status of its scores beside twin and constant answer, tested as one family by `probe`."""
+    if readings is None:
+        return {}
+    probe = str(read.rows["probe"].iloc[0])
+    return _all_above(readings[(readings["task"] == read.task) & (readings["probe"] == probe)])
+
+
+def _all_above(contrasts: pd.DataFrame) -> dict[int, Status]:
+    """Layer -> clear where it is clearly above all it is compared with; untested where one of these was not tested."""
+    from lamina.analyses.heads.behaviours import is_ahead
+
+    found: dict[int, Status] = {}
+    for layer, rows in contrasts.groupby("layer"):
+        known = rows["p_adjusted"].notna().all()
+        found[int(str(layer))] = ("clear" if is_ahead(rows).all() else "open") if known else "untested"
+    return found
 
 
 def _in_context(result: Result) -> Iterator[tuple[Any, ...]]:
@@ -101,8 +124,19 @@ def _in_context(result: Result) -> Iterator[tuple[Any, ...]]:
     line = _AbilityLine(
         "Semantic classes in context", "micro-F1", own, {}, float(static), "best vectors without context",
         among_best=_best_layers(result.tables.get("best")),
+        statuses=_above_static(result.tables.get("contrasts"), result.provenance.model["name"]),
     )  # fmt: skip
     yield from line.rows(result.analysis)
+
+
+def _above_static(contrasts: pd.DataFrame | None, model: str) -> dict[int, Status]:
+    """Layer -> the status of its score beside all vectors without context."""
+    from lamina.analyses.words.contextualize.scores import STATIC
+
+    if contrasts is None or contrasts.empty:
+        return {}
+    own = (contrasts["comparison"] == STATIC) & (contrasts["family"] == "layers") & (contrasts["task"] == "none")
+    return _all_above(contrasts[own & (contrasts["representation"] == model)])
 
 
 def _best_layers(table: pd.DataFrame | None) -> tuple[int, ...]:
@@ -140,7 +174,7 @@ _READERS: Mapping[str, Callable[[Result], Iterator[tuple[Any, ...]]]] = {
 }
 """Analysis -> its abilities by layer."""
 
-ROLES = ("layer", "head", "role", "what", "measure", "value", "low", "high", "over", "clear", "named")
+ROLES = ("layer", "head", "role", "what", "measure", "value", "low", "high", "over", "status", "named")
 """Columns of `head_roles`."""
 
 
@@ -149,20 +183,22 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
 
     Heads without a role have one row, with the role `other`. `value` is what `measure` says: a share of attention, the
     share of uniform attention's entropy, or (syntactic and coreference heads) the lead over the best simple rule;
-    `over` is what it has to exceed, and `clear` whether the whole interval does, of this head alone. Of syntactic and
-    coreference heads, the test corrected for all heads decides; of induction heads, that against no copy does too.
+    `over` is what it has to exceed. `status` is that of the test corrected for all heads: shares of attention against
+    uniform attention, induction against the same tokens without a copy, syntactic and coreference heads against the
+    best simple rule; empty without a role. Untested are broad heads, and shares where `attention` did not test them.
 
     Example:
         >>> from lamina.results import Provenance
         >>> columns = ["layer", "head", "measure", "value", "low", "high", "baseline"]
         >>> rows = [(1, 1, "to_next", 0.7, 0.6, 0.8, 0.1), (1, 2, "to_next", 0.1, 0.0, 0.2, 0.1)]
         >>> surface = pd.DataFrame(rows, columns=columns)
+        >>> surface[["difference", "diff_low", "diff_high", "p_adjusted"]] = [(0.6, 0.5, 0.7, 0.01), (0, -0.1, 0.1, 1)]
         >>> table = head_roles([Result("attention", {"surface": surface}, Provenance({}, {}, {}))])
-        >>> table[["layer", "head", "role", "clear"]].values.tolist()
-        [[1, 1, 'next', True], [1, 2, 'other', False]]
+        >>> table[["layer", "head", "role", "status"]].values.tolist()
+        [[1, 1, 'next', 'clear'], [1, 2, 'other', '']]
     """
     # It is slow to import: the page is found up to date without it.
-    from lamina.analyses.heads.behaviours import behaviours, named
+    from lamina.analyses.heads.behaviours import behaviours, named, with_tests
 
     tables = {each.analysis: each.tables for each in results}
     surface, induction = (tables.get("attention", {}).get(name) for name in ("surface", "induction"))
@@ -174,7 +210,7 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
         found, heads = behaviours(surface, best, coref, induction), surface[["layer", "head"]].drop_duplicates()
     else:
         return pd.DataFrame(columns=list(ROLES))
-    measured = _measured(surface, induction)
+    found, measured = with_tests(found, surface), _measured(surface, induction)
     rows = []
     for layer, head in heads.sort_values(["layer", "head"]).itertuples(index=False):
         own = found[(found["layer"] == layer) & (found["head"] == head)]
@@ -208,34 +244,25 @@ def _clearest(own: pd.DataFrame) -> pd.DataFrame:
 
 
 def _role(row: Any, measured: Mapping[tuple[int, int, str], tuple[float, float, float]]) -> tuple[Any, ...]:
-    from lamina.analyses.heads.behaviours import BROAD, BROADLY, INDUCTION, SHARES
-    from lamina.stats.status import SURE
+    from lamina.analyses.heads.behaviours import BROAD, BROADLY, COREFERENCE, INDUCTION, SHARES, SYNTACTIC
 
     place = (int(row.layer), int(row.head), row.behaviour, row.what if isinstance(row.what, str) else "")
+    if row.behaviour in (SYNTACTIC, COREFERENCE):
+        lead = (row.difference, row.diff_low, row.diff_high)
+        return (*place, "lead in accuracy over the best simple rule", *lead, 0.0, row.status)
     if row.behaviour == INDUCTION:
         value, low, high = measured.get((row.layer, row.head, INDUCTION), (row.value, float("nan"), float("nan")))
-        sure = bool(low > row.over and row.difference > 0 and row.p_adjusted < SURE)
-        return (*place, "share of attention to the token after a copy", value, low, high, row.over, sure)
-    if row.difference == row.difference:
-        ends = (row.diff_low, row.diff_high)
-        return (
-            *place,
-            "lead in accuracy over the best simple rule",
-            row.difference,
-            *ends,
-            0.0,
-            bool(row.p_adjusted < SURE),
-        )
+        return (*place, "share of attention to the token after a copy", value, low, high, row.over, row.status)
     broad = row.behaviour == BROADLY
     measure, over = ("entropy", BROAD) if broad else SHARES[row.behaviour]
     plain = row.value / row.over * BROAD if broad else row.value
     value, low, high = measured.get((row.layer, row.head, measure), (plain, float("nan"), float("nan")))
     said = "share of uniform attention's entropy" if broad else "share of attention"
-    return (*place, said, value, low, high, over, bool(low > over))
+    return (*place, said, value, low, high, over, row.status)
 
 
 def _no_role(layer: int, head: int) -> tuple[Any, ...]:
     from lamina.analyses.heads.behaviours import OTHER
 
     none = float("nan")
-    return (int(layer), int(head), OTHER, "", "", none, none, none, none, False)
+    return (int(layer), int(head), OTHER, "", "", none, none, none, none, "")

@@ -1,4 +1,4 @@
-"""`lamina verify`: compare what lamina keeps with its checksums, and findings with the tables they are told from."""
+"""`lamina verify`: compare what lamina keeps with its checksums, and words with the tables they are told from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -15,6 +15,9 @@ from lamina.cli import options
 from lamina.errors import DamagedError, InputError
 from lamina.files.checking import Problem, read_json
 from lamina.files.writing import left_behind, sweep
+
+if TYPE_CHECKING:
+    from lamina.results.result import Result
 
 PARTS = ("store", "results", "assets")
 
@@ -38,7 +41,7 @@ class _VerifyProblem(NamedTuple):
     leftover: bool = False
     """Not damaged: a killed process left it."""
     told: bool = False
-    """Not damaged: a finding that its tables do not bear out."""
+    """Not damaged: a finding, or words of a chart, that the tables do not bear out."""
 
     @property
     def kind(self) -> str:
@@ -177,15 +180,29 @@ def _results(roots: Iterable[Path]) -> _VerifiedPart:
 
 
 def _unsupported_findings(folder: Path) -> list[str]:
-    """Findings that the tables of an intact result do not bear out; other versions' are not derived again."""
+    """Findings and words of charts that the tables do not bear out; results of other versions are not checked."""
     from lamina.framework.registry import get_analysis, names
-    from lamina.framework.verify import check_findings
+    from lamina.framework.verify import check_findings, check_words
     from lamina.results import Result
 
     result = Result.load(folder)
     if result.analysis not in names() or result.version != get_analysis(result.analysis).version:
         return []
-    return [f"{folder}: {problem}" for problem in check_findings(result)]
+    return [
+        f"{folder}: {problem}"
+        for problem in [*check_findings(result), *check_words(result, saved_words(folder, result))]
+    ]
+
+
+def saved_words(folder: Path, result: Result) -> dict[str, str]:
+    """Captions, and the words in saved charts."""
+    from lamina.figures import captions_for, words_of
+
+    texts = {f"{name} caption": caption for name, caption in captions_for(result).items()}
+    for path in sorted(folder.glob("*.vl.json")):
+        chart = path.name.removesuffix(".vl.json")
+        texts |= {f"{chart} {place}": text for place, text in words_of(read_json(path)).items()}
+    return texts
 
 
 def _assets() -> _VerifiedPart:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
@@ -26,6 +26,7 @@ __all__ = [
     "smaller_svg",
     "spec_of",
     "to_svg",
+    "words_of",
 ]
 
 
@@ -108,6 +109,31 @@ def spec_of(chart: altair.TopLevelMixin) -> dict[str, Any]:
         {'values': [{'x': None}]}
     """
     return json.loads(json.dumps(chart.to_dict()), parse_constant=lambda _: None)
+
+
+def words_of(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Titles and descriptions in a chart's specification, by where they stand in it.
+
+    Example:
+        >>> words_of({"title": {"text": "Layers", "subtitle": ["500 samples"]}, "layer": [{"title": "F1"}]})
+        {'title': 'Layers; 500 samples', 'layer 0 title': 'F1'}
+    """
+    return dict(_words(spec, ""))
+
+
+def _words(part: Any, place: str) -> Iterator[tuple[str, str]]:
+    if isinstance(part, list):
+        for at, inner in enumerate(part):
+            yield from _words(inner, f"{place}{at} ")
+    elif isinstance(part, Mapping):
+        for name, inner in part.items():
+            if name in ("title", "description"):
+                lines = [inner.get("text"), inner.get("subtitle")] if isinstance(inner, Mapping) else [inner]
+                told = [line for each in lines for line in (each if isinstance(each, list) else [each])]
+                if said := "; ".join(line for line in told if isinstance(line, str)):
+                    yield f"{place}{name}", said
+            elif name not in ("data", "datasets"):
+                yield from _words(inner, f"{place}{name} ")
 
 
 def to_svg(chart: altair.TopLevelMixin | dict[str, Any]) -> str:

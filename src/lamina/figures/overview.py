@@ -22,20 +22,23 @@ _LABELS = {_ABILITIES: 225, _HEADS: 60}
 """Pixels beside each panel: a narrow page puts one below the other, as wide as its labels leave."""
 _ROW = 30
 _HEAD_ROW = 17
+_PALE = 0.3
+"""Opacity of roles that were not tested."""
 _WIDE_ENOUGH = 26
 """Pixels of a cell that has room for its score."""
 
 CAPTIONS = {
     "abilities": (
-        "Score of each layer alone (numbers; hover for intervals). Shade: how far it lies above the larger of the "
-        "random-weights twin at that layer and the best answer without context; no shade: not above it. Frame: highest "
+        "Score of each layer alone (numbers; hover for intervals). Shade: shown to be above both the random-weights "
+        "twin at that layer and the best answer without context (p < .05, corrected by max-T; paired differences), the "
+        "darker the farther above the larger of the two. No shade: not shown; italics: not tested. Frame: highest "
         "score; line below: layers that can be the best (95 % confidence set), where that was tested."
     ),
     "roles": (
-        "One mark per head, by its most telling role; dots have none. Filled: the head's 95 % interval lies wholly "
-        "above the share of attention that the role requires (not corrected for the number of heads); for induction "
-        "heads also p < .05 against the same tokens without a copy, for syntactic and coreference heads p < .05 "
-        "against the best simple rule, corrected by max-T over all heads. Hollow: it does not."
+        "One mark per head, by its most telling role; dots have none. A role requires a share of attention (or of "
+        "right answers) by definition. Filled: p < .05, corrected by max-T over all heads, against uniform attention, "
+        "for induction heads against the same tokens without a copy, for syntactic and coreference heads against the "
+        "best simple rule. Hollow: tested and not shown. Pale: not tested, as broad attention."
     ),
 }
 """Chart -> how to read it."""
@@ -47,11 +50,15 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
     Example:
         >>> from lamina.analyses.overview import ABILITIES
         >>> scores = ("Part of speech", "probe", "F1", 2, 0.9, 0.8, 1.0, 0.6, 0.2, 0.3)
-        >>> row = (*scores, True, 2, 2, True, True, 99, "constant")
+        >>> row = (*scores, True, 2, 2, True, True, 99, "constant", "clear")
         >>> abilities(pd.DataFrame([row], columns=ABILITIES)).to_dict()["description"]
-        'Part of speech: highest at layer 2, which is the best: F1 .90 [.80, 1.00]; twin .60, constant .20.'
+        'Part of speech: highest at layer 2, which is the best: F1 .90 [.80, 1.00], shown to be above twin .60 and \
+constant .20.'
     """
-    rows = table.assign(title=[f"{row.ability} ({row.metric})" for row in rows_of(table)])
+    rows = table.assign(
+        title=[f"{row.ability} ({row.metric})" for row in rows_of(table)],
+        shade=table["above"].where(table["status"] == "clear", 0.0),
+    )
     names = _by_peak(rows)
     layers = sorted(int(layer) for layer in rows["layer"].unique())
     shown = layers[:: math.ceil(len(layers) / 13)]
@@ -65,11 +72,12 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         alt.Tooltip("layer:O"),
         *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("score", "low", "high", "twin", "constant", "above")),
         alt.Tooltip("baseline:N", title="constant is"),
+        alt.Tooltip("status:N", title="above both"),
         alt.Tooltip("count:Q", title="targets", format=","),
     ]
-    most = max(float(rows["above"].max()), 0.01)
+    most = max(float(rows["shade"].max()), 0.01)
     shade = alt.Color(
-        "above:Q",
+        "shade:Q",
         scale=alt.Scale(domain=[0, most], range=list(SHADES), interpolate="lab", clamp=True),
         legend=alt.Legend(title="above twin and constant", orient="top", gradientLength=150, format=".2f", tickCount=3),
     )
@@ -79,8 +87,11 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
     cells = base.mark_rect(stroke=FAINT, strokeWidth=1).encode(color=shade, opacity=lit).add_params(hover)
     marks: list[alt.Chart] = [cells]
     if width / len(layers) >= _WIDE_ENOUGH:
-        ink = alt.when(alt.datum.above > 0.55 * most).then(alt.value("white")).otherwise(alt.value(INK))
-        marks.append(base.mark_text(fontSize=11).encode(text=alt.Text("score:Q", format=".2f"), color=ink))
+        ink = alt.when(alt.datum.shade > 0.55 * most).then(alt.value("white")).otherwise(alt.value(INK))
+        for style, untested in (("normal", False), ("italic", True)):
+            own = base.transform_filter((alt.datum.status == "untested") == untested)
+            text = own.mark_text(fontSize=11, fontStyle=style)
+            marks.append(text.encode(text=alt.Text("score:Q", format=".2f"), color=ink))
     peaks = pd.DataFrame(rows[rows["peak"].astype(bool)])
     if len(peaks):
         best = alt.Chart(peaks).encode(y=y, x=alt.X("layer:O"))
@@ -101,12 +112,11 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
 
     Example:
         >>> from lamina.analyses.overview import ROLES
-        >>> row = (1, 3, "previous", "", "share of attention", 0.9, 0.8, 1.0, 0.5, True, True)
+        >>> row = (1, 3, "previous", "", "share of attention", 0.9, 0.8, 1.0, 0.5, "clear", True)
         >>> roles(pd.DataFrame([row], columns=ROLES)).to_dict()["description"]
-        '1 head in 1 layer. previous: 1 (1-3).'
+        '1 head in 1 layer. previous: 1 (1-3). Shown by a corrected test: 1; tested and not shown: 0; not tested: 0.'
     """
     heads = pd.DataFrame(table[table["named"].astype(bool)])
-    heads = heads.assign(sure=["yes" if row.clear else "no" for row in rows_of(heads)])
     there = [name for name in BEHAVIOUR_LOOKS if name in set(heads["role"])]
     looks = [BEHAVIOUR_LOOKS[name] for name in there]
     layers, most = sorted(int(layer) for layer in heads["layer"].unique()), int(heads["head"].max())
@@ -124,7 +134,7 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         alt.Tooltip("what:N", title="best at"),
         alt.Tooltip("measure:N"),
         *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high", "over")),
-        alt.Tooltip("sure:N", title="clear"),
+        alt.Tooltip("status:N", title="beside its baseline"),
     ]
     legend = alt.Legend(title=None, orient="top", columns=4, symbolSize=80)
     colours = alt.Scale(domain=there, range=[each.colour for each in looks])
@@ -140,7 +150,13 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         stroke=alt.Stroke("role:N", scale=colours, legend=legend),
         fill=alt.Fill("role:N", scale=colours, legend=legend),
         shape=shape,
-        fillOpacity=alt.when(alt.datum.clear).then(alt.value(1)).otherwise(alt.value(0)),
+        fillOpacity=(
+            alt.when(alt.datum.status == "clear")
+            .then(alt.value(1))
+            .when(alt.datum.status == "untested")
+            .then(alt.value(_PALE))
+            .otherwise(alt.value(0))
+        ),
     )
     return alt.LayerChart(
         layer=[cells.add_params(hover), marks],
@@ -176,9 +192,17 @@ def describe_abilities(table: Table) -> str:
             for of, value in (("twin", best.twin), (best.baseline, best.constant))
             if value == value
         ]
-        against = f"; {', '.join(beside)}" if beside else ""
+        against = f"{_AGAINST[best.status]} {' and '.join(beside)}" if beside else ""
         said.append(f"{name}: {peak} {best.metric} {number(best.score, best.low, best.high)}{against}.")
     return " ".join(said)
+
+
+_AGAINST = {
+    "clear": ", shown to be above",
+    "open": ", not shown to be above",
+    "untested": "; not tested against",
+}
+"""Status of the highest score beside its baselines -> in words."""
 
 
 def _can_be_best(among: list[int], highest: int, layers: int) -> str:
@@ -200,6 +224,9 @@ def describe_roles(heads: Table) -> str:
         own = [f"{row.layer}-{row.head}" for row in rows_of(heads[heads["role"] == role])]
         if own:
             said.append(f"{role}: {len(own)}" + ("." if role == "other" else f" ({', '.join(own)})."))
+    clear, shown_not, untested = ((heads["status"] == each).sum() for each in ("clear", "open", "untested"))
+    if clear + shown_not + untested:
+        said.append(f"Shown by a corrected test: {clear}; tested and not shown: {shown_not}; not tested: {untested}.")
     return " ".join(said)
 
 

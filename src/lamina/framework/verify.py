@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from lamina.framework.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS
 from lamina.results import Result
 from lamina.results.finding import Finding
-from lamina.stats.status import status_of
+from lamina.stats.status import SURE, status_of
 
 _HEAD = re.compile(r"(?<![\w.-])(\d+)-(\d+)(?![\w-])")
-_NUMBER = re.compile(r"(?<![\w.\-])(-?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)( %)?(?![\w-])")
+_NUMBER = re.compile(r"(?<![\w.\-])(-?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)( ?%)?(?![\w-])")
+_LIMIT = re.compile(r"fewer than (\d+)")
 _CLOSE = 1e-6
 
 
 def check_findings(result: Result) -> list[str]:
-    """Everything in a result's findings that its tables do not bear out, each in one sentence.
+    """Everything in a result's findings and their remarks that its tables do not bear out, each in one sentence.
 
     Example:
         >>> import lamina
@@ -33,7 +37,7 @@ def check_findings(result: Result) -> list[str]:
     wrong = [
         f"{result.analysis}: {problem} ({found.text!r})"
         for found in result.findings
-        for problem in _problems(found, result.tables)
+        for problem in [*_problems(found, result.tables), *_wrong_note(found, result)]
     ]
     derived = [found.text for found in get_analysis(result.analysis).findings(result)]
     saved = [found.text for found in result.findings]
@@ -54,14 +58,69 @@ def check_words(result: Result, texts: Mapping[str, str]) -> list[str]:
     """
     nothing = Finding("", "", "untested")
     cells = _Cells(nothing, result.tables.values())
-    cells.add(_numbers_in([result.provenance.parameters, result.provenance.corpus, result.provenance.skipped]))
-    # Levels, shares of a half and places at either end need no source.
-    cells.add([0, 0.05, 0.5, 1, 2, 95, 100])
+    cells.add(_settings_and_sample(result))
+    cells.add(number for table in result.tables.values() for number in _derived(table))
+    # Levels, the seeds that an interval needs, shares of a half and places at either end need no source.
+    cells.add([0, 0.05, 0.5, 1, 2, 5, 95, 100])
     return [
         f"{result.analysis}, {name}: {token} stands in none of its tables"
         for name, text in texts.items()
-        for token in cells.unknown(text)
+        for token in cells.unknown(text, counts=_fewer_than(text, result.tables.values()))
     ]
+
+
+def _settings_and_sample(result: Result) -> Iterator[float]:
+    about = result.provenance
+    yield from _numbers_in([about.parameters, about.corpus, about.skipped])
+    # Below the first two a sample is called small, from the third on clusters are called stable.
+    yield from (LEAST_TARGETS, LEAST_DOCUMENTS, 0.8)  # .80: from here on clusters are stable
+
+
+def _derived(table: pd.DataFrame) -> Iterator[float]:
+    """What words may add up: rows of each name, sums of counts, and what both axes of a plane explain together."""
+    for name in table.columns:
+        column = table[name]
+        if pd.api.types.is_bool_dtype(column) or not pd.api.types.is_numeric_dtype(column):
+            yield from map(float, column.value_counts())
+        elif pd.api.types.is_integer_dtype(column):
+            yield float(column.sum())
+    for across in (str(name) for name in table.columns if str(name).endswith("_x")):
+        up = f"{across.removesuffix('_x')}_y"
+        if up in table and pd.api.types.is_numeric_dtype(table[across]):
+            yield from map(float, (table[across] + table[up]).dropna())
+
+
+def _fewer_than(text: str, tables: Iterable[pd.DataFrame]) -> list[float]:
+    """The limit a text names, as in "fewer than 20 words (25)", and how many rows have counts below it."""
+    limits = [int(limit) for limit in _LIMIT.findall(text)]
+    counted = [table["count"] for table in tables if "count" in table]
+    below = [float((counts < limit).sum()) for limit in limits for counts in counted]
+    return [*map(float, limits), *below] if counted else []
+
+
+def _wrong_note(found: Finding, result: Result) -> Iterator[str]:
+    """Numbers in the remark behind a sentence that stand neither in its rows nor in settings or sample."""
+    rows = [source.rows(result.tables[source.table]) for source in found.source if source.table in result.tables]
+    cells = _Cells(found, rows)
+    cells.add(_settings_and_sample(result))
+    for name in {source.table for source in found.source if source.table in result.tables}:
+        cells.add(_family_counts(result.tables[name]))
+    yield from (f"{token} in its remark stands in none of its rows" for token in cells.unknown(found.note))
+
+
+def _family_counts(table: pd.DataFrame) -> Iterator[float]:
+    """What a remark counts of the family a finding was picked from: its members, and how many of them are clear."""
+    yield from (0.0, float(len(table)), *(float(table[name].nunique()) for name in table.columns))
+    yield from _derived(table)
+    if "p_adjusted" not in table:
+        return
+    keys = [name for name in table.columns if not pd.api.types.is_float_dtype(table[name])]
+    tested = table["p_adjusted"].notna() | (table["needed"] > 0 if "needed" in table else False)
+    for counted in (table["p_adjusted"] < SURE, tested):
+        yield float(counted.sum())
+        for name in keys:
+            yield from map(float, counted.groupby(table[name]).sum())
+    yield from (float(len(table[[*pair]].drop_duplicates())) for pair in combinations(keys, 2))
 
 
 def _numbers_in(value: Any) -> Iterator[float]:
@@ -115,7 +174,7 @@ class _Cells:
             for name in part.columns:
                 column = part[name]
                 if pd.api.types.is_numeric_dtype(column):
-                    cells += [float(value) for value in column.dropna().unique()]
+                    cells += column.dropna().unique().astype(float).tolist()
                 else:
                     texts = {str(value) for value in column.dropna().unique()}
                     self._names.update(texts)
@@ -130,11 +189,11 @@ class _Cells:
         self._names = {name for name in self._names if any(letter.isalpha() for letter in name)}
         self._cells = [value for value in cells if math.isfinite(value)]
         told = [value for value in (found.estimate, found.low, found.high) if value is not None]
-        self._numbers = [*self._cells, *counts, *(value for value in told if math.isfinite(value))]
+        self._sizes = np.abs([*self._cells, *counts, *(value for value in told if math.isfinite(value))])
 
     def add(self, numbers: Iterable[float]) -> None:
         """Further numbers that a sentence may use."""
-        self._numbers += numbers
+        self._sizes = np.append(self._sizes, np.abs([*numbers]))
 
     def exactly(self, value: float) -> bool:
         """Whether a cell holds this number; effects may be told with the other sign."""
@@ -142,8 +201,8 @@ class _Cells:
             abs(abs(cell) - abs(value)) <= _CLOSE * max(1, abs(cell)) for cell in self._cells
         )
 
-    def unknown(self, claim: str) -> Iterator[str]:
-        """The numbers of a claim that no cell has."""
+    def unknown(self, claim: str, counts: Sequence[float] = ()) -> Iterator[str]:
+        """The numbers of a claim that no cell has, nor `counts`."""
         text = claim
         for name in sorted(self._names, key=len, reverse=True):
             text = text.replace(name, " ")
@@ -156,8 +215,8 @@ class _Cells:
             value = float(token.replace(",", ""))
             digits = len(token.partition(".")[2])
             scaled = self._rounded(value, digits) or (bool(percent) and self._rounded(value / 100, digits + 2))
-            if not scaled:
+            if not scaled and value not in counts:
                 yield f"{token}{percent}"
 
     def _rounded(self, value: float, digits: int) -> bool:
-        return any(abs(abs(cell) - abs(value)) <= 0.5 * 10.0**-digits + 1e-9 for cell in self._numbers)
+        return bool((np.abs(self._sizes - abs(value)) <= 0.5 * 10.0**-digits + 1e-9).any())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pandas as pd
@@ -24,6 +25,7 @@ from lamina.framework.verify import check_findings
 from lamina.models import load_encoder
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
+from lamina.web.api.questions import map_of
 
 NULLS = ("pseudo roles", "random")
 
@@ -290,6 +292,18 @@ def test_wrong_14_no_layer_has_the_clearest_clusters_of_one_question(answering_f
     projection["stability"] = 0.5
     (told,) = token_map.findings(result)
     assert told.text.endswith("at no layer.")
+
+
+def test_wrong_14_the_app_outlines_clusters_only_where_other_seeds_find_them(answering_folder, toys) -> None:
+    result = token_map(str(answering_folder), toys, example="q2", device="cpu")
+    projection = result.tables["projection"]
+    projection["stability"] = [0.3] + [0.9] * (len(projection) - 1)
+    shown = map_of(result).layers
+    assert [layer.stability for layer in shown] == projection["stability"].tolist()
+    assert [layer.stable for layer in shown] == [False] + [True] * (len(shown) - 1)
+    # Of an older version, which did not measure it.
+    older = map_of(replace(result, tables={**result.tables, "projection": projection.drop(columns="stability")}))
+    assert {(layer.stability, layer.stable) for layer in older.layers} == {(None, True)}
 
 
 def test_costs_are_counted(answering_folder, toys) -> None:

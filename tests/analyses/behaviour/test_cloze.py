@@ -269,7 +269,7 @@ def test_items_that_are_all_wrong_are_tested_not_left_open() -> None:
     assert first.p < 0.001
 
 
-def test_words_of_several_tokens_are_told_in_the_finding() -> None:
+def test_wrong_13_words_of_several_tokens_are_told_in_the_finding() -> None:
     """Wrong 13: 5 of 18 items were of words of one token, without a word in the finding."""
     first, _ = findings_of(diagnosed(5))
     assert "In 5 of 18 items all words are one token; the probability of a word of several is the product" in first.text

@@ -200,7 +200,7 @@ def test_charts_and_findings(causal: Result) -> None:
     }
 
 
-def test_the_twin_that_reaches_its_final_answer_first_is_told_beside_the_model(causal: Result) -> None:
+def test_wrong_13_the_twin_that_reaches_its_final_answer_first_is_told_beside_the_model(causal: Result) -> None:
     """Wrong 13: the twin reached its at layer 2.05, the model at 4.82, and that was not told."""
     depth = causal.tables["depth"].set_index(["model", "lens"])["mean_layer"]
     differences = causal.tables["contrasts"].set_index("contrast")["difference"]

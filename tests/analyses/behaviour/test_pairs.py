@@ -151,7 +151,7 @@ def test_tables_agree_with_their_items(found: Result) -> None:
     assert wrong.groupby("paradigm")["margin"].apply(lambda own: own.is_monotonic_increasing).all()
 
 
-def test_the_twin_is_shown_with_its_own_number_of_items(found: Result) -> None:
+def test_wrong_15_the_twin_is_shown_with_its_own_number_of_items(found: Result) -> None:
     """Wrong 15: .300 in a row of 100 pairs was of 10."""
     (overview,) = get_analysis("pairs").overview(found)
     assert isinstance(overview, Overview)
@@ -177,7 +177,7 @@ def test_findings_say_number_interval_comparison_and_status(found: Result) -> No
     assert set(charts) == {"terms", "paradigms"} == set(captions_of("pairs"))
 
 
-def test_the_published_number_of_blimp_is_that_of_the_large_model() -> None:
+def test_wrong_17_the_published_number_of_blimp_is_that_of_the_large_model() -> None:
     """Wrong 17: .830 is GPT-2-large, not the model of 117 million."""
     docs = Path(__file__).parents[3] / "docs"
     for page in ("studies/behaviour.md", "methods/behaviour.md"):

@@ -160,7 +160,7 @@ def test_a_probe_of_words_without_context_survives_every_perturbation(probed: Re
     assert check_findings(probed) == []
 
 
-def test_what_survives_shuffling_is_told_as_measured_not_as_no_syntax(probed: Result) -> None:
+def test_wrong_12_what_survives_shuffling_is_told_as_measured_not_as_no_syntax(probed: Result) -> None:
     """Wrong 12: what survives shuffling `was not syntax`."""
     told = " ".join(each.text for each in probed.findings) + " ".join(CAPTIONS.values())
     assert "syntax" not in told

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.heads.attention import attention
+from lamina.analyses.heads.behaviours import LEAD
 from lamina.analyses.heads.coreference import BESIDE
 from lamina.analyses.heads.corefheads import corefheads
 from lamina.analyses.heads.head_means import LAYERS
@@ -268,6 +269,19 @@ def test_a_map_tells_whether_heads_of_a_layer_are_alike():
     (few,) = headmap.findings(mapped(0.25, 0.3, layers=2, per_layer=3, noise=0.2))
     assert few.status == "open"
     assert few.text.startswith("It is not known whether heads of one layer attend more or less alike")
+
+
+def test_wrong_12_with_too_many_pairs_to_test_the_closest_is_untested_and_says_why():
+    pairs = [*combinations([(layer, head) for layer in range(1, 19) for head in range(1, 19)], 2)]
+    missing = dict(zip(LEAD, (0.1, NAN, NAN, NAN, 20, 0), strict=True))
+    rows = [(*one, *other, 30.0, 0.3, 0.2, 0.4, *missing.values(), at == 7) for at, (one, other) in enumerate(pairs)]
+    made = result(headmap, {"divergences": pd.DataFrame(rows, columns=list(DIVERGENCES))})
+    (untested,) = headmap.findings(made)
+    assert untested.text == (
+        "It was not tested whether heads 1-1 and 1-9 attend more alike than two heads do on average: all 52,326 pairs "
+        "of heads are one family, too large to be tested in a few minutes."
+    )
+    assert check_findings(replace(made, findings=(untested,))) == []
 
 
 def test_few_heads_are_untested():

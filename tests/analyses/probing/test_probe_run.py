@@ -123,7 +123,7 @@ def test_steps_are_differences_of_neighbouring_layers(result: Result) -> None:
     assert known["p_adjusted"].between(0, 1).all()
 
 
-def test_values_lie_within_their_intervals_and_what_can_be_learned_is(result: Result) -> None:
+def test_wrong_15_values_lie_within_their_intervals_and_what_can_be_learned_is(result: Result) -> None:
     scores = result.tables["scores"]
     full = scores[(scores["of"] == "model") & (scores["probe"] == "cumulative") & (scores["seed"] == "all")]
 

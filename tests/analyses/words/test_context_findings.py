@@ -74,7 +74,7 @@ def test_the_chosen_layer_beside_all_it_is_compared_with():
     assert all(each.unit == "word type" and each.n == 400 for each in found)
 
 
-def test_a_paired_difference_is_clear_though_intervals_overlap():
+def test_wrong_10_a_paired_difference_is_clear_though_intervals_overlap():
     """Whole text against word alone was open: .55 [.51, .59] and .515 [.475, .555] overlap, the difference does not."""
     (_, _, less) = sorted(
         told(scored([0.5, 0.55], alone=[0.5, 0.515], average=[0.5, 0.548], glove=0.3)),
@@ -85,7 +85,7 @@ def test_a_paired_difference_is_clear_though_intervals_overlap():
     assert 0 < less.low < 0.035
 
 
-def test_the_status_is_that_of_the_contrast_beside_it():
+def test_wrong_6_the_status_is_that_of_the_contrast_beside_it():
     """A badge said open, and beside it the interval lay above what it was compared with."""
     for found in told(scored([0.5, 0.55], alone=[0.5, 0.54], average=[0.5, 0.549], glove=0.54, apart=0.01)):
         assert found.low is not None

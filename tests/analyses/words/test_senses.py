@@ -105,7 +105,7 @@ def made_result(rows: list[tuple], best: Sequence[tuple] = ()) -> Result:
     return Result("senses", tables, Provenance({"name": "m"}, {"name": "c"}, {"k": [5]}))
 
 
-def test_the_model_is_compared_with_the_best_bag_of_words_windows_among_them() -> None:
+def test_wrong_11_the_model_is_compared_with_the_best_bag_of_words_windows_among_them() -> None:
     """A bag of +-1 words had .574 of the model's .608; beside the whole sentence (.432) "order and depth" added."""
     rng = np.random.default_rng(0)
     model = rng.binomial(20, 0.608, 40).astype(float)
@@ -120,7 +120,7 @@ def test_the_model_is_compared_with_the_best_bag_of_words_windows_among_them() -
     assert check_findings(replace(result, findings=(told,))) == []
 
 
-def test_the_harder_constant_answer_is_told_where_training_and_scored_texts_differ_in_their_majority() -> None:
+def test_wrong_11_the_harder_constant_answer_is_told_where_training_and_scored_texts_differ_in_their_majority() -> None:
     """CoarseWSD: the training majority is the rare sense of the scored texts, and the other constant gives .952."""
     train = [text(f"t{at}", "mole", "spy" if at % 10 else "animal", doc=f"t{at}") for at in range(40)]
     dev = [text(f"d{at}", "mole", "animal" if at % 20 else "spy", doc=f"d{at // 2}") for at in range(120)]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lamina.analyses.heads.behaviours import BEHAVIOURS, DIFFERENCE, LEAD, is_ahead
+from lamina.analyses.heads.behaviours import BEHAVIOURS, DIFFERENCE, LEAD, is_ahead, with_tests
 from lamina.analyses.heads.coreference import BASELINES
 from lamina.analyses.heads.look import Chosen, reach, see, standing_out
 from lamina.analyses.heads.surface import MEASURES, SurfaceMeter, constant_measures
@@ -238,7 +238,7 @@ RELATION = (
 PATTERN = ("title", "value", "low", "high", "baseline", "rank", "of", *LEAD)
 NEIGHBOUR = ("layer", "head", "divergence", "behaviour")
 POINT = ("layer", "head", "x", "y", "behaviour")
-BEHAVIOUR = ("behaviour", "what", "value", "over", *DIFFERENCE)
+BEHAVIOUR = ("behaviour", "what", "value", "over", *DIFFERENCE, "status")
 COREFERENCE = ("mention_type", "count", "accuracy", "low", "high")
 SHAPE = ("pattern", "share")
 MATTERS = ("role", "target", "effect", "low", "high", "others", *DIFFERENCE, "matters")
@@ -251,7 +251,7 @@ class Card(NamedTuple):
     role: str
     """Its name on the map of heads; empty where there is none."""
     behaviours: pd.DataFrame
-    """Every behaviour it shows, with the evidence."""
+    """Every behaviour it shows, with the evidence; `status` is that of the test corrected for all heads."""
     relations: pd.DataFrame
     """Dependencies it finds, by its lead over the best offset, on the whole split. `ahead`: surely, after correcting
     for everything tried. `held_out`: it is the relation's best head, and the head that other documents chose."""
@@ -292,7 +292,7 @@ def card(layer: int, head: int, results: Mapping[str, Result]) -> Card:
     role = [str(name) for name in _of(points, layer, head)["behaviour"]]
     return Card(
         role="".join(role[:1]),
-        behaviours=_own(tables.get(("headmap", "behaviours")), layer, head, BEHAVIOUR),
+        behaviours=_own(_doing(tables), layer, head, BEHAVIOUR),
         relations=_relations(tables.get(("heads", "relations")), tables.get(("heads", "best")), layer, head),
         coreference=_own(_each_head(tables.get(("corefheads", "coref"))), layer, head, COREFERENCE),
         pattern=_own(_ranked(tables.get(("attention", "surface"))), layer, head, PATTERN),
@@ -312,6 +312,11 @@ def _own(table: pd.DataFrame | None, layer: int, head: int, columns: Sequence[st
     if table is None:
         return pd.DataFrame(columns=list(columns))
     return _of(table, layer, head).reindex(columns=list(columns))
+
+
+def _doing(tables: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame | None:
+    found = tables.get(("headmap", "behaviours"))
+    return None if found is None else with_tests(found, tables.get(("attention", "surface")))
 
 
 def _each_head(coref: pd.DataFrame | None) -> pd.DataFrame | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from lamina.stats.status import SURE
+from lamina.stats.status import SURE, Status
 
 FIRST = "first"
 """What a sink on the text's first token is called; in a decoder it draws what separators draw elsewhere."""
@@ -123,6 +123,45 @@ def named(found: pd.DataFrame, layer: int, head: int) -> str:
     """
     own = set(found.loc[(found["layer"] == layer) & (found["head"] == head), "behaviour"])
     return next((behaviour for behaviour in BEHAVIOURS if behaviour in own), OTHER)
+
+
+def with_tests(found: pd.DataFrame, surface: pd.DataFrame | None) -> pd.DataFrame:
+    """Behaviours with the corrected test behind each, and its `status`: clear, open or untested.
+
+    A share of attention is tested against uniform attention, over all heads, by `attention`; that it passes the share
+    that makes the behaviour is a definition. Without that result, and for broad attention, nothing was tested.
+
+    Example:
+        >>> columns = ["layer", "head", "measure", *DIFFERENCE]
+        >>> shares = pd.DataFrame([(1, 2, "to_first", 0.5, 0.4, 0.6, 0.01)], columns=columns)
+        >>> rows = pd.DataFrame([Found(1, 2, "first", "", 0.7, 0.6), Found(1, 2, "broad", "", 3.0, 2.0)])
+        >>> with_tests(rows, shares)[["behaviour", "difference", "status"]].values.tolist()
+        [['first', 0.5, 'clear'], ['broad', nan, 'untested']]
+    """
+    return found.assign(**dict(zip(DIFFERENCE, _differences(found, surface), strict=True))).assign(
+        status=lambda rows: [_status(*each) for each in rows[["difference", "p_adjusted"]].itertuples(index=False)]
+    )
+
+
+def _differences(found: pd.DataFrame, surface: pd.DataFrame | None) -> list[list[float]]:
+    """Columns of tested differences: those of `surface` for shares of attention, else the behaviour's own."""
+    known: dict[tuple[int, int, str], tuple[float, ...]] = {}
+    if surface is not None and set(DIFFERENCE) <= set(surface):
+        keys = surface[["layer", "head", "measure"]].itertuples(index=False, name=None)
+        known = dict(zip(keys, surface[list(DIFFERENCE)].itertuples(index=False, name=None), strict=True))
+    own = found[list(DIFFERENCE)].itertuples(index=False, name=None)
+    places = found[["layer", "head", "behaviour"]].itertuples(index=False, name=None)
+    rows = [
+        known.get((layer, head, SHARES.get(behaviour, ("",))[0]), before)
+        for (layer, head, behaviour), before in zip(places, own, strict=True)
+    ]
+    return [[float(row[at]) for row in rows] for at in range(len(DIFFERENCE))]
+
+
+def _status(difference: float, p: float) -> Status:
+    if math.isnan(p):
+        return "untested"
+    return "clear" if p < SURE and difference > 0 else "open"
 
 
 def _on_the_surface(surface: pd.DataFrame) -> Iterator[Found]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ from lamina.framework.settings import Length, Samples, Seed, Weights
 from lamina.framework.watch import Meter, Watch, WatchedBatch, Watching, refuse_without_maps
 from lamina.models import Encoder
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, finding, number, rows_of
+from lamina.results.finding import Finding, Source, finding, not_tested, number, rows_of
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
 from lamina.stats.paired import drawn_contrast
@@ -223,6 +224,8 @@ def _entropies_of_one(halves: Float[np.ndarray, "head cell"]) -> Float[np.ndarra
 def most_alike(table: pd.DataFrame) -> Iterable[Finding]:
     """The two heads that attend most alike, beside the mean of all pairs; none for results of older versions.
 
+    Of models with very many heads it is untested, and says why.
+
     Example:
         >>> rows = [
         ...     (1, 1, 1, 2, 3.0, 0.003, 0.0023, 0.004, 0.179, 0.17, 0.19, 0.002, 20, 0, True),
@@ -234,9 +237,11 @@ average (difference .179 [.170, .190]).']
     """
     if not set(DIVERGENCES) <= set(table) or len(table) < 2:
         return
-    tested = table["p_adjusted"].notna() | (table["needed"] > 0)
-    for row in rows_of(table[table["closest"].astype(bool) & tested]):
+    for row in rows_of(table[table["closest"].astype(bool)]):
         pair = f"{row.layer_a}-{row.head_a} and {row.layer_b}-{row.head_b}"
+        if math.isnan(row.p_adjusted) and not row.needed:
+            yield _too_many(pair, len(table))
+            continue
         yield finding(
             claim=(
                 f"Heads {pair} attend alike: their divergence is {number(row.mean, digits=digits_of(row.mean))} nats "
@@ -251,6 +256,18 @@ average (difference .179 [.170, .190]).']
             digits=digits_of(row.difference, row.diff_high - row.diff_low),
         )
 
+
+def _too_many(pair: str, pairs: int) -> Finding:
+    """The closest pair of a model with so many heads that pairs are not tested."""
+    return not_tested(
+        f"heads {pair} attend more alike than two heads do on average",
+        f"all {pairs:,} pairs of heads are one family, too large to be tested in a few minutes",
+        source=[Source("divergences", {"closest": True}), Source("divergences")],
+        importance=("localised",),
+    )
+
+
+# A map of all heads: those that attend alike stand close, whatever their layer.
 
 POINTS = ("layer", "head", "x", "y", "behaviour")
 """Columns of `points.csv`."""

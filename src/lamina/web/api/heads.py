@@ -164,7 +164,7 @@ class EvidenceRow(BaseModel):
     rule: str
     """What gives the number that it is compared with."""
     note: str
-    status: Literal["clear", "open", "null", "missing"]
+    status: Literal["clear", "open", "null", "untested", "missing"]
     needs: list[str]
     """Analyses that would tell, where nothing was measured."""
 
@@ -286,7 +286,9 @@ def _doing(row: dict[str, Any]) -> dict[str, Any]:
     unit = {BROADLY: "nats of entropy"}.get(
         row["behaviour"], "of attention" if row["behaviour"] in (*SHARES, INDUCTION) else "accuracy"
     )
-    return row | {"unit": unit, "rule": "simple rule" if unit == "accuracy" else "over"}
+    beside = {INDUCTION: "the same tokens without a copy"} | dict.fromkeys(SHARES, "uniform attention")
+    rules = {"rule": "simple rule" if unit == "accuracy" else "over", "beside": beside.get(row["behaviour"], "it")}
+    return row | {"unit": unit, **rules}
 
 
 def _source(entry: SavedResult) -> Source:

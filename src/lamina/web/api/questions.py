@@ -52,6 +52,10 @@ class Layer(BaseModel):
     explained_y: float | None
     clusters: int
     silhouette: float | None
+    stability: float | None
+    """Mean adjusted Rand index of the clusters over seeds of k-means; null where it was not measured."""
+    stable: bool
+    """Whether other seeds find the same clusters; if not, they are not outlined. True where it was not measured."""
 
 
 class TokenMap(BaseModel):
@@ -90,9 +94,17 @@ def map_of(result: Result) -> TokenMap:
         tokens=tokens,
         positions=positions,
         clusters=table["cluster"].to_numpy().reshape(layers, size).tolist(),
-        layers=[Layer(**row) for row in rows_of(result.tables["projection"])],
+        layers=[_layer(row) for row in rows_of(result.tables["projection"])],
         drawn=len({row % size for row in drawn.index}),
     )
+
+
+def _layer(row: Mapping[str, Any]) -> Layer:
+    from lamina.analyses.answering.groups import STABLE
+
+    # Results of older versions have not measured it.
+    stability = row.get("stability")
+    return Layer(**{**row, "stability": stability, "stable": stability is None or stability >= STABLE})
 
 
 router = APIRouter(prefix="/questions", tags=["questions"], responses={code: ERRORS[code] for code in (401, 403)})

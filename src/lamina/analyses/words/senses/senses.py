@@ -195,7 +195,8 @@ def _clusters(result: Result) -> Iterator[Finding]:
     among, source = _best(result, "ami")
     where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
     table = result.tables["senses"]
-    stable = table[(table["measure"] == "ami.stability") & (table["layer"] == row.layer)]
+    stability = Source("senses", {"measure": "ami.stability", "layer": row.layer})
+    stable = stability.rows(table)
     differences = Source("differences", {"measure": "ami", "against": "shuffled senses", "layer": row.layer})
     whether = f"clusters of a word's occurrences agree with its senses at layer {row.layer}"
     test = Contrast.of(row, estimate="difference")
@@ -209,7 +210,7 @@ def _clusters(result: Result) -> Iterator[Finding]:
         absent=f"Clusters of a word's occurrences agree with its senses at layer {row.layer} as with shuffled senses",
         contrast="difference",
         test=test,
-        source=[differences, *source],
+        source=[differences, *source, *([stability] if len(stable) else [])],
         unit="word type",
         importance=("answers", "localised"),
         note=_stability(float(stable["value"].iloc[0])) if len(stable) else "",

@@ -339,6 +339,8 @@ export interface Layer {
   explained_y: number | null;
   clusters: number;
   silhouette: number | null;
+  stability: number | null;
+  stable: boolean;
 }
 
 /** A sentence with the probes' answers. */

@@ -20,9 +20,9 @@ const lead = (row) => (row.difference === null ? "" : `${short(row.difference)} 
 
 /** @param {Row} row */
 function does(row) {
-  const { behaviour, what, value, unit, rule, over } = row;
-  const ahead = lead(row);
-  return el("li", {}, el("strong", {}, behaviour), what ? ` (${what})` : "", `: ${short(value)} ${unit}, ${rule} ${short(over)}${ahead && `; lead ${ahead}`}`);
+  const { behaviour, what, value, unit, rule, over, beside, status } = row;
+  const ahead = status === "untested" ? "not tested" : `${status === "clear" ? "clearly" : "not clearly"} more than ${beside}, by ${lead(row)}`;
+  return el("li", {}, el("strong", {}, behaviour), what ? ` (${what})` : "", `: ${short(value)} ${unit}, ${rule} ${short(over)}; ${ahead}`);
 }
 
 /** @param {CardOfHead} card */

@@ -232,7 +232,8 @@ export class TokenMap {
 
   #outline() {
     const clusters = this.map.clusters[this.layer];
-    const shown = this.outlined ? [...new Set(clusters)].filter((cluster) => cluster >= 0).sort((a, b) => a - b) : [];
+    const { stable } = this.map.layers[this.layer];
+    const shown = this.outlined && stable ? [...new Set(clusters)].filter((cluster) => cluster >= 0).sort((a, b) => a - b) : [];
     this.outlines.replaceChildren(
       ...shown.map((cluster) => {
         const points = this.places.flatMap((place, at) => (place && clusters[at] === cluster ? [/** @type {Point} */ ([place.x, place.y])] : []));

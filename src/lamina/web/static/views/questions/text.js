@@ -114,6 +114,7 @@ function sentence({ sentence: number, support, parts }) {
 export function reading(map, layer, { method }) {
   const at = map.layers[Math.min(layer, map.layers.length - 1)];
   const parts = [`Layer ${at.layer} of ${map.layers.length - 1}: ${at.clusters} clusters, silhouette ${at.silhouette === null ? "unknown" : at.silhouette.toFixed(2)}.`];
+  if (at.stability !== null) parts.push(`Stability over seeds ${at.stability.toFixed(2)} (adjusted Rand index)${at.stable ? "." : ": other seeds find other clusters, so none are outlined."}`);
   if (layer > at.layer) parts.unshift("This model has fewer layers; its last one is shown.");
   if (at.explained_x !== null && at.explained_y !== null) parts.push(`The two axes hold ${percent(at.explained_x + at.explained_y)} of the layer's variance.`);
   if (method === "tsne") parts.push("t-SNE keeps who is near whom, not how far groups are apart.");
@@ -126,8 +127,8 @@ export function reading(map, layer, { method }) {
 /** @param {TokenMap} map */
 export function layersTable(map) {
   const share = (/** @type {number | null} */ value) => (value === null ? "" : percent(value));
-  const rows = map.layers.map((at) => [at.layer, at.clusters, at.silhouette?.toFixed(2) ?? "", share(at.explained_x), share(at.explained_y), at.left_out]);
-  return table(["layer", "clusters", "silhouette", "variance x", "variance y", "outliers"], rows, { caption: "Every layer" });
+  const rows = map.layers.map((at) => [at.layer, at.clusters, at.silhouette?.toFixed(2) ?? "", at.stability?.toFixed(2) ?? "", share(at.explained_x), share(at.explained_y), at.left_out]);
+  return table(["layer", "clusters", "silhouette", "stability over seeds", "variance x", "variance y", "outliers"], rows, { caption: "Every layer" });
 }
 
 /**
