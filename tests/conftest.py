@@ -24,7 +24,7 @@ SHAPED = (
     "lamina.analyses.geometry",
     "lamina.analyses.similarity",
     "lamina.analyses.answering",
-    "lamina.analyses.typed_sentence",
+    "lamina.analyses.probing.trace",
     "lamina.probes",
     "lamina.stats",
 )

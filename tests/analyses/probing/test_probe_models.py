@@ -13,9 +13,9 @@ import lamina
 from lamina import Result
 from lamina.analyses.probing import elsewhere
 from lamina.analyses.probing.decisions import SavedPredictions
-from lamina.analyses.probing.live import SentenceTracer
 from lamina.analyses.probing.paired import read_answers, resample
 from lamina.analyses.probing.statistics import Draws, Resampling
+from lamina.analyses.probing.trace import SentenceTracer
 from lamina.corpora.learning import Splits
 from lamina.errors import CorpusError, InputError
 from lamina.figures import draw

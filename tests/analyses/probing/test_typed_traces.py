@@ -9,8 +9,7 @@ import torch
 
 from lamina.activations import extract
 from lamina.analyses.probing.ambiguity import Trace
-from lamina.analyses.probing.live import Marked, SentenceTracer, over_seeds
-from lamina.analyses.probing.trace import trace
+from lamina.analyses.probing.trace import MarkedTarget, SentenceTracer, over_seeds, trace
 from lamina.corpora import corpus_from
 from lamina.errors import InputError, ModelError, ResultError, SpanError, TaskError
 from lamina.figures import draw, to_svg
@@ -100,7 +99,7 @@ def test_a_tracer_is_asked_again_and_again(saved):
         "dep": (2, RELATIONS),
     }
     assert tracer.seeds == (0, 1)
-    marked = [Marked("dep", Span(0, 1), Span(1, 2))]
+    marked = [MarkedTarget("dep", Span(0, 1), Span(1, 2))]
     first, _, again = tracer.beliefs(WORDS, marked), tracer.beliefs(["Yes"]), tracer.beliefs(WORDS, marked)
     assert [(told.task, told.seed) for told in first] == [("pos", 0), ("pos", 1), ("dep", 0), ("dep", 1)]
     for one, other in zip(first, again, strict=True):
@@ -115,7 +114,7 @@ def test_probes_of_a_graded_task_have_no_labels_to_trace(saved):
     tracer = SentenceTracer(TinyEncoder(), saved(graded=("dep",)))
     assert list(tracer.tasks) == ["pos"]
     with pytest.raises(TaskError, match="no probes of 'dep' here; there are: pos"):
-        tracer.beliefs(WORDS, [Marked("dep", Span(0, 1), Span(1, 2))])
+        tracer.beliefs(WORDS, [MarkedTarget("dep", Span(0, 1), Span(1, 2))])
 
 
 def test_a_tracer_without_anything_to_ask_says_nothing(saved):

@@ -19,7 +19,7 @@ from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Sentence
 from lamina.framework.settings import Setting, Weights
 from lamina.framework.watch import Meter, WatchedBatch, WatchedText, Weighting, refuse_without_maps, to_words, watch
-from lamina.models import SPECIAL, Encoder, Tokens
+from lamina.models import SPECIAL, Activations, Encoder, Tokens
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, not_tested, number, rows_of
 from lamina.types import Text
@@ -422,3 +422,52 @@ def _position(table: pd.DataFrame, focus: str) -> int:
         found = f"is in the sentence {len(places)} times" if places else "is not in the sentence"
         raise InputError(f"{focus!r} {found}; give the word's number: {listed}")
     return places[0]
+
+
+# One word of a sentence: for every head, the other word with the largest weight from it and to it.
+
+
+class StrongestPartners(NamedTuple):
+    """For every head the other word with the largest weight."""
+
+    weight: Float[Tensor, "block head"]
+    partner: Int[Tensor, "block head"]
+    """The other word; -1 where there is none."""
+
+
+class WordAttention(NamedTuple):
+    """A word's attention, both ways. Attention to itself and to special tokens is left out."""
+
+    incoming: StrongestPartners
+    """From another word to this one."""
+    outgoing: StrongestPartners
+    """From this word to another one."""
+
+
+def attended(activations: Activations, word: int) -> WordAttention | None:
+    """The strongest weights to and from a word, head by head; None where there are no maps.
+
+    Attention to a split word is the sum over its tokens, attention from it their mean. There are no maps of a text that
+    is longer than the model takes at once, nor of a model without heads.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> from lamina.types import Text
+        >>> activations = next(iter(TinyEncoder().encode([Text("t", ("Dogs", "bark", "."))], ("maps",))))
+        >>> found = attended(activations, 1)
+        >>> tuple(found.incoming.weight.shape), set(found.outgoing.partner.flatten().tolist()) <= {0, 2}
+        ((2, 2), True)
+    """
+    if activations.maps is None or activations.maps.numel() == 0:
+        return None
+    maps = to_words(activations.maps, activations.tokens.words).maps
+    return WordAttention(_partners(maps[..., word], word), _partners(maps[..., word, :], word))
+
+
+def _partners(weights: Float[Tensor, "block head word"], word: int) -> StrongestPartners:
+    others = torch.arange(weights.shape[-1]) != word
+    if not others.any():
+        blank = torch.zeros(weights.shape[:-1])
+        return StrongestPartners(blank, torch.full_like(blank, -1).long())
+    best = weights.masked_fill(~others, -1).max(-1)
+    return StrongestPartners(best.values, best.indices)

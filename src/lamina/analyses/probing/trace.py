@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
+from lamina.activations.store import Kept, default_kept
 from lamina.analyses.probing.ambiguity import WORDS, Trace, trace_rows, words_table
 from lamina.analyses.probing.decisions import saved_predictions, saved_words
-from lamina.analyses.probing.live import Marked, SentenceTracer
+from lamina.analyses.probing.probe import seen_by_probes
 from lamina.analyses.probing.revisions import (
     AFTER_REVISED,
     RevisedAfter,
@@ -20,17 +25,20 @@ from lamina.analyses.probing.revisions import (
     revision_findings,
     revision_tables,
 )
-from lamina.analyses.typed_sentence import ID
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.tokenising import split_words
-from lamina.errors import InputError, ResultError
+from lamina.errors import InputError, ModelError, ResultError, SpanError, TaskError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.inputs import Input, LoadedInputs, Reads, Sentence, as_encoder, as_result, describe_models
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting
-from lamina.models import Encoder
+from lamina.models import SPECIAL, Activations, Encoder
+from lamina.models.contract import STATES, Want
+from lamina.probes.edge import SavedProbes, predict
+from lamina.probes.streams import Stream, find_targets
 from lamina.results import Result
 from lamina.results.finding import Finding, cell, rows_of
-from lamina.types import Span
+from lamina.tasks import Task
+from lamina.types import Edge, Span, Text
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime
@@ -157,11 +165,11 @@ def trace(
         revisions, skipped = _revisions(probed, samples=samples, shuffles=shuffles, seed=seed)
         return Tables(_kept(probed, needed=not revisions) | revisions, skipped, seeds=probed.provenance.seeds)
     tracer = SentenceTracer(encoder, probed)
-    told = tracer.beliefs(words, [_marked(each) for each in marks])
-    if not told:
+    beliefs = tracer.beliefs(words, [_marked(mark) for mark in marks])
+    if not beliefs:
         raise InputError(f"mark the spans to trace (--mark); there are probes of: {', '.join(tracer.tasks)}")
     rows: list[Trace] = []
-    for task, seed_, labels, spans, probabilities in told:
+    for task, seed_, labels, spans, probabilities in beliefs:
         rows += trace_rows(task, ID, spans, probabilities, labels, None, seed_)
     traces = pd.DataFrame(rows, columns=list(Trace._fields))
     return Tables({"traces": traces, "words": words_table([(ID, words)])}, seeds=tracer.seeds)
@@ -245,7 +253,7 @@ def _text_of(words: Mapping[tuple[str, str], Sequence[str]], asked: str) -> tupl
     return found[0]
 
 
-def _marked(said: str) -> Marked:
+def _marked(said: str) -> MarkedTarget:
     task, *spans = said.split(":")
     try:
         ends = [[int(end) for end in span.split("-")] for span in spans]
@@ -257,7 +265,7 @@ def _marked(said: str) -> Marked:
             f"the mark {said!r} cannot be read; write TASK:SPAN or TASK:SPAN:SPAN, a span being a word's number or "
             "FIRST-LAST, as dep:2:1 or ner:3-4"
         ) from None
-    return Marked(task, first, *second)
+    return MarkedTarget(task, first, *second)
 
 
 class _Target(NamedTuple):
@@ -363,3 +371,276 @@ def _revised(result: Result) -> Iterator[Overview]:
 def _bars(probabilities: list[float]) -> str:
     """One character per probability."""
     return "".join(_BARS[min(int(each * len(_BARS)), len(_BARS) - 1)] for each in probabilities)
+
+
+# A typed sentence: saved probes applied to it, and its words at every layer. The app's sentence view shows these.
+
+ID = "typed"
+"""Id of the only text."""
+
+EVERY_WORD = ("pos",)
+"""Tasks of single words, for which every word is a target. A probe of any other task has only seen spans that are
+targets, so there the user marks the spans."""
+
+_MARKED = "marked"
+"""The annotation that holds the targets to trace."""
+
+
+class MarkedTarget(NamedTuple):
+    """A target that the user marked."""
+
+    task: str
+    span1: Span
+    span2: Span | None = None
+
+
+class TracedTask(NamedTuple):
+    """A task that there are saved probes for."""
+
+    arity: int
+    """Spans per target."""
+    labels: tuple[str, ...]
+
+
+class Beliefs(NamedTuple):
+    """What the probes of one task and seed predict for some targets. Every label has a probability of its own."""
+
+    task: str
+    seed: int
+    labels: tuple[str, ...]
+    words: Int[np.ndarray, "target span 2"]
+    """First word and one past the last, for every span."""
+    probabilities: Float[np.ndarray, "layer target label"]
+    """Under P(0)..P(L)."""
+
+
+class SentenceTracer:
+    """Saved probes, read once and applied to any number of sentences.
+
+    Example:
+        >>> tracer = SentenceTracer(lamina.load_encoder("minilm"), "results/probe")  # doctest: +SKIP
+        >>> tracer.beliefs(["he", "smoked", "toronto"])[0].probabilities.shape  # doctest: +SKIP
+        (7, 3, 17)
+    """
+
+    def __init__(self, encoder: Encoder, probes: Result | str | Path) -> None:
+        """`probes` is a probing result of this very encoder, or its folder."""
+        probed = as_result(probes)
+        self._encoder, self._saved = _same_model(encoder, probed, _saved_probes(probed))
+
+    @property
+    def tasks(self) -> dict[str, TracedTask]:
+        """Task -> number of spans and labels of its probes."""
+        return {saved.task: TracedTask(saved.probes.arity, saved.labels) for saved in self._saved}
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of the probes."""
+        return tuple(sorted({saved.seed for saved in self._saved}))
+
+    def beliefs(self, words: Sequence[str], marked: Sequence[MarkedTarget] = ()) -> list[Beliefs]:
+        """Of every word where the task is one of single words, and of the marked targets; one per task and seed."""
+        text = Text(ID, tuple(words))
+        targets = _edges_to_trace(self.tasks, text, marked)
+        if not targets:
+            return []
+        activations = encode_sentence(self._encoder, text.words)
+        return [
+            _beliefs(saved, text, targets[saved.task], activations) for saved in self._saved if saved.task in targets
+        ]
+
+
+def over_seeds(beliefs: Sequence[Beliefs]) -> list[Beliefs]:
+    """One per task: the mean of its probes of all seeds, under the first seed's number.
+
+    Example:
+        >>> one = Beliefs("pos", 0, ("X",), np.array([[[0, 1]]]), np.array([[[0.2]]]))
+        >>> over_seeds([one, one._replace(seed=1, probabilities=np.array([[[0.4]]]))])[0].probabilities.round(3).item()
+        0.3
+    """
+    by_task: dict[str, list[Beliefs]] = {}
+    for of_seed in beliefs:
+        by_task.setdefault(of_seed.task, []).append(of_seed)
+    return [
+        seeds[0]._replace(probabilities=np.mean([of_seed.probabilities for of_seed in seeds], axis=0))
+        for seeds in by_task.values()
+    ]
+
+
+def most_changed(probabilities: Float[np.ndarray, "layer target label"]) -> int:
+    """The target whose belief changes most over the layers: the sum over steps of the largest change of a label.
+
+    Example:
+        >>> most_changed(np.array([[[0.9, 0.1], [0.9, 0.1]], [[0.8, 0.2], [0.1, 0.9]]]))
+        1
+    """
+    steps = np.abs(np.diff(probabilities, axis=0)).max(-1)
+    return int(steps.sum(0).argmax())
+
+
+def _saved_probes(probed: Result) -> list[SavedProbes]:
+    """Cumulative probes of all layers; graded tasks have a value, and no labels whose probabilities could be shown."""
+    saved = [SavedProbes(path) for name, path in probed.files.items() if name.endswith(".safetensors")]
+    whole = [one for one in saved if one.probes.mixing == one.probes.closed.shape[1] and not one.graded]
+    if not whole:
+        raise ResultError("the result has no probes P(0)..P(L) to trace with; probe again with --probes cumulative")
+    for one in whole:
+        # Probes of single layers would cost as much again and are not shown.
+        one.probes = one.probes.some(range(one.probes.mixing)).requires_grad_(False)
+    return whole
+
+
+def _same_model(encoder: Encoder, probed: Result, saved: list[SavedProbes]) -> tuple[Encoder, list[SavedProbes]]:
+    """The encoder in the form that was probed, and its probes; states of any other model would mean nothing to them."""
+    parameters = probed.provenance.parameters
+    seen = seen_by_probes(encoder, faithful=bool(parameters.get("faithful")), seed=int(parameters.get("seed", 0)))
+    fitting = [one for one in saved if one.encoder == seen.fingerprint]
+    if not fitting:
+        raise ModelError(
+            f"the probes were trained on {probed.provenance.model['name']} with other weights or settings "
+            f"than this {encoder.name}; load the model as it was, or probe this one first"
+        )
+    return seen, fitting
+
+
+def _edges_to_trace(
+    tasks: dict[str, TracedTask], text: Text, marked: Sequence[MarkedTarget]
+) -> dict[str, tuple[Edge, ...]]:
+    """Task -> its targets in the sentence."""
+    words = range(len(text.words))
+    targets = {task: [Edge((), Span(word, word + 1)) for word in words] for task in EVERY_WORD if task in tasks}
+    for task, span1, span2 in marked:
+        if task not in tasks:
+            raise TaskError(f"there are no probes of {task!r} here; there are: {', '.join(tasks)}")
+        arity = tasks[task].arity
+        if arity != 1 + (span2 is not None):
+            raise SpanError(f"{task} asks about {'one span' if arity == 1 else 'a pair of spans'}; mark as many")
+        edge = Edge((), span1, span2)
+        if edge not in targets.setdefault(task, []):
+            targets[task].append(edge)
+    # Checks that every span lies inside the sentence.
+    Text(ID, text.words, edges={task: tuple(edges) for task, edges in targets.items()})
+    return {task: tuple(edges) for task, edges in targets.items()}
+
+
+class _SentenceStates:
+    """The hidden states of one sentence, as a `Stream` of targets reads them."""
+
+    def __init__(self, states: torch.Tensor) -> None:
+        self.held = states
+        self.token_bytes = states[0].nbytes
+
+    def start(self, index: int) -> int:
+        return 0
+
+    def size(self, index: int) -> int:
+        return len(self.held)
+
+    def load(self, index: int) -> torch.Tensor:
+        return self.held
+
+
+def _beliefs(saved: SavedProbes, text: Text, edges: tuple[Edge, ...], activations: Activations) -> Beliefs:
+    if activations.states is None:
+        raise ModelError("the sentence was encoded without its states")
+    # A task without its filters: the user decides what is a target.
+    task = Task(saved.task, saved.task, _MARKED, edges[0].arity)
+    targets = find_targets(task, [Text(ID, text.words, edges={_MARKED: edges})], [activations.tokens], saved.labels)
+    (batch,) = Stream(_SentenceStates(activations.states), targets, standard=saved.standard).in_order()
+    probabilities = np.empty((saved.probes.mixing, len(targets), len(saved.labels)))
+    probabilities[:, batch.rows] = predict(saved, batch).numpy()
+    return Beliefs(saved.task, saved.seed, saved.labels, targets.words, probabilities)
+
+
+def encode_sentence(encoder: Encoder, words: Sequence[str], want: Collection[Want] = STATES) -> Activations:
+    """The words in one pass through the model; hidden states in the precision of a store.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> activations = encode_sentence(TinyEncoder(), ["Dogs", "bark"], ("states", "maps"))
+        >>> activations.states.dtype, tuple(activations.maps.shape)
+        (torch.float16, (2, 2, 6, 6))
+    """
+    activations = next(iter(encoder.encode([Text(ID, tuple(words))], want)))
+    states = activations.states
+    return activations if states is None else replace(activations, states=_as_stored(states, default_kept(encoder)))
+
+
+def _as_stored(states: torch.Tensor, precision: Kept) -> torch.Tensor:
+    """Probes are trained on stored states: two bytes per number, unless some value is too large for that."""
+    half = states.to(getattr(torch, precision))
+    if half.isfinite().all():
+        return half
+    if not states.isfinite().all():
+        raise ModelError("the model gave values that are not numbers (inf or nan); load it in float32")
+    return states
+
+
+def word_vectors(activations: Activations, words: int) -> Float[torch.Tensor, "layer word width"]:
+    """Every word at every layer: the mean of its tokens, special tokens left out.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> tuple(word_vectors(encode_sentence(TinyEncoder(), ["Dogs", "bark"]), 2).shape)
+        (3, 2, 16)
+    """
+    if activations.states is None:
+        raise ModelError("the sentence was encoded without its states")
+    word_of = torch.from_numpy(activations.tokens.words).long()
+    inside = word_of != SPECIAL
+    tokens = activations.states[inside].float().transpose(0, 1)
+    counts = torch.bincount(word_of[inside], minlength=words).unsqueeze(1)
+    summed = torch.zeros(len(tokens), words, tokens.shape[2]).index_add_(1, word_of[inside], tokens)
+    return summed / counts
+
+
+class WordPaths(NamedTuple):
+    """The place of every word at every layer, in two dimensions."""
+
+    places: Float[Tensor, "layer word 2"]
+    explained: tuple[float, float]
+    """The share of all variance along each axis."""
+
+
+def token_paths(vectors: Float[Tensor, "layer word width"]) -> WordPaths:
+    """One PCA over all words at all layers, so that a word's places can be joined to a path.
+
+    Vectors are scaled to length 1 first: layers differ in length by factors, and the longest would hide all others.
+    An axis is turned so that words move towards its positive side.
+
+    Example:
+        >>> vectors = torch.tensor([[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]], [[0.0, 0.0, 2.0]]])
+        >>> paths = token_paths(vectors)
+        >>> tuple(paths.places.shape), round(sum(paths.explained), 6)
+        ((3, 1, 2), 1.0)
+    """
+    layers, words, width = vectors.shape
+    points = torch.nn.functional.normalize(vectors.double(), dim=-1).reshape(-1, width)
+    values, along = _principal_axes(points - points.mean(0))
+    places = torch.nn.functional.pad(along, (0, 2 - along.shape[1])).reshape(layers, words, 2)
+    forwards = (places[-1] - places[0]).sum(0)
+    total = max(float(values.sum()), 1e-12)
+    shares = [*(values[:2] / total).tolist(), 0.0]
+    return WordPaths(places * torch.where(forwards < 0, -1.0, 1.0), (shares[0], shares[1]))
+
+
+def _principal_axes(points: Float[Tensor, "point width"]) -> tuple[Float[Tensor, " axis"], Float[Tensor, "point two"]]:
+    """The variance along every axis, the largest first, and the points' coordinates on the first two."""
+    count, width = points.shape
+    # Both products have the same positive values; a sentence has fewer points than dimensions, a long text more.
+    values, axes = torch.linalg.eigh(points.T @ points if count > width else points @ points.T)
+    values, axes = values.clamp_min(0).flip(0), axes.flip(1)[:, :2]
+    return values, points @ axes if count > width else axes * values[:2].sqrt()
+
+
+def farthest_travelled(vectors: Float[Tensor, "layer word width"], words: Sequence[str]) -> int:
+    """The word whose direction differs most between the first and the last layer; punctuation only if there is no word.
+
+    Example:
+        >>> vectors = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [[0.9, 0.1], [0.5, 0.5], [1.0, 0.0]]])
+        >>> farthest_travelled(vectors, ["Dogs", "bark", "."])
+        1
+    """
+    alike = torch.cosine_similarity(vectors[0], vectors[-1], dim=-1)
+    punctuation = torch.tensor([not any(letter.isalnum() for letter in word) for word in words])
+    return int(torch.where(punctuation, alike + 2, alike).argmin())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections import Counter
@@ -15,10 +16,10 @@ import pandas as pd
 import torch
 from jaxtyping import Float, Int
 
-from lamina.activations import Runtime
+from lamina.activations import Runtime, extract
 from lamina.activations.reading import WordVectors
 from lamina.analyses.words.contextualize.contextualize import neighbours_findings
-from lamina.analyses.words.occurrences import WordOccurrences, read_words, sentences_around
+from lamina.analyses.words.occurrences import WordOccurrences, in_brackets, read_words, sentences_around
 from lamina.analyses.words.sense_map import (
     ExampleWord,
     Separation,
@@ -561,3 +562,106 @@ def _tables(
         "neighbours": pd.DataFrame(rows, columns=list(NEIGHBOURS)).astype({"layer": "Int64", "context": "Int64"}),
         "contexts": pd.DataFrame(listed, columns=list(CONTEXTS)),
     }
+
+
+# Words of a corpus near one word of a typed sentence, layer by layer.
+
+MOST_BYTES = 192 * 2**20
+"""Most bytes of vectors in an index; of a wide or deep model it has fewer sentences."""
+
+
+class CorpusNeighbour(NamedTuple):
+    """A word of a corpus near a given one."""
+
+    word: str
+    sentence: str
+    """The words around it, the word itself in brackets."""
+    similarity: float
+    """Cosine."""
+
+
+class WordIndex(NamedTuple):
+    """The words of some sentences at every layer, in memory."""
+
+    units: Float[torch.Tensor, "layer word width"]
+    """Of length 1."""
+    types: Int[torch.Tensor, " word"]
+    """The lower-cased word, as a number."""
+    places: tuple[tuple[int, int], ...]
+    """Word -> its sentence and its position there."""
+    sentences: tuple[tuple[str, ...], ...]
+
+
+def index_words(
+    encoder: Encoder,
+    corpus: Corpus,
+    *,
+    root: str | os.PathLike[str] | None = None,
+    most_bytes: int = MOST_BYTES,
+) -> WordIndex:
+    """Every word of a corpus, from stored activations; of its first sentences only where there are too many.
+
+    Args:
+        encoder: the model.
+        corpus: the sentences.
+        root: folder of stored activations.
+        most_bytes: most memory of the vectors.
+    """
+    fitting = _fitting(encoder, corpus, most_bytes)
+    sentences = tuple(text.words for text in fitting)
+    vectors = WordVectors(extract(encoder, fitting, root=root), [len(words) for words in sentences])
+    # Filled layer by layer: gathered in a list first, everything would be in memory twice.
+    units = torch.empty(encoder.layers, len(vectors.text), encoder.width)
+    for layer in range(encoder.layers):
+        units[layer] = _unit(vectors.layer(layer))
+    places = [(number, position) for number, words in enumerate(sentences) for position in range(len(words))]
+    numbers: dict[str, int] = {}
+    types = [numbers.setdefault(word.lower(), len(numbers)) for words in sentences for word in words]
+    return WordIndex(units, torch.tensor(types), tuple(places), sentences)
+
+
+def _fitting(encoder: Encoder, corpus: Corpus, most_bytes: int) -> Corpus:
+    room = max(1, most_bytes // (4 * encoder.layers * encoder.width))
+    words = 0
+    for texts, text in enumerate(corpus):
+        words += len(text.words)
+        if words > room and texts:
+            return corpus.take(texts)
+    return corpus
+
+
+def nearest_in_corpus(
+    index: WordIndex, word: Float[torch.Tensor, "layer width"], count: int = 5
+) -> list[list[CorpusNeighbour]]:
+    """Per layer the words nearest to one, by exact cosine; every word type once, at its nearest occurrence.
+
+    Example:
+        >>> from lamina.corpora import corpus_from
+        >>> from lamina.testing import TinyEncoder
+        >>> import tempfile
+        >>> pets = corpus_from([["Dogs", "bark"], ["cats", "and", "dogs"]], name="pets")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     index = index_words(TinyEncoder(), pets, root=folder)
+        >>> found = nearest_in_corpus(index, index.units[:, 1])
+        >>> found[2][0].word, found[2][0].sentence, round(found[2][0].similarity, 4), len(found[2])
+        ('bark', 'Dogs [bark]', 1.0, 4)
+    """
+    alike = (index.units @ _unit(word.float()).unsqueeze(2)).squeeze(2)
+    types = int(index.types.max()) + 1
+    best = torch.full((len(alike), types), -torch.inf)
+    best.scatter_reduce_(1, index.types.expand_as(alike), alike, "amax")
+    values, chosen = best.topk(min(count, types), dim=1)
+    return [
+        [_nearest_of_type(index, of_layer, kind, value) for value, kind in zip(row, kinds, strict=True)]
+        for of_layer, row, kinds in zip(alike, values.tolist(), chosen.tolist(), strict=True)
+    ]
+
+
+def _nearest_of_type(
+    index: WordIndex, alike: Float[torch.Tensor, " word"], kind: int, similarity: float
+) -> CorpusNeighbour:
+    """The nearest occurrence of a word type."""
+    occurrence = int(alike.masked_fill(index.types != kind, -torch.inf).argmax())
+    sentence, position = index.places[occurrence]
+    words = index.sentences[sentence]
+    return CorpusNeighbour(words[position], in_brackets(words, position), min(1.0, max(-1.0, similarity)))

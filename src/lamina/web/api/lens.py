@@ -17,8 +17,9 @@ from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.app_state import AppState, BusyError, State, TooLongError
 
 if TYPE_CHECKING:
-    from lamina.analyses.probing.live import Asked, Beliefs, Marked, SentenceTracer
-    from lamina.analyses.typed_sentence import Strongest, WordIndex
+    from lamina.analyses.heads.look import StrongestPartners
+    from lamina.analyses.probing.trace import Beliefs, MarkedTarget, SentenceTracer, TracedTask
+    from lamina.analyses.words.neighbours import WordIndex
     from lamina.corpora import Corpus
     from lamina.models import Encoder
 
@@ -182,7 +183,7 @@ _WAITING = BoundedSemaphore(8)
 @router.post("")
 def lens(app: State, asked: MarkedSentence) -> Lens:
     """What the trained probes believe: part of speech of every word, and whatever is marked."""
-    from lamina.analyses.probing.live import over_seeds
+    from lamina.analyses.probing.trace import over_seeds
     from lamina.types import Text
 
     words = words_of(app, asked)
@@ -211,7 +212,8 @@ def words(app: State, asked: Plain) -> Words:
 @router.post("/word")
 def word(app: State, asked: OneWord) -> Word:
     """One word at every layer in two dimensions, and the attention to it and from it."""
-    from lamina.analyses.typed_sentence import attended, encode_sentence, token_paths, word_vectors
+    from lamina.analyses.heads.look import attended
+    from lamina.analyses.probing.trace import encode_sentence, token_paths, word_vectors
 
     words = words_of(app, asked)
     _check_word(words, asked.word)
@@ -231,7 +233,8 @@ def word(app: State, asked: OneWord) -> Word:
 @router.post("/neighbours")
 def neighbours(app: State, asked: OneWord) -> Neighbours:
     """The words nearest to one, layer by layer, among the first sentences of the server's first corpus (dev)."""
-    from lamina.analyses.typed_sentence import encode_sentence, nearest_in_corpus, word_vectors
+    from lamina.analyses.probing.trace import encode_sentence, word_vectors
+    from lamina.analyses.words.neighbours import nearest_in_corpus
     from lamina.corpora import load_corpus
 
     words = words_of(app, asked)
@@ -267,15 +270,15 @@ def _check_word(words: tuple[str, ...], word: int) -> None:
         raise SpanError(f"there is no word {word}; the sentence has {len(words)}, counted from 0")
 
 
-def marked_of(mark: Mark) -> Marked:
+def marked_of(mark: Mark) -> MarkedTarget:
     """What a request marks, as probes are asked about it."""
-    from lamina.analyses.probing.live import Marked
+    from lamina.analyses.probing.trace import MarkedTarget
     from lamina.types import Span
 
     if (mark.first2 is None) != (mark.last2 is None):
         raise SpanError("a second span needs both its first and its last word")
     second = None if mark.first2 is None or mark.last2 is None else Span(mark.first2, mark.last2 + 1)
-    return Marked(mark.task, Span(mark.first, mark.last + 1), second)
+    return MarkedTarget(mark.task, Span(mark.first, mark.last + 1), second)
 
 
 def tracer_of(app: AppState, encoder: Encoder) -> SentenceTracer | None:
@@ -292,7 +295,7 @@ def tracer_of(app: AppState, encoder: Encoder) -> SentenceTracer | None:
 @lru_cache(maxsize=_TRACERS)
 def _tracer(encoder: Encoder, folder: Path, _saved: int) -> SentenceTracer | None:
     """Cached as long as the folder holds the same result; None if it has no usable probes."""
-    from lamina.analyses.probing.live import SentenceTracer
+    from lamina.analyses.probing.trace import SentenceTracer
 
     try:
         return SentenceTracer(encoder, folder)
@@ -313,25 +316,30 @@ def _index_in_turn(encoder: Encoder, corpus: Corpus) -> WordIndex:
 
 @lru_cache(maxsize=_INDICES)
 def _index(encoder: Encoder, corpus: Corpus) -> WordIndex:
-    from lamina.analyses.typed_sentence import index_words
+    from lamina.analyses.words.neighbours import index_words
 
     return index_words(encoder, corpus)
 
 
 def _interesting(encoder: Encoder, words: tuple[str, ...], told: list[Beliefs]) -> int:
     """The word whose predicted part of speech changes most; without probes, the word that moves farthest."""
-    from lamina.analyses.probing.live import UNASKED, most_changed
-    from lamina.analyses.typed_sentence import encode_sentence, farthest_travelled, word_vectors
+    from lamina.analyses.probing.trace import (
+        EVERY_WORD,
+        encode_sentence,
+        farthest_travelled,
+        most_changed,
+        word_vectors,
+    )
 
     for each in told:
-        if each.task in UNASKED:
+        if each.task in EVERY_WORD:
             first = each.words[most_changed(each.probabilities[:, : len(words)]), 0, 0]
             return int(first)
     return farthest_travelled(word_vectors(encode_sentence(encoder, words), len(words)), words)
 
 
-def _card(name: str, asked: Asked) -> TaskCard:
-    from lamina.analyses.probing.live import UNASKED
+def _card(name: str, asked: TracedTask) -> TaskCard:
+    from lamina.analyses.probing.trace import EVERY_WORD
     from lamina.tasks import TASKS
 
     # A name may have its corpus in brackets behind it.
@@ -341,24 +349,24 @@ def _card(name: str, asked: Asked) -> TaskCard:
         title=known.title if known else name,
         about=known.what if known else "",
         arity=asked.arity,
-        unasked=name in UNASKED,
+        unasked=name in EVERY_WORD,
         labels=len(asked.labels),
     )
 
 
 def beliefs_of(told: Beliefs) -> Iterator[Belief]:
     """What probes make of each target; of words that nobody marked, the strongest labels alone."""
-    from lamina.analyses.probing.live import UNASKED
+    from lamina.analyses.probing.trace import EVERY_WORD
 
     for target, spans in enumerate(told.words.tolist()):
         own = told.probabilities[:, target]
         order = (-own.mean(0)).argsort(kind="stable").tolist()
-        shown = order[:LABELS] if told.task in UNASKED else order
+        shown = order[:LABELS] if told.task in EVERY_WORD else order
         labels = [Label(label=told.labels[at], probabilities=own[:, at].round(4).tolist()) for at in shown]
         yield Belief(task=told.task, spans=[(start, end) for start, end in spans], labels=labels)
 
 
-def _heads(strongest: Strongest) -> list[Head]:
+def _heads(strongest: StrongestPartners) -> list[Head]:
     heads = [
         Head(layer=layer, head=head, word=partner, weight=round(weight, 5))
         for layer, (weights, partners) in enumerate(
