@@ -20,7 +20,6 @@ from lamina.web.app_state import State, TooLongError
 
 if TYPE_CHECKING:
     from lamina.analyses.heads.look import HeadOrRollout as Drawn
-    from lamina.analyses.probing.live import SentenceTracer
     from lamina.analyses.probing.trace import MarkedTarget, SentenceTracer
     from lamina.models import Encoder
     from lamina.models.interventions.interventions import Interventions
