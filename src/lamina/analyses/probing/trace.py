@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.activations.store import Kept, default_kept
+from lamina.activations.store import StatePrecision, default_precision
 from lamina.analyses.probing.ambiguity import WORDS, Trace, trace_rows, words_table
 from lamina.analyses.probing.decisions import saved_predictions, saved_words
 from lamina.analyses.probing.probe import seen_by_probes
@@ -33,7 +33,7 @@ from lamina.framework.inputs import Input, LoadedInputs, Reads, Sentence, as_enc
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting
 from lamina.models import SPECIAL, Activations, Encoder
 from lamina.models.contract import STATES, Want
-from lamina.probes.edge import SavedProbes, predict
+from lamina.probes.edge import SavedEdgeProbes, predict
 from lamina.probes.streams import Stream, find_targets
 from lamina.results import Result
 from lamina.results.finding import Finding, cell, rows_of
@@ -478,9 +478,9 @@ def most_changed(probabilities: Float[np.ndarray, "layer target label"]) -> int:
     return int(steps.sum(0).argmax())
 
 
-def _saved_probes(probed: Result) -> list[SavedProbes]:
+def _saved_probes(probed: Result) -> list[SavedEdgeProbes]:
     """Cumulative probes of all layers; graded tasks have a value, and no labels whose probabilities could be shown."""
-    saved = [SavedProbes(path) for name, path in probed.files.items() if name.endswith(".safetensors")]
+    saved = [SavedEdgeProbes(path) for name, path in probed.files.items() if name.endswith(".safetensors")]
     whole = [one for one in saved if one.probes.mixing == one.probes.closed.shape[1] and not one.graded]
     if not whole:
         raise ResultError("the result has no probes P(0)..P(L) to trace with; probe again with --probes cumulative")
@@ -490,7 +490,9 @@ def _saved_probes(probed: Result) -> list[SavedProbes]:
     return whole
 
 
-def _same_model(encoder: Encoder, probed: Result, saved: list[SavedProbes]) -> tuple[Encoder, list[SavedProbes]]:
+def _same_model(
+    encoder: Encoder, probed: Result, saved: list[SavedEdgeProbes]
+) -> tuple[Encoder, list[SavedEdgeProbes]]:
     """The encoder in the form that was probed, and its probes; states of any other model would mean nothing to them."""
     parameters = probed.provenance.parameters
     seen = seen_by_probes(encoder, faithful=bool(parameters.get("faithful")), seed=int(parameters.get("seed", 0)))
@@ -540,7 +542,7 @@ class _SentenceStates:
         return self.held
 
 
-def _beliefs(saved: SavedProbes, text: Text, edges: tuple[Edge, ...], activations: Activations) -> Beliefs:
+def _beliefs(saved: SavedEdgeProbes, text: Text, edges: tuple[Edge, ...], activations: Activations) -> Beliefs:
     if activations.states is None:
         raise ModelError("the sentence was encoded without its states")
     # A task without its filters: the user decides what is a target.
@@ -563,10 +565,12 @@ def encode_sentence(encoder: Encoder, words: Sequence[str], want: Collection[Wan
     """
     activations = next(iter(encoder.encode([Text(ID, tuple(words))], want)))
     states = activations.states
-    return activations if states is None else replace(activations, states=_as_stored(states, default_kept(encoder)))
+    return (
+        activations if states is None else replace(activations, states=_as_stored(states, default_precision(encoder)))
+    )
 
 
-def _as_stored(states: torch.Tensor, precision: Kept) -> torch.Tensor:
+def _as_stored(states: torch.Tensor, precision: StatePrecision) -> torch.Tensor:
     """Probes are trained on stored states: two bytes per number, unless some value is too large for that."""
     half = states.to(getattr(torch, precision))
     if half.isfinite().all():
