@@ -22,9 +22,9 @@ from sklearn.preprocessing import StandardScaler
 import lamina
 from benchmarks.bars import Bar
 from lamina.activations import StoredActivations, extract
-from lamina.analyses.probing.planning import Plan, TrainingAmounts, plan_run
-from lamina.analyses.probing.running import PRESETS
-from lamina.analyses.probing.suites import Source
+from lamina.analyses.layers.probe.inputs import TaskSource
+from lamina.analyses.layers.probe.planning import ProbePlan, TrainingAmounts, plan_run
+from lamina.analyses.layers.probe.training import PRESETS
 from lamina.corpora.learning import Splits, load_splits
 from lamina.models import Encoder, load_encoder
 from lamina.probes.streams import ProbeTargets, find_targets
@@ -106,9 +106,9 @@ def _probed(corpus: str, tasks: tuple[str, ...], limit: int | None, **settings: 
         return lamina.probe(MODEL, corpus, **asked, **settings)
 
 
-def _plan(encoder: Encoder, splits: Splits, tasks: tuple[str, ...]) -> Plan:
+def _plan(encoder: Encoder, splits: Splits, tasks: tuple[str, ...]) -> ProbePlan:
     settings: dict[str, Any] = {"probes": ["layer"], "preset": "quick", "faithful": False, "metric": None, "seed": 0}
-    return plan_run(encoder.layers, Source(splits, tasks), amounts=TrainingAmounts(), device="cpu", **settings)
+    return plan_run(encoder.layers, TaskSource(splits, tasks), amounts=TrainingAmounts(), device="cpu", **settings)
 
 
 def _best_layer(result: Result, task: str) -> _Scored:
@@ -128,7 +128,7 @@ def _told(row: Any) -> str:
     return f"F1 {row['f1_full']:.3f}, expected layer {row['expected_layer']:.2f}"
 
 
-def _regressed(plan: Plan, number: int, stored: tuple[StoredActivations, ...], layers: int) -> _Scored:
+def _regressed(plan: ProbePlan, number: int, stored: tuple[StoredActivations, ...], layers: int) -> _Scored:
     """One regression per layer; the layer is chosen by the stopping texts, as a probe's is."""
     task, setup = plan.tasks[number], plan.setup
     labels = label_set(task, setup.learned)

@@ -15,22 +15,20 @@ from jaxtyping import Float
 from scipy.stats import norm
 
 from benchmarks.bars import Bar
-from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose
-from lamina.analyses.probing.paired import Answers, difference_family, resample
-from lamina.analyses.probing.paired import Drawn as PairedDraws
-from lamina.analyses.probing.statistics import (
-    Draws,
+from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun, Whose
+from lamina.analyses.layers.probe.statistics import (
     Resampling,
+    ScoreDraws,
     center_of_gravity,
     expected_layer,
     kl_from_uniform,
     kl_of_differentials,
 )
-from lamina.analyses.probing.summary import (
-    Drawn,
-    Place,
-    Step,
-    Summary,
+from lamina.analyses.layers.probe.summary import (
+    LayerStep,
+    TaskDraws,
+    TaskPlace,
+    TaskSummary,
     neighbours,
     order,
     selectivity,
@@ -38,6 +36,8 @@ from lamina.analyses.probing.summary import (
     steps,
     summarise,
 )
+from lamina.comparison.predictions import DrawnDifference as PairedDraws
+from lamina.comparison.predictions import ProbeAnswers, difference_family, resample
 from lamina.probes.bank import LearningRecord
 from lamina.probes.edge import LayerCut
 from lamina.probes.streams import ProbeTargets
@@ -138,14 +138,14 @@ def stacked(metric: Metric, sums: np.ndarray) -> list[DecisionTally]:
     return [DecisionTally(metric, own.reshape(len(own), -1, *own.shape[3:])) for own in sums]
 
 
-def cut_up(draws: Draws, sets: int) -> list[Draws]:
+def cut_up(draws: ScoreDraws, sets: int) -> list[ScoreDraws]:
     """The draws of every data set, from those of all."""
     members = draws.by_seed.shape[-1] // sets
     found = []
     for number in range(sets):
         own = slice(number * members, (number + 1) * members)
         tallies = tuple(DecisionTally(each.metric, each.sums[:, own]) for each in draws.tallies)
-        found.append(Draws(tallies, draws.by_seed[..., own], draws.units, draws.shares, draws.resampling))
+        found.append(ScoreDraws(tallies, draws.by_seed[..., own], draws.units, draws.shares, draws.resampling))
     return found
 
 
@@ -238,7 +238,7 @@ def places(world: World, shape: str, sets: int, seed: int = 1) -> Iterator[Row]:
     many = _softmax(base + 0.3 * np.random.default_rng(99).normal(size=(200_000, len(base))))
     gravity, divergence = float(center_of_gravity(many).mean()), float(kl_from_uniform(many).mean())
     for rng, hits, texts in blocks(world, sets, seed):
-        drawn = Draws.of(stacked("f1", f1_sums(hits, rng)), texts, rng)
+        drawn = ScoreDraws.of(stacked("f1", f1_sums(hits, rng)), texts, rng)
         for truth, draws in zip(world.truth(hits), cut_up(drawn, TOGETHER), strict=True):
             weights = _softmax(base + 0.3 * rng.normal(size=(world.seeds, len(base))))
             run = planted_run(draws, weights)
@@ -268,7 +268,7 @@ def _softmax(x: np.ndarray) -> np.ndarray:
     return raised / raised.sum(-1, keepdims=True)
 
 
-def planted_run(draws: Draws, weights: np.ndarray, control: tuple[DecisionTally, ...] = ()) -> TaskRun:
+def planted_run(draws: ScoreDraws, weights: np.ndarray, control: tuple[DecisionTally, ...] = ()) -> TaskRun:
     """A run whose probes have converged and decided as these tallies say."""
     members, texts = draws.tallies[0].sums.shape[1:3]
     cuts = tuple(LayerCut("cumulative", layer) for layer in range(members))
@@ -280,7 +280,7 @@ def planted_run(draws: Draws, weights: np.ndarray, control: tuple[DecisionTally,
     mixing = 0 if control else members
     sides: tuple[tuple[Whose, tuple[DecisionTally, ...]], ...] = (("model", draws.tallies), ("control", control))
     outcomes = [
-        Outcome(
+        ProbeOutcome(
             of, seed, cuts, {own.metric: own}, own, learned, np.tile(weights[seed], (mixing, 1)), np.ones(mixing), None
         )
         for of, tallies in sides
@@ -303,7 +303,7 @@ def selectivities(world: World, controls: int, sets: int, seed: int = 2) -> Iter
         for number in range(TOGETHER):
             sides = [tuple(DecisionTally("f1", own[:, number, [at]]) for own in sums) for at in (0, 1)]
             sides[1] = sides[1][:controls]
-            model = Draws.of(sides[0], texts, rng)
+            model = ScoreDraws.of(sides[0], texts, rng)
             run = planted_run(model, np.ones((world.seeds, 1)), sides[1])
             (test,) = selectivity_tests([selectivity(run, {"model": {"f1": model}})])
             own = expected if world.seeds >= ENOUGH_SEEDS else truth[:, number].mean(0)
@@ -321,7 +321,7 @@ def parts(targets: int, skill: float, sets: int, seed: int = 3) -> Iterator[Row]
         hits = world.hits(TOGETHER, rng)
         few = f1_sums(hits, rng)
         sums = np.concatenate([few, np.zeros((*few.shape[:-1], 200 - targets))], -1)
-        drawn = Draws.of(stacked("f1", sums), Resampling(200, SAMPLES, seed * sets + number), rng).pooled
+        drawn = ScoreDraws.of(stacked("f1", sums), Resampling(200, SAMPLES, seed * sets + number), rng).pooled
         for column in drawn.T:
             found.add("breakdown row", float(f1_of(norm.cdf(skill))), *interval(column))
     yield from found.rows(f"{targets} targets, F1 {f1_of(norm.cdf(skill)):.2f}")
@@ -338,7 +338,7 @@ def paired(world: World, sets: int, seed: int = 4) -> Iterator[Row]:
         sums = f1_sums(hits, rng)
         tallies = [tuple(DecisionTally("f1", own[:, :, at]) for own in sums) for at in (0, 1)]
         answers = [
-            Answers("pos", "simulated", names, names, "same", cuts, own, tuple(range(len(own)))) for own in tallies
+            ProbeAnswers("pos", "simulated", names, names, "same", cuts, own, tuple(range(len(own)))) for own in tallies
         ]
         a, b = resample(answers, samples=SAMPLES, seed=number)
         truth = both.truth(hits)
@@ -356,7 +356,7 @@ def levels(world: World, sets: int, seed: int = 5) -> Iterator[Row]:
     # With few seeds the question is about these probes: they are equal only if seeds do not differ.
     flat = replace(world, skills=(0.8, 0.8), spread=world.spread if world.seeds >= ENOUGH_SEEDS else 0.0)
     for rng, hits, texts in blocks(flat, sets, seed):
-        drawn = Draws.of(stacked("f1", f1_sums(hits, rng)), texts, rng)
+        drawn = ScoreDraws.of(stacked("f1", f1_sums(hits, rng)), texts, rng)
         for draws in cut_up(drawn, TOGETHER):
             run = planted_run(draws, np.full((world.seeds, 2), 0.5))
             kept += [step.p_adjusted >= 0.05 for step in _stepped(run, draws)]
@@ -364,7 +364,7 @@ def levels(world: World, sets: int, seed: int = 5) -> Iterator[Row]:
     if world.seeds < ENOUGH_SEEDS:
         return
     for (rng, one, texts), (_, other, _) in zip(blocks(world, sets, seed), blocks(world, sets, seed + 1), strict=True):
-        pair = [cut_up(Draws.of(stacked("f1", f1_sums(hits, rng)), texts, rng), TOGETHER) for hits in (one, other)]
+        pair = [cut_up(ScoreDraws.of(stacked("f1", f1_sums(hits, rng)), texts, rng), TOGETHER) for hits in (one, other)]
         for both in zip(*pair, strict=True):
             found = [_place(name, draws, rng) for name, draws in zip("ab", both, strict=True)]
             for test in order(found):
@@ -374,18 +374,18 @@ def levels(world: World, sets: int, seed: int = 5) -> Iterator[Row]:
         yield Row(f"test of order, {statistic}", f"{world.texts} texts, {_count(world.seeds)}", unclear)
 
 
-def _place(name: str, draws: Draws, rng: np.random.Generator) -> Place:
+def _place(name: str, draws: ScoreDraws, rng: np.random.Generator) -> TaskPlace:
     members = draws.by_seed.shape[-1]
     weights = _softmax(0.3 * rng.normal(size=(len(draws.tallies), members)))
     return _summarised(planted_run(draws, weights), draws)[1]._replace(task=name)
 
 
-def _summarised(run: TaskRun, draws: Draws) -> tuple[Summary, Place]:
-    drawn: Drawn = {"model": {"f1": draws}}
+def _summarised(run: TaskRun, draws: ScoreDraws) -> tuple[TaskSummary, TaskPlace]:
+    drawn: TaskDraws = {"model": {"f1": draws}}
     return summarise(run, drawn, "simulated", selectivity(run, drawn))
 
 
-def _stepped(run: TaskRun, draws: Draws) -> list[Step]:
+def _stepped(run: TaskRun, draws: ScoreDraws) -> list[LayerStep]:
     return steps(neighbours(run, {"model": {"f1": draws}}))
 
 

@@ -169,7 +169,7 @@ def watch_heads(_folder: Path, *, texts: int) -> Callable[[], object]:
 
 def geometry(folder: Path, *, texts: int) -> Callable[[], object]:
     """`lamina geometry` without a twin, from states that are stored."""
-    from lamina.analyses.geometry import geometry as analysis
+    from lamina.analyses.layers.geometry import geometry as analysis
 
     encoder, corpus = tiny_bert(), corpus_of(texts)
     extract(encoder, corpus, root=folder)

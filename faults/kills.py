@@ -51,7 +51,7 @@ def small_shards() -> None:
 
 def short_training() -> None:
     """A few steps per probe, with its state saved at every validation instead of every minute."""
-    from lamina.analyses.probing.running import PRESETS
+    from lamina.analyses.layers.probe.training import PRESETS
     from lamina.probes import bank
 
     brief = replace(PRESETS["quick"].schedule, validate_every=5, max_validations=4)
@@ -252,7 +252,7 @@ def _fault_of_stopped(done: Outcome) -> str:
 def _damage(root: Path, *, leftovers: bool = False) -> str:
     """What is damaged under a root of stores; with `leftovers`, what is of no use too."""
     from lamina.activations import problems, stores
-    from lamina.analyses.probing import checkpoints
+    from lamina.analyses.layers.probe import runs as checkpoints
 
     found = [problem for store in stores(root) for problem in problems(store)] + checkpoints.problems(root)
     return "; ".join(problem.what for problem in found if leftovers or not problem.leftover)

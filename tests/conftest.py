@@ -21,10 +21,10 @@ SHAPED = (
     "lamina.activations.reading",
     "lamina.analyses.heads",
     "lamina.analyses.words",
-    "lamina.analyses.geometry",
-    "lamina.analyses.similarity",
+    "lamina.analyses.layers.geometry",
+    "lamina.comparison.similarity",
     "lamina.analyses.answering",
-    "lamina.analyses.probing.trace",
+    "lamina.analyses.layers.trace.trace",
     "lamina.probes",
     "lamina.stats",
 )
@@ -220,7 +220,7 @@ def hasty_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes trained for a moment, where it does not matter what they learn."""
     from dataclasses import replace
 
-    from lamina.analyses.probing.running import PRESETS
+    from lamina.analyses.layers.probe.training import PRESETS
 
     quick = PRESETS["quick"]
     short = replace(quick.schedule, validate_every=2, max_validations=1)

@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.claims import Simulation
-from lamina.analyses.behaviour.item_comparison import ALL, Apart, differences
-from lamina.analyses.compare import SAME_DEPTH, Match, differences_of, entrants_of
-from lamina.analyses.comparison_tables import Difference
-from lamina.analyses.layer_comparison import Paired, layer_family
-from lamina.analyses.probing.contenders import Contest, Entry
-from lamina.analyses.probing.decisions import Decisions, SavedTargets
-from lamina.analyses.probing.paired import Answers
-from lamina.analyses.probing.revisions import revision_tables
+from lamina.analyses.layers.probe.predictions import ProbeDecisions, SavedTargets
+from lamina.analyses.layers.trace.revisions import revision_tables
+from lamina.comparison.compare import SAME_DEPTH, TaskMatch, differences_of, entrants_of
+from lamina.comparison.items import ALL, GroupDifference, differences
+from lamina.comparison.measures import PairedMeasure, layer_family
+from lamina.comparison.predictions import ProbeAnswers
+from lamina.comparison.probes import ModelTask, TaskComparison
+from lamina.comparison.tables import ModelDifference
 from lamina.probes.edge import LayerCut
 from lamina.probes.tallies import DecisionTally
 from lamina.results.finding import rows_of
@@ -25,13 +25,13 @@ DOCUMENTS, TARGETS = 30, 20
 TASKS = ("pos", "dep", "ner", "srl")
 
 
-def _clear(row: Difference | Apart, margin: float = NEGLIGIBLE) -> bool:
+def _clear(row: ModelDifference | GroupDifference, margin: float = NEGLIGIBLE) -> bool:
     return status_of(row.low, row.high, row.p_adjusted, needed=row.needed, margin=margin) == "clear"
 
 
 def _contest(
     rng: np.random.Generator, task: str, shares: np.ndarray, *, spread: float, by_seed: float = 0.0
-) -> Contest:
+) -> TaskComparison:
     """Probes P(0)..P(L) that are right at a share of the targets, [model, seed, layer], of documents of their own ease.
 
     What is hard is hard for all models; beside it, every model and seed has its own documents and its own luck.
@@ -48,14 +48,14 @@ def _contest(
             right = rng.binomial(TARGETS, np.clip(shares[model, seed][:, None] + luck + ease + own, 0, 1))
             all_of = np.full_like(right, TARGETS)
             sums.append(DecisionTally("f1", np.stack([right, all_of, all_of]).astype(float)))
-        answers = Answers(task, "simulated", names, names, "same", cuts, tuple(sums), tuple(range(seeds)))
-        entries.append(Entry(f"model {model}", task, "simulated", "f1", layers - 1, answers, None, {}, {}))
-    return Contest(task, "f1", entries)
+        answers = ProbeAnswers(task, "simulated", names, names, "same", cuts, tuple(sums), tuple(range(seeds)))
+        entries.append(ModelTask(f"model {model}", task, "simulated", "f1", layers - 1, answers, None, {}, {}))
+    return TaskComparison(task, "f1", entries)
 
 
-def _compared(contests: list[Contest], statistic: str, rng: np.random.Generator) -> list[Difference]:
+def _compared(contests: list[TaskComparison], statistic: str, rng: np.random.Generator) -> list[ModelDifference]:
     seed = int(rng.integers(2**31))
-    return differences_of([Match(each, entrants_of(each, SAMPLES, seed)) for each in contests], statistic)
+    return differences_of([TaskMatch(each, entrants_of(each, SAMPLES, seed)) for each in contests], statistic)
 
 
 def scores(rng: np.random.Generator, planted: bool) -> bool:
@@ -87,7 +87,7 @@ def places(rng: np.random.Generator, planted: bool) -> bool:
 GROUPS, ITEMS = 12, 40
 
 
-def _items(rng: np.random.Generator, shares: np.ndarray) -> list[Apart]:
+def _items(rng: np.random.Generator, shares: np.ndarray) -> list[GroupDifference]:
     """Right and wrong answers of two models, [group, model], to items of their own ease."""
     values = []
     for group in shares:
@@ -123,13 +123,13 @@ def layers(rng: np.random.Generator, planted: bool) -> bool:
     for measure in range(7):
         for a, b in ((0, 1), (0, 2), (1, 2)):
             apart = drawn[:, measure, a] - drawn[:, measure, b]
-            paired.append(Paired(float(means[measure, a] - means[measure, b]), apart, len(units), "document"))
+            paired.append(PairedMeasure(float(means[measure, a] - means[measure, b]), apart, len(units), "document"))
     tests = layer_family(paired)
     clear = [status_of(*test[1:4], needed=test.needed) == "clear" for test in tests]
     return any(clear) if not planted else clear[0] and clear[1]
 
 
-def _decided(task: str, said: np.ndarray, gold: np.ndarray, per_text: int) -> Decisions:
+def _decided(task: str, said: np.ndarray, gold: np.ndarray, per_text: int) -> ProbeDecisions:
     """Decisions, [seed, layer, target]; every word of a text is a target, three texts are a document."""
     text, place = np.divmod(np.arange(said.shape[-1]), per_text)
     one = np.eye(max(int(said.max()), int(gold.max())) + 1, dtype=bool)
@@ -138,7 +138,9 @@ def _decided(task: str, said: np.ndarray, gold: np.ndarray, per_text: int) -> De
     documents = tuple(f"d{number // 3}" for number in range(text.max() + 1))
     every = np.ones((len(gold), one.shape[1]), bool)
     targets = SavedTargets(names, text, words, one[gold], every, np.zeros(len(gold), np.int64), documents)
-    return Decisions(task, "simulated", tuple(range(len(said))), targets, np.packbits(one[said], axis=-1), said == gold)
+    return ProbeDecisions(
+        task, "simulated", tuple(range(len(said))), targets, np.packbits(one[said], axis=-1), said == gold
+    )
 
 
 def _clear_rows(table: pd.DataFrame) -> list[bool]:

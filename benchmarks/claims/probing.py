@@ -11,13 +11,13 @@ import pandas as pd
 from jaxtyping import Float
 
 from benchmarks.claims import Simulation
-from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose
-from lamina.analyses.probing.findings import probe_findings
-from lamina.analyses.probing.statistics import Resampling
-from lamina.analyses.probing.summary import (
-    BestLayer,
-    Order,
-    Reading,
+from lamina.analyses.layers.probe.findings import probe_findings
+from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun, Whose
+from lamina.analyses.layers.probe.statistics import Resampling
+from lamina.analyses.layers.probe.summary import (
+    LayerReading,
+    TaskLayer,
+    TaskOrder,
     bootstrap,
     compare_layers,
     neighbours,
@@ -28,7 +28,7 @@ from lamina.analyses.probing.summary import (
     steps,
     summarise,
 )
-from lamina.analyses.probing.tables import Control
+from lamina.analyses.layers.probe.tables import ControlScore
 from lamina.probes.edge import LayerCut
 from lamina.probes.learner import LearningRecord
 from lamina.probes.streams import ProbeTargets
@@ -65,7 +65,7 @@ def _tally(
     return DecisionTally("accuracy", np.stack([right, np.full(right.shape, float(asked))]))
 
 
-def _outcome(of: Whose, seed: int, tally: DecisionTally, probe: Literal["cumulative", "layer"]) -> Outcome:
+def _outcome(of: Whose, seed: int, tally: DecisionTally, probe: Literal["cumulative", "layer"]) -> ProbeOutcome:
     members = tally.sums.shape[1]
     cuts = tuple(LayerCut(probe, layer) for layer in range(members))
     none, count = np.zeros(members), np.full(members, 600)
@@ -74,10 +74,12 @@ def _outcome(of: Whose, seed: int, tally: DecisionTally, probe: Literal["cumulat
     raised = np.exp(np.random.default_rng([seed, members]).normal(0, 1, members))
     mixing = members if probe == "cumulative" else 0
     weights = np.tile(raised / raised.sum(), (mixing, 1))
-    return Outcome(of, seed, cuts, {"f1": tally, "accuracy": tally}, tally, learned, weights, np.ones(mixing), None)
+    return ProbeOutcome(
+        of, seed, cuts, {"f1": tally, "accuracy": tally}, tally, learned, weights, np.ones(mixing), None
+    )
 
 
-def _run(task: str, outcomes: Sequence[Outcome], constant: DecisionTally) -> TaskRun:
+def _run(task: str, outcomes: Sequence[ProbeOutcome], constant: DecisionTally) -> TaskRun:
     places, flags = np.zeros((0, 1, 2), int), np.zeros((0, 0), bool)
     targets = ProbeTargets((), np.zeros(0, int), places, places, flags, flags, flags, flags, _DOCUMENTS)
     answers: dict[Metric, DecisionTally] = {"f1": constant, "accuracy": constant}
@@ -86,14 +88,19 @@ def _run(task: str, outcomes: Sequence[Outcome], constant: DecisionTally) -> Tas
 
 def _findings(rows: Mapping[str, tuple[Sequence[Any], Any]]) -> list[Finding]:
     """What `probe` tells of some tables; the others are empty."""
-    kinds: dict[str, Any] = {"readings": Reading, "best_layers": BestLayer, "order": Order, "control": Control}
+    kinds: dict[str, Any] = {
+        "readings": LayerReading,
+        "best_layers": TaskLayer,
+        "order": TaskOrder,
+        "control": ControlScore,
+    }
     tables = {name: pd.DataFrame([], columns=list(kind._fields)) for name, kind in kinds.items()}
     tables["summary"] = pd.DataFrame([], columns=["task", "expected_layer", "center_of_gravity", "f1_full"])
     tables |= {name: pd.DataFrame(own, columns=list(kind._fields)) for name, (own, kind) in rows.items()}
     return list(probe_findings(tables))
 
 
-def _compared(rng: np.random.Generator, gain: float) -> tuple[list[Reading], list[BestLayer]]:
+def _compared(rng: np.random.Generator, gain: float) -> tuple[list[LayerReading], list[TaskLayer]]:
     """Four tasks read as well as their twins and constant answers; one of them better, at one layer."""
     hard = _HARD * rng.normal(size=_DOCUMENTS)
     compared = []
@@ -109,7 +116,7 @@ def _compared(rng: np.random.Generator, gain: float) -> tuple[list[Reading], lis
 
 def _reading(rng: np.random.Generator, planted: bool) -> bool:
     rows, best = _compared(rng, 0.085 * planted)
-    findings = _findings({"readings": (rows, Reading), "best_layers": (best, BestLayer)})
+    findings = _findings({"readings": (rows, LayerReading), "best_layers": (best, TaskLayer)})
     return any(found.status == "clear" for found in (findings[:1] if planted else findings))
 
 
@@ -134,7 +141,7 @@ def _selective(rng: np.random.Generator, planted: bool) -> bool:
     return clear[0] if planted else any(clear)
 
 
-def _placed(rng: np.random.Generator, late: Sequence[float], asked: int = _ASKED) -> list[Order]:
+def _placed(rng: np.random.Generator, late: Sequence[float], asked: int = _ASKED) -> list[TaskOrder]:
     """The order of tasks that gain as much; `late` is how many layers later each does. Five seeds."""
     hard = _HARD * rng.normal(size=_DOCUMENTS)
     places = []

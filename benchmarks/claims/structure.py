@@ -16,6 +16,8 @@ from lamina.analyses.answering.failure import failure_table
 from lamina.analyses.answering.phases import answering_table, phases
 from lamina.analyses.answering.streaming import DIFFERENCES, PHASES, PSEUDO, RANKED, TWIN, Cell, family_tests
 from lamina.analyses.answering.streaming import LAYERS as HIGHEST
+from lamina.analyses.layers import order as changes
+from lamina.analyses.layers.order import BaselineDifference, HalfContrast, OrderChange, OrderLayer, OrderReading, order
 from lamina.analyses.layers.structure.attention_trees import COMBINED, COMPARED, TREE_CONTRASTS
 from lamina.analyses.layers.structure.attention_trees import contrast_rows as tree_contrast_rows
 from lamina.analyses.layers.structure.probing import (
@@ -34,9 +36,6 @@ from lamina.analyses.layers.structure.probing import (
 )
 from lamina.analyses.layers.structure.probing import TWIN as TREE_TWIN
 from lamina.analyses.layers.structure.structure import tell_findings
-from lamina.analyses.probing import order_changes as changes
-from lamina.analyses.probing.order import order
-from lamina.analyses.probing.order_changes import Beside, Change, Contrast, LayerScore, Reading
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
 from lamina.stats import Units, widening
@@ -156,13 +155,13 @@ def _order(rng: np.random.Generator, ahead: float, up: float, down: float) -> li
         constant = np.repeat(values[-1:], _LAYERS), np.repeat(draws[:, -1:], _LAYERS, 1)
         beside = {changes.TWIN: sides[1], changes.CONSTANT: constant}
         whole = np.ones(_LAYERS, bool)
-        readings.append(Reading(task, *sides[0], beside, 0, _DOCUMENTS, "document", whole, "", ""))
+        readings.append(OrderReading(task, *sides[0], beside, 0, _DOCUMENTS, "document", whole, "", ""))
     tables = {
         "order": pd.DataFrame({"layer": range(_LAYERS)}),
-        "layers": pd.DataFrame(changes.layer_rows(readings), columns=list(LayerScore._fields)),
-        "beside": pd.DataFrame(changes.beside_rows(readings), columns=list(Beside._fields)),
-        "changes": pd.DataFrame(changes.change_rows(readings), columns=list(Change._fields)),
-        "contrasts": pd.DataFrame(changes.half_contrasts(readings), columns=list(Contrast._fields)),
+        "layers": pd.DataFrame(changes.layer_rows(readings), columns=list(OrderLayer._fields)),
+        "beside": pd.DataFrame(changes.beside_rows(readings), columns=list(BaselineDifference._fields)),
+        "changes": pd.DataFrame(changes.change_rows(readings), columns=list(OrderChange._fields)),
+        "contrasts": pd.DataFrame(changes.half_contrasts(readings), columns=list(HalfContrast._fields)),
     }
     return list(order.findings(_result("order", tables)))
 

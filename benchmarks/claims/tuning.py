@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.claims import Simulation
+from lamina.analyses.answering.finetune import finetune
 from lamina.analyses.cause.effects import ScoreChange, effects_of
 from lamina.analyses.cause.prune.curve import (
     CONTRASTS,
@@ -22,11 +23,10 @@ from lamina.analyses.cause.prune.prune import prune
 from lamina.analyses.cause.prune.saving import RETRAINED
 from lamina.analyses.cause.restore.layers import ChangedLayers, LayerRange
 from lamina.analyses.cause.restore.restore import best_table, effect_table, restore
-from lamina.analyses.diff import Difference, _tested, changed_layers, diff
-from lamina.analyses.diff import best_table as layers_changed
-from lamina.analyses.finetune import finetune
-from lamina.analyses.similarity import LeftOut, jackknife_draws
-from lamina.analyses.windows import difference_table, windows
+from lamina.analyses.words.windows import difference_table, windows
+from lamina.comparison.diff import DiffRow, _tested, changed_layers, diff
+from lamina.comparison.diff import best_table as layers_changed
+from lamina.comparison.similarity import LeaveOneOut, jackknife_draws
 from lamina.framework.declare import Analysis
 from lamina.results import Provenance, Result
 from lamina.stats.family import sign_flip_family
@@ -178,15 +178,15 @@ def _retrained(rng: np.random.Generator, planted: bool) -> bool:
 def _layers(rng: np.random.Generator, planted: bool) -> bool:
     truth = 0.9 - 0.053 * (planted & (np.arange(7) == 5))
     groups = truth + rng.normal(0, 0.05, (20, 1)) + rng.normal(0, 0.04, (20, 7))
-    left = [LeftOut(float(own.mean()), (own.sum() - own) / 19) for own in groups.T]
+    left = [LeaveOneOut(float(own.mean()), (own.sum() - own) / 19) for own in groups.T]
     draws = np.stack([jackknife_draws(each, samples=500, seed=0) for each in left], 1)
     values = np.array([each.value for each in left])
     tests = changed_layers(values, draws, 20)
     rows = [
-        _tested(Difference(at, None, "cka", value, 0, 1, 0.3), tests, at, "document") for at, value in enumerate(values)
+        _tested(DiffRow(at, None, "cka", value, 0, 1, 0.3), tests, at, "document") for at, value in enumerate(values)
     ]
     tables = {
-        "diff": pd.DataFrame(rows, columns=list(Difference._fields)),
+        "diff": pd.DataFrame(rows, columns=list(DiffRow._fields)),
         "best": layers_changed(values, draws, 20, "document"),
     }
     return _clear(diff, tables, _about())
@@ -202,12 +202,10 @@ def _heads(kept: bool, rng: np.random.Generator, planted: bool) -> bool:
         ahead[:, 40] -= 0.1 - 0.035
     tests = sign_flip_family(ahead, np.ones(DOCUMENTS))
     rows = [
-        _tested(
-            Difference(at // 12 + 1, at % 12 + 1, "attention_similarity", 0.5 + own, 0, 1, 0.5), tests, at, "document"
-        )
+        _tested(DiffRow(at // 12 + 1, at % 12 + 1, "attention_similarity", 0.5 + own, 0, 1, 0.5), tests, at, "document")
         for at, own in enumerate(tests.estimate)
     ]
-    tables = {"diff": pd.DataFrame(rows, columns=list(Difference._fields)), "best": pd.DataFrame()}
+    tables = {"diff": pd.DataFrame(rows, columns=list(DiffRow._fields)), "best": pd.DataFrame()}
     return _clear(diff, tables, _about(), ("All 72 heads",) if kept else ("One of 72 heads", "Heads"))
 
 

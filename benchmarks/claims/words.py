@@ -7,7 +7,7 @@ import pandas as pd
 
 import lamina
 from benchmarks.claims import Simulation
-from lamina.analyses.geometry import drawn_mean, layer_contrasts
+from lamina.analyses.layers.geometry import drawn_mean, layer_contrasts
 from lamina.analyses.words.contextualize.scores import (
     FINETUNED,
     DecisionCounts,

@@ -21,7 +21,7 @@ import pytest
 
 import lamina
 from lamina.analyses import ANALYSES
-from lamina.analyses.probing.running import PRESETS as PROBING_PRESETS
+from lamina.analyses.layers.probe.training import PRESETS as PROBING_PRESETS
 from lamina.analyses.words.contextualize.scores import PRESETS as WORDS_PRESETS
 from lamina.corpora import Corpus, Splits, corpus_from, stories
 from lamina.results import Result

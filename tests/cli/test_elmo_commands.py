@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.analyses.probing.running import PRESETS
+from lamina.analyses.layers.probe.training import PRESETS
 from lamina.probes.bank import Schedule
 from lamina.results import Result
 from tests.elmo_folders import OPTIONS, elmo_arrays, save_elmo

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.analyses.probing.tables import Score
+from lamina.analyses.layers.probe.tables import ProbeScore
 from lamina.figures import to_svg
 from lamina.figures.order import draw
 from lamina.framework.verify import check_findings
@@ -50,7 +50,7 @@ def test_tables_and_charts(run: Callable[..., Done], bert: Path, tmp_path: Path)
     done = run("order", bert, "--corpus", folder, *asked, *FEW, "--out", out)
     assert done.exit_code == 0, done.output
     table = pd.read_csv(out / "order.csv")
-    assert list(table.columns) == list(Score.__annotations__)
+    assert list(table.columns) == list(ProbeScore.__annotations__)
     assert set(table["task"]) == set(names)
     assert set(table["of"]) == {"model", "random", "control"}
     # Both dev and test are scored.

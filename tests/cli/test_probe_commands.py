@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lamina.activations import stores
-from lamina.analyses.probing.running import PRESETS
+from lamina.analyses.layers.probe.training import PRESETS
 from lamina.cli import main
 from lamina.probes.bank import Schedule
 from lamina.results import Result as Saved

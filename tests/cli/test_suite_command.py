@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from lamina.analyses.probing.running import PRESETS
-from lamina.analyses.probing.suites import SUITES, Suite
+from lamina.analyses.layers.probe.inputs import SUITES, ProbeSuite
+from lamina.analyses.layers.probe.training import PRESETS
 from lamina.cli import main
 from lamina.probes.bank import Schedule
 
@@ -37,7 +37,7 @@ def treebank(folder: Path, seed: int) -> Path:
 @pytest.mark.usefixtures("drawn_charts")
 def test_a_suite_is_one_result_with_the_papers_values(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     tasks = {"pos": str(treebank(tmp_path / "first", 0)), "dep": str(treebank(tmp_path / "second", 1))}
-    monkeypatch.setitem(SUITES, "pipeline", Suite(tasks))
+    monkeypatch.setitem(SUITES, "pipeline", ProbeSuite(tasks))
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
     short = Schedule(learning_rate=3e-3, validate_every=3, max_validations=2, hidden=8)
     monkeypatch.setitem(PRESETS, "quick", replace(PRESETS["quick"], schedule=short, small=short))

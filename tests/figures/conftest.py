@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from lamina.analyses.probing.reference import reference_table
-from lamina.analyses.probing.summary import BestLayer, Order, Reading, Step, Summary
-from lamina.analyses.probing.tables import Control, Mixing, Score, Training
+from lamina.analyses.layers.probe.probe import reference_table
+from lamina.analyses.layers.probe.summary import LayerReading, LayerStep, TaskLayer, TaskOrder, TaskSummary
+from lamina.analyses.layers.probe.tables import ControlScore, MixingWeight, ProbeScore, ProbeTraining
 from lamina.results import Provenance, Result
 
 TRACES = ["text_id", "task", "seed", "span1", "span2", "label", "gold", "layer", "probability"]
@@ -184,24 +184,24 @@ def make_probe():
         ]  # fmt: skip
         words = {"s1": ["he", "smoked", "toronto", "in", "the", "playoffs"], "s2": ["Dogs", "bark"]}
         rows = {
-            "scores": (scores, Score.__annotations__),
-            "training": (training_rows(tasks, layers, seeds, tuple(probes), late), Training._fields),
-            "mixing": (mixing, Mixing._fields),
+            "scores": (scores, ProbeScore.__annotations__),
+            "training": (training_rows(tasks, layers, seeds, tuple(probes), late), ProbeTraining._fields),
+            "mixing": (mixing, MixingWeight._fields),
             "summary": (
-                [summary_row(task, at, layers, tuple(probes)) for at, task in enumerate(tasks)], Summary._fields
+                [summary_row(task, at, layers, tuple(probes)) for at, task in enumerate(tasks)], TaskSummary._fields
             ),
-            "steps": ([row for task in (tasks if whole else ()) for row in step_rows(task, layers)], Step._fields),
-            "order": (order, Order._fields),
+            "steps": ([row for task in (tasks if whole else ()) for row in step_rows(task, layers)], LayerStep._fields),
+            "order": (order, TaskOrder._fields),
             "readings": (
                 [row for task in tasks for row in reading_rows(task, layers)] if "layer" in probes else [],
-                Reading._fields,
+                LayerReading._fields,
             ),
             "best_layers": (
                 [row for task in tasks for row in best_rows(task, layers)] if "layer" in probes else [],
-                BestLayer._fields,
+                TaskLayer._fields,
             ),
             "traces": (trace_rows() if whole else [], TRACES),
-            "control": (control, Control._fields),
+            "control": (control, ControlScore._fields),
             "words": (
                 [(text, at, word) for text, said in words.items() for at, word in enumerate(said)],
                 ["text_id", "position", "word"],

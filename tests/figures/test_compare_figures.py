@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.compare import BestLayer, Compared, Depth, Difference
+from lamina.comparison.compare import DepthScore, ModelDifference, ModelValue, RankedLayer
 from lamina.figures import draw, to_svg
 from lamina.results import Provenance, Result
 
@@ -50,10 +50,10 @@ def compared(
                         row = (task, 1, model, layer, layer / last, value, value - 0.01, value + 0.01)
                         best.append((*row, 0.01, False, layer == last, layer / last))
     tables = {
-        "compare": pd.DataFrame(values, columns=list(Compared._fields)).astype({"layer": "Int64"}),
-        "differences": pd.DataFrame(apart, columns=list(Difference._fields)),
-        "depth": pd.DataFrame(curves, columns=list(Depth._fields)),
-        "best_layers": pd.DataFrame(best, columns=list(BestLayer._fields)).sort_values("value", ascending=False),
+        "compare": pd.DataFrame(values, columns=list(ModelValue._fields)).astype({"layer": "Int64"}),
+        "differences": pd.DataFrame(apart, columns=list(ModelDifference._fields)),
+        "depth": pd.DataFrame(curves, columns=list(DepthScore._fields)),
+        "best_layers": pd.DataFrame(best, columns=list(RankedLayer._fields)).sort_values("value", ascending=False),
     }
     about = {"name": ", ".join(models), "fingerprint": "f"}, {"name": "ewt", "fingerprint": "c"}
     return Result("compare", tables, Provenance(*about, {}))

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.probing.ambiguity import Trace
-from lamina.analyses.probing.revisions import RevisedAfter, Revision
+from lamina.analyses.layers.probe.ambiguity import TraceRow
+from lamina.analyses.layers.trace.revisions import RevisedAfter, Revision
 from lamina.figures import captions_of, draw, spec_of, to_svg
 from lamina.figures.trace import traces
 from lamina.results import Provenance, Result
@@ -51,7 +51,7 @@ def made(*, seeds: int = 2, tasks: tuple[str, ...] = ("pos", "dep"), sentences: 
         if len(tasks) > 1 and (measure != "same_layer" or a == "pos")
     ]
     shown = [
-        Trace(f"s{number}", task, 0, f"{at}:{at + 1}", "", label, gold, layer, 0.5)
+        TraceRow(f"s{number}", task, 0, f"{at}:{at + 1}", "", label, gold, layer, 0.5)
         for number in range(sentences)
         for task in tasks
         for at in range(8)
@@ -59,7 +59,7 @@ def made(*, seeds: int = 2, tasks: tuple[str, ...] = ("pos", "dep"), sentences: 
         for layer in range(7)
     ]
     tables = {
-        "traces": pd.DataFrame(shown, columns=list(Trace._fields)),
+        "traces": pd.DataFrame(shown, columns=list(TraceRow._fields)),
         "revisions": pd.DataFrame(steps + whole, columns=list(Revision._fields)).astype({"layer": "Int64"}),
         "revised_after": pd.DataFrame(pairs, columns=list(RevisedAfter._fields)),
     }

@@ -13,7 +13,7 @@ import torch
 
 import lamina
 from lamina import Edge, Runtime, Span, Text, corpus_from
-from lamina.analyses.similarity import compare_layer
+from lamina.comparison.similarity import compare_layer
 from lamina.corpora import Corpus
 from lamina.framework.declare import Tables
 from lamina.probes.streams import Stream, find_targets

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.probing.running import PAPER, PAPER_SMALL
+from lamina.analyses.layers.probe.training import PAPER, PAPER_SMALL
 from lamina.probes import bank
 from lamina.probes.bank import LearningRecord, ProbeGroup, Schedule, train
 from lamina.probes.edge import EdgeProbes, LayerCut

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForTokenClassification
 
-from lamina.analyses.finetune import finetune
+from lamina.analyses.answering.finetune import finetune
 from lamina.errors import InputError, ModelError
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.testing import check_encoder

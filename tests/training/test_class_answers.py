@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from lamina.analyses.finetune import finetune
+from lamina.analyses.answering.finetune import finetune
 from lamina.corpora.question import Question, labelled_question, make_question
 from lamina.corpora.question_sets import load_questions, read_questions
 from lamina.corpora.views import View
@@ -105,7 +105,7 @@ def classes(model_folder, toy_texts, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("classes") / "out"
     items, settings = toy_texts(8, 1), {**SETTINGS, "max_steps": 100, "lr": 5e-3}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lamina.analyses.finetune.apart", lambda sets: sets)
+        patch.setattr("lamina.analyses.answering.finetune.apart", lambda sets: sets)
         finetune(str(model_folder("bert")), Sets("toy", items, items, items), out=out, **settings)
     return out
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import lamina
-from lamina.analyses.finetune import finetune
+from lamina.analyses.answering.finetune import finetune
 from lamina.errors import InputError
 from lamina.models import load_encoder
 from lamina.models.interventions.layer_weights import layer_weights

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassification, TrainerCallback
 
 import lamina
-from lamina.analyses.finetune import finetune
+from lamina.analyses.answering.finetune import finetune
 from lamina.errors import CorpusError, InputError, ModelError, ResultError, TaskError
 from lamina.results import Result
 from lamina.testing import TinyEncoder
@@ -52,7 +52,7 @@ def test_eight_examples_are_learned_by_heart(learn, toy_texts, toy_questions, mo
     make = toy_questions if task == "squad" else toy_texts
     items = make(8, 1)
     # Scored on what was learned: the point is that the head, the labels and the reading of outputs fit each other.
-    monkeypatch.setattr("lamina.analyses.finetune.apart", lambda sets: sets)
+    monkeypatch.setattr("lamina.analyses.answering.finetune.apart", lambda sets: sets)
     result = learn(task, data=Sets("toy", items, items, items), max_steps=100, lr=5e-3 if task == "classify" else 1e-2)
 
     assert result.tables["scores"]["value"].tolist() == [1.0] * len(result.tables["scores"])

@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file
 
 from lamina.activations.runtime import Runtime
-from lamina.analyses.diff import diff
-from lamina.analyses.finetune import finetune
+from lamina.analyses.answering.finetune import finetune
+from lamina.comparison.diff import diff
 from lamina.corpora import corpus_from
 from lamina.corpora.views import View
 from lamina.errors import CorpusError, ModelError

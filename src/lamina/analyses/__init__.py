@@ -4,12 +4,12 @@ A module is imported when its analysis is needed; `lamina.framework.registry` fi
 """
 
 ANALYSES = (
-    "lamina.analyses.geometry:geometry",
-    "lamina.analyses.probing.probe:probe",
-    "lamina.analyses.probing.trace:trace",
-    "lamina.analyses.probing.order:order",
+    "lamina.analyses.layers.geometry:geometry",
+    "lamina.analyses.layers.probe.probe:probe",
+    "lamina.analyses.layers.trace.trace:trace",
+    "lamina.analyses.layers.order:order",
     "lamina.analyses.layers.structure.structure:structure",
-    "lamina.analyses.compare:compare",
+    "lamina.comparison.compare:compare",
     "lamina.analyses.heads.attention:attention",
     "lamina.analyses.heads.attention_distance:attention_distance",
     "lamina.analyses.heads.heads:heads",
@@ -20,7 +20,7 @@ ANALYSES = (
     "lamina.analyses.words.contextualize.contextualize:contextualize",
     "lamina.analyses.words.neighbours:neighbours",
     "lamina.analyses.words.senses.senses:senses",
-    "lamina.analyses.windows:windows",
+    "lamina.analyses.words.windows:windows",
     "lamina.analyses.behaviour.surprisal:surprisal",
     "lamina.analyses.behaviour.pairs.pairs:pairs",
     "lamina.analyses.behaviour.cloze.cloze:cloze",
@@ -33,9 +33,9 @@ ANALYSES = (
     "lamina.analyses.cause.restore.restore:restore",
     "lamina.analyses.cause.patch.patch:patch",
     "lamina.analyses.cause.roles.roles:roles",
-    "lamina.analyses.finetune:finetune",
+    "lamina.analyses.answering.finetune:finetune",
     "lamina.analyses.answering.token_map:token_map",
     "lamina.analyses.answering.phases:phases",
-    "lamina.analyses.diff:diff",
+    "lamina.comparison.diff:diff",
 )
 """Every analysis, in the order of the report."""

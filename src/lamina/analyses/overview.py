@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.probing.findings import Reading, best_readings
+from lamina.analyses.layers.probe.findings import AbilityReading, best_readings
 from lamina.results import Result
 from lamina.results.finding import rows_of
 from lamina.stats.status import Status
@@ -92,7 +92,7 @@ def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
         yield from line.rows(result.analysis)
 
 
-def _above_baselines(readings: pd.DataFrame | None, read: Reading) -> dict[int, Status]:
+def _above_baselines(readings: pd.DataFrame | None, read: AbilityReading) -> dict[int, Status]:
     """Layer -> the status of its scores beside twin and constant answer, tested as one family by `probe`."""
     if readings is None:
         return {}

@@ -84,7 +84,7 @@ def _suite_corpora(name: str) -> tuple[str, ...]:
     from difflib import get_close_matches
 
     from lamina import assets
-    from lamina.analyses.probing.suites import SUITES
+    from lamina.analyses.layers.probe.inputs import SUITES
     from lamina.errors import CorpusError
 
     if name in SUITES:

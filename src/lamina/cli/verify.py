@@ -138,7 +138,7 @@ _SHARD = {".safetensors": "shards", ".arrow": "indexes"}
 
 
 def _runs(root: Path | None) -> _VerifiedPart:
-    from lamina.analyses.probing.checkpoints import problems
+    from lamina.analyses.layers.probe.runs import problems
 
     found = [
         _VerifyProblem(problem.what, partial(sweep, problem.path.parent), leftover=True)

@@ -62,7 +62,7 @@ def write_several(
     `reports` give, by the name of a model's folder, its report in the making; each is loaded when its turn comes, and
     let go after it. Returns the page, the folders of all results, and what was left out.
     """
-    from lamina.analyses.comparison_tables import in_words
+    from lamina.comparison.tables import in_words
 
     made: dict[str, dict[str, Result]] = {}
     folders, notes, left_out, title = [], [], [], ""

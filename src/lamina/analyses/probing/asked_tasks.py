@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from lamina.analyses.probing.running import Setup
+from lamina.analyses.layers.probe.training import ProbeSetup
 from lamina.corpora.corpus import NAMING
 from lamina.corpora.learning import Splits
 from lamina.errors import TaskError
@@ -105,7 +105,7 @@ def _annotated(name: str, splits: Splits) -> Task:
     return task
 
 
-def check_learnable(task: Task, setup: Setup) -> None:
+def check_learnable(task: Task, setup: ProbeSetup) -> None:
     """Whether there is anything to learn, to stop by and to score, before anything is encoded."""
     name = setup.splits.name
     parts = {"training": setup.learned, "scored": setup.splits.scored}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
-from lamina.analyses.probing.contenders import tasks_of
+from lamina.comparison.probes import tasks_of
 from lamina.errors import InputError, LaminaError
 from lamina.figures import captions_for, draw, spec_of
 from lamina.framework.registry import get_analysis

@@ -20,7 +20,7 @@ from lamina.web.app_state import State, TooLongError
 
 if TYPE_CHECKING:
     from lamina.analyses.heads.look import HeadOrRollout as Drawn
-    from lamina.analyses.probing.trace import MarkedTarget, SentenceTracer
+    from lamina.analyses.layers.trace.trace import MarkedTarget, SentenceTracer
     from lamina.models import Encoder
     from lamina.models.interventions.interventions import Interventions
 
@@ -139,7 +139,7 @@ def _told(
 ) -> Told:
     from lamina.analyses.heads.atlas import sentence_atlas
     from lamina.analyses.heads.look import ROLLOUT, head_of, lines
-    from lamina.analyses.probing.trace import over_seeds
+    from lamina.analyses.layers.trace.trace import over_seeds
 
     believed = [] if tracer is None else over_seeds(tracer.beliefs(words, marked))
     measures, links = [], []

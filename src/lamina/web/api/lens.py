@@ -18,7 +18,7 @@ from lamina.web.app_state import AppState, BusyError, State, TooLongError
 
 if TYPE_CHECKING:
     from lamina.analyses.heads.look import StrongestPartners
-    from lamina.analyses.probing.trace import Beliefs, MarkedTarget, SentenceTracer, TracedTask
+    from lamina.analyses.layers.trace.trace import Beliefs, MarkedTarget, SentenceTracer, TracedTask
     from lamina.analyses.words.neighbours import WordIndex
     from lamina.corpora import Corpus
     from lamina.models import Encoder
@@ -183,7 +183,7 @@ _WAITING = BoundedSemaphore(8)
 @router.post("")
 def lens(app: State, asked: MarkedSentence) -> Lens:
     """What the trained probes believe: part of speech of every word, and whatever is marked."""
-    from lamina.analyses.probing.trace import over_seeds
+    from lamina.analyses.layers.trace.trace import over_seeds
     from lamina.types import Text
 
     words = words_of(app, asked)
@@ -213,7 +213,7 @@ def words(app: State, asked: Plain) -> Words:
 def word(app: State, asked: OneWord) -> Word:
     """One word at every layer in two dimensions, and the attention to it and from it."""
     from lamina.analyses.heads.look import attended
-    from lamina.analyses.probing.trace import encode_sentence, token_paths, word_vectors
+    from lamina.analyses.layers.trace.trace import encode_sentence, token_paths, word_vectors
 
     words = words_of(app, asked)
     _check_word(words, asked.word)
@@ -233,7 +233,7 @@ def word(app: State, asked: OneWord) -> Word:
 @router.post("/neighbours")
 def neighbours(app: State, asked: OneWord) -> Neighbours:
     """The words nearest to one, layer by layer, among the first sentences of the server's first corpus (dev)."""
-    from lamina.analyses.probing.trace import encode_sentence, word_vectors
+    from lamina.analyses.layers.trace.trace import encode_sentence, word_vectors
     from lamina.analyses.words.neighbours import nearest_in_corpus
     from lamina.corpora import load_corpus
 
@@ -272,7 +272,7 @@ def _check_word(words: tuple[str, ...], word: int) -> None:
 
 def marked_of(mark: Mark) -> MarkedTarget:
     """What a request marks, as probes are asked about it."""
-    from lamina.analyses.probing.trace import MarkedTarget
+    from lamina.analyses.layers.trace.trace import MarkedTarget
     from lamina.types import Span
 
     if (mark.first2 is None) != (mark.last2 is None):
@@ -295,7 +295,7 @@ def tracer_of(app: AppState, encoder: Encoder) -> SentenceTracer | None:
 @lru_cache(maxsize=_TRACERS)
 def _tracer(encoder: Encoder, folder: Path, _saved: int) -> SentenceTracer | None:
     """Cached as long as the folder holds the same result; None if it has no usable probes."""
-    from lamina.analyses.probing.trace import SentenceTracer
+    from lamina.analyses.layers.trace.trace import SentenceTracer
 
     try:
         return SentenceTracer(encoder, folder)
@@ -323,7 +323,7 @@ def _index(encoder: Encoder, corpus: Corpus) -> WordIndex:
 
 def _interesting(encoder: Encoder, words: tuple[str, ...], told: list[Beliefs]) -> int:
     """The word whose predicted part of speech changes most; without probes, the word that moves farthest."""
-    from lamina.analyses.probing.trace import (
+    from lamina.analyses.layers.trace.trace import (
         EVERY_WORD,
         encode_sentence,
         farthest_travelled,
@@ -339,7 +339,7 @@ def _interesting(encoder: Encoder, words: tuple[str, ...], told: list[Beliefs]) 
 
 
 def _card(name: str, asked: TracedTask) -> TaskCard:
-    from lamina.analyses.probing.trace import EVERY_WORD
+    from lamina.analyses.layers.trace.trace import EVERY_WORD
     from lamina.tasks import TASKS
 
     # A name may have its corpus in brackets behind it.
@@ -356,7 +356,7 @@ def _card(name: str, asked: TracedTask) -> TaskCard:
 
 def beliefs_of(told: Beliefs) -> Iterator[Belief]:
     """What probes make of each target; of words that nobody marked, the strongest labels alone."""
-    from lamina.analyses.probing.trace import EVERY_WORD
+    from lamina.analyses.layers.trace.trace import EVERY_WORD
 
     for target, spans in enumerate(told.words.tolist()):
         own = told.probabilities[:, target]

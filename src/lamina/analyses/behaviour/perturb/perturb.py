@@ -51,7 +51,7 @@ from lamina.analyses.behaviour.perturb.scores import (
     span_answerer,
     train_reader,
 )
-from lamina.analyses.probing.planning import Plan, training_cost
+from lamina.analyses.layers.probe.planning import ProbePlan, training_cost
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits
@@ -492,7 +492,9 @@ def _cost(
     return total
 
 
-def _planned(target: str, splits: Splits, encoder: Encoder, runtime: Runtime, *, steps: int | None, seed: int) -> Plan:
+def _planned(
+    target: str, splits: Splits, encoder: Encoder, runtime: Runtime, *, steps: int | None, seed: int
+) -> ProbePlan:
     return plan_task(
         target.removeprefix(PROBE),
         splits,

@@ -26,9 +26,9 @@ from lamina.analyses.behaviour.perturb.perturbations import (
     pair_of,
     share_left_out,
 )
-from lamina.analyses.probing.planning import Plan, TrainingAmounts, plan_run
-from lamina.analyses.probing.running import Setup, loss_of
-from lamina.analyses.probing.suites import Source
+from lamina.analyses.layers.probe.inputs import TaskSource
+from lamina.analyses.layers.probe.planning import ProbePlan, TrainingAmounts, plan_run
+from lamina.analyses.layers.probe.training import ProbeSetup, loss_of
 from lamina.corpora.learning import Splits
 from lamina.corpora.minimal_pairs import Pair
 from lamina.corpora.question import Question
@@ -385,7 +385,7 @@ class ProbedTask(NamedTuple):
     """A task, the texts it is learned from, and the words it is asked about."""
 
     task: Task
-    setup: Setup
+    setup: ProbeSetup
     labels: tuple[str, ...]
     texts: tuple[Text, ...]
     """Those that have targets."""
@@ -400,16 +400,16 @@ class ProbedTask(NamedTuple):
         return f"{PROBE}{self.task.name}"
 
 
-def plan_task(name: str, splits: Splits, *, layers: int, steps: int | None, seed: int, device: str) -> Plan:
+def plan_task(name: str, splits: Splits, *, layers: int, steps: int | None, seed: int, device: str) -> ProbePlan:
     """How a probe of a mix of all layers learns a task: with the quick preset of `lamina probe`, one seed."""
     amounts = TrainingAmounts(seeds=1, steps=steps)
     return plan_run(
-        layers, Source(splits, (name,)), probes=["mix"], preset="quick", amounts=amounts, faithful=False, metric=None,
+        layers, TaskSource(splits, (name,)), probes=["mix"], preset="quick", amounts=amounts, faithful=False, metric=None,
         seed=seed, device=device,
     )  # fmt: skip
 
 
-def ask_task(plan: Plan, texts: Sequence[Text]) -> ProbedTask:
+def ask_task(plan: ProbePlan, texts: Sequence[Text]) -> ProbedTask:
     """What is learned and asked; a TaskError where the texts have no target of single words with one label."""
     (task,) = plan.tasks
     found = [task.targets(text) for text in texts]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from lamina.analyses.answering.finetune import LEARNED, as_sets
 from lamina.analyses.cause.restore.layers import (
     HOWS,
     RANDOM,
@@ -28,7 +29,6 @@ from lamina.analyses.cause.restore.layers import (
     tuned_again,
     unchanged,
 )
-from lamina.analyses.finetune import LEARNED, as_sets
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, InputError, LaminaError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis

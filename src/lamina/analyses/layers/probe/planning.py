@@ -1,0 +1,340 @@
+"""From what was asked to what will be trained, and how long that takes."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from itertools import islice
+from math import ceil, inf
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from lamina.activations import extract
+from lamina.analyses.layers.probe.description_length import block_ends
+from lamina.analyses.layers.probe.inputs import PROBES, TaskSource
+from lamina.analyses.layers.probe.statistics import Resampling
+from lamina.analyses.layers.probe.tables import DISTANCES, FREQUENCIES
+from lamina.analyses.layers.probe.training import PRESETS, Preset, ProbeSetup, loss_of, programs
+from lamina.analyses.probing.asked_tasks import check_learnable, choose_tasks
+from lamina.corpora import Corpus
+from lamina.corpora.learning import Splits, divide, thin
+from lamina.errors import InputError, TaskError
+from lamina.framework.estimate import Cost, Estimator, time_call
+from lamina.framework.settings import read_group
+from lamina.models import Encoder
+from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.edge import EdgeProbes, LayerCut
+from lamina.probes.streams import Stream, find_targets
+from lamina.probes.tallies import DecisionTally
+from lamina.tasks import Task, label_set
+from lamina.tasks.task import Average
+from lamina.types import Text
+
+_TIMED_STEPS = 4
+_TIMED_SAMPLES = 100
+_FORWARD = 1 / 3
+"""Share of a training step that applying probes to as many texts takes."""
+_STOPPED_AT = 0.5
+"""Share of the most validations after which patience is expected to have ended training, where it can."""
+
+
+class ProbePlan(NamedTuple):
+    """Which tasks of one corpus, and what all their probes share."""
+
+    tasks: list[Task]
+    setup: ProbeSetup
+    unusable: tuple[str, ...] = ()
+    """Tasks that the corpus carries and nothing can be learned from; an error where they were asked for by name."""
+
+
+class TrainingAmounts(NamedTuple):
+    """What takes the place of the preset's values; None: as the preset has it."""
+
+    seeds: int | None = None
+    steps: int | None = None
+    """The most steps; training ends earlier on a plateau."""
+    batch: int | None = None
+    """Texts of a step."""
+    lr: float | None = None
+    """Learning rate at the start."""
+    hidden: int | None = None
+    """Width of the probes."""
+    train_texts: int | None = None
+    """About how many training texts are used."""
+    stop_texts: int | None = None
+    """The most texts that decide when to stop."""
+    schedule: Schedule | None = None
+    """A whole schedule."""
+    changes: Mapping[str, Any] = {}
+    """Fields of the preset's schedules by name."""
+
+    @classmethod
+    def read(cls, schedule: Schedule | str | Mapping[str, Any] | None, seeds: int | None = None) -> TrainingAmounts:
+        """The setting `schedule`, as it was given.
+
+        Example:
+            >>> TrainingAmounts.read("steps=2000,validate_every=50").steps
+            2000
+        """
+        if schedule is None:
+            return cls(seeds)
+        if isinstance(schedule, Schedule):
+            _refuse_impossible({field.name: getattr(schedule, field.name) for field in fields(Schedule)})
+            return cls(seeds, schedule=schedule)
+        values = read_group(schedule, _AMOUNTS | _SCHEDULE, "the schedule")
+        _refuse_impossible(values)
+        amounts = {name: values.pop(name) for name in _AMOUNTS if name in values}
+        return cls(seeds, **amounts, changes=values)
+
+    def of(self, preset: str) -> Preset:
+        """The preset with these values in place of its own."""
+        chosen = PRESETS[preset]
+        schedules = {name: self._changed(self.schedule or getattr(chosen, name)) for name in ("schedule", "small")}
+        numbers = {name: getattr(self, name) for name in ("seeds", "train_texts", "stop_texts")}
+        return replace(chosen, **schedules, **{name: value for name, value in numbers.items() if value is not None})
+
+    def _changed(self, schedule: Schedule) -> Schedule:
+        schedule = replace(schedule, **self.changes)
+        changes: dict[str, Any] = {}
+        if self.steps is not None:
+            # So few steps that there would be no plateau to see are validated more often.
+            every = min(schedule.validate_every, max(1, self.steps // _LEAST_VALIDATIONS))
+            changes |= {"validate_every": every, "max_validations": max(1, self.steps // every)}
+        if self.batch is not None:
+            changes |= {"batch_texts": self.batch, "batch_targets": None}
+        if self.lr is not None:
+            slowest = schedule.min_learning_rate * self.lr / schedule.learning_rate
+            changes |= {"learning_rate": self.lr, "min_learning_rate": slowest}
+        if self.hidden is not None:
+            changes["hidden"] = self.hidden
+        return replace(schedule, **changes)
+
+
+def schedule_parts(schedule: Schedule | str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The setting `schedule` as provenance records it: amounts by name, and what else was said of the schedule.
+
+    Example:
+        >>> {name: value for name, value in schedule_parts("steps=20").items() if value is not None}
+        {'steps': 20}
+    """
+    amounts = TrainingAmounts.read(schedule)
+    whole = amounts.schedule.describe() if amounts.schedule is not None else dict(amounts.changes) or None
+    return {name: getattr(amounts, name) for name in _AMOUNTS} | {"schedule": whole}
+
+
+_AMOUNTS: dict[str, type] = {
+    "steps": int,
+    "batch": int,
+    "lr": float,
+    "hidden": int,
+    "train_texts": int,
+    "stop_texts": int,
+}
+"""What `schedule` can say beside the fields of a schedule."""
+_SCHEDULE: dict[str, type] = {
+    field.name: float if str(field.type) == "float" else int for field in fields(Schedule) if field.name not in _AMOUNTS
+}
+_LIMITS = {"lr": (1e-8, 1.0), "hidden": (1, 8192), "train_texts": (2, inf)}
+_LEAST_VALIDATIONS = 10
+
+
+def _refuse_impossible(values: Mapping[str, Any]) -> None:
+    """Raise an InputError for a value that nothing can be trained by."""
+    for name, value in values.items():
+        if value is None and name == "batch_targets":
+            continue
+        decimal = name == "lr" or _SCHEDULE.get(name) is float
+        number = isinstance(value, int | float if decimal else int) and not isinstance(value, bool)
+        least, most = _LIMITS.get(name, (0, inf))
+        if not number or not 0 < value < inf or not least <= value <= most:
+            limits = f"from {least:g} to {most:g}" if name in _LIMITS else "above 0"
+            kind = "a number" if decimal else "a whole number"
+            raise InputError(f"the schedule has {name}={value!r}; give {kind} {limits}")
+
+
+def plan_run(
+    layers: int,
+    source: TaskSource,
+    *,
+    probes: Sequence[str],
+    preset: str,
+    amounts: TrainingAmounts,
+    faithful: bool,
+    metric: Average | None,
+    seed: int,
+    device: str,
+) -> ProbePlan:
+    """What `lamina.probe` does with these settings on one corpus, for a model of so many layers."""
+    whole, asked = source
+    chosen = amounts.of(preset)
+    cuts = _cuts(probes, layers)
+    tasks = choose_tasks(asked, whole, faithful=faithful)
+    if metric is not None:
+        tasks = [task.averaged(metric) for task in tasks]
+    splits = Splits(_in_memory(thin(whole.train, chosen.train_texts, seed)), _in_memory(whole.scored))
+    division = divide(splits, seed=seed, most_stop=chosen.stop_texts)
+    setup = ProbeSetup(splits, division, chosen, cuts, chosen.seeds, seed, faithful, device=device)
+    unusable: dict[str, TaskError] = {}
+    for task in tasks:
+        try:
+            check_learnable(task, setup)
+        except TaskError as error:
+            unusable[task.name] = error
+    if unusable and (asked is not None or len(unusable) == len(tasks)):
+        raise next(iter(unusable.values()))
+    return ProbePlan([task for task in tasks if task.name not in unusable], setup, tuple(unusable))
+
+
+def training_cost(estimator: Estimator, plan: ProbePlan, encoders: Sequence[Encoder], *, mdl: bool) -> Cost:
+    """What training and scoring take on the model and its twin; a few steps of each task are timed on the model.
+
+    One step is one gradient step of all probes of a task on one encoder. Training ends on a plateau: half of the most
+    validations are expected.
+    """
+    setup = plan.setup
+    banks = _banks(setup, encoders, mdl=mdl)
+    total = Cost(passes=0)
+    for task in plan.tasks:
+        schedule = setup.preset.small if _is_small(task, setup) else setup.preset.schedule
+        validations = _validations(schedule)
+        timed = _time_steps(task, setup, schedule, encoders[0])
+        stop, scored = (
+            timed.share * texts / timed.texts for texts in (len(setup.division.stop), len(setup.splits.scored))
+        )
+        steps = validations * schedule.validate_every
+        batches = steps + _FORWARD * (validations * stop + scored)
+        # Targets are looked up for the model, the control and the twin.
+        looked_up = (1 + len(encoders)) * (len(setup.splits.train) + len(setup.splits.scored))
+        seconds = batches * sum(banks) * timed.step + looked_up * timed.text
+        total += estimator.training(len(banks) * steps, seconds / (len(banks) * steps))
+    return total
+
+
+def _banks(setup: ProbeSetup, encoders: Sequence[Encoder], *, mdl: bool) -> list[float]:
+    """What is trained together, as multiples of what is timed: one program of the model's own probes.
+
+    A CPU takes as long as there are probes, a GPU as long as there are programs.
+    """
+    on_cpu = setup.device == "cpu"
+    own, beside = len(setup.cuts), setup.beside_seeds
+    probes = [own * setup.seeds, len(setup.control_cuts) * beside, *[own * beside] * (len(encoders) - 1)]
+    cores = torch.get_num_threads()
+    # On a CPU, groups are trained side by side, one on each core.
+    banks = [each / own / cores for each in probes] if on_cpu else [1.0] * len(probes)
+    if mdl:
+        single = [setup.seeds, *[beside] * len(encoders)]
+        size = encoders[0].layers / own / cores if on_cpu else 1.0
+        banks += [size * seeds for seeds in single] * (len(block_ends(len(setup.division.learn))) - 1)
+    return banks
+
+
+def bootstrap_seconds(plan: ProbePlan, samples: int) -> float:
+    """What intervals take: of every probe, and of every label and group of targets under the cumulative probes."""
+    setup = plan.setup
+    texts = len(setup.splits.scored)
+    some = Resampling(texts, _TIMED_SAMPLES, 0)
+    tally = DecisionTally("f1", np.ones((3, len(setup.cuts), texts)))
+    each = time_call(lambda: some.score(tally)) * samples / _TIMED_SAMPLES
+    labels = sum(len(label_set(task, setup.splits.scored)) for task in plan.tasks)
+    groups = len(DISTANCES) + len(FREQUENCIES) + len(("seen", "unseen"))
+    return each * setup.seeds * (labels + (groups + 1) * len(plan.tasks))
+
+
+class StepTiming(NamedTuple):
+    """Seconds of a task's parts."""
+
+    step: float
+    """One step of one program of the model's probes."""
+    text: float
+    """The targets of one text."""
+    share: float
+    """No seconds: of the texts, those that have targets."""
+    texts: float
+    """No seconds: texts of a step."""
+
+
+def _time_steps(task: Task, setup: ProbeSetup, schedule: Schedule, encoder: Encoder) -> StepTiming:
+    """On some batches of texts from all over the corpus."""
+    corpus = setup.splits.train
+    carrying = [text for text in corpus if task.targets(text)]
+    if not carrying:
+        return StepTiming(0.0, 0.0, 0.0, 1.0)
+    per_step = _texts_of_step(task, carrying, schedule)
+    wanted = _TIMED_STEPS * per_step
+    texts = carrying[:: max(1, len(carrying) // wanted)][:wanted]
+    labels = label_set(task, texts)
+    with tempfile.TemporaryDirectory() as root:
+        stored = extract(encoder, replace(corpus, source=lambda: iter(texts)), root=root)
+        start = time.perf_counter()
+        targets = find_targets(task, texts, stored.tokenized(), labels)
+        per_text = (time.perf_counter() - start) / len(texts)
+        shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(labels), "arity": task.arity}
+        seeds = programs(setup.seeds, setup.device)[0]
+        probes = EdgeProbes(setup.cuts, **shape, seed=seeds, hidden=schedule.hidden)
+        stream = Stream(stored, targets, device=setup.device, batch_texts=per_step)
+        group = ProbeGroup(probes, targets, targets, (stream, stream), loss_of(task))
+        few = Schedule(validate_every=_TIMED_STEPS, max_validations=1, hidden=schedule.hidden)
+        # On a CPU a group has one core. The first time is a warm-up.
+        with _one_thread(setup.device):
+            seconds = [
+                time_call(lambda: train([group], few, order_seed=0, what=f"{task.name}: timing"))
+                / (_TIMED_STEPS + _FORWARD * stream.batches)
+                for _ in range(2)
+            ]
+        return StepTiming(seconds[1], per_text, len(carrying) / len(corpus), per_step)
+
+
+@contextmanager
+def _one_thread(device: str) -> Iterator[None]:
+    threads = torch.get_num_threads()
+    try:
+        if device == "cpu":
+            torch.set_num_threads(1)
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _texts_of_step(task: Task, carrying: Sequence[Text], schedule: Schedule) -> int:
+    if schedule.batch_targets is None:
+        return schedule.batch_texts
+    some = carrying[:: max(1, len(carrying) // 200)]
+    each = sum(len(task.targets(text)) for text in some) / len(some)
+    return max(1, round(schedule.batch_targets / each))
+
+
+def _is_small(task: Task, setup: ProbeSetup) -> bool:
+    """Whether the task has too few training targets for the long schedule."""
+    learn = set(setup.division.learn)
+    texts = (text for number, text in enumerate(setup.splits.train) if number in learn)
+    return setup.preset.few > 0 and sum(len(task.targets(text)) for text in texts) < setup.preset.few
+
+
+def _validations(schedule: Schedule) -> int:
+    can_stop = schedule.max_validations > schedule.stop_after
+    return ceil(schedule.max_validations * _STOPPED_AT) if can_stop else schedule.max_validations
+
+
+_MOST_IN_MEMORY = 20_000
+"""Texts that are kept in memory: every task reads them several times."""
+
+
+def _in_memory(corpus: Corpus) -> Corpus:
+    texts = tuple(islice(corpus, _MOST_IN_MEMORY + 1))
+    return replace(corpus, source=lambda: iter(texts)) if len(texts) <= _MOST_IN_MEMORY else corpus
+
+
+def _cuts(probes: Sequence[str], layers: int) -> tuple[LayerCut, ...]:
+    if not probes:
+        raise InputError(f"probes: name at least one of {', '.join(PROBES)}")
+    cuts = [LayerCut("cumulative", layer) for layer in range(layers)] if "cumulative" in probes else []
+    if "mix" in probes and not cuts:
+        cuts = [LayerCut("cumulative", layers - 1)]
+    if "layer" in probes:
+        cuts += [LayerCut("layer", layer) for layer in range(layers)]
+    return tuple(cuts)

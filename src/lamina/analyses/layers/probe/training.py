@@ -1,0 +1,454 @@
+"""Training and scoring every probe of one task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from lamina.activations import ActivationStore, ReadActivations
+from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun, Whose, probes_path, save_run
+from lamina.corpora import Corpus
+from lamina.corpora.learning import Division, Splits
+from lamina.corpora.notes import Notes
+from lamina.files.checking import save_tensors
+from lamina.models import Encoder
+from lamina.probes.bank import BankCheckpoint, LearningRecord, ProbeGroup, Schedule, train
+from lamina.probes.edge import EdgeProbes, LayerCut, save_probes
+from lamina.probes.learner import Loss
+from lamina.probes.linear import LinearSpans, SpanMeans, fit_linear
+from lamina.probes.streams import ProbeTargets, Standard, StateSource, Stream, find_targets
+from lamina.probes.tallies import DecisionTally, constant_tally
+from lamina.tasks import MIN_SEEN, Task, best_constant, control_task, label_set, seen_targets
+from lamina.tasks.task import Metric
+from lamina.types import Text
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Schedules, seeds and amounts."""
+
+    schedule: Schedule
+    small: Schedule
+    """For tasks with fewer than `few` training targets."""
+    few: int
+    seeds: int
+    train_texts: int | None
+    """About how many training texts are used, in whole documents drawn at random; None: all."""
+    stop_texts: int | None
+    """The most texts that decide when to stop; None: all of them."""
+    beside_seeds: int
+    """Seeds of the random-weights twin and of the control."""
+
+
+QUICK = Schedule(
+    learning_rate=7e-3,
+    mixing_rate=5.0,
+    validate_every=60,
+    max_validations=40,
+    halve_after=1,
+    stop_after=3,
+    min_gain=2e-3,
+    min_learning_rate=2e-4,
+    batch_targets=128,
+    hidden=64,
+)
+QUICK_SMALL = replace(
+    QUICK, learning_rate=1e-3, mixing_rate=30.0, validate_every=30, stop_after=4, min_learning_rate=5e-5
+)
+"""For tasks with little data, which would be learned by heart before the first validation of the other schedule."""
+STANDARD = Schedule(
+    learning_rate=2e-3,
+    mixing_rate=10.0,
+    validate_every=250,
+    max_validations=80,
+    halve_after=1,
+    stop_after=5,
+    min_gain=1e-3,
+    min_learning_rate=2e-5,
+    batch_targets=512,
+)
+PAPER = Schedule()
+PAPER_SMALL = Schedule(validate_every=100, max_validations=100)
+"""For tasks with little data."""
+
+PRESETS = {
+    "quick": Preset(QUICK, QUICK_SMALL, 2000, 2, 3000, 300, 1),
+    "standard": Preset(STANDARD, STANDARD, 0, 5, None, None, 2),
+    "paper": Preset(PAPER, PAPER_SMALL, 20_000, 5, None, None, 5),
+}
+
+
+@dataclass(frozen=True)
+class ProbeStates:
+    """States of one encoder, for the training and the scored texts."""
+
+    train: ReadActivations
+    scored: ReadActivations
+    layers: int
+    width: int
+    encoder: str
+    """The encoder's fingerprint."""
+
+
+Reads = Literal["spans", "means", "linear"]
+"""What probes are: edge probes that pool spans themselves, the same on the mean of a span's tokens, or softmax
+regression on that mean."""
+
+
+class TaskTargets(NamedTuple):
+    """A task's targets in the texts learned from, the texts that decide when to stop, and the scored texts."""
+
+    learn: ProbeTargets
+    stop: ProbeTargets
+    scored: ProbeTargets
+
+
+@dataclass(frozen=True)
+class ProbeSetup:
+    """What all probes of a run share."""
+
+    splits: Splits
+    division: Division
+    preset: Preset
+    cuts: tuple[LayerCut, ...]
+    seeds: int
+    seed: int
+    """For the division, the order of texts and the control labels; probes have seeds of their own, from 0."""
+    faithful: bool = False
+    """As the paper's code does: what is scored decides when to stop, and layers are not standardised."""
+    device: str = "cpu"
+    reads: Reads = "spans"
+
+    @property
+    def control_cuts(self) -> tuple[LayerCut, ...]:
+        """What the probes of the control see: single layers, which selectivity is about, where there are any."""
+        single = tuple(cut for cut in self.cuts if cut.probe == "layer")
+        return single or self.cuts
+
+    @property
+    def beside_seeds(self) -> int:
+        """Seeds of the control and the twin."""
+        return min(self.seeds, self.preset.beside_seeds)
+
+    @property
+    def learned(self) -> list[Text]:
+        """The texts learned from."""
+        return self._trained(self.division.learn)
+
+    @property
+    def stopping(self) -> list[Text]:
+        """The texts that decide when to stop."""
+        return list(self.splits.scored) if self.faithful else self._trained(self.division.stop)
+
+    def _trained(self, numbers: Iterable[int]) -> list[Text]:
+        chosen = set(numbers)
+        return [text for number, text in enumerate(self.splits.train) if number in chosen]
+
+    def schedule(self, learn: ProbeTargets) -> Schedule:
+        """That of a task with these training targets."""
+        return self.preset.small if len(learn) < self.preset.few else self.preset.schedule
+
+
+def run_task(task: Task, setup: ProbeSetup, states: ProbeStates, twin: ProbeStates | None, folder: Path) -> TaskRun:
+    """Train every probe of a task, together, and score them; the model's own probes are saved in `folder`."""
+    learned = setup.learned
+    labels = label_set(task, learned)
+    own = _task_targets(task, setup, states, labels)
+    seen = np.array(seen_targets(task, learned, setup.splits.scored), bool)
+    control = _task_targets(control_task(task, learned, setup.seed), setup, states, labels)
+    plan = [GroupPlan("model", own, states, setup.cuts, setup.seeds, seen)]
+    if seen.mean() >= MIN_SEEN:
+        remembered = _stop_by_seen(task, setup, control)
+        plan.append(GroupPlan("control", remembered, states, setup.control_cuts, setup.beside_seeds, seen))
+    if twin is not None:
+        # The twin has the model's tokenizer: its targets lie at the same tokens.
+        plan.append(GroupPlan("random", own, twin, setup.cuts, setup.beside_seeds, seen))
+    if setup.reads == "linear":
+        outcomes, norms = _linear(task, plan, setup, folder)
+    else:
+        trained = _train(task, plan, setup, BankCheckpoint(partial_path(task, folder)))
+        outcomes, norms = [outcome for bank in trained for outcome in _score(task, bank, folder)], trained[0].norms
+    return TaskRun(
+        task,
+        own.scored,
+        tuple(outcomes),
+        _constant(task, learned, own.scored),
+        _constant(control_task(task, learned, setup.seed), learned, control.scored, seen),
+        seen,
+        norms,
+    )
+
+
+def partial_path(task: Task, folder: Path) -> Path:
+    """The checkpoint of a run that was stopped."""
+    return folder / f"{task.name}.partial"
+
+
+def loss_of(task: Task) -> Loss:
+    """What probes of a task are trained by."""
+    return "squared" if task.graded else "binary"
+
+
+def metrics_of(task: Task, scored: ProbeTargets) -> tuple[Metric, ...]:
+    """What a task is scored by, its own metric first."""
+    if task.graded:
+        return "r2", "correlation"
+    return (task.metric, "accuracy") if scored.single_label else (task.metric,)
+
+
+def programs(seeds: int, device: str) -> list[tuple[int, ...]]:
+    """Seeds that run as one program: all on a GPU, bound by its launches; one on a CPU, bound by its cache."""
+    numbers = tuple(range(seeds))
+    return [(number,) for number in numbers] if device == "cpu" else [numbers]
+
+
+class GroupPlan(NamedTuple):
+    """What is trained on one set of labels and states."""
+
+    of: Whose
+    found: TaskTargets
+    states: ProbeStates
+    cuts: tuple[LayerCut, ...]
+    seeds: int
+    seen: np.ndarray
+    """[scored target] Whether training has seen its words."""
+
+
+class TrainedBank(NamedTuple):
+    """Some of a plan's probes, trained, and what they are scored on."""
+
+    plan: GroupPlan
+    probes: EdgeProbes
+    learned: LearningRecord
+    scored: Stream
+    standard: Standard | None
+    norms: np.ndarray
+    """[layer] Mean length of the vectors that the probes have learned from."""
+
+
+def _task_targets(task: Task, setup: ProbeSetup, states: ProbeStates, labels: tuple[str, ...]) -> TaskTargets:
+    train = find_targets(task, setup.splits.train, states.train.tokenized(), labels)
+    scored = find_targets(task, setup.splits.scored, states.scored.tokenized(), labels)
+    stop = scored if setup.faithful else train.among(setup.division.stop)
+    return TaskTargets(train.among(setup.division.learn), stop, scored)
+
+
+def _stop_by_seen(task: Task, setup: ProbeSetup, control: TaskTargets) -> TaskTargets:
+    """Control labels of words that training has not seen say nothing about memory: they do not decide when to stop."""
+    if setup.faithful:
+        return control
+    seen = np.array(seen_targets(task, setup.learned, setup.stopping), bool)
+    # `among` keeps the order of texts, so that these are the targets of the stopping texts one by one.
+    rated = control.stop.rated & seen[:, None]
+    return control._replace(stop=replace(control.stop, rated=rated)) if seen.any() else control
+
+
+def _train(task: Task, plans: list[GroupPlan], setup: ProbeSetup, checkpoint: BankCheckpoint) -> list[TrainedBank]:
+    schedule = setup.schedule(plans[0].found.learn)
+    looks = {}
+    groups: list[tuple[GroupPlan, ProbeGroup]] = []
+    for plan in plans:
+        key = plan.states.encoder
+        if key not in looks:
+            looks[key] = _streams(plan, setup, schedule)
+        shape = {"layers": plan.states.layers, "width": plan.states.width, "labels": len(plan.found.learn.labels)}
+        for seeds in programs(plan.seeds, setup.device):
+            probes = EdgeProbes(plan.cuts, **shape, arity=task.arity, seed=seeds, hidden=schedule.hidden)
+            group = ProbeGroup(probes, plan.found.learn, plan.found.stop, looks[key][:2], loss_of(task))
+            groups.append((plan, group))
+    what = f"{task.name}: {sum(len(group.probes.cuts) for _, group in groups)} probes"
+    told = train([group for _, group in groups], schedule, order_seed=setup.seed, what=what, checkpoint=checkpoint)
+    return [
+        TrainedBank(plan, group.probes, learned, *looks[plan.states.encoder][2:])
+        for (plan, group), learned in zip(groups, told, strict=True)
+    ]
+
+
+def _linear(
+    task: Task, plans: list[GroupPlan], setup: ProbeSetup, folder: Path
+) -> tuple[list[ProbeOutcome], np.ndarray]:
+    """Softmax regression on every layer, for the model, the control and the twin; and the lengths of the vectors."""
+    schedule = setup.schedule(plans[0].found.learn)
+    outcomes, norms = [], np.zeros(0)
+    for plan in plans:
+        learn, stop, scored, _, looked = _streams(plan, setup, schedule)
+        probes, learned = fit_linear(plan.cuts, learn, stop, (plan.found.learn, plan.found.stop))
+        if plan.of == "model":
+            norms = looked
+            head = {"task": task.name, "labels": plan.found.learn.labels, "encoder": plan.states.encoder}
+            save_tensors(probes_path(folder, task.name, 0), probes.tensors(), head)
+        outcomes.append(_outcome(task, plan, probes, learned, scored))
+    return outcomes, norms
+
+
+def _streams(
+    plan: GroupPlan, setup: ProbeSetup, schedule: Schedule
+) -> tuple[Stream, Stream, Stream, Standard | None, np.ndarray]:
+    """Streams for learning, stopping and scoring, with layers standardised by what is learned from."""
+    states, found = plan.states, plan.found
+    size = schedule.texts_of(found.learn)
+    learn = Stream(*_read(states.train, found.learn, setup), device=setup.device, batch_texts=size)
+    looked = learn.look()
+    standard = None if setup.faithful else looked.standard
+    settings: dict[str, Any] = {"device": setup.device, "standard": standard, "batch_texts": _APPLIED}
+    learn = learn if standard is None else learn.standardised(standard)
+    stop = Stream(*_read(states.scored if setup.faithful else states.train, found.stop, setup), **settings)
+    scored = Stream(*_read(states.scored, found.scored, setup), **settings)
+    return learn, stop, scored, standard, looked.norms
+
+
+def _read(stored: ReadActivations, targets: ProbeTargets, setup: ProbeSetup) -> tuple[StateSource, ProbeTargets]:
+    """What probes read of some targets."""
+    return (stored, targets) if setup.reads == "spans" else SpanMeans.of(stored, targets)
+
+
+_APPLIED = 64
+"""Texts at a time where probes are applied, not trained."""
+
+
+def _score(task: Task, bank: TrainedBank, folder: Path) -> list[ProbeOutcome]:
+    plan = bank.plan
+    outcomes = []
+    for seed in bank.probes.seeds:
+        probes = bank.probes.of_seed(seed)
+        if plan.of == "model":
+            about = {"task": task.name, "labels": plan.found.learn.labels, "encoder": plan.states.encoder}
+            standard = bank.standard and Standard(*(each.cpu() for each in bank.standard))
+            save_probes(probes_path(folder, task.name, seed), probes, **about, standard=standard, graded=task.graded)
+        learned = bank.learned.of(np.array(bank.probes.seed_of) == seed)
+        outcomes.append(_outcome(task, plan, probes, learned, bank.scored))
+    return outcomes
+
+
+def _outcome(
+    task: Task, plan: GroupPlan, probes: EdgeProbes | LinearSpans, learned: LearningRecord, scored: Stream
+) -> ProbeOutcome:
+    targets, members = plan.found.scored, len(probes.cuts)
+    tallies: dict[Metric, DecisionTally] = {
+        metric: DecisionTally.none(metric, members, targets) for metric in metrics_of(task, targets)
+    }
+    remembered = DecisionTally.none(metrics_of(task, targets)[-1] if not task.graded else "r2", members, targets)
+    # Probabilities in half precision; values may be of any size.
+    precision = np.float32 if task.graded else np.float16
+    kept = np.empty((members, *targets.gold.shape), precision) if plan.of == "model" else None
+    with torch.no_grad():
+        for batch in scored.in_order():
+            told = probes(batch)
+            for tally in tallies.values():
+                tally.add(told, targets, batch.rows)
+            here = plan.seen[batch.rows]
+            if here.any():
+                remembered.add(told[:, torch.from_numpy(here)], targets, batch.rows[here])
+            if kept is not None:
+                kept[:, batch.rows] = told.cpu().numpy() if task.graded else _probabilities(told)
+    weights, gamma = probes.weights().detach().cpu().numpy(), probes.gamma.detach().cpu().numpy()
+    cuts = tuple(probes.cuts)
+    return ProbeOutcome(plan.of, probes.seeds[0], cuts, tallies, remembered, learned, weights, gamma, kept)
+
+
+_BELOW = float(np.nextafter(np.float16(0.5), np.float16(0)))
+
+
+def _probabilities(told: torch.Tensor) -> np.ndarray:
+    """In half precision, where a label that was not predicted is not rounded up to one half."""
+    said = told.sigmoid().half()
+    return torch.where(told < 0, said.clamp_max(_BELOW), said).cpu().numpy()
+
+
+def _constant(
+    task: Task, learned: list[Text], scored: ProbeTargets, seen: np.ndarray | None = None
+) -> dict[Metric, DecisionTally]:
+    """The best constant answer by each metric, on all scored targets or on those whose words were seen."""
+    targets = scored if seen is None else scored.chosen(seen)
+    found = {}
+    for metric in metrics_of(task, scored):
+        if task.graded:
+            values = [edge.value for text in learned for edge in task.targets(text) if edge.value is not None]
+            answer = float(np.mean(values))
+        elif metric == "accuracy":
+            answer = _most_frequent(task, learned, scored.labels)
+        else:
+            best = set(best_constant(task, learned))
+            answer = np.array([label in best for label in scored.labels])
+        found[metric] = constant_tally(metric, answer, targets)
+    return found
+
+
+def _most_frequent(task: Task, learned: list[Text], labels: tuple[str, ...]) -> np.ndarray:
+    told = [edge.labels[0] for text in learned for edge in task.targets(text) if edge.labels]
+    most = max(sorted(set(told)), key=told.count) if told else ""
+    return np.array([label == most for label in labels])
+
+
+# Tasks trained by other processes, each as a whole: what they need, made to travel, and what they leave behind.
+#
+# A task takes its texts along and reads its states from the store. What it was trained to is kept in the folder of the
+# run, where whoever asked for it finds it.
+
+
+class StoredStates(NamedTuple):
+    """Where another process finds the states of an encoder."""
+
+    folder: Path
+    layers: int
+    width: int
+    encoder: str
+
+    @classmethod
+    def of(cls, encoder: Encoder, root: Path | None) -> StoredStates:
+        """Those that are in the store of an encoder."""
+        folder = ActivationStore.of(encoder, root).folder.resolve()
+        return cls(folder, encoder.layers, encoder.width, encoder.fingerprint)
+
+    def open(self, splits: Splits) -> ProbeStates:
+        """The states of training and scored texts."""
+        store = ActivationStore(self.folder)
+        train, scored = (store.open(corpus) for corpus in (splits.train, splits.scored))
+        return ProbeStates(train, scored, self.layers, self.width, self.encoder)
+
+
+@dataclass(frozen=True)
+class PortableTask:
+    """One task with all that is needed to train it; called in another process."""
+
+    task: Task
+    setup: ProbeSetup
+    states: StoredStates
+    twin: StoredStates | None
+    work: Path
+
+    def __call__(self) -> None:
+        """Train and score the task, and keep the run."""
+        splits = self.setup.splits
+        twin = None if self.twin is None else self.twin.open(splits)
+        train_and_save(self.task, self.setup, self.states.open(splits), twin, self.work)
+
+
+def train_and_save(task: Task, setup: ProbeSetup, states: ProbeStates, twin: ProbeStates | None, work: Path) -> TaskRun:
+    """Train and score a task, or continue where a run that was stopped left it; it is kept as `TASK.run`."""
+    run = run_task(task, setup, states, twin, work)
+    save_run(run, work / f"{task.name}.run")
+    partial_path(task, work).unlink(missing_ok=True)
+    return run
+
+
+def portable(setup: ProbeSetup) -> ProbeSetup:
+    """The same setup with its texts in it instead of the files they come from, on any GPU instead of a numbered one."""
+    splits = Splits(_with_texts(setup.splits.train), _with_texts(setup.splits.scored))
+    return replace(setup, splits=splits, device="cpu" if setup.device == "cpu" else "cuda")
+
+
+class ListedTexts(list[Text]):
+    """Texts as the source of a corpus."""
+
+    def __call__(self) -> Iterator[Text]:
+        return iter(self)
+
+
+def _with_texts(corpus: Corpus) -> Corpus:
+    return replace(corpus, source=ListedTexts(corpus), notes=Notes())
