@@ -22,7 +22,7 @@ from typing import Any, cast
 import torch
 
 from benchmarks.bars import Bar
-from lamina.corpora.minimal_pairs import read_pairs
+from lamina.corpora.suites.minimal_pairs import read_pairs
 from lamina.models import load_encoder
 from lamina.models.language.language_model import LanguageModel, language_model
 from lamina.models.language.lens import layer_states, lens_logits

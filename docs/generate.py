@@ -16,7 +16,7 @@ import lamina
 from lamina.assets import cards
 from lamina.cli.main import app
 from lamina.corpora.catalogue import CATALOGUE
-from lamina.corpora.format_list import FORMATS
+from lamina.corpora.formats.catalogue import FORMATS
 from lamina.framework.declare import Analysis
 from lamina.framework.registry import all_analyses, get_analysis
 from lamina.tasks import TASKS

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lamina.corpora.caching import from_line, to_line
-from lamina.corpora.fault_kinds import FaultKinds
-from lamina.corpora.folders import detect
-from lamina.corpora.format_list import FORMATS, Format, get_format
-from lamina.corpora.reading import Fault
-from lamina.corpora.units import in_units
+from lamina.corpora.corpus import in_units
+from lamina.corpora.detection import detect
+from lamina.corpora.formats.catalogue import FORMATS, Format, get_format
+from lamina.corpora.reading import Fault, FaultKinds
 from lamina.errors import CorpusError, LaminaError
 from lamina.types import Text
 

@@ -20,8 +20,8 @@ from typing import Any
 import lamina
 from faults.campaign import Campaign
 from lamina import assets
-from lamina.assets.recipes.recipe import Recipe
-from lamina.assets.sources import Hub, Source, Url
+from lamina.assets.recipes.recipe import CorpusRecipe
+from lamina.assets.sources import AssetSource, Hub, Url
 from lamina.assets.unpack import Allowance, unpack
 from lamina.errors import AssetError
 
@@ -76,12 +76,14 @@ def _risks(node: ast.AST) -> Iterator[str]:
                 yield f"{word.arg}={ast.unparse(word.value)}"
 
 
-def _not_pinned(source: Source) -> str:
+def _not_pinned(source: AssetSource) -> str:
     if not source.hashes or not all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in source.hashes.values()):
         return "a file has no hash"
     if isinstance(source, Hub) and source.more:
         return "a file has no hash"
-    if isinstance(source, Recipe) and not all(re.fullmatch("[0-9a-f]{40}", blob) for blob in source.blobs.values()):
+    if isinstance(source, CorpusRecipe) and not all(
+        re.fullmatch("[0-9a-f]{40}", blob) for blob in source.blobs.values()
+    ):
         return "a file has no blob id"
     # A version of a package never changes; a branch does.
     place = source.revision if isinstance(source, Hub) else source.base if isinstance(source, Url) else None

@@ -88,11 +88,11 @@ def commands(page: Path, program: str) -> list[list[str]]:
 
 def at_hand(words: tuple[str, ...]) -> bool:
     """Whether its data can be had without the web: from `LAMINA_DATA`, the cache or the package registry."""
-    from lamina.assets import cards, held
+    from lamina.assets import cards, local_folder
     from lamina.assets.sources import Registry
 
     named = [card for name, card in cards().items() if name in words]
-    return all(held(card.name) or any(isinstance(each, Registry) for each in card.sources) for card in named)
+    return all(local_folder(card.name) or any(isinstance(each, Registry) for each in card.sources) for card in named)
 
 
 SLIM: dict[str, tuple[str, dict[str, int]]] = {

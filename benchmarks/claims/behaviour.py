@@ -26,7 +26,7 @@ from lamina.analyses.behaviour.perturb.perturbations import Perturbation
 from lamina.analyses.behaviour.probe_vs_lens.probe_vs_lens import SAME_LAYER
 from lamina.analyses.behaviour.probe_vs_lens.scores import LayerCurve, first, gains, later_family
 from lamina.analyses.behaviour.surprisal import NEGLIGIBLE_BITS, NEGLIGIBLE_RHO, more_bits, rho_differences
-from lamina.corpora.minimal_pairs import Pair
+from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.stats.correlations import Correlations
 from lamina.stats.family import Contrasts
 from lamina.stats.status import NEGLIGIBLE, status_of
@@ -81,7 +81,7 @@ def _accuracies(
 ) -> Accuracies:
     """Paradigms, each its own term, of as many items; a model, and another one that is like it on some items."""
     names = _names(rng, items * len(model))
-    pairs = [Pair(name, "f", f"t{at // items}", f"p{at // items}", "g", "b") for at, name in enumerate(names)]
+    pairs = [MinimalPair(name, "f", f"t{at // items}", f"p{at // items}", "g", "b") for at, name in enumerate(names)]
     luck = rng.random(len(pairs))
     own = (luck < np.repeat(model, items)).astype(float)
     spoken = {"model": own}

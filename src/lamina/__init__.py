@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lamina.activations import ActivationStore, Runtime, extract
     from lamina.corpora import Corpus, Questions, Splits, corpus_from, load_corpus, load_questions, load_splits
-    from lamina.corpora.views import View
+    from lamina.corpora.questions.views import View
     from lamina.errors import LaminaError
     from lamina.framework.declare import Analysis, Table, Tables, analysis
     from lamina.framework.estimate import Cost
@@ -73,7 +73,7 @@ _HOME = {
     "TrainedTexts": "lamina.framework.inputs",
     "Treebank": "lamina.framework.inputs",
     "TwoModels": "lamina.framework.inputs",
-    "View": "lamina.corpora.views",
+    "View": "lamina.corpora.questions.views",
     "analysis": "lamina.framework.declare",
     "corpus_from": "lamina.corpora",
     "extract": "lamina.activations",

@@ -23,7 +23,8 @@ import lamina
 from lamina.analyses import ANALYSES
 from lamina.analyses.layers.probe.training import PRESETS as PROBING_PRESETS
 from lamina.analyses.words.contextualize.scores import PRESETS as WORDS_PRESETS
-from lamina.corpora import Corpus, Splits, corpus_from, stories
+from lamina.corpora import Corpus, Splits, corpus_from
+from lamina.corpora.questions import babi as stories
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training.reading import Sets

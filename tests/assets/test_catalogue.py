@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lamina import assets
 from lamina.assets.origins import blob_id
-from lamina.assets.recipes.recipe import Recipe
+from lamina.assets.recipes.recipe import CorpusRecipe
 from lamina.assets.sources import Card, Hub, Url
 from lamina.cli.main import app
 from lamina.errors import AssetError, OfflineError
@@ -36,12 +36,14 @@ def test_every_card_promises_hashes() -> None:
         for source in card.sources:
             assert source.hashes, card.name
             assert all(re.fullmatch("[0-9a-f]{64}", promised) for promised in source.hashes.values()), card.name
-            blobs = source.blobs if isinstance(source, Recipe) else {}
+            blobs = source.blobs if isinstance(source, CorpusRecipe) else {}
             assert all(re.fullmatch("[0-9a-f]{40}", promised) for promised in blobs.values()), card.name
 
 
 def test_every_recipe_pins_a_commit_and_safe_paths() -> None:
-    recipes = [source for card in assets.cards().values() for source in card.sources if isinstance(source, Recipe)]
+    recipes = [
+        source for card in assets.cards().values() for source in card.sources if isinstance(source, CorpusRecipe)
+    ]
     assert recipes
     for recipe in recipes:
         assert recipe.licence, recipe.place
@@ -75,11 +77,11 @@ def test_an_unknown_name_is_answered_with_close_ones() -> None:
 
 def test_the_data_folder_comes_first(demo: Card, web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAMINA_DATA", str(tmp_path))
-    assert assets.held("demo") is None, "no such folder"
+    assert assets.local_folder("demo") is None, "no such folder"
     (tmp_path / "demo").mkdir()
-    assert assets.held("demo") is None, "an empty folder"
+    assert assets.local_folder("demo") is None, "an empty folder"
     (tmp_path / "demo" / "a").write_bytes(b"mine")
-    assert assets.locate("demo") == assets.held("demo") == tmp_path / "demo"
+    assert assets.locate("demo") == assets.local_folder("demo") == tmp_path / "demo"
     assert not assets.is_cached("demo")
     assert assets.remove("demo") is False
     assert (tmp_path / "demo" / "a").exists()
@@ -90,7 +92,7 @@ def test_models_are_not_taken_from_the_data_folder(demo: Card, tmp_path: Path, m
     monkeypatch.setenv("LAMINA_DATA", str(tmp_path))
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "a").write_bytes(b"mine")
-    assert assets.held("net") is None
+    assert assets.local_folder("net") is None
 
 
 def test_located_once_then_cached_even_offline(demo: Card, web, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +152,7 @@ def test_the_promised_hashes_are_those_of_the_real_files(data_dir: Path, monkeyp
     for card in assets.cards().values():
         if card.kind == "model" or card.name in ("ewt", "glove", "squad"):
             continue
-        folder = assets.held(card.name)
+        folder = assets.local_folder(card.name)
         for source in card.sources if folder else ():
             if isinstance(source, Url):
                 for name, promised in source.hashes.items():
@@ -160,7 +162,7 @@ def test_the_promised_hashes_are_those_of_the_real_files(data_dir: Path, monkeyp
         ("uner_english_ewt", "en_ewt-ud-{}.iob2"),
         ("streusle", "streusle.ud_{}.conllulex"),
     ):
-        recipe = next(source for source in assets.find(name).sources if isinstance(source, Recipe))
+        recipe = next(source for source in assets.find(name).sources if isinstance(source, CorpusRecipe))
         promised = {what.rpartition("/")[2]: blob for what, blob in recipe.blobs.items()}
         for file in (path.format(split) for split in ("dev", "test")):
             assert blob_id((data_dir / name / file).read_bytes()) == promised[file], (name, file)

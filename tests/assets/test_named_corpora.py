@@ -13,11 +13,16 @@ import pytest
 from lamina import assets
 from lamina.assets.cache import fetch
 from lamina.assets.origins import Origin, OriginFiles, blob_id
-from lamina.assets.recipes import gum, litbank, masc, question_sets, suites, wikitext, wnut17
-from lamina.assets.recipes.recipe import Recipe, as_is
+from lamina.assets.recipes import gum, suites
+from lamina.assets.recipes import published as litbank
+from lamina.assets.recipes import published as masc
+from lamina.assets.recipes import published as question_sets
+from lamina.assets.recipes import published as wikitext
+from lamina.assets.recipes import published as wnut17
+from lamina.assets.recipes.recipe import CorpusRecipe, as_is
 from lamina.assets.sources import Card, Npm, npm_pack
 from lamina.assets.unpack import Allowance
-from lamina.corpora.gum import read as read_gum
+from lamina.corpora.formats.gum import read as read_gum
 from lamina.errors import AssetError, HashError, OfflineError
 
 ROW = "{}\t{}\t{}\tNOUN\tNN\t_\t{}\t{}\t_\t{}\n"
@@ -94,12 +99,12 @@ def lines(content: bytes) -> Mapping[str, int]:
     return {"lines": content.count(b"\n")}
 
 
-def card(*recipes: Recipe) -> Card:
+def card(*recipes: CorpusRecipe) -> Card:
     return Card("demo", "suite", "a demo", "CC0", ("*.txt",), 2000, recipes, origin="hand-made")
 
 
-def recipe(given: Origin, counts: Mapping[str, Mapping[str, int]], changes: str = "none") -> Recipe:
-    return Recipe((given,), as_is({path: path for path in given.files}, lines), counts, "CC0", changes)
+def recipe(given: Origin, counts: Mapping[str, Mapping[str, int]], changes: str = "none") -> CorpusRecipe:
+    return CorpusRecipe((given,), as_is({path: path for path in given.files}, lines), counts, "CC0", changes)
 
 
 def test_counts_are_of_all_files_of_a_pattern(shelf: Path) -> None:
@@ -132,10 +137,10 @@ def test_every_named_corpus_and_suite_lists_what_its_origin_has() -> None:
     sources = {
         "gum_open": gum.OPEN,
         "babi_en": question_sets.BABI,
-        "wikitext2": wikitext.CARD,
-        "litbank_entities": litbank.ENTITIES,
-        "masc_senses": masc.CARD,
-        "wnut17": wnut17.CARD,
+        "wikitext2": wikitext.WIKITEXT_CARD,
+        "litbank_entities": litbank.LITBANK_ENTITIES,
+        "masc_senses": masc.MASC_CARD,
+        "wnut17": wnut17.WNUT17_CARD,
         **{each.name: each for each in suites.SUITES},
     }
     files = {name: len(each.sources[0].blobs) for name, each in sources.items()}
@@ -160,8 +165,8 @@ def test_sentences_of_wnut17_end_at_lines_that_hold_a_tab() -> None:
 
 
 def test_no_file_has_a_name_that_windows_refuses() -> None:
-    assert not [name for name in masc.PATHS.values() if ":" in name]
-    assert len(set(masc.PATHS.values())) == len(masc.PATHS)
+    assert not [name for name in masc.MASC_PATHS.values() if ":" in name]
+    assert len(set(masc.MASC_PATHS.values())) == len(masc.MASC_PATHS)
 
 
 def test_a_file_is_taken_out_of_a_package(tmp_path: Path) -> None:

@@ -19,14 +19,16 @@ from lamina import assets
 from lamina.assets import origins
 from lamina.assets.cache import cached, fetch
 from lamina.assets.origins import Origin, OriginFiles, blob_id
-from lamina.assets.recipes import propbank, streusle, uds
-from lamina.assets.recipes.recipe import Part, Recipe, as_is
+from lamina.assets.recipes import ewt as propbank
+from lamina.assets.recipes import ewt as streusle
+from lamina.assets.recipes import ewt as uds
+from lamina.assets.recipes.recipe import CorpusRecipe, DerivedFile, as_is
 from lamina.assets.sources import Card, Url
 from lamina.assets.write_manifest import manifest_of
 from lamina.cli.main import app
-from lamina.corpora.propbank import read as read_propbank
-from lamina.corpora.streusle import read as read_streusle
-from lamina.corpora.uds_jsonl import read as read_uds
+from lamina.corpora.formats.propbank import read as read_propbank
+from lamina.corpora.formats.streusle import read as read_streusle
+from lamina.corpora.formats.uds import read_jsonl as read_uds
 from lamina.errors import AssetError, CorpusError, HashError, OfflineError
 
 COMMIT = "c0ffee" * 6 + "cafe"
@@ -60,7 +62,7 @@ def lines(content: bytes) -> Mapping[str, int]:
 
 def card_of(files: Mapping[str, bytes], *, archive: int = 0, count: int = 2) -> Card:
     """A corpus whose recipe copies two files."""
-    recipe = Recipe(
+    recipe = CorpusRecipe(
         (origin_of(files, archive=archive),),
         as_is({"a.txt": "first.txt", "deep/b.txt": "second.txt"}, lines),
         counts={"first.txt": {"lines": count}, "second.txt": {"lines": 1}},
@@ -126,7 +128,7 @@ def test_a_count_that_is_off_keeps_nothing(shelf: Path) -> None:
 def test_a_recipe_writes_only_what_it_counts_and_only_into_its_folder(shelf: Path) -> None:
     card = card_of(FILES)
     for path, said in (("third.txt", "does not count"), ("../out.txt", "no place"), ("SOURCE.txt", "no place")):
-        parts = [Part(path, b"x", {})]
+        parts = [DerivedFile(path, b"x", {})]
         recipe = replace(card.sources[0], derive=lambda _, parts=parts: parts)
         with pytest.raises(AssetError, match=said):
             fetch(replace(card, sources=(recipe,)))
@@ -264,14 +266,14 @@ def ewt_files(**splits: str) -> dict[str, bytes]:
     return {f"en_ewt-ud-{split}.conllu": splits.get(split, "").encode() for split in ("train", "dev", "test")}
 
 
-def derived(shelf: Path, derive: Callable, sources: Mapping[str, Mapping[str, bytes]]) -> dict[str, Part]:
+def derived(shelf: Path, derive: Callable, sources: Mapping[str, Mapping[str, bytes]]) -> dict[str, DerivedFile]:
     for repo, files in sources.items():
         put(shelf, files, repo)
     given = {repo: OriginFiles(origin_of(files, repo)) for repo, files in sources.items()}
     return {part.path: part for part in derive(given)}
 
 
-def read_part(reader: Callable, part: Part, folder: Path) -> list:
+def read_part(reader: Callable, part: DerivedFile, folder: Path) -> list:
     path = folder / part.path
     path.write_bytes(part.content)
     return list(reader(path))
@@ -281,7 +283,7 @@ def test_propbank_gets_its_words_from_the_sentences_of_equal_length(shelf: Path,
     skeleton = {"data/google/ewt/reviews/00/7.xml.gold_skel": SKELETON.encode()}
     parts = derived(
         shelf,
-        propbank.derive,
+        propbank.derive_propbank,
         {"propbank/propbank-release": skeleton, "UniversalDependencies/UD_English-EWT": ewt_files(train=CONLLU)},
     )
     train = parts["ewt_srl_const.train.jsonl"]
@@ -300,12 +302,12 @@ def test_propbank_gets_its_words_from_the_sentences_of_equal_length(shelf: Path,
 def test_propbank_drops_a_pair_whose_tags_disagree(shelf: Path) -> None:
     skeleton = {"data/google/ewt/reviews/00/7.xml.gold_skel": SKELETON.replace("DT", "CD").replace("IN", "CD").encode()}
     treebank = {"UniversalDependencies/UD_English-EWT": ewt_files(train=CONLLU)}
-    parts = derived(shelf, propbank.derive, {"propbank/propbank-release": skeleton, **treebank})
+    parts = derived(shelf, propbank.derive_propbank, {"propbank/propbank-release": skeleton, **treebank})
     rows = [json.loads(line) for line in parts["ewt_srl_const.train.jsonl"].content.splitlines()]
     assert [row["sent_id"] for row in rows] == ["reviews-7-0002"], "3 of 5 tags agree in the first"
     skeleton = {"data/google/ewt/reviews/00/7.xml.gold_skel": SKELETON.replace("- - *)\n", "- - *) *\n").encode()}
     with pytest.raises(AssetError, match=r"7\.xml\.gold_skel has a sentence without one column per predicate"):
-        derived(shelf, propbank.derive, {"propbank/propbank-release": skeleton, **treebank})
+        derived(shelf, propbank.derive_propbank, {"propbank/propbank-release": skeleton, **treebank})
 
 
 def zipped(subject: str, data: object) -> bytes:
@@ -374,7 +376,7 @@ def test_streusle_leaves_out_expressions_with_a_gap(shelf: Path, tmp_path: Path)
     ]
     content = "\n".join(["# newdoc id = reviews-7", "# sent_id = reviews-7-0001", *rows, "", ""]).encode()
     files = {f"{split}/streusle.ud_{split}.conllulex": content for split in ("train", "dev", "test")}
-    parts = derived(shelf, streusle.derive, {"nert-nlp/streusle": files})
+    parts = derived(shelf, streusle.derive_streusle, {"nert-nlp/streusle": files})
     train = parts["supersenses.train.jsonl"]
     assert train.counts == {"sentences": 1, "tokens": 6, "supersenses": 1}
     assert json.loads(train.content)["exprs"] == [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora.agreement_pairs import agreement_pairs
+from lamina.corpora.suites.agreement_pairs import agreement_pairs
 from lamina.errors import CorpusError
 
 KEYS = """

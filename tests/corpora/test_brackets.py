@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora import ptb
-from lamina.corpora.brackets import Tree, read_trees, starred, unescape, without_top
+from lamina.corpora.formats import ptb
+from lamina.corpora.formats.ptb import BracketTree, read_trees, starred, unescape, without_top
 from lamina.corpora.reading import Fault
 from lamina.errors import FormatError
 from lamina.types import Edge, Span
@@ -24,7 +24,7 @@ def write(folder: Path, content: str, name: str = "wsj_0001.mrg") -> Path:
     return path
 
 
-def faults_of(folder: Path, content: str) -> tuple[list[tuple[int, str]], list[Tree]]:
+def faults_of(folder: Path, content: str) -> tuple[list[tuple[int, str]], list[BracketTree]]:
     faults: list[Fault] = []
     trees = list(read_trees(write(folder, content), faults.append))
     return [(fault.line, fault.what) for fault in faults], trees

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora import brat
-from lamina.corpora.format_list import get_format
-from lamina.corpora.notes import Notes
-from lamina.corpora.reading import Fault
+from lamina.corpora.formats import brat
+from lamina.corpora.formats.catalogue import get_format
+from lamina.corpora.reading import Fault, Notes
 from lamina.types import Edge, Span, Text
 
 TEXT = "Ada Lovelace joined IBM-Labs.\r\n\r\nShe na\u00efvely \U0001f600 sold it to\nBabbage and Co.\n"

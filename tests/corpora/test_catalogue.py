@@ -11,8 +11,8 @@ import pytest
 from lamina.assets import cards, locate
 from lamina.corpora import load_corpus
 from lamina.corpora.catalogue import CATALOGUE, get_entry, names
-from lamina.corpora.corpus import Counts
-from lamina.corpora.format_list import get_format
+from lamina.corpora.corpus import CorpusCounts
+from lamina.corpora.formats.catalogue import get_format
 from lamina.corpora.loading import find_source, splits_of
 from lamina.errors import CorpusError
 from lamina.training.objective import text_of
@@ -65,7 +65,7 @@ def test_a_name_gives_what_its_source_counts(name: str, at_hand: Path) -> None:
     texts, targets = DEV[name]
     corpus = load_corpus(name, "dev")
 
-    counts = Counts()
+    counts = CorpusCounts()
     for text in corpus:
         counts.add(text)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora import coarse_wsd, load_corpus
-from lamina.corpora.folders import detect, holding
+from lamina.corpora import load_corpus
+from lamina.corpora.detection import detect, folder_contents
+from lamina.corpora.formats import word_senses as coarse_wsd
 from lamina.corpora.reading import Fault
 from lamina.types import Edge, Span
 
@@ -40,7 +41,7 @@ def put(root: Path, name: str, content: str) -> Path:
 
 def faults_of(path: Path) -> list[Fault]:
     faults: list[Fault] = []
-    list(coarse_wsd.read(path, faults.append))
+    list(coarse_wsd.read_coarse_wsd(path, faults.append))
     return faults
 
 
@@ -52,20 +53,20 @@ def test_a_folder_of_words_is_one_corpus(corpus: Path) -> None:
     assert texts["mole-train-2"].words == ("one", "whole", "mole", "of", "gas")
     assert texts["yard_10-train-1"].edges["sense"][0].labels == ("yard%yard_(sailing)",)
     assert [text.id for text in load_corpus(corpus, "test")] == ["mole-test-1"]
-    held = holding(corpus, detect(corpus))
+    held = folder_contents(corpus, detect(corpus))
     assert [path.name for path in held.unread] == ["LICENSE"]
 
 
 def test_senses_without_names_keep_their_numbers(corpus: Path) -> None:
     (corpus / "mole/classes_map.txt").unlink()
-    labels = [text.edges["sense"][0].labels for text in coarse_wsd.read(corpus / "mole/train.data.txt")]
+    labels = [text.edges["sense"][0].labels for text in coarse_wsd.read_coarse_wsd(corpus / "mole/train.data.txt")]
     assert labels == [("mole%0",), ("mole%1",)]
 
 
 def test_out_of_domain_rows_are_read_too(tmp_path: Path) -> None:
     path = put(tmp_path, "outofdomain.tsv", "club\tclub_club_(weapon)\t2\tA heavy club .\n")
     assert detect(path).name == "coarse_wsd"
-    (text,) = coarse_wsd.read(path)
+    (text,) = coarse_wsd.read_coarse_wsd(path)
     assert text.edges["sense"] == (Edge(("club%club_(weapon)",), Span(2, 3)),)
 
 

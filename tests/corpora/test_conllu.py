@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora import conllu
+from lamina.corpora.formats import conllu
 from lamina.corpora.reading import Fault
 from lamina.errors import FormatError
 from lamina.types import Edge, Span, Text

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora import conllu
-from lamina.corpora.conllu_plus import GAPS
-from lamina.corpora.notes import Notes
-from lamina.corpora.reading import Fault
+from lamina.corpora.formats import conllu
+from lamina.corpora.formats.conllu import GAPS
+from lamina.corpora.reading import Fault, Notes
 from lamina.types import Edge, Span
 
 

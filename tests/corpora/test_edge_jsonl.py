@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora import edge_jsonl, load_corpus
+from lamina.corpora import load_corpus
+from lamina.corpora.formats import edge_jsonl
 from lamina.errors import CorpusError
 from lamina.types import Edge, Span, Text
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lamina.corpora.folders import detect
-from lamina.corpora.format_list import get_format
+from lamina.corpora.detection import detect
+from lamina.corpora.formats.catalogue import get_format
 from lamina.corpora.reading import Fault
 from lamina.types import Edge, Span
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora.fault_kinds import FaultKinds, kind_of
-from lamina.corpora.reading import Fault
+from lamina.corpora.reading import Fault, FaultKinds, kind_of
 
 
 def fault(what: str, line: int = 1) -> Fault:

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from lamina.cli.main import app
 from lamina.corpora import load_corpus
-from lamina.corpora.folders import detect, holding
-from lamina.corpora.format_list import get_format
+from lamina.corpora.detection import detect, folder_contents
+from lamina.corpora.formats.catalogue import get_format
 from lamina.corpora.loading import known_splits
 from lamina.errors import CorpusError
 
@@ -31,7 +31,7 @@ def test_files_of_one_format_are_read_whatever_their_extensions(tmp_path: Path) 
         tmp_path, {"tweets17train.conll": NER, "emerging.dev.conll": NER, "emerging.test.annotated": NER}
     )
 
-    held = holding(folder, get_format("ner_columns"))
+    held = folder_contents(folder, get_format("ner_columns"))
 
     assert [file.name for file in held.read] == ["emerging.dev.conll", "emerging.test.annotated", "tweets17train.conll"]
     assert not held.unread
@@ -41,14 +41,14 @@ def test_files_of_one_format_are_read_whatever_their_extensions(tmp_path: Path) 
 def test_a_split_in_place_of_an_extension_is_no_version(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, {"eng.train": NER, "eng.testa": NER, "eng.testb": NER})
 
-    assert len(holding(folder, get_format("ner_columns")).read) == 3
+    assert len(folder_contents(folder, get_format("ner_columns")).read) == 3
     assert len(load_corpus(folder, "train")) == 2
 
 
 def test_two_versions_of_a_split_are_not_read_twice(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, {"x.train.iob": NER, "x.dev.iob": NER, "original.dev.bio": NER})
 
-    held = holding(folder, get_format("ner_columns"))
+    held = folder_contents(folder, get_format("ner_columns"))
 
     assert [file.name for file in held.read] == ["x.dev.iob", "x.train.iob"]
     assert [file.name for file in held.unread] == ["original.dev.bio"]
@@ -70,7 +70,7 @@ def test_every_other_file_has_a_reason(tmp_path: Path) -> None:
         },
     )
 
-    held = holding(folder, get_format("ner_columns"))
+    held = folder_contents(folder, get_format("ner_columns"))
 
     assert [file.name for file in held.read] == ["a.iob", "b.iob"]
     assert {file.name: left.why for file, left in held.unread.items()} == {
@@ -89,7 +89,7 @@ def test_a_file_of_another_format_with_the_same_extension_is_named_not_misread(t
     edges = json.dumps({"text": "Dogs bark", "targets": [{"span1": [0, 1], "label": "NOUN"}]}) + "\n"
     folder = folder_of(tmp_path, {"a.txt": NER, "b.txt": NER, "c.txt": edges, "d.txt": "Ada\nno tag at all here\n"})
 
-    held = holding(folder, get_format("ner_columns"))
+    held = folder_contents(folder, get_format("ner_columns"))
 
     # What is of no format is read, so that its faults are told.
     assert [file.name for file in held.read] == ["a.txt", "b.txt", "d.txt"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora.folders import detect, holding
-from lamina.corpora.format_list import FORMATS, get_format
+from lamina.corpora.detection import detect, folder_contents
+from lamina.corpora.formats.catalogue import FORMATS, get_format
 from lamina.errors import CorpusError
 
 NER = "Ada B-PER\nLovelace I-PER\nwrote O\n"
@@ -66,7 +66,7 @@ def test_a_folder_of_two_formats_names_them(tmp_path: Path) -> None:
 
     with pytest.raises(CorpusError, match=r"several formats: ner_columns, ptb; choose one with --format"):
         detect(tmp_path)
-    assert [path.name for path in holding(tmp_path, get_format("ptb")).read] == ["b.mrg"]
+    assert [path.name for path in folder_contents(tmp_path, get_format("ptb")).read] == ["b.mrg"]
 
 
 def test_notes_beside_a_corpus_are_no_corpus(tmp_path: Path) -> None:
@@ -78,23 +78,23 @@ def test_notes_beside_a_corpus_are_no_corpus(tmp_path: Path) -> None:
     (tmp_path / ".hidden.iob").write_text(NER)
 
     assert detect(tmp_path).name == "ptb"
-    assert [path.name for path in holding(tmp_path, get_format("ptb")).read] == ["wsj_0001.mrg", "wsj_0002.mrg"]
+    assert [path.name for path in folder_contents(tmp_path, get_format("ptb")).read] == ["wsj_0001.mrg", "wsj_0002.mrg"]
 
 
 def test_two_versions_of_the_same_texts_are_not_read_twice(tmp_path: Path) -> None:
     (tmp_path / "dev.iob").write_text(NER)
     (tmp_path / "dev.bio").write_text(NER)
     with pytest.raises(CorpusError, match=r"ending in \.bio and \.iob"):
-        holding(tmp_path, get_format("ner_columns"))
+        folder_contents(tmp_path, get_format("ner_columns"))
 
     (tmp_path / "test.iob").write_text(NER)
-    assert [path.name for path in holding(tmp_path, get_format("ner_columns")).read] == ["dev.iob", "test.iob"]
+    assert [path.name for path in folder_contents(tmp_path, get_format("ner_columns")).read] == ["dev.iob", "test.iob"]
 
 
 def test_a_format_insisted_on_is_tried_on_everything(tmp_path: Path) -> None:
     (tmp_path / "novel.txt").write_text("It was a dark night.\n")
 
-    assert [path.name for path in holding(tmp_path, get_format("conllu")).read] == ["novel.txt"]
+    assert [path.name for path in folder_contents(tmp_path, get_format("conllu")).read] == ["novel.txt"]
 
 
 def test_a_gum_folder_is_told_before_its_parts(tmp_path: Path, treebank: Callable[..., str]) -> None:
@@ -106,7 +106,7 @@ def test_a_gum_folder_is_told_before_its_parts(tmp_path: Path, treebank: Callabl
     form = detect(tmp_path)
 
     assert form.name == "gum"
-    assert [path.name for path in holding(tmp_path, form).read] == ["GUM_one.conllu"]
+    assert [path.name for path in folder_contents(tmp_path, form).read] == ["GUM_one.conllu"]
     assert [path.name for path in form.companions(tmp_path / "dep" / "GUM_one.conllu")] == ["GUM_one.ptb"]
 
 

@@ -9,24 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from lamina.corpora.formula_parser import FormulaError, parse
-from lamina.corpora.formulas import (
+from lamina.corpora.suites.formulas import (
     Arithmetic,
-    Comparison,
     Constant,
     Formula,
+    FormulaError,
+    FormulaRegion,
+    JoinedStatement,
     Key,
-    Logic,
-    Region,
+    RegionComparison,
     chance,
     contradicts,
     degree,
     has_tie,
     margin,
+    parse,
 )
 
 CONDITIONS = ("match_sing", "no-obj_comma", "b")
-regions = some.builds(Region, some.none() | some.integers(1, 3), some.sampled_from(CONDITIONS))
+regions = some.builds(FormulaRegion, some.none() | some.integers(1, 3), some.sampled_from(CONDITIONS))
 constants = some.builds(Constant, some.floats(-9, 9, allow_nan=False).map(lambda number: round(number, 3)))
 amounts = some.recursive(
     regions | constants, lambda inner: some.builds(Arithmetic, inner, some.sampled_from("+-"), inner), max_leaves=4
@@ -35,9 +36,9 @@ amounts = some.recursive(
 
 def statements(relations: str) -> some.SearchStrategy[Formula]:
     """Formulas with these comparisons."""
-    comparisons = some.builds(Comparison, amounts, some.sampled_from(relations), amounts)
+    comparisons = some.builds(RegionComparison, amounts, some.sampled_from(relations), amounts)
     return some.recursive(
-        comparisons, lambda inner: some.builds(Logic, inner, some.sampled_from("&|"), inner), max_leaves=4
+        comparisons, lambda inner: some.builds(JoinedStatement, inner, some.sampled_from("&|"), inner), max_leaves=4
     )
 
 

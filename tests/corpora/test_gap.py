@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.corpora import gap
+from lamina.corpora.formats import marked_pairs as gap
 from lamina.errors import FormatError
 
 TEXT = "Bob Suter is Dehner's uncle. His cousin is Ryan."
@@ -23,8 +23,8 @@ def _with(**changes):
 
 def test_pairs_of_words(tmp_path):
     path = _file(tmp_path, ROW)
-    (text,) = gap.read(path)
-    assert gap.looks_like(path)
+    (text,) = gap.read_gap(path)
+    assert gap.looks_like_gap(path)
     assert (text.id, text.doc) == ("test-1", "http://en.wikipedia.org/wiki/D")
     found = [
         (edge.labels, " ".join(text.words[i] for i in edge.span), " ".join(text.words[i] for i in edge.other))
@@ -36,7 +36,7 @@ def test_pairs_of_words(tmp_path):
 def test_offsets_count_characters_and_cut_words(tmp_path):
     words = "Zoë 😀 met Bobby."
     row = _with(Text=words, Pronoun="Zoë", Pronoun_offset="0", A="Bob", A_offset="10", B="met", B_offset="6")
-    (text,) = gap.read(_file(tmp_path, row))
+    (text,) = gap.read_gap(_file(tmp_path, row))
     assert text.words == ("Zoë", "😀", "met", "Bob", "by", ".")
 
 
@@ -52,14 +52,14 @@ def test_offsets_count_characters_and_cut_words(tmp_path):
 )
 def test_faults_name_the_line(tmp_path, row, what):
     faults = []
-    assert len(list(gap.read(_file(tmp_path, ROW, row, ROW), faults.append))) == 2
+    assert len(list(gap.read_gap(_file(tmp_path, ROW, row, ROW), faults.append))) == 2
     assert [fault.line for fault in faults] == [3]
     assert what in faults[0].what
 
 
 def test_another_header_is_refused(tmp_path):
     path = _file(tmp_path, ROW, header=("ID", "Text"))
-    assert not gap.looks_like(path)
+    assert not gap.looks_like_gap(path)
     with pytest.raises(FormatError, match="not the header"):
-        list(gap.read(path))
-    assert list(gap.read(path, lambda fault: None)) == []
+        list(gap.read_gap(path))
+    assert list(gap.read_gap(path, lambda fault: None)) == []

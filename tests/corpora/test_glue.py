@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora.folders import detect
+from lamina.corpora.detection import detect
 from lamina.corpora.reading import Fault
 
 FILES = {

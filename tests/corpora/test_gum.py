@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora import gum
+from lamina.corpora.formats import gum
 from lamina.corpora.reading import Fault
 from lamina.errors import CorpusError, FormatError
 from lamina.types import Edge, Span

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from lamina.corpora import hotpot
-from lamina.corpora.notes import Notes
-from lamina.corpora.question import answer_text
-from lamina.corpora.views import View
+from lamina.corpora.questions import hotpot
+from lamina.corpora.questions.question import answer_text
+from lamina.corpora.questions.views import View
+from lamina.corpora.reading import Notes
 from lamina.errors import InputError
 
 CONTEXT = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lamina.corpora import load_corpus
-from lamina.corpora.hub import HubName, hub_files, parse_hub_name
+from lamina.corpora.loading import HubName, hub_files, parse_hub_name
 from lamina.errors import CorpusError
 
 datasets = pytest.importorskip("datasets")

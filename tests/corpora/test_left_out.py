@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import lamina
 from lamina.cli.main import app
 from lamina.corpora import Splits, load_corpus, load_questions, load_splits
-from lamina.corpora.hotpot import NOWHERE, YES_NO
-from lamina.corpora.trec import REPEATED
+from lamina.corpora.formats.lines import REPEATED
+from lamina.corpora.questions.hotpot import NOWHERE, YES_NO
 from lamina.errors import CorpusError
 from lamina.testing import TinyEncoder
 from lamina.training.reading import apart, load_sets

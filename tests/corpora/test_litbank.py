@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora import brat, litbank
-from lamina.corpora.folders import detect
-from lamina.corpora.notes import Notes
-from lamina.corpora.reading import Fault
+from lamina.corpora.detection import detect
+from lamina.corpora.formats import brat, litbank
+from lamina.corpora.reading import Fault, Notes
 from lamina.types import Edge, Span
 
 TEXT = "Ada 's father left .\nHe was a poet .\n\u201c Go !\nNow ! \u201d\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lamina.corpora import load_corpus, load_splits
-from lamina.corpora.format_list import get_format
+from lamina.corpora.formats.catalogue import get_format
 from lamina.corpora.loading import find_source, splits_of
 from lamina.errors import CorpusError, FormatError
 

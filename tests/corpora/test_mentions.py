@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora.entities import Cell, Mention, pair
+from lamina.corpora.entities import BracketMention, MentionCell, mentions_in
 from lamina.corpora.reading import Heading
 from lamina.types import Span
 
 
-def cells(*marks: str) -> list[Cell]:
-    return [Cell(mark, at, at + 1) for at, mark in enumerate(marks)]
+def cells(*marks: str) -> list[MentionCell]:
+    return [MentionCell(mark, at, at + 1) for at, mark in enumerate(marks)]
 
 
 def test_mentions_may_cross_and_repeat() -> None:
-    assert pair(cells("(1(2", "1)", "2)")) == [Mention("2", Span(0, 3)), Mention("1", Span(0, 2))]
-    assert pair(cells("(1", "(1)", "1)")) == [Mention("1", Span(0, 3)), Mention("1", Span(1, 2))]
+    assert mentions_in(cells("(1(2", "1)", "2)")) == [BracketMention("2", Span(0, 3)), BracketMention("1", Span(0, 2))]
+    assert mentions_in(cells("(1", "(1)", "1)")) == [BracketMention("1", Span(0, 3)), BracketMention("1", Span(1, 2))]
 
 
 @pytest.mark.parametrize(
@@ -32,17 +32,17 @@ def test_mentions_may_cross_and_repeat() -> None:
 )
 def test_brackets_without_partner(marks: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        pair(cells(marks))
+        mentions_in(cells(marks))
 
 
 @st.composite
-def mentions(draw: st.DrawFn) -> list[Mention]:
+def mentions(draw: st.DrawFn) -> list[BracketMention]:
     """Mentions of different chains, so that nothing says which of two brackets of one name is meant."""
     starts = draw(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4)), max_size=6))
-    return [Mention(f"c{at}", Span(start, start + size)) for at, (start, size) in enumerate(starts)]
+    return [BracketMention(f"c{at}", Span(start, start + size)) for at, (start, size) in enumerate(starts)]
 
 
-def written(found: list[Mention]) -> list[str]:
+def written(found: list[BracketMention]) -> list[str]:
     column = []
     for at in range(12):
         marks = [f"({name})" for name, span in found if span == Span(at, at + 1)]
@@ -54,8 +54,8 @@ def written(found: list[Mention]) -> list[str]:
 
 @given(mentions())
 @settings(max_examples=50, deadline=None)
-def test_mentions_come_back(found: list[Mention]) -> None:
-    assert sorted(pair(cells(*written(found)))) == sorted(found)
+def test_mentions_come_back(found: list[BracketMention]) -> None:
+    assert sorted(mentions_in(cells(*written(found)))) == sorted(found)
 
 
 def test_headings() -> None:

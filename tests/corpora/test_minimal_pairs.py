@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lamina.corpora.minimal_pairs import Pair, pairs_from, read_pairs
+from lamina.corpora.suites.minimal_pairs import MinimalPair, pairs_from, read_pairs
 from lamina.errors import CorpusError, FormatError, InputError
 
 
@@ -39,7 +39,7 @@ def test_blimp_as_one_file_and_as_one_file_per_paradigm(tmp_path: Path) -> None:
     (tmp_path / "parts" / "SOURCE.txt").write_text("notes")
     parts = read_pairs(tmp_path / "parts")
     assert whole.pairs == parts.pairs
-    assert whole.pairs[4] == Pair(
+    assert whole.pairs[4] == MinimalPair(
         "1", "morphology", "agreement", "singular", "The dogs bark 1 times.", "The dogs barks 1 times."
     )
     assert (whole.pairs[4].item, whole.paradigms) == ("singular/1", ("plural", "singular"))
@@ -52,15 +52,15 @@ def test_blimp_as_one_file_and_as_one_file_per_paradigm(tmp_path: Path) -> None:
     [
         (
             {"sentence_good": "g", "sentence_bad": "b", "phenomenon": "Aspect", "paradigm": "zai", "pair_ID": 7},
-            Pair("7", "-", "Aspect", "zai", "g", "b"),
+            MinimalPair("7", "-", "Aspect", "zai", "g", "b"),
         ),
-        ({"ID": 3, "good_sentence": "g", "bad_sentence": "b"}, Pair("3", "-", "-", "suite", "g", "b")),
-        ({"sen": "g", "wrong_sen": "b", "phenomenon": "SV"}, Pair("suite:1", "-", "SV", "SV", "g", "b")),
-        ({"Good": " g ", "BAD": "b", "field": ""}, Pair("1", "-", "-", "suite", "g", "b")),
+        ({"ID": 3, "good_sentence": "g", "bad_sentence": "b"}, MinimalPair("3", "-", "-", "suite", "g", "b")),
+        ({"sen": "g", "wrong_sen": "b", "phenomenon": "SV"}, MinimalPair("suite:1", "-", "SV", "SV", "g", "b")),
+        ({"Good": " g ", "BAD": "b", "field": ""}, MinimalPair("1", "-", "-", "suite", "g", "b")),
     ],
     ids=["SLING", "JBLiMP", "MultiBLiMP", "own"],
 )
-def test_other_names_of_the_same_fields(tmp_path: Path, row: dict[str, Any], expected: Pair) -> None:
+def test_other_names_of_the_same_fields(tmp_path: Path, row: dict[str, Any], expected: MinimalPair) -> None:
     assert read_pairs(write(tmp_path / "suite.jsonl", row)).pairs == (expected,)
 
 
@@ -137,6 +137,6 @@ def test_files_that_count_a_paradigm_anew_are_told_apart_but_copies_are_refused(
 
 def test_pairs_in_memory_and_unknown_names() -> None:
     with pytest.raises(InputError, match=r"two pairs are called 'p/1'"):
-        pairs_from([Pair("1", "-", "-", "p", "A.", "B.")] * 2)
+        pairs_from([MinimalPair("1", "-", "-", "p", "A.", "B.")] * 2)
     with pytest.raises(CorpusError, match="there is no suite, file or folder 'blimpp'; suites by name: blimp"):
         read_pairs("blimpp")

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora import ner_columns
-from lamina.corpora.entities import Tagged, check_tags, scheme_of, spans_of
-from lamina.corpora.notes import Notes
-from lamina.corpora.reading import Fault
+from lamina.corpora.entities import TaggedSpan, check_tags, scheme_of, spans_of
+from lamina.corpora.formats import ner_columns
+from lamina.corpora.reading import Fault, Notes
 from lamina.errors import FormatError
 from lamina.types import Edge, Span, Text
 
@@ -189,20 +188,20 @@ def test_the_majority_tells_the_scheme() -> None:
 
 
 @st.composite
-def tagged(draw: st.DrawFn) -> tuple[int, list[Tagged]]:
+def tagged(draw: st.DrawFn) -> tuple[int, list[TaggedSpan]]:
     """A sentence's length and its entities, some of them touching."""
     found, at = [], 0
     for gap, size, kind in draw(
         st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.sampled_from(["PER", "A-B"])), max_size=5)
     ):
-        found.append(Tagged(kind, Span(at + gap, at + gap + size)))
+        found.append(TaggedSpan(kind, Span(at + gap, at + gap + size)))
         at += gap + size
     return at + draw(st.integers(0 if at else 1, 2)), found
 
 
-def written(size: int, found: list[Tagged], scheme: str) -> list[str]:
+def written(size: int, found: list[TaggedSpan], scheme: str) -> list[str]:
     tags = ["O"] * size
-    last: Tagged | None = None
+    last: TaggedSpan | None = None
     for entity in found:
         kind, span = entity
         touches = last is not None and last.type == kind and last.span.end == span.start
@@ -221,7 +220,7 @@ def written(size: int, found: list[Tagged], scheme: str) -> list[str]:
 @pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "BIOES", "BILOU"])
 @given(st.lists(tagged(), min_size=1, max_size=3))
 @settings(max_examples=50, deadline=None)
-def test_spans_come_back_from_tags(scheme: str, sentences: list[tuple[int, list[Tagged]]]) -> None:
+def test_spans_come_back_from_tags(scheme: str, sentences: list[tuple[int, list[TaggedSpan]]]) -> None:
     tags = [written(size, found, scheme) for size, found in sentences]
     told = scheme_of(tags)
     if any(found for _, found in sentences):

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora import ontonotes
-from lamina.corpora.notes import Notes
-from lamina.corpora.reading import Fault
+from lamina.corpora.formats import ontonotes
+from lamina.corpora.reading import Fault, Notes
 from lamina.errors import FormatError
 from lamina.types import Edge, Span
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina.corpora import load_corpus
-from lamina.corpora.folders import detect
+from lamina.corpora.detection import detect
 from lamina.errors import CorpusError, FormatError
 
 

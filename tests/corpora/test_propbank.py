@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lamina.corpora import propbank
+from lamina.corpora.formats import propbank
 from lamina.corpora.reading import Fault
 from lamina.errors import FormatError
 from lamina.types import Edge, Span

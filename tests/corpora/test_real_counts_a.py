@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora import conllu, gum, load_splits, ner_columns, propbank
+from lamina.corpora import load_splits
+from lamina.corpora.formats import conllu, gum, ner_columns, propbank
 from lamina.corpora.learning import divide
 from lamina.types import Text
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from lamina.corpora import corpus_from
-from lamina.corpora.rows import UnplannedError, plan_table, texts_of
+from lamina.corpora.tables.columns import UnplannedError, plan_table, texts_of
 from lamina.errors import CorpusError
 from lamina.types import Edge, Span
 

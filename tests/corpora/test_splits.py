@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora.splits import SPLITS, Part, exact_part, files_by_split, part, split_of, whole_part
+from lamina.corpora.splits import SPLITS, SplitPart, exact_part, files_by_split, part, split_of, whole_part
 from lamina.errors import CorpusError
 from lamina.types import Text
 
@@ -144,7 +144,7 @@ def test_exact_splits_of_another_file_are_refused() -> None:
 
 def test_of_a_complete_corpus_no_split_is_made() -> None:
     given = {"train", "dev"}
-    assert whole_part(given, "train") == Part(("train",))
-    assert whole_part(given, "all") == Part(("train", "dev"))
+    assert whole_part(given, "train") == SplitPart(("train",))
+    assert whole_part(given, "all") == SplitPart(("train", "dev"))
     with pytest.raises(CorpusError, match="there is no test here, only train and dev; ask for --split dev"):
         whole_part(given, "test")

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from lamina.corpora import squad
-from lamina.corpora.notes import Notes
-from lamina.corpora.question import answer_text
+from lamina.corpora.questions import squad
+from lamina.corpora.questions.question import answer_text
+from lamina.corpora.reading import Notes
 from lamina.errors import FormatError
 
 CONTEXT = "Ann Lee won in 2016. She beat Bob by 24:10, says J. R. Ray. Bob wept."

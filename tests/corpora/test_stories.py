@@ -7,8 +7,8 @@ import re
 import pytest
 
 from lamina.corpora import load_corpus
-from lamina.corpora.question import answer_text
-from lamina.corpora.stories import KINDS, PLACES, make_stories, story_questions
+from lamina.corpora.questions.babi import KINDS, PLACES, make_stories, story_questions
+from lamina.corpora.questions.question import answer_text
 from lamina.errors import CorpusError
 
 TASKS = (1, 2, 3, 15)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lamina.corpora import streusle
+from lamina.corpora.formats import streusle
 from lamina.types import Edge, Span
 
 RECORD = {

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lamina.corpora.suite_reading import read_suite
-from lamina.corpora.syntaxgym import RegionSuites, read_region_suites
+from lamina.corpora.suites import read_suite
+from lamina.corpora.suites.syntaxgym import RegionSuites, read_region_suites
 from lamina.errors import CorpusError, FormatError, InputError
 
 

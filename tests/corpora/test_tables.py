@@ -14,11 +14,10 @@ from typer.testing import CliRunner
 
 from lamina.cli.main import app
 from lamina.corpora import load_corpus
-from lamina.corpora import table_reader as tables
-from lamina.corpora.folders import detect
-from lamina.corpora.format_list import get_format
-from lamina.corpora.notes import Notes
-from lamina.corpora.reading import Fault
+from lamina.corpora.detection import detect
+from lamina.corpora.formats.catalogue import get_format
+from lamina.corpora.reading import Fault, Notes
+from lamina.corpora.tables import reader as tables
 from lamina.errors import CorpusError
 from lamina.types import Text
 
@@ -254,8 +253,8 @@ def test_damaged_and_overpacked_files_are_faults(tmp_path: Path, monkeypatch: py
     whole = path.read_bytes()
     assert len(checked(path)[0]) == 1000
 
-    monkeypatch.setattr("lamina.corpora.arrow_tables._LARGE", 100)
-    monkeypatch.setattr("lamina.corpora.arrow_tables._PACKED", 1)
+    monkeypatch.setattr("lamina.corpora.tables.files._LARGE", 100)
+    monkeypatch.setattr("lamina.corpora.tables.files._PACKED", 1)
     texts, faults = checked(path)
     assert len(texts) < 1000
     assert "MB of text in a file of" in faults[0].what
@@ -270,7 +269,7 @@ def test_damaged_and_overpacked_files_are_faults(tmp_path: Path, monkeypatch: py
 
 
 def test_very_long_cells_are_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lamina.corpora.delimited.LONGEST_CELL", 50)
+    monkeypatch.setattr("lamina.corpora.tables.files.LONGEST_CELL", 50)
     for name, long in {"a.csv": "w " * 30, "b.csv": quoted("w " * 30), "c.jsonl": "w " * 30}.items():
         path = tmp_path / name
         if name.endswith("csv"):

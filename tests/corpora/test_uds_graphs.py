@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import pytest
 
-from lamina.corpora import uds
+from lamina.corpora.formats import uds
 from lamina.errors import FormatError
 from lamina.types import Edge, Span
 
@@ -73,7 +73,7 @@ def write(tmp_path):
 
 
 def test_every_annotation_of_a_sentence(write):
-    (text,) = uds.read(write(_graph()))
+    (text,) = uds.read_graphs(write(_graph()))
     assert (text.id, text.doc) == ("weblog-1-0001", "weblog-1")
     assert text.words == ("The", "old", "dog", "barked", ".")
     assert [edge.labels[0] for edge in text.edges["pos"]] == ["DET", "ADJ", "NOUN", "VERB", "PUNCT"]
@@ -89,34 +89,34 @@ def test_an_argument_keeps_to_the_run_around_its_head(write):
     graph = _graph()
     argument = next(i for i, node in enumerate(graph["nodes"]) if node["id"] == "arg-3")
     graph["adjacency"][argument] = [*_interface("head", 3), *_interface("nonhead", 1, 5)]
-    (text,) = uds.read(write(graph))
+    (text,) = uds.read_graphs(write(graph))
     assert text.edges["spr"][0].other == Span(2, 3)
 
 
 def test_a_noun_of_no_class_is_an_edge_without_labels(write):
     graph = _graph()
     next(node for node in graph["nodes"] if node["id"] == "arg-3")["wordsense"]["supersense-noun.animal"]["value"] = -1
-    (text,) = uds.read(write(graph))
+    (text,) = uds.read_graphs(write(graph))
     assert text.edges["supersense"][0].labels == ()
 
 
 def test_it_is_told_from_other_json(write, tmp_path):
-    assert uds.looks_like(write(_graph()))
+    assert uds.looks_like_graphs(write(_graph()))
     (tmp_path / "uds-other.json").write_bytes(b"\xff\xfe[]")
-    assert not uds.looks_like(tmp_path / "uds-other.json")
-    assert not uds.looks_like(tmp_path)
+    assert not uds.looks_like_graphs(tmp_path / "uds-other.json")
+    assert not uds.looks_like_graphs(tmp_path)
 
 
 def test_without_ids_it_says_what_is_missing(write):
     with pytest.raises(FormatError, match=r"no ud_ids\.json next to it or in a folder above"):
-        list(uds.read(write(_graph(), ids=False)))
+        list(uds.read_graphs(write(_graph(), ids=False)))
 
 
 def test_ids_that_are_no_json_are_a_fault(write, tmp_path):
     path = write(_graph())
     (tmp_path / "ud_ids.json").write_text("{")
     faults = []
-    assert list(uds.read(path, faults.append)) == []
+    assert list(uds.read_graphs(path, faults.append)) == []
     assert faults[0].path.name == "ud_ids.json"
 
 
@@ -144,7 +144,7 @@ def test_a_broken_graph_is_named_and_the_next_one_read(write, spoil, what):
     bad = deepcopy(_graph())
     spoil(bad)
     faults = []
-    texts = list(uds.read(write(bad, _graph()), faults.append))
+    texts = list(uds.read_graphs(write(bad, _graph()), faults.append))
     assert [text.id for text in texts] == ["weblog-1-0002"]
     assert len(faults) == 1
     assert what in faults[0].what
@@ -153,7 +153,7 @@ def test_a_broken_graph_is_named_and_the_next_one_read(write, spoil, what):
 
 def test_a_graph_that_the_ids_do_not_know(write):
     faults = []
-    assert len(list(uds.read(write(_graph(), _graph(), _graph()), faults.append))) == 2
+    assert len(list(uds.read_graphs(write(_graph(), _graph(), _graph()), faults.append))) == 2
     assert "has no 'ewt-dev-3'" in faults[0].what
 
 
@@ -161,5 +161,5 @@ def test_a_file_cut_short(write):
     path = write(_graph(), _graph())
     path.write_bytes(path.read_bytes()[:-200])
     faults = []
-    assert [text.id for text in uds.read(path, faults.append)] == ["weblog-1-0001"]
+    assert [text.id for text in uds.read_graphs(path, faults.append)] == ["weblog-1-0001"]
     assert "not JSON" in faults[0].what

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora.units import Unit, in_units, parse_unit
+from lamina.corpora.corpus import TextUnit, in_units, parse_unit
 from lamina.errors import CorpusError
 from lamina.types import Edge, Span, Text
 
@@ -136,5 +136,5 @@ def test_unknown_units_are_refused(wrong: str) -> None:
 
 
 def test_known_units() -> None:
-    assert parse_unit("sentence") == Unit("sentence")
-    assert parse_unit("document") == Unit("document")
+    assert parse_unit("sentence") == TextUnit("sentence")
+    assert parse_unit("document") == TextUnit("document")

@@ -9,7 +9,7 @@ import torch
 
 import lamina
 from lamina import assets
-from lamina.corpora import conllu
+from lamina.corpora.formats import conllu
 from lamina.models import SPECIAL
 from lamina.models.running.tokens import InputFormat, WordTokenizer
 from lamina.testing import SAMPLE_TEXTS, check_encoder
@@ -21,7 +21,7 @@ def optional_encoder():
     """Name -> a larger model, for those who have it already: hundreds of megabytes are not fetched for a test."""
 
     def load(name):
-        if assets.held(name) is None:
+        if assets.local_folder(name) is None:
             pytest.skip(f"{name} is not on this machine: lamina assets get {name}")
         return lamina.load_encoder(name, device="cpu")
 

@@ -8,7 +8,8 @@ import pytest
 
 from lamina import load_encoder
 from lamina.activations import Runtime
-from lamina.corpora import corpus_from, stories
+from lamina.corpora import corpus_from
+from lamina.corpora.questions import babi as stories
 from lamina.errors import ModelError
 from lamina.figures import captions_of
 from lamina.framework.estimate import Cost
@@ -149,7 +150,7 @@ def test_a_model_with_a_head_has_the_chapter(tmp_path, monkeypatch):
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
     monkeypatch.setattr("lamina.report.chapters.draw", lambda result: {})
-    monkeypatch.setattr("lamina.assets.held", lambda name: None)
+    monkeypatch.setattr("lamina.assets.local_folder", lambda name: None)
     sentences = [["the", "dog", "runs"], ["a", "cat", "sees", "the", "dog"]]
     learned = [[*sentence, "away"] for sentence in sentences]
 

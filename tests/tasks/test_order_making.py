@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.corpora import Splits, corpus_from
-from lamina.corpora.origins import origins
+from lamina.corpora.corpus import origins
 from lamina.errors import TaskError
-from lamina.tasks.order_making import Made, make_order_tasks
+from lamina.tasks.order_making import OrderTargets, make_order_tasks
 from lamina.types import Edge, Span, Text
 
 NOUNS = [f"{letter}{end}" for letter, end in product("bcdfghjklmnprst", ("ab", "ig"))]
@@ -62,11 +62,11 @@ WHOLE = bank()
 
 
 @pytest.fixture(scope="module")
-def made() -> Made:
+def made() -> OrderTargets:
     return make_order_tasks(WHOLE, None, items=80, seed=0)
 
 
-def test_classes_are_balanced_and_counted(made: Made) -> None:
+def test_classes_are_balanced_and_counted(made: OrderTargets) -> None:
     assert {"index", "bigram_shift", "subject_number", "tense_verb"} <= {task.name for task in made.tasks}
     for task in made.tasks:
         for part, corpus in zip(made.parts[task.name], (made.splits.train, made.splits.scored), strict=True):
@@ -81,7 +81,7 @@ def test_classes_are_balanced_and_counted(made: Made) -> None:
 
 
 @pytest.mark.parametrize(("task", "place"), [("subject_number", 2), ("subject_number_noun", 2), ("tense", 6)])
-def test_no_word_is_in_both_sets(made: Made, task: str, place: int) -> None:
+def test_no_word_is_in_both_sets(made: OrderTargets, task: str, place: int) -> None:
     forms = [
         {each.words[place].lower() for each in corpus if task in each.edges}
         for corpus in (made.splits.train, made.splits.scored)
@@ -91,7 +91,7 @@ def test_no_word_is_in_both_sets(made: Made, task: str, place: int) -> None:
     assert not forms[0] & forms[1]
 
 
-def test_a_changed_sentence_is_known_by_its_original(made: Made) -> None:
+def test_a_changed_sentence_is_known_by_its_original(made: OrderTargets) -> None:
     originals = {each.id: each for corpus in (WHOLE.train, WHOLE.scored) for each in corpus}
     changed = [each for corpus in (made.splits.train, made.splits.scored) for each in corpus if "~" in each.id]
     assert changed

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from lamina.tasks.clauses import FEATURES, Clauses
-from lamina.tasks.order_rules import BY_NAME, Candidate, inversion_rule, shift_rule
+from lamina.tasks.order_rules import BY_NAME, FEATURES, Clauses, OrderCandidate, inversion_rule, shift_rule
 from lamina.types import Edge, Span, Text
 
 _POS = {
@@ -134,7 +133,7 @@ def test_subject(sentence: str, nouns: Any) -> None:
 def test_a_noun_before_the_subject_is_balanced_apart() -> None:
     own = tree(SENTENCES["possessor before the subject"])
     (made,) = BY_NAME["subject"].fit([])(own, 0)
-    assert isinstance(made, Candidate)
+    assert isinstance(made, OrderCandidate)
     assert made.stratum == "other noun first"
     assert ("main", Span(4, 5)) in made.targets
 
@@ -185,7 +184,7 @@ def test_shifted_words_are_neighbours_and_never_the_first_or_punctuation() -> No
     for number in range(60):
         own = tree(SENTENCES["relative clause with a distractor"], f"s{number}")
         (made,) = shift_rule(own, 0)
-        assert isinstance(made, Candidate)
+        assert isinstance(made, OrderCandidate)
         found.add(made.stratum)
         if made.text is None:
             continue
@@ -208,7 +207,7 @@ def test_inverted_clauses() -> None:
     assert isinstance(inversion_rule(tree(SENTENCES["coordinated subject"]), 0), str)
 
 
-def _first(made: list[Candidate] | str) -> Candidate:
+def _first(made: list[OrderCandidate] | str) -> OrderCandidate:
     assert not isinstance(made, str)
     return made[0]
 
@@ -229,7 +228,7 @@ def test_top_constituents_without_final_punctuation() -> None:
     own = tree(SENTENCES["modal"], const=const)
     assert own.top_constituents() == ("NP-SBJ", "VP", ".")
     (made,) = BY_NAME["top_constituents"].fit([own])(own, 0)
-    assert isinstance(made, Candidate)
+    assert isinstance(made, OrderCandidate)
     assert made.stratum == "NP VP"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.corpora.question import Question, make_question
+from lamina.corpora.questions.question import Question, make_question
 from lamina.models import load_encoder
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.types import Edge, Span, Text

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora.question import make_question
+from lamina.corpora.questions.question import make_question
 from lamina.errors import ModelError, SpanError, TaskError
 from lamina.training.classes import ClassChoice, ClassObjective, class_of
 from lamina.training.masked import MaskedObjective

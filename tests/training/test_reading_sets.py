@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lamina.corpora import load_corpus
-from lamina.corpora.question import Question
+from lamina.corpora.questions.question import Question
 from lamina.errors import CorpusError, FormatError, TaskError
 from lamina.training.classes import class_of
 from lamina.training.objective import text_of

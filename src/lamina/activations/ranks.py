@@ -20,8 +20,8 @@ from lamina.activations.store import ActivationStore, default_root
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import DamagedError, InputError
 from lamina.files.checking import read_json, write_json
-from lamina.files.locks import check_locks
-from lamina.files.writing import told
+from lamina.files.places import check_locks
+from lamina.files.writing import readable_write_errors
 from lamina.keys import KeySet
 from lamina.types import Text, text_key
 
@@ -216,7 +216,7 @@ class SharedPlan:
             "shards": rank.of,
         }
         lock = self.path.with_suffix(".lock")
-        with told(lock):
+        with readable_write_errors(lock):
             check_locks(lock)
             with FileLock(lock):
                 agreed = self._read()

@@ -32,10 +32,9 @@ from lamina.activations.shards import (
     shape_of,
 )
 from lamina.errors import DamagedError, InputError, StoreError
-from lamina.files.checking import Problem, read_json, write_json
-from lamina.files.locks import check_locks
-from lamina.files.places import cache_dir
-from lamina.files.writing import is_being_written, sweep, told
+from lamina.files.checking import FileProblem, read_json, write_json
+from lamina.files.places import cache_dir, check_locks
+from lamina.files.writing import is_being_written, readable_write_errors, sweep
 from lamina.keys import KeySet
 from lamina.progress import say
 from lamina.types import Text, text_key
@@ -183,7 +182,7 @@ class ActivationStore:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """A lock for changing the store, held for moments; other processes and threads wait. Blocks may be nested."""
-        with told(self.folder / _LOCK):
+        with readable_write_errors(self.folder / _LOCK):
             if not self._locks_checked:
                 check_locks(self.folder / _LOCK)
                 self._locks_checked = True
@@ -197,7 +196,7 @@ class ActivationStore:
     def only_once(self, work: str) -> Iterator[None]:
         """A lock on a piece of work, by name: who starts the same work meanwhile waits, and finds it done."""
         path = self.folder / f"{_LOCK}-{work}"
-        with told(path):
+        with readable_write_errors(path):
             check_locks(path)
             lock = FileLock(path)
             try:
@@ -285,7 +284,7 @@ class ActivationStore:
         if not self.leftovers():
             return 0
         freed = 0
-        with self.locked(), told(self.folder):
+        with self.locked(), readable_write_errors(self.folder):
             for path in self.leftovers():
                 freed += path.stat().st_size
                 path.unlink()
@@ -376,26 +375,26 @@ def stores(root: str | os.PathLike[str] | None = None) -> list[ActivationStore]:
     return [ActivationStore(store_folder) for store_folder in sorted(folders)]
 
 
-def problems(store: ActivationStore) -> list[Problem]:
+def problems(store: ActivationStore) -> list[FileProblem]:
     """What is wrong with a store: its head, every index, every shard; then what killed writers left."""
     listed = []
     try:
         _ = store.head
     except (DamagedError, StoreError) as error:
-        listed.append(Problem(store.folder / _HEAD, str(error)))
+        listed.append(FileProblem(store.folder / _HEAD, str(error)))
     damaged = set()
     for shard in store.shards:
         index = shard.with_suffix(".arrow")
         try:
             load_index(index)
         except (OSError, DamagedError) as error:
-            listed.append(Problem(index, str(error)))
+            listed.append(FileProblem(index, str(error)))
             damaged.add(shard.stem)
         if shard.exists() and not is_sound(shard):
-            listed.append(Problem(shard, f"shard {shard} is damaged (its checksum does not match)"))
+            listed.append(FileProblem(shard, f"shard {shard} is damaged (its checksum does not match)"))
             damaged.add(shard.stem)
     left = (path for path in store.leftovers() if path.stem not in damaged)
-    return listed + [Problem(path, f"{path} was left by a run that was stopped", leftover=True) for path in left]
+    return listed + [FileProblem(path, f"{path} was left by a run that was stopped", leftover=True) for path in left]
 
 
 def _shape(encoder: Encoder) -> tuple[int, int]:

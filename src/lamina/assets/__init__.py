@@ -15,7 +15,7 @@ from pathlib import Path
 from lamina.assets.cache import cached, discard, fetch, missing
 from lamina.assets.cache import damaged as damaged_files
 from lamina.assets.catalogue import CARDS
-from lamina.assets.local_origins import local_origins
+from lamina.assets.origins import local_origins
 from lamina.assets.sources import Card
 from lamina.assets.web import is_offline
 from lamina.errors import AssetError, OfflineError
@@ -60,7 +60,7 @@ def locate(name: str) -> Path:
     `LAMINA_ORIGINS` names still is.
     """
     card = find(name)
-    here = held(name)
+    here = local_folder(name)
     if here:
         return here
     if not card.sources:
@@ -72,7 +72,7 @@ def locate(name: str) -> Path:
     return fetch(card)
 
 
-def held(name: str) -> Path | None:
+def local_folder(name: str) -> Path | None:
     """The folder that holds the asset's files, or None if this machine does not have them; fetches nothing."""
     card = find(name)
     return _in_data_folder(card) or cached(card)

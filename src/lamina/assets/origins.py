@@ -19,6 +19,8 @@ import gzip
 import hashlib
 import io
 import json
+import os
+import subprocess
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -29,13 +31,62 @@ from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
-from lamina.assets.local_origins import local_repository, read_checked_out, read_committed
 from lamina.assets.unpack import Allowance
 from lamina.assets.web import download, opened
 from lamina.errors import AssetError, HashError, OfflineError
 from lamina.files.places import cache_dir
+from lamina.files.reading import read_regular
 from lamina.files.writing import fresh_path, write_bytes
 from lamina.progress import progress
+
+# Public repositories that this machine already has: the folder that `LAMINA_ORIGINS` names.
+#
+# <LAMINA_ORIGINS>/OWNER/NAME    a clone (bare or not), a checkout, or an unpacked archive of github.com/OWNER/NAME
+# <LAMINA_ORIGINS>/OWNER+NAME    the same, in one level
+#
+# A clone is asked for the pinned commit, whatever is checked out. Whoever reads from here checks the hash.
+
+
+def local_origins() -> Path | None:
+    """The folder that `LAMINA_ORIGINS` names, or None; an error if it does not exist."""
+    named = os.environ.get("LAMINA_ORIGINS")
+    if not named:
+        return None
+    folder = Path(named).expanduser().absolute()
+    if not folder.is_dir():
+        raise AssetError(f"LAMINA_ORIGINS is {folder}, which is not a folder; correct it or unset it")
+    return folder
+
+
+def local_repository(repo: str) -> Path | None:
+    """The folder of a repository `owner/name`, or None if this machine has none."""
+    base = local_origins()
+    if base is None:
+        return None
+    places = (base / repo, base / repo.replace("/", "+"))
+    return next((place for place in places if place.is_dir()), None)
+
+
+def read_checked_out(folder: Path, path: str) -> bytes | None:
+    """A file as it lies in the folder; None if there is none."""
+    target = folder / path
+    return read_regular(target) if target.is_file() else None
+
+
+def read_committed(folder: Path, name: str) -> bytes | None:
+    """A file of a clone, by `commit:path` or by blob id; None if the folder is no clone or does not have it."""
+    if not ((folder / ".git").exists() or (folder / "objects").is_dir()):
+        return None
+    # The folder may belong to somebody else, which git refuses by default; it is only read, and its hash is checked.
+    command = ["git", "-c", f"safe.directory={folder.resolve()}", "-C", str(folder), "cat-file", "blob", name]
+    # No promisor remote may be asked: a partial clone would fetch what it lacks.
+    environment = {**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
 
 RAW = "https://raw.githubusercontent.com"
 """Where single files of public repositories are."""

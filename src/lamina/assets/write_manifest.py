@@ -21,7 +21,7 @@ from lamina.errors import AssetError
 FOLDER = Path(__file__).with_name("manifests")
 
 
-class _Listed(NamedTuple):
+class _TreeFile(NamedTuple):
     blob: str
     size: int | None
     path: str
@@ -47,10 +47,10 @@ def manifest_of(clone: Path, repo: str, patterns: Sequence[str], commit: str, *,
     return "\n".join(lines) + "\n"
 
 
-def _listed(line: str) -> _Listed:
+def _listed(line: str) -> _TreeFile:
     about, _, path = line.partition("\t")
     _mode, _kind, blob, size = about.split()
-    return _Listed(blob, int(size) if size.isdecimal() else None, path)
+    return _TreeFile(blob, int(size) if size.isdecimal() else None, path)
 
 
 def _git(clone: Path, *arguments: str) -> str:

@@ -60,7 +60,7 @@ def get(names: Annotated[list[str], typer.Argument(help="One or more names.", au
 def show(name: Name) -> None:
     """Show an asset's card: what it is, licence, files, sources and hashes."""
     from lamina import assets
-    from lamina.assets.recipes.recipe import Recipe
+    from lamina.assets.recipes.recipe import CorpusRecipe
 
     card = assets.find(name)
     lines = [
@@ -70,14 +70,14 @@ def show(name: Name) -> None:
         ("licence", card.licence),
         ("origin", card.origin),
         ("size", _size(card.size)),
-        ("here", str(assets.held(name) or _state(card))),
+        ("here", str(assets.local_folder(name) or _state(card))),
         ("files", ", ".join(card.members)),
         ("note", card.note),
     ]
     for source in card.sources:
         lines.append(("source", source.place))
         # The files of a repository are named by git; there may be hundreds.
-        kind, hashes = ("git blob", source.blobs) if isinstance(source, Recipe) else ("sha256", source.hashes)
+        kind, hashes = ("git blob", source.blobs) if isinstance(source, CorpusRecipe) else ("sha256", source.hashes)
         lines += [(kind, f"{digest}  {what}") for what, digest in islice(hashes.items(), _MOST_HASHES)]
         if len(hashes) > _MOST_HASHES:
             lines.append((kind, f"and {len(hashes) - _MOST_HASHES:,} more"))
@@ -91,7 +91,7 @@ def path(name: Name) -> None:
     """Print only the folder of an asset; does not fetch it."""
     from lamina import assets
 
-    folder = assets.held(name)
+    folder = assets.local_folder(name)
     if folder is None:
         broken = assets.damaged(name)
         if broken:
@@ -115,7 +115,7 @@ def _state(card: Card) -> str:
 
     if assets.is_cached(card.name):
         return "cached"
-    if assets.held(card.name):
+    if assets.local_folder(card.name):
         return "local"
     return "damaged" if assets.damaged(card.name) else "no"
 

@@ -17,8 +17,8 @@ from lamina.errors import CorpusError
 if TYPE_CHECKING:
     from lamina.assets import Card
     from lamina.corpora import Corpus
-    from lamina.corpora.folders import Holding
-    from lamina.corpora.format_list import Format
+    from lamina.corpora.detection import FolderContents
+    from lamina.corpora.formats.catalogue import Format
     from lamina.types import Edge, Span, Text
 
 
@@ -38,7 +38,7 @@ def get(
 
     wanted = _cards(names)
     for card in wanted:
-        for line in _about(card, assets.held(card.name)):
+        for line in _about(card, assets.local_folder(card.name)):
             typer.echo(line)
     typer.echo("")
     failed: list[str] = []
@@ -62,7 +62,7 @@ def get(
 def _cards(names: list[str]) -> list[Card]:
     """The cards of the names, those of suites included, each once."""
     from lamina import assets
-    from lamina.corpora.stories import STORIES
+    from lamina.corpora.questions.babi import STORIES
     from lamina.errors import CorpusError
 
     known = assets.cards()
@@ -98,12 +98,12 @@ def _suite_corpora(name: str) -> tuple[str, ...]:
 
 def _about(card: Card, here: Path | None) -> Iterator[str]:
     """What there is to know before it is fetched."""
-    from lamina.assets.recipes.recipe import Recipe
+    from lamina.assets.recipes.recipe import CorpusRecipe
 
     state = "on this machine" if here else "to be fetched" if card.sources else "lamina has no source of it"
     yield f"{typer.style(card.name, bold=True)}  {card.size / 1e6:.1f} MB, {card.licence}  ({state})"
     yield f"  {card.what}"
-    recipe = next((source for source in card.sources if isinstance(source, Recipe)), None)
+    recipe = next((source for source in card.sources if isinstance(source, CorpusRecipe)), None)
     if recipe is None:
         yield f"  from {card.origin}"
         return
@@ -147,11 +147,11 @@ def find_suite(name: str) -> Card | None:
 
 def list_suites() -> Iterator[str]:
     """What `lamina data list` says about suites."""
-    from lamina.assets import cards, held
+    from lamina.assets import cards, local_folder
 
     for card in cards().values():
         if card.kind == "suite":
-            here = "on this machine" if held(card.name) else "not on this machine"
+            here = "on this machine" if local_folder(card.name) else "not on this machine"
             yield f"{card.name}  ({here})"
             yield f"  {card.what}"
             yield f"  from: {card.origin}, {card.licence}"
@@ -212,13 +212,13 @@ AnnotationOption = Annotated[str | None, typer.Option("--annotation", help="Only
 @app.command("list")
 def list_() -> None:
     """List the named corpora and test suites: annotations, splits, origin, and whether they are on this machine."""
-    from lamina.assets import cards, held
+    from lamina.assets import cards, local_folder
     from lamina.corpora.catalogue import CATALOGUE
     from lamina.corpora.loading import find_source, splits_of
 
     for entry in CATALOGUE:
         card = cards()[entry.name]
-        here = held(entry.name) is not None
+        here = local_folder(entry.name) is not None
         splits = splits_of(find_source(entry.name)) if here else entry.splits_within(card.members)
         typer.echo(f"{typer.style(entry.name, bold=True)}  ({'on this machine' if here else 'not on this machine'})")
         typer.echo(f"  {entry.title}")
@@ -270,18 +270,18 @@ def stats(
     """Count texts, words, targets and labels per split; with --annotation, count each of its labels."""
     from lamina.cli.tables import frequencies, print_table, volumes, write_csv
     from lamina.corpora import load_corpus
-    from lamina.corpora.corpus import Counts
+    from lamina.corpora.corpus import CorpusCounts
     from lamina.corpora.loading import known_splits
     from lamina.progress import progress
 
     title = ""
-    counts: dict[str, Counts] = {}
+    counts: dict[str, CorpusCounts] = {}
     notes: list[str] = []
     changed: list[str] = []
     for one in [split] if split else known_splits(corpus, format):
         loaded = load_corpus(corpus, one, unit=unit, format=format)
         title = f"{loaded.name}: {loaded.scheme}"
-        counts[one] = Counts()
+        counts[one] = CorpusCounts()
         notes += [loaded.made_split] if loaded.made_split else []
         with progress(f"counting {one}") as advance:
             for text in loaded:
@@ -305,13 +305,10 @@ def check(
     all: Annotated[bool, typer.Option("--all", help="Show every fault, not only the first of each kind.")] = False,
 ) -> None:
     """Check your own file or folder: the first faults of each kind with their lines, and how many there are."""
-    from lamina.corpora.fault_kinds import FaultKinds
-    from lamina.corpora.folders import Holding, detect, holding
-    from lamina.corpora.format_list import get_format
-    from lamina.corpora.hub import is_hub_name
-    from lamina.corpora.loading import find_source
-    from lamina.corpora.notes import Notes
-    from lamina.corpora.reading import Fault
+    from lamina.corpora.detection import FolderContents, detect, folder_contents
+    from lamina.corpora.formats.catalogue import get_format
+    from lamina.corpora.loading import find_source, is_hub_name
+    from lamina.corpora.reading import Fault, FaultKinds, Notes
     from lamina.errors import CorpusError
 
     hub = find_source(str(path), format) if is_hub_name(str(path)) else None
@@ -325,13 +322,13 @@ def check(
             typer.echo(str(fault))
 
     texts = words = 0
-    noted, held = Notes(), Holding(())
+    noted, held = Notes(), FolderContents(())
     try:
         if hub is not None:
-            form, held = hub.format, Holding(tuple(file for files in hub.files.values() for file in files))
+            form, held = hub.format, FolderContents(tuple(file for files in hub.files.values() for file in files))
         else:
             form = get_format(format) if format else detect(path)
-            held = holding(path, form)
+            held = folder_contents(path, form)
         for file in held.read:
             for text in form.read(file, tell, noted) if form.notes else form.read(file, tell):
                 texts += 1
@@ -362,7 +359,7 @@ _MOST_NAMED, _MOST_LISTED = 5, 20
 """Files per split, and files that are not read, unless --all is given."""
 
 
-def _explained(form: Format, held: Holding) -> Iterator[str]:
+def _explained(form: Format, held: FolderContents) -> Iterator[str]:
     """What the columns of the files hold, where that had to be found out."""
     said = Counter(form.explain(file) for file in held.read) if form.explain else {}
     for what, count in said.items():
@@ -370,7 +367,7 @@ def _explained(form: Format, held: Holding) -> Iterator[str]:
             yield what if len(said) == 1 else f"{what} ({count} of {len(held.read)} files)"
 
 
-def _accounted(path: Path, held: Holding, every: bool) -> Iterator[str]:
+def _accounted(path: Path, held: FolderContents, every: bool) -> Iterator[str]:
     """Every file of a folder: by split if it is read, with the reason if it is not."""
     from lamina.corpora.splits import files_by_split
 
@@ -400,12 +397,12 @@ def convert(
 ) -> None:
     """Write one annotation of a corpus as edge-probing JSONL."""
     from lamina.corpora import load_corpus
-    from lamina.corpora.corpus import Counts, counted
-    from lamina.corpora.edge_jsonl import write
+    from lamina.corpora.corpus import CorpusCounts, counted
+    from lamina.corpora.formats.edge_jsonl import write
 
     loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit)
     _require(annotation, loaded.annotations, corpus)
-    counts = Counts()
+    counts = CorpusCounts()
     written = write(counted(loaded, counts), annotation, out)
     typer.echo(f"{out}: {written} texts, {counts.targets[annotation]} targets of {annotation}")
     for line in _left_out(loaded):

@@ -65,7 +65,7 @@ def gc(
     import time
 
     from lamina.activations import stores
-    from lamina.files.writing import told
+    from lamina.files.writing import readable_write_errors
     from lamina.framework.cache import clean_runs
 
     before = None if older_than is None else time.time() - older_than * 86400
@@ -78,7 +78,7 @@ def gc(
         freed += each.sweep()
         if before is not None and newest <= before:
             freed += sum(path.stat().st_size for path in each.folder.iterdir())
-            with told(each.folder):
+            with readable_write_errors(each.folder):
                 shutil.rmtree(each.folder)
             print(f"deleted {each.folder}")
     for folder, size, gone in clean_runs(store, before):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from lamina.corpora.corpus import Counts
+    from lamina.corpora.corpus import CorpusCounts
 
 Cell = str | int
 
@@ -20,7 +20,7 @@ class TextTable(NamedTuple):
     rows: list[tuple[Cell, ...]]
 
 
-def volumes(counts: Mapping[str, Counts]) -> TextTable:
+def volumes(counts: Mapping[str, CorpusCounts]) -> TextTable:
     """One row per split and annotation: numbers of texts, words, targets and different labels."""
     columns = ("split", "texts", "words", "annotation", "annotated", "targets", "labels")
     rows: list[tuple[Cell, ...]] = []
@@ -31,7 +31,7 @@ def volumes(counts: Mapping[str, Counts]) -> TextTable:
     return TextTable(columns, rows)
 
 
-def frequencies(counts: Mapping[str, Counts], annotation: str) -> TextTable:
+def frequencies(counts: Mapping[str, CorpusCounts], annotation: str) -> TextTable:
     """One row per label, the most frequent first: how often it occurs in each split."""
     found = {split: count.labels.get(annotation, Counter()) for split, count in counts.items()}
     total = Counter[str]()

@@ -13,7 +13,7 @@ import typer
 
 from lamina.cli import options
 from lamina.errors import DamagedError, InputError
-from lamina.files.checking import Problem, read_json
+from lamina.files.checking import FileProblem, read_json
 from lamina.files.writing import left_behind, sweep
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _below(root: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _of_no_living_process(problems: Iterable[Problem]) -> Iterator[Problem]:
+def _of_no_living_process(problems: Iterable[FileProblem]) -> Iterator[FileProblem]:
     """Without the hidden files that a living process is about to finish."""
     for problem in problems:
         hidden = problem.leftover and problem.path.name.startswith(".")

@@ -20,6 +20,6 @@ from lamina.corpora.corpus import Corpus
 from lamina.corpora.from_python import corpus_from
 from lamina.corpora.learning import Splits, load_splits
 from lamina.corpora.loading import load_corpus
-from lamina.corpora.question_sets import Questions, load_questions
+from lamina.corpora.questions.question_sets import Questions, load_questions
 
 __all__ = ["Corpus", "Questions", "Splits", "corpus_from", "load_corpus", "load_questions", "load_splits"]

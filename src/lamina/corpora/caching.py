@@ -148,7 +148,7 @@ def _open_sound(kept: Path) -> IO[bytes] | None:
     return file
 
 
-class _Seal(NamedTuple):
+class _CacheSeal(NamedTuple):
     """What the last line of a cache says."""
 
     texts: int
@@ -169,7 +169,7 @@ def _check(kept: Path, file: IO[bytes]) -> None:
         raise DamagedError(f"{kept} is damaged (its hash does not match)")
 
 
-def _seal_of(kept: Path, file: IO[bytes]) -> _Seal:
+def _seal_of(kept: Path, file: IO[bytes]) -> _CacheSeal:
     """The last line of a cache. The file is left at its start."""
     size = max(file.seek(0, os.SEEK_END) - _SEAL_SIZE, 0)
     file.seek(size)
@@ -177,11 +177,11 @@ def _seal_of(kept: Path, file: IO[bytes]) -> _Seal:
     file.seek(0)
     if not sealed:
         raise DamagedError(f"{kept} is damaged (its last line is missing)")
-    return _Seal(int(sealed[1]), sealed[2].decode(), size)
+    return _CacheSeal(int(sealed[1]), sealed[2].decode(), size)
 
 
 def _parsed_and_kept(kept: Path, read: Callable[[], Iterator[Text]]) -> Iterator[Text]:
-    draft = _Draft(kept)
+    draft = _CacheDraft(kept)
     try:
         for text in read():
             draft.add(text)
@@ -191,7 +191,7 @@ def _parsed_and_kept(kept: Path, read: Callable[[], Iterator[Text]]) -> Iterator
         draft.drop()
 
 
-class _Draft:
+class _CacheDraft:
     """A cache file being written. If writing fails it gives up, and reading continues."""
 
     def __init__(self, target: Path) -> None:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from lamina.corpora.splits import SPLITS
 
 
-class Entry(NamedTuple):
+class CorpusEntry(NamedTuple):
     """One corpus of the catalogue; its files come from the asset of the same name."""
 
     name: str
     title: str
     format: str
-    """A format name from `lamina.corpora.format_list`."""
+    """A format name from `lamina.corpora.formats.catalogue`."""
     scheme: str
     """The label scheme; labels stay as annotated."""
     annotations: tuple[str, ...]
@@ -51,7 +51,7 @@ _ARTICLES = MappingProxyType({"train": 36, "dev": 4, "test": 8})
 """The 48 articles of SQuAD dev. XQuAD has the same ones, so the same seed scores the same articles."""
 
 CATALOGUE = (
-    Entry(
+    CorpusEntry(
         "ewt",
         "English Web Treebank with Universal Decompositional Semantics 2.0",
         "uds",
@@ -59,8 +59,8 @@ CATALOGUE = (
         ("pos", "xpos", "dep", "spr", "supersense", "factuality"),
         {split: f"**/uds-ewt-sentences-{split}-normalized.json" for split in SPLITS},
     ),
-    Entry("ud_english_ewt", "English Web Treebank", "conllu", "UD v2", ("pos", "xpos", "dep"), _ud("conllu")),
-    Entry(
+    CorpusEntry("ud_english_ewt", "English Web Treebank", "conllu", "UD v2", ("pos", "xpos", "dep"), _ud("conllu")),
+    CorpusEntry(
         "gum_open",
         "Georgetown University Multilayer corpus, the genres with open texts",
         "gum",
@@ -68,7 +68,7 @@ CATALOGUE = (
         ("pos", "xpos", "dep", "ner", "const", "chains", "chains_gum"),
         {},
     ),
-    Entry(
+    CorpusEntry(
         "propbank_ewt",
         "PropBank roles and constituents on the English Web Treebank",
         "propbank",
@@ -76,7 +76,7 @@ CATALOGUE = (
         ("pos", "const", "srl"),
         _jsonl("ewt_srl_const"),
     ),
-    Entry(
+    CorpusEntry(
         "uds_protoroles",
         "Semantic proto-roles (SPR2) on the English Web Treebank",
         "uds_jsonl",
@@ -84,7 +84,7 @@ CATALOGUE = (
         ("spr",),
         _jsonl("protoroles"),
     ),
-    Entry(
+    CorpusEntry(
         "uds_wordsense_factuality",
         "Noun supersenses and factuality on the English Web Treebank",
         "uds_jsonl",
@@ -92,7 +92,7 @@ CATALOGUE = (
         ("supersense", "factuality"),
         _jsonl("uds"),
     ),
-    Entry(
+    CorpusEntry(
         "streusle",
         "STREUSLE: supersenses of nouns, verbs and prepositions",
         "streusle",
@@ -100,10 +100,10 @@ CATALOGUE = (
         ("supersense", "supersense_verb", "supersense_prep", "supersense_prep_function"),
         _jsonl("supersenses"),
     ),
-    Entry(
+    CorpusEntry(
         "uner_english_ewt", "Universal NER on the English Web Treebank", "ner_columns", "UNER", ("ner",), _ud("iob2")
     ),
-    Entry(
+    CorpusEntry(
         "semeval2010_task8",
         "SemEval-2010 task 8: relations between nominals",
         "semeval",
@@ -111,7 +111,7 @@ CATALOGUE = (
         ("rel",),
         {"train": "**/TRAIN_FILE.TXT", "test": "**/TEST_FILE_FULL.TXT"},
     ),
-    Entry(
+    CorpusEntry(
         "gap_coreference",
         "GAP: ambiguous pronouns in Wikipedia",
         "gap",
@@ -120,7 +120,7 @@ CATALOGUE = (
         # GAP's development set is meant for training; validation is the small set for model selection.
         {"train": "**/gap-development.tsv", "dev": "**/gap-validation.tsv", "test": "**/gap-test.tsv"},
     ),
-    Entry(
+    CorpusEntry(
         "squad",
         "SQuAD v1.1: questions about Wikipedia paragraphs, train and dev",
         "squad",
@@ -130,7 +130,7 @@ CATALOGUE = (
         # The official test is not public, and its train is used whole wherever results are compared.
         complete=True,
     ),
-    Entry(
+    CorpusEntry(
         "squad_v1.1_dev",
         "SQuAD v1.1 dev: questions about Wikipedia paragraphs",
         "squad",
@@ -139,7 +139,7 @@ CATALOGUE = (
         {None: "**/dev-v1.1.json"},
         _ARTICLES,
     ),
-    Entry(
+    CorpusEntry(
         "xquad_en",
         "XQuAD, English: 240 paragraphs of SQuAD dev",
         "squad",
@@ -148,7 +148,7 @@ CATALOGUE = (
         {None: "**/xquad.en.json"},
         _ARTICLES,
     ),
-    Entry(
+    CorpusEntry(
         "hotpotqa_sample",
         "HotpotQA, 200 questions: facts in two of ten paragraphs",
         "hotpot",
@@ -156,7 +156,7 @@ CATALOGUE = (
         _ASKED,
         {"train": "**/hotpot_train_100.json", "dev": "**/hotpot_dev_distractor_100.json"},
     ),
-    Entry(
+    CorpusEntry(
         "babi_en",
         "bAbI: stories of 20 tasks, possible answers appended",
         "babi",
@@ -164,7 +164,7 @@ CATALOGUE = (
         _ASKED,
         {"train": "**/qa*_train.txt", "test": "**/qa*_test.txt"},
     ),
-    Entry(
+    CorpusEntry(
         "trec_qtypes",
         "TREC question types (Li and Roth)",
         "trec",
@@ -172,7 +172,7 @@ CATALOGUE = (
         ("ques", "ques_coarse"),
         {None: "**/questions.txt"},
     ),
-    Entry(
+    CorpusEntry(
         "wikitext2",
         "WikiText-2: plain Wikipedia paragraphs",
         "plain",
@@ -180,7 +180,7 @@ CATALOGUE = (
         (),
         {"train": "**/train.txt", "dev": "**/valid.txt", "test": "**/test.txt"},
     ),
-    Entry(
+    CorpusEntry(
         "wnut17",
         "WNUT17: emerging and rare entities in social media",
         "ner_columns",
@@ -188,7 +188,7 @@ CATALOGUE = (
         ("ner",),
         {"train": "**/wnut17train.conll", "dev": "**/emerging.dev.conll", "test": "**/emerging.test.annotated"},
     ),
-    Entry(
+    CorpusEntry(
         "litbank",
         "LitBank: coreference in 100 works of English fiction",
         "ontonotes",
@@ -196,7 +196,7 @@ CATALOGUE = (
         ("chains",),
         {None: "**/*.conll"},
     ),
-    Entry(
+    CorpusEntry(
         "litbank_entities",
         "LitBank: nested entities in 100 works of English fiction",
         "ner_columns",
@@ -204,7 +204,7 @@ CATALOGUE = (
         ("ner",),
         {None: "**/*.tsv"},
     ),
-    Entry(
+    CorpusEntry(
         "ontogum",
         "OntoGUM: GUM's coreference in the OntoNotes scheme, the genres with open texts",
         "gum",
@@ -212,7 +212,7 @@ CATALOGUE = (
         ("pos", "xpos", "dep", "ner", "chains"),
         {},
     ),
-    Entry(
+    CorpusEntry(
         "masc_senses",
         "MASC with word senses of the New Oxford American Dictionary",
         "simple_wsd",
@@ -220,7 +220,7 @@ CATALOGUE = (
         ("sense",),
         {None: "**/*.xml"},
     ),
-    Entry(
+    CorpusEntry(
         "coarsewsd",
         "CoarseWSD-20: senses of 20 ambiguous nouns in Wikipedia",
         "coarse_wsd",
@@ -228,7 +228,7 @@ CATALOGUE = (
         ("sense",),
         {"train": "**/train.data.txt", "test": "**/test.data.txt"},
     ),
-    Entry(
+    CorpusEntry(
         "sst2",
         "SST-2: sentiment of film reviews",
         "glue",
@@ -238,7 +238,7 @@ CATALOGUE = (
         # GLUE's test has no labels.
         complete=True,
     ),
-    Entry(
+    CorpusEntry(
         "mrpc",
         "MRPC: paraphrases in news",
         "glue",
@@ -260,7 +260,7 @@ def names() -> tuple[str, ...]:
     return tuple(entry.name for entry in CATALOGUE)
 
 
-def get_entry(name: str) -> Entry | None:
+def get_entry(name: str) -> CorpusEntry | None:
     """The corpus of this name, or None.
 
     Example:

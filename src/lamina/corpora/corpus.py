@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from lamina.corpora.notes import Notes
-from lamina.corpora.views import View
+from lamina.corpora.questions.views import View
+from lamina.corpora.reading import Notes
 from lamina.errors import CorpusError, DamagedError, WriteError
 from lamina.files.checking import read_json, write_json
 from lamina.files.places import cache_dir
-from lamina.types import Text
+from lamina.types import Edge, Span, Text
 
 _MANY = 5000
 """Smallest number of texts for which annotations are remembered across processes; fewer are read in seconds."""
@@ -194,12 +195,12 @@ NAMING = ("chains", "chains_gum", "sentence")
 
 
 @dataclass
-class Counts:
+class CorpusCounts:
     """Running counts over texts.
 
     Example:
         >>> from lamina.types import Edge, Span
-        >>> counts = Counts()
+        >>> counts = CorpusCounts()
         >>> counts.add(Text("s", ("Dogs", "bark"), edges={"pos": (Edge(("NOUN",), Span(0, 1)),)}))
         >>> counts.texts, counts.words, counts.targets["pos"], counts.labels["pos"]["NOUN"]
         (1, 2, 1, 1)
@@ -226,9 +227,195 @@ class Counts:
             seen.update(scope + label for edge in edges for label in edge.labels)
 
 
-def counted(texts: Iterable[Text], *counts: Counts) -> Iterator[Text]:
+def counted(texts: Iterable[Text], *counts: CorpusCounts) -> Iterator[Text]:
     """Yield the texts unchanged and count them."""
     for text in texts:
         for one in counts:
             one.add(text)
         yield text
+
+
+# Texts that stay in memory after they were read once, for whoever reads them many times.
+
+MOST_IN_MEMORY = 20_000
+"""Texts that are held: a treebank with all its annotations takes a few hundred megabytes."""
+
+
+def in_memory(corpus: Corpus, most: int = MOST_IN_MEMORY) -> Corpus:
+    """The same corpus; after a complete pass its texts are in memory, unless there are more than `most`.
+
+    Example:
+        >>> from lamina.corpora import corpus_from
+        >>> pets = in_memory(corpus_from([["Dogs", "bark"], ["Cats", "do", "not"]], name="pets"))
+        >>> [one is same for one, same in zip(list(pets), list(pets))]
+        [True, True]
+    """
+    return replace(corpus, source=_MemorySource(corpus.source, most))
+
+
+class _MemorySource:
+    def __init__(self, source: Callable[[], Iterator[Text]], most: int) -> None:
+        self._source, self._most = source, most
+        self._texts: list[Text] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process reads them for itself, if it needs them.
+        return self.__dict__ | {"_texts": None}
+
+    def __call__(self) -> Iterator[Text]:
+        return self._read() if self._texts is None else iter(self._texts)
+
+    def _read(self) -> Iterator[Text]:
+        texts: list[Text] = []
+        for number, text in enumerate(self._source()):
+            if number < self._most:
+                texts.append(text)
+            elif texts:
+                texts.clear()
+            yield text
+        if texts:
+            self._texts = texts
+
+
+# What a text was made of: hashes by which texts are recognised however they are cut, split into words or shown.
+
+_PASSAGE = 200
+"""Characters (without white space) from which a context identifies its questions; a shorter one recurs by chance."""
+_SENTENCE = 40
+"""Characters from which a sentence identifies the document or window it is part of ("Thank you." is in many)."""
+
+
+def origin_of(question: str, context: str) -> str:
+    """A hash of a question and its raw, uncut context, the same for every view of them.
+
+    Questions about the same passage have the same hash: a model that has seen the passage has seen them all. Short
+    stories, which recur by chance, are identified together with their question.
+
+    Example:
+        >>> origin_of("Who barks?", "Dogs bark.") == origin_of("Who barks ?", "Dogs  bark .")
+        True
+        >>> origin_of("Who barks?", "Dogs bark. " * 40) == origin_of("What do dogs do?", "Dogs bark. " * 40)
+        True
+    """
+    whole = "".join(context.split())
+    said = whole if len(whole) >= _PASSAGE else "".join(question.split()) + whole
+    return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def origins(text: Text) -> tuple[str, ...]:
+    """The hashes of what a text was made of; where it does not say, of its words.
+
+    Example:
+        >>> origins(Text("a", ("can", "not", "."))) == origins(Text("b", ("cannot", ".")))
+        True
+    """
+    if text.origin is not None:
+        return tuple(text.origin.split())
+    last = text.segments[-1]
+    return (origin_of("".join(text.words[: last.start]), "".join(text.words[last.start :])),)
+
+
+def origin_of_joined(sentences: Iterable[Text]) -> str | None:
+    """The origin of a text that is made of several: by each of them that is not too short to tell.
+
+    Example:
+        >>> long = Text("a", ("A", "sentence", "of", "some", "length", "is", "rarely", "written", "twice", "."))
+        >>> origin_of_joined([long, Text("b", ("Thanks", "."))]) == " ".join(origins(long))
+        True
+    """
+    telling = (
+        sentence for sentence in sentences if sentence.origin is not None or len("".join(sentence.words)) >= _SENTENCE
+    )
+    return " ".join(dict.fromkeys(origin for sentence in telling for origin in origins(sentence))) or None
+
+
+# What becomes one text: a sentence, a window of whole sentences, or a document.
+
+
+class TextUnit(NamedTuple):
+    """What becomes one text."""
+
+    kind: str
+    """sentence, window or document."""
+    size: int | None = None
+    """Maximum number of words in a window."""
+
+
+def parse_unit(unit: str) -> TextUnit:
+    """Read `sentence`, `document` or `window:N`.
+
+    Example:
+        >>> parse_unit("window:128")
+        Unit(kind='window', size=128)
+    """
+    if unit in ("sentence", "document"):
+        return TextUnit(unit)
+    window = re.fullmatch(r"window:([1-9][0-9]*)", unit)
+    if window is None:
+        raise CorpusError(
+            f"unknown unit {unit!r}; use sentence, document or window:N with at most N words (window:128)"
+        )
+    return TextUnit("window", int(window[1]))
+
+
+def in_units(texts: Iterable[Text], unit: str) -> Iterator[Text]:
+    """Join consecutive texts of one document into `unit`s; a text without a document stays separate.
+
+    Windows end where sentences end; a sentence longer than the window is its own window. Joined texts have the
+    annotation `sentence`. If only some of the joined sentences have an annotation, the joined text has it.
+
+    Example:
+        >>> sentences = [Text("a", ("Dogs", "bark"), doc="d"), Text("b", ("They", "do"), doc="d")]
+        >>> [(text.id, text.words) for text in in_units(sentences, "document")]
+        [('d', ('Dogs', 'bark', 'They', 'do'))]
+    """
+    kind, size = parse_unit(unit)
+    if kind == "sentence":
+        yield from texts
+        return
+    for doc, sentences in _documents(texts):
+        for number, window in enumerate(_windows(sentences, size), start=1):
+            yield _joined(_name(doc, number, size) or window[0].id, doc, window)
+
+
+def _name(doc: str | None, number: int, size: int | None) -> str | None:
+    return doc if doc is None or size is None else f"{doc}:{number}"
+
+
+def _documents(texts: Iterable[Text]) -> Iterator[tuple[str | None, Iterator[Text]]]:
+    """Runs of texts of one document. A text without a document gets its own key, so that it joins nothing."""
+    numbered = enumerate(texts)
+    for (doc, _), run in groupby(numbered, key=lambda pair: (pair[1].doc, pair[0] if pair[1].doc is None else -1)):
+        yield doc, (text for _, text in run)
+
+
+def _windows(sentences: Iterator[Text], size: int | None) -> Iterator[list[Text]]:
+    held: list[Text] = []
+    words = 0
+    for sentence in sentences:
+        if held and size is not None and words + len(sentence.words) > size:
+            yield held
+            held, words = [], 0
+        held.append(sentence)
+        words += len(sentence.words)
+    if held:
+        yield held
+
+
+def _joined(name: str, doc: str | None, sentences: list[Text]) -> Text:
+    words: list[str] = []
+    glued: list[int] = []
+    edges: defaultdict[str, list[Edge]] = defaultdict(list)
+    for sentence in sentences:
+        at = len(words)
+        words.extend(sentence.words)
+        glued.extend(at + word for word in sentence.glued)
+        if "sentence" not in sentence.edges:
+            edges["sentence"].append(Edge((sentence.id,), Span(at, len(words))))
+        for annotation, found in sentence.edges.items():
+            edges[annotation].extend(edge.shift(at) for edge in found)
+    # A question and its context stay two segments; consecutive sentences become one.
+    segments = sentences[0].segments if len(sentences) == 1 else ()
+    origin = sentences[0].origin if len(sentences) == 1 else origin_of_joined(sentences)
+    made = {key: tuple(found) for key, found in edges.items()}
+    return Text(name, tuple(words), segments, made, doc, origin, tuple(glued))

@@ -26,7 +26,7 @@ class _Tag(NamedTuple):
         return cls(_SAME.get(prefix, prefix), kind)
 
 
-class Tagged(NamedTuple):
+class TaggedSpan(NamedTuple):
     """One entity."""
 
     type: str
@@ -89,20 +89,20 @@ def needless_begins(tags: Sequence[str], scheme: Scheme) -> bool:
     return scheme == "IOB1" and any(tag.prefix == "B" and tag.type != before.type for before, tag in pairwise(parsed))
 
 
-def spans_of(tags: Sequence[str], scheme: Scheme) -> list[Tagged]:
+def spans_of(tags: Sequence[str], scheme: Scheme) -> list[TaggedSpan]:
     """The entities of one sentence; its tags have to be checked first.
 
     Example:
         >>> spans_of(["B-PER", "I-PER", "O", "B-LOC"], "IOB2")[1]
         Tagged(type='LOC', span=Span(start=3, end=4))
     """
-    found: list[Tagged] = []
+    found: list[TaggedSpan] = []
     start, before = 0, _Tag("O", "")
     for at, tag in enumerate([*map(_Tag.parse, tags), _Tag("O", "")]):
         begins = tag.prefix in ("B", "S") or tag.type != before.type or (scheme == "BIOES" and before.prefix in "ES")
         if begins:
             if before.prefix != "O":
-                found.append(Tagged(before.type, Span(start, at)))
+                found.append(TaggedSpan(before.type, Span(start, at)))
             start = at
         before = tag
     return found
@@ -112,7 +112,7 @@ STACKED = re.compile(r"\|(?:O|[BIESLUMW]-\S+)(?=\||$)")
 """A further tag in the same cell, of an entity within another."""
 
 
-def stacked_spans(cells: Sequence[str]) -> list[Tagged]:
+def stacked_spans(cells: Sequence[str]) -> list[TaggedSpan]:
     """The entities of one sentence whose cells hold a tag per nesting level (`B-ORG|B-LOC`), outer before inner.
 
     An I- or E- continues the outermost entity of its type; a ValueError names one that continues nothing.
@@ -121,7 +121,7 @@ def stacked_spans(cells: Sequence[str]) -> list[Tagged]:
         >>> stacked_spans(["B-ORG|S-LOC", "I-ORG"])
         [Tagged(type='ORG', span=Span(start=0, end=2)), Tagged(type='LOC', span=Span(start=0, end=1))]
     """
-    found: list[Tagged] = []
+    found: list[TaggedSpan] = []
     pending: list[tuple[str, int]] = []
     for at, cell in enumerate([*cells, "O"]):
         going: list[tuple[str, int]] = []
@@ -136,10 +136,10 @@ def stacked_spans(cells: Sequence[str]) -> list[Tagged]:
             else:
                 continue
             if tag.prefix in ("S", "E"):
-                found.append(Tagged(tag.type, Span(entity[1], at + 1)))
+                found.append(TaggedSpan(tag.type, Span(entity[1], at + 1)))
             else:
                 going.append(entity)
-        found += [Tagged(kind, Span(start, at)) for kind, start in pending]
+        found += [TaggedSpan(kind, Span(start, at)) for kind, start in pending]
         pending = going
     return sorted(found, key=lambda each: (each.span.start, -each.span.end))
 
@@ -147,7 +147,7 @@ def stacked_spans(cells: Sequence[str]) -> list[Tagged]:
 _MARK = re.compile(r"(\()?([^()|]+)(\))?")
 
 
-class Cell(NamedTuple):
+class MentionCell(NamedTuple):
     """One row: its brackets, and the word positions that an opening or closing bracket refers to."""
 
     marks: str
@@ -157,7 +157,7 @@ class Cell(NamedTuple):
     """One past the last word of a mention closed here."""
 
 
-class Mention(NamedTuple):
+class BracketMention(NamedTuple):
     """One mention: the text of its opening bracket, and its words."""
 
     name: str
@@ -175,14 +175,14 @@ def chain_of(mention: str) -> str:
     return fields[1] if len(fields) > 1 and fields[1].isdecimal() else mention
 
 
-def pair(cells: Iterable[Cell], key: Callable[[str], str] = str) -> list[Mention]:
+def mentions_in(cells: Iterable[MentionCell], key: Callable[[str], str] = str) -> list[BracketMention]:
     """The mentions, outer before inner. `key` extracts from a bracket the name that opening and closing share.
 
     A mention without words (on an empty node) is left out. Raises ValueError, with a message for the reader's fault,
     if a bracket has no partner.
 
     Example:
-        >>> found = pair([Cell("(1|(2)", 0, 1), Cell("_", 1, 2), Cell("1)", 2, 3)])
+        >>> found = mentions_in([MentionCell("(1|(2)", 0, 1), MentionCell("_", 1, 2), MentionCell("1)", 2, 3)])
         >>> [(mention.name, mention.span.start, mention.span.end) for mention in found]
         [('1', 0, 3), ('2', 0, 1)]
     """
@@ -207,5 +207,5 @@ def pair(cells: Iterable[Cell], key: Callable[[str], str] = str) -> list[Mention
     for at, (name, start) in enumerate(opened):
         if at not in ends:
             raise ValueError(f"mention {name!r} is opened at word {start + 1} but never closed")
-    found = [Mention(name, Span(start, ends[at])) for at, (name, start) in enumerate(opened) if start < ends[at]]
+    found = [BracketMention(name, Span(start, ends[at])) for at, (name, start) in enumerate(opened) if start < ends[at]]
     return sorted(found, key=lambda mention: (mention.span.start, -mention.span.end))

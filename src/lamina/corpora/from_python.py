@@ -9,11 +9,23 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from lamina.corpora.caching import to_line
-from lamina.corpora.cells import Cut, edges_of, is_list, missing, number_in, said, tag_edges
-from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.corpora.notes import Notes
-from lamina.corpora.rows import SAMPLED, Plan, Row, plan_table, texts_of, values_by_column
-from lamina.corpora.units import in_units
+from lamina.corpora.corpus import Corpus, fingerprint_of, in_units
+from lamina.corpora.reading import Notes
+from lamina.corpora.tables.columns import (
+    SAMPLED,
+    RowCells,
+    RowWords,
+    TablePlan,
+    edges_of,
+    is_list,
+    missing,
+    number_in,
+    plan_table,
+    said,
+    tag_edges,
+    texts_of,
+    values_by_column,
+)
 from lamina.errors import CorpusError, SpanError
 from lamina.types import Edge, Span, Text
 
@@ -56,7 +68,7 @@ def corpus_from(
         >>> next(iter(corpus)).edges["sentiment"]
         (Edge(labels=('good',), span=Span(start=0, end=4), other=None, rated=None, value=None),)
     """
-    table = _Table.of(data)
+    table = _MemoryTable.of(data)
     notes = Notes()
     if table is None:
         items = _items(data)
@@ -83,14 +95,14 @@ def corpus_from(
     return Corpus(name, split, unit, scheme, fingerprint, read, notes=notes)
 
 
-class _Table:
+class _MemoryTable:
     """Rows of a DataFrame, of a dataset or of a list of dicts, which can be read repeatedly."""
 
     def __init__(self, columns: Sequence[str], data: Any) -> None:
         self.columns, self.data = columns, data
 
     @classmethod
-    def of(cls, data: Any) -> _Table | None:
+    def of(cls, data: Any) -> _MemoryTable | None:
         """The table that was given; None for a list of texts."""
         frame: Any = data
         if isinstance(data, list | tuple) and data and all(isinstance(each, Mapping) for each in data):
@@ -102,7 +114,7 @@ class _Table:
             return cls(list(getattr(data, "column_names", None) or first), data)
         return None
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[RowCells]:
         if not hasattr(self.data, "to_dict") or hasattr(self.data, "features"):
             return iter(self.data)
         named = (
@@ -112,7 +124,7 @@ class _Table:
             raise CorpusError(f"two columns have the same name; the columns are {', '.join(self.columns)}")
         return iter(named.to_dict("records"))
 
-    def plan(self, annotations: Mapping[str, str] | None) -> Plan:
+    def plan(self, annotations: Mapping[str, str] | None) -> TablePlan:
         sample = list(islice(self.rows(), SAMPLED))
         classes, graded = _features(getattr(self.data, "features", None) or {})
         chosen = {annotation: column for column, annotation in (annotations or {}).items()}
@@ -151,24 +163,24 @@ def _text_of_item(item: Any, about: str) -> Text:
         raise CorpusError(f"text {about!r} cannot be used: {error}") from None
 
 
-def _cut(words: Any) -> Cut:
+def _cut(words: Any) -> RowWords:
     """The words of an item: running text, a list of words, or a pair of either."""
     if isinstance(words, str):
-        return Cut.of_strings([words])
+        return RowWords.of_strings([words])
     pair = is_list(words) and len(words) == 2
     if pair and all(is_list(part) for part in words):
-        return Cut.of_words(words)
+        return RowWords.of_words(words)
     if pair and isinstance(words, tuple) and all(isinstance(part, str) and " " in part.strip() for part in words):
-        return Cut.of_strings(words)
+        return RowWords.of_strings(words)
     if isinstance(words, tuple) and any(isinstance(part, str) and " " in part.strip() for part in words):
         raise SpanError(
             f"is {str(words)[:60]} a pair, or a text with its label? Write (text, {{'sentiment': 'good'}}), or a dict "
             "such as {'text': ..., 'sentiment': ...}"
         )
-    return Cut.of_words([words])
+    return RowWords.of_words([words])
 
 
-def _edges(name: str, given: Any, cut: Cut) -> tuple[Edge, ...] | None:
+def _edges(name: str, given: Any, cut: RowWords) -> tuple[Edge, ...] | None:
     """The targets of an annotation; None for a text that has no label."""
     if missing(given):
         return None

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lamina.corpora.corpus import Corpus, fingerprint_of
+from lamina.corpora.corpus import Corpus, fingerprint_of, origins
 from lamina.corpora.loading import known_splits, load_corpus
-from lamina.corpora.origins import origins
+from lamina.corpora.questions.views import View
 from lamina.corpora.splits import part
-from lamina.corpora.views import View
 from lamina.errors import CorpusError
 from lamina.types import Text
 

@@ -2,33 +2,235 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, partial
+from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from lamina.corpora.caching import parsed_once
-from lamina.corpora.catalogue import Entry, get_entry, names
-from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.corpora.folders import Holding, Unread, detect, holding
-from lamina.corpora.format_list import Format, get_format
-from lamina.corpora.hub import hub_files, is_hub_name
-from lamina.corpora.notes import Notes
-from lamina.corpora.renaming import renamed
-from lamina.corpora.splits import SPLITS, Files, Part, exact_part, files_by_split, part, split_of, whole_part
-from lamina.corpora.stories import STORIES, VERSION, split_note, story_questions
-from lamina.corpora.units import in_units, parse_unit
-from lamina.corpora.views import View
+from lamina.corpora.catalogue import CorpusEntry, get_entry, names
+from lamina.corpora.corpus import Corpus, fingerprint_of, in_units, parse_unit
+from lamina.corpora.detection import FolderContents, UnreadFile, detect, folder_contents
+from lamina.corpora.formats.catalogue import Format, get_format
+from lamina.corpora.questions.babi import STORIES, VERSION, split_note, story_questions
+from lamina.corpora.questions.views import View
+from lamina.corpora.reading import Notes
+from lamina.corpora.splits import SPLITS, Files, SplitPart, exact_part, files_by_split, part, split_of, whole_part
 from lamina.errors import CorpusError
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular
 from lamina.progress import say
 from lamina.types import Text
 
+# Datasets of the Hugging Face hub, by name: `hf:OWNER/NAME`, `hf:OWNER/NAME:CONFIG`, each with `@REVISION` or without.
+#
+# The package `datasets` downloads and keeps them; its Arrow files are then read like any other table. Code that comes
+# with a dataset is never run.
 
-class Source(NamedTuple):
+PREFIX = "hf:"
+_NAME = re.compile(r"(?P<repo>[\w.-]+(?:/[\w.-]+)?)(?::(?P<config>[^:@\s]+))?(?:@(?P<revision>[^@\s]+))?")
+_COMMIT = re.compile(r"[@/]([0-9a-f]{40})(?=/)")
+_GRAMMAR = "hf:OWNER/NAME, hf:OWNER/NAME:CONFIG or hf:OWNER/NAME:CONFIG@REVISION"
+
+
+class HubName(NamedTuple):
+    """Which dataset."""
+
+    repo: str
+    config: str | None = None
+    revision: str | None = None
+
+
+class HubFiles(NamedTuple):
+    """A dataset on this machine."""
+
+    files: Mapping[str | None, tuple[Path, ...]]
+    """Split -> its files; None holds those whose split is called like no split of lamina."""
+    revision: str | None
+    """The commit it was downloaded at."""
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether a corpus is a dataset of the hub, rather than a path or a name of the catalogue."""
+    return name.startswith(PREFIX) and not Path(name).exists()
+
+
+def parse_hub_name(name: str) -> HubName:
+    """The parts of a dataset's name.
+
+    Example:
+        >>> parse_hub_name("hf:nyu-mll/glue:sst2@main")
+        HubName(repo='nyu-mll/glue', config='sst2', revision='main')
+    """
+    found = _NAME.fullmatch(name.removeprefix(PREFIX))
+    if found is None:
+        raise CorpusError(f"{name!r} is no name of a dataset of the Hugging Face hub; write {_GRAMMAR}")
+    return HubName(found["repo"], found["config"], found["revision"])
+
+
+@cache
+def hub_files(name: str) -> HubFiles:
+    """The files of a dataset, downloaded if they are not on this machine; looked up once per process."""
+    wanted = parse_hub_name(name)
+    if Path(wanted.repo).exists():
+        raise CorpusError(
+            f"{wanted.repo} is also a folder here, which the package `datasets` would read in place of {name}; give "
+            "its path without hf:, or work in another folder"
+        )
+    loaded = _loaded(name, wanted)
+    files: dict[str | None, list[Path]] = {}
+    for split, table in loaded.items():
+        files.setdefault(split_of(str(split)), []).extend(Path(each["filename"]) for each in table.cache_files)
+    commit = wanted.revision or _commit(loaded.values())
+    return HubFiles({split: tuple(paths) for split, paths in files.items() if paths}, commit)
+
+
+def _loaded(name: str, wanted: HubName) -> Mapping[Any, Any]:
+    try:
+        import datasets
+    except ImportError:
+        raise CorpusError(
+            f"{name} needs the package `datasets`: pip install 'lamina[datasets]', or download its files and give "
+            "their path"
+        ) from None
+    # Versions before 4 can run a dataset's program, if they are told to or an environment variable says so.
+    runs_code = "trust_remote_code" in signature(datasets.load_dataset).parameters
+    never: dict[str, Any] = {"trust_remote_code": False} if runs_code else {}
+    try:
+        loaded = datasets.load_dataset(wanted.repo, wanted.config, revision=wanted.revision, **never)
+    # What its builders and the hub raise is not listed anywhere.
+    except Exception as error:
+        raise CorpusError(_refusal(name, wanted, error)) from error
+    if not isinstance(loaded, Mapping):
+        raise CorpusError(f"{name} is not a dataset with splits; download its files and give their path")
+    return loaded
+
+
+def _refusal(name: str, wanted: HubName, error: Exception) -> str:
+    """The hub's own reason, and what to do."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    page = f"https://huggingface.co/datasets/{wanted.repo}"
+    low = reason.lower()
+    if "gated" in low or "authenticat" in low or "401" in low or "403" in low:
+        todo = f"ask for access at {page}, run `hf auth login`, and try again"
+    elif "offline" in low or isinstance(error, ConnectionError):
+        todo = "it is not on this machine: try again with a connection and without HF_HUB_OFFLINE"
+    elif "script" in low:
+        todo = "lamina runs no code of a dataset; give its files by path, or a revision with Parquet files, such as "
+        todo += f"hf:{wanted.repo}@refs/convert/parquet"
+    elif "config" in low:
+        todo = f"name one of them: hf:{wanted.repo}:CONFIG"
+    else:
+        todo = f"see {page}, or download its files and give their path"
+    return f"{name} cannot be loaded: {reason[:600].rstrip('.')}; {todo}"
+
+
+def _commit(tables: Iterable[Any]) -> str | None:
+    """The commit that files were downloaded at, which is in their addresses or in the name of their folder."""
+    for table in tables:
+        places = [*(table.info.download_checksums or {}), *(each["filename"] for each in table.cache_files)]
+        found = next((match[1] for place in places if (match := _COMMIT.search(str(place)))), None)
+        if found:
+            return found
+    return None
+
+
+# Annotations under other names than those that a file gives them.
+
+Value = TypeVar("Value")
+_STRUCTURE = ("sentence",)
+"""Annotations that lamina adds to windows and documents; they keep their names."""
+
+
+def renamed(corpus: Corpus, asked: str) -> Corpus:
+    """The corpus with its annotations renamed: `NAME` for the only one it has, or `OLD=NEW,...`.
+
+    Example:
+        >>> from lamina.corpora import corpus_from
+        >>> corpus = corpus_from([("I like it", {"label": "good"})])
+        >>> renamed(corpus, "sentiment").annotations
+        ('sentiment',)
+    """
+    names = _names(asked)
+    if corpus.declared is not None:
+        known = dict.fromkeys(corpus.declared, ())
+        _refuse(known, names, corpus.name)
+        declared = tuple(_new(known, names))
+    else:
+        declared = None
+    return replace(
+        corpus,
+        source=lambda: _renamed(corpus.source(), names, corpus.name),
+        declared=declared,
+        fingerprint=fingerprint_of("annotation", corpus.fingerprint, asked),
+    )
+
+
+Names = Mapping[str, str] | str
+"""Old name -> new name, or the new name of the only annotation."""
+
+
+def _names(asked: str) -> Names:
+    parts = [part.strip() for part in asked.split(",")]
+    pairs = [tuple(side.strip() for side in part.split("=")) for part in parts]
+    if len(pairs) == 1 and len(pairs[0]) == 1 and pairs[0][0]:
+        return pairs[0][0]
+    news = [pair[-1] for pair in pairs]
+    if any(len(pair) != 2 or not all(pair) for pair in pairs) or len(set(news)) < len(news):
+        raise CorpusError(
+            f"--annotation {asked!r} cannot be read; give one NAME, or OLD=NEW for each that is to be renamed, "
+            "separated by commas"
+        )
+    return {pair[0]: pair[1] for pair in pairs}
+
+
+def _renamed(texts: Iterable[Text], names: Names, corpus: str) -> Iterator[Text]:
+    seen: dict[str, tuple[()]] = {}
+    for text in texts:
+        if not seen.keys() >= text.edges.keys():
+            seen |= dict.fromkeys(text.edges, ())
+            _refuse(seen, names, corpus)
+        yield replace(text, edges=_new(text.edges, names))
+    if isinstance(names, str):
+        missing = [] if _own(seen) else [names]
+        what = f"it has no annotation that could be named {names!r}"
+    else:
+        missing = [old for old in names if old not in seen]
+        what = f"it has no annotation {missing[0]!r}; it has {', '.join(seen) or 'none'}" if missing else ""
+    if missing:
+        raise CorpusError(f"{corpus}: {what}; leave --annotation out")
+
+
+def _refuse(found: Mapping[str, object], names: Names, corpus: str) -> None:
+    """Where one name is meant for several annotations, or is taken already."""
+    own = _own(found)
+    if isinstance(names, str) and len(own) > 1:
+        said = f"{corpus} has {len(own)} annotations ({', '.join(own)})"
+        if names in own:
+            raise CorpusError(f"{said}, and {names!r} is one of them already; leave --annotation out")
+        raise CorpusError(f"{said}, so which is to be named {names!r}? Say it as --annotation {own[0]}={names}")
+    if not isinstance(names, str):
+        taken = [new for new in names.values() if new in found and new not in names]
+        if taken:
+            raise CorpusError(f"{corpus} has an annotation {taken[0]!r} already; choose another name")
+
+
+def _own(found: Iterable[str]) -> list[str]:
+    return [name for name in found if name not in _STRUCTURE]
+
+
+def _new(edges: Mapping[str, Value], names: Names) -> dict[str, Value]:
+    if isinstance(names, str):
+        return {name if name in _STRUCTURE else names: each for name, each in edges.items()}
+    return {names.get(name, name): each for name, each in edges.items()}
+
+
+class CorpusSource(NamedTuple):
     """Where a corpus is and how to read it."""
 
     name: str
@@ -42,7 +244,7 @@ class Source(NamedTuple):
     """Split -> number of documents; empty if splits are given or made by percentage."""
     complete: bool = False
     """Whether no split is made: those of `files` are all there are."""
-    unread: Mapping[Path, Unread] = MappingProxyType({})
+    unread: Mapping[Path, UnreadFile] = MappingProxyType({})
     """Files of a user's folder that are not read -> why."""
     revision: str | None = None
     """The commit of a dataset of the hub."""
@@ -50,7 +252,7 @@ class Source(NamedTuple):
     @property
     def not_made(self) -> dict[str, Path]:
         """Splits that are not made of train, since a file named like them lies there unread -> that file."""
-        held = Holding((), self.unread)
+        held = FolderContents((), self.unread)
         found = {split: held.unread_split(split) for split in ("dev", "test") if split not in self.files}
         return {split: path for split, path in found.items() if path is not None}
 
@@ -98,7 +300,7 @@ def load_corpus(
     return corpus if limit is None else corpus.take(limit)
 
 
-def splits_of(source: Source) -> tuple[str, ...]:
+def splits_of(source: CorpusSource) -> tuple[str, ...]:
     """The available splits, including made ones."""
     named = tuple(split for split in SPLITS if split in source.files)
     if source.complete or (named and "train" not in named):
@@ -126,12 +328,12 @@ def scored_split(name_or_path: str | Path, format: str | None = None) -> str:
     return "test" if name_or_path == STORIES else scored_split_of(find_source(name_or_path, format))
 
 
-def scored_split_of(source: Source) -> str:
+def scored_split_of(source: CorpusSource) -> str:
     """See `scored_split`."""
     return "dev" if "dev" in source.files and "test" not in source.files else "test"
 
 
-def find_source(name_or_path: str | Path, format: str | None = None) -> Source:
+def find_source(name_or_path: str | Path, format: str | None = None) -> CorpusSource:
     """Find the corpus in the catalogue (fetching it if needed) or on disk; write `./ewt` for a folder named ewt."""
     entry = get_entry(str(name_or_path))
     if entry is not None:
@@ -142,14 +344,14 @@ def find_source(name_or_path: str | Path, format: str | None = None) -> Source:
     if not path.exists():
         raise CorpusError(_unknown(str(name_or_path)))
     form = get_format(format) if format else detect(path)
-    held = holding(path, form)
+    held = folder_contents(path, form)
     if not held.read:
         raise CorpusError(f"{path} holds no {form.name} file ({form.title})")
     if held.in_words():
         _say_once(f"not read: {held.in_words()}; `lamina data check {path}` lists every file")
     root = path if path.is_dir() else path.parent
     by_split = files_by_split(path, held.read) if path.is_dir() else {split_of(path.name): held.read}
-    return Source(str(name_or_path), root, form, by_split, form.scheme, None, unread=held.unread)
+    return CorpusSource(str(name_or_path), root, form, by_split, form.scheme, None, unread=held.unread)
 
 
 @cache
@@ -175,14 +377,14 @@ def _stories(split: str, unit: str, seed: int, view: View) -> Corpus:
     )
 
 
-def _from_hub(name: str, format: str | None) -> Source:
+def _from_hub(name: str, format: str | None) -> CorpusSource:
     held = hub_files(name)
     form = get_format(format or "table")
     root = next(path.parent for paths in held.files.values() for path in paths)
-    return Source(name, root, form, held.files, form.scheme, None, revision=held.revision)
+    return CorpusSource(name, root, form, held.files, form.scheme, None, revision=held.revision)
 
 
-def _from_catalogue(entry: Entry) -> Source:
+def _from_catalogue(entry: CorpusEntry) -> CorpusSource:
     from lamina.assets import locate
 
     root = locate(entry.name)
@@ -191,15 +393,15 @@ def _from_catalogue(entry: Entry) -> Source:
         globbed = {split: tuple(sorted(root.glob(pattern))) for split, pattern in entry.files.items()}
         files: Files = {split: paths for split, paths in globbed.items() if paths}
     else:
-        files = files_by_split(root, holding(root, form).read)
+        files = files_by_split(root, folder_contents(root, form).read)
     if not files:
         raise CorpusError(
             f"{root} holds none of the files of {entry.name}; `lamina assets remove {entry.name}` and retry"
         )
-    return Source(entry.name, root, form, files, entry.scheme, entry.annotations, entry.documents, entry.complete)
+    return CorpusSource(entry.name, root, form, files, entry.scheme, entry.annotations, entry.documents, entry.complete)
 
 
-def part_of(source: Source, split: str, seed: int) -> Part:
+def part_of(source: CorpusSource, split: str, seed: int) -> SplitPart:
     listed = source.format.documents
     try:
         if source.documents and listed is not None and split != "all":
@@ -214,7 +416,7 @@ def part_of(source: Source, split: str, seed: int) -> Part:
         raise CorpusError(f"{source.name}: {error}") from None
 
 
-def _refuse_to_make(source: Source, split: str) -> None:
+def _refuse_to_make(source: CorpusSource, split: str) -> None:
     not_made = source.not_made
     if split in not_made or (split in SPLITS and not_made and not {*source.files} - {None}):
         path = not_made.get(split) or next(iter(not_made.values()))
@@ -224,7 +426,7 @@ def _refuse_to_make(source: Source, split: str) -> None:
         )
 
 
-def _corpus(source: Source, split: str, unit: str, chosen: Part, view: View) -> Corpus:
+def _corpus(source: CorpusSource, split: str, unit: str, chosen: SplitPart, view: View) -> Corpus:
     paths = [path for one in chosen.sources for path in source.files[one]]
     form = source.format
     hashes = {path: _sha256(path) for main in paths for path in (main, *form.companions(main))}
@@ -298,7 +500,7 @@ def _unknown(name: str) -> str:
     )
 
 
-def _emptiness(source: Source, split: str, chosen: Part, corpus: Corpus) -> str:
+def _emptiness(source: CorpusSource, split: str, chosen: SplitPart, corpus: Corpus) -> str:
     if corpus.notes.in_words():
         return f"{source.name} ({split}): every question is left out ({corpus.notes.in_words()}); give other questions"
     if corpus.view.tasks is not None:

@@ -93,7 +93,7 @@ def _listed_documents(root: Path) -> dict[str, str]:
     return listed
 
 
-class Part(NamedTuple):
+class SplitPart(NamedTuple):
     """Where a split comes from: some of the given files, complete or in part."""
 
     sources: tuple[str | None, ...]
@@ -108,7 +108,7 @@ class Part(NamedTuple):
         return self.keep is None or self.keep(text.doc or text.id)
 
 
-def part(given: Collection[str | None], split: str, seed: int) -> Part:
+def part(given: Collection[str | None], split: str, seed: int) -> SplitPart:
     """How to get `split` from the given ones.
 
     Given splits stay whole, except train: a missing dev or test is taken from train, by document, and train is the
@@ -122,7 +122,7 @@ def part(given: Collection[str | None], split: str, seed: int) -> Part:
     """
     named = [name for name in SPLITS if name in given]
     if split == "all":
-        return Part((*named, *([None] if None in given else [])))
+        return SplitPart((*named, *([None] if None in given else [])))
     if split not in SPLITS:
         raise CorpusError(f"unknown split {split!r}; use train, dev, test or all")
     if named and "train" not in named and split not in named:
@@ -133,11 +133,11 @@ def part(given: Collection[str | None], split: str, seed: int) -> Part:
     missing = [name for name in ("dev", "test") if name not in named]
     if split in named and (split != "train" or not missing):
         # Never leave anything out silently.
-        return Part((split,), "files that say no split are left out" if None in given else None)
+        return SplitPart((split,), "files that say no split are left out" if None in given else None)
     return _cut("train" if named else None, split, missing, seed)
 
 
-def whole_part(given: Collection[str | None], split: str) -> Part:
+def whole_part(given: Collection[str | None], split: str) -> SplitPart:
     """A split of a corpus that has all its splits; an error for any other.
 
     Example:
@@ -146,13 +146,13 @@ def whole_part(given: Collection[str | None], split: str) -> Part:
     """
     named = tuple(name for name in SPLITS if name in given)
     if split == "all":
-        return Part(named)
+        return SplitPart(named)
     if split not in named:
         raise CorpusError(f"there is no {split} here, only {' and '.join(named)}; ask for --split {named[-1]}")
-    return Part((split,))
+    return SplitPart((split,))
 
 
-def _cut(pool: str | None, split: str, missing: list[str], seed: int) -> Part:
+def _cut(pool: str | None, split: str, missing: list[str], seed: int) -> SplitPart:
     share = 15 if len(missing) == 1 else 10
     if split == "train":
         low, high = share * len(missing), 100
@@ -164,10 +164,10 @@ def _cut(pool: str | None, split: str, missing: list[str], seed: int) -> Part:
     def keep(document: str) -> bool:
         return low <= _place(document, seed) < high
 
-    return Part((pool,), f"{split} is {high - low} % of the documents of {whole}, by hash with seed {seed}", keep)
+    return SplitPart((pool,), f"{split} is {high - low} % of the documents of {whole}, by hash with seed {seed}", keep)
 
 
-def exact_part(documents: Collection[str], sizes: Mapping[str, int], split: str, seed: int) -> Part:
+def exact_part(documents: Collection[str], sizes: Mapping[str, int], split: str, seed: int) -> SplitPart:
     """How to get a split of an exact number of documents, in hash order.
 
     Example:
@@ -184,7 +184,7 @@ def exact_part(documents: Collection[str], sizes: Mapping[str, int], split: str,
     start = sum(sizes[before] for before in SPLITS[: SPLITS.index(split)])
     chosen = frozenset(ranked[start : start + sizes[split]])
     note = f"{split} is {len(chosen)} of the {len(ranked)} documents of the corpus, by hash with seed {seed}"
-    return Part((None,), note, chosen.__contains__)
+    return SplitPart((None,), note, chosen.__contains__)
 
 
 def _place(document: str, seed: int) -> float:

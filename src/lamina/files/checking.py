@@ -29,7 +29,7 @@ _HERE: dict[str, str] = {}
 """Hashes known in this process."""
 
 
-class Problem(NamedTuple):
+class FileProblem(NamedTuple):
     """Something wrong with a file that lamina keeps."""
 
     path: Path

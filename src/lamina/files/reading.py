@@ -90,7 +90,7 @@ def parse_json(text: str) -> Any:
 def check_depth(text: str) -> None:
     """Refuse JSON that is nested deeper than `DEEPEST`, on which recursive functions would fail."""
     if text.count("[") + text.count("{") > DEEPEST:
-        _Depth().take(text.encode("utf-8", "surrogatepass"))
+        _JsonDepth().take(text.encode("utf-8", "surrogatepass"))
 
 
 class BoundedJson:
@@ -98,7 +98,7 @@ class BoundedJson:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._depth = _Depth()
+        self._depth = _JsonDepth()
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""
@@ -111,7 +111,7 @@ _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_BRACKET = bytes(set(range(256)) - _STEP.keys())
 
 
-class _Depth:
+class _JsonDepth:
     """How deeply lists and objects are nested, brackets within strings left out."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ _HIDDEN = re.compile(
 )
 _ABANDONED = 86_400.0
 """Seconds after which something that a process of another machine was writing counts as left behind."""
-_OWN: set[str] = set()
+_HIDDEN_NAMES: set[str] = set()
 """Hidden names that this process is writing now."""
 _BETWEEN_RENAMES = 1.0
 """Seconds to wait for a folder that another process is replacing, where the system cannot exchange two folders."""
@@ -51,7 +51,7 @@ def fresh_path(target: Path) -> Iterator[Path]:
         >>> target.read_text()
         'layer,value\\n'
     """
-    with told(target), _hidden(target, _FILE) as temporary:
+    with readable_write_errors(target), _hidden(target, _FILE) as temporary:
         sweep(target.parent, target.name)
         yield temporary
         sync(temporary)
@@ -92,7 +92,7 @@ def fresh_folder(target: Path) -> Iterator[Path]:
         >>> [path.name for path in target.parent.iterdir()]
         ['result']
     """
-    with told(target), _hidden(target, _FOLDER) as holder:
+    with readable_write_errors(target), _hidden(target, _FOLDER) as holder:
         target.parent.mkdir(parents=True, exist_ok=True)
         recover(target)
         (holder / "new").mkdir(parents=True)
@@ -104,7 +104,7 @@ def fresh_folder(target: Path) -> Iterator[Path]:
 
 def remove_folder(target: Path) -> None:
     """Remove a folder: it is gone at once, or, if the system refuses, still whole."""
-    with told(target), _hidden(target, _FOLDER) as holder:
+    with readable_write_errors(target), _hidden(target, _FOLDER) as holder:
         holder.mkdir()
         target.rename(holder / "removed")
 
@@ -165,7 +165,7 @@ def is_being_written(path: Path) -> bool:
 def hidden_name(target: Path, kind: Literal["tmp", "saving"] = _FILE) -> Path:
     """A new hidden path beside `target` that says who writes it; left alone by others until this process ends."""
     name = f".{target.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.{kind}"
-    _OWN.add(name)
+    _HIDDEN_NAMES.add(name)
     return target.with_name(name)
 
 
@@ -176,7 +176,7 @@ def _hidden(target: Path, kind: Literal["tmp", "saving"]) -> Iterator[Path]:
     try:
         yield path
     finally:
-        _OWN.discard(path.name)
+        _HIDDEN_NAMES.discard(path.name)
         _clear(path, target)
 
 
@@ -204,7 +204,7 @@ def sync_tree(folder: Path) -> None:
 
 
 @contextmanager
-def told(target: Path) -> Iterator[None]:
+def readable_write_errors(target: Path) -> Iterator[None]:
     """Turn the errors of a system that cannot write `target` into one sentence."""
     try:
         yield
@@ -290,7 +290,7 @@ def _is_left_behind(path: Path, host: str, pid: int) -> bool:
     """Whether the process that was writing this is gone."""
     if host == _host():
         if pid == os.getpid():
-            return path.name not in _OWN
+            return path.name not in _HIDDEN_NAMES
         return not psutil.pid_exists(pid)
     return time.time() - path.stat().st_mtime > _ABANDONED
 

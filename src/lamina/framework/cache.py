@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from lamina.activations import default_root
 from lamina.corpora.caching import contents_sha256
 from lamina.errors import ResultError
-from lamina.files.writing import sweep, told, write_error
+from lamina.files.writing import readable_write_errors, sweep, write_error
 from lamina.framework.declare import Query
 from lamina.framework.run import run_together
 from lamina.framework.settings import DeclaredSetting
@@ -139,7 +139,7 @@ def run_folder(key: str, root: str | os.PathLike[str] | None) -> Iterator[Path]:
     """The folder of a run, for one process at a time; a second one waits, and finds what the first one kept."""
     folder = _under(root) / key[:32]
     lock = FileLock(folder / _LOCK)
-    with told(folder):
+    with readable_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     try:
@@ -167,7 +167,7 @@ def clean_runs(root: str | os.PathLike[str] | None, before: float | None) -> Ite
         if not old and not gone:
             continue
         try:
-            with told(folder), FileLock(folder / _LOCK, timeout=0):
+            with readable_write_errors(folder), FileLock(folder / _LOCK, timeout=0):
                 freed = sum(path.stat().st_size for path in gone)
                 for path in gone:
                     path.unlink()

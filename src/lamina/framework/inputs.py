@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.corpora import Corpus
     from lamina.corpora.learning import Splits
-    from lamina.corpora.question_sets import Questions
-    from lamina.corpora.views import View
+    from lamina.corpora.questions.question_sets import Questions
+    from lamina.corpora.questions.views import View
     from lamina.models import Encoder
     from lamina.results import Result
 
@@ -199,7 +199,7 @@ def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
 def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None) -> Questions:
     """Questions out of a name, a path, or a set of questions; those that are named are shown in a view."""
     from lamina.corpora.loading import scored_split
-    from lamina.corpora.question_sets import Questions, load_questions
+    from lamina.corpora.questions.question_sets import Questions, load_questions
 
     if isinstance(data, Questions):
         return data
@@ -609,7 +609,7 @@ class OneQuestion(QuestionSet):
         return super().load(given, options, settings, runtime)
 
     def _questions(self, data: Any, options: Mapping[str, Any], view: View) -> Questions:
-        from lamina.corpora.question_sets import typed_question
+        from lamina.corpora.questions.question_sets import typed_question
 
         question, context = options["question"], options["context"]
         if question is None or context is None:
@@ -686,7 +686,7 @@ def model_and(encoder: Encoder | Sequence[Encoder], data: Corpus | Splits, model
 
 def chosen_view(options: Mapping[str, Any], *models: Encoder | Path) -> View:
     """How questions are shown: as the options say, then as the last of the models was fine-tuned, then as they are."""
-    from lamina.corpora.views import View
+    from lamina.corpora.questions.views import View
     from lamina.training.provenance import view_of
 
     given = options.get("view")

@@ -297,7 +297,7 @@ class _Report:
     ) -> _Report:
         """With texts to score, and texts to learn from where there are any."""
         from lamina.activations import Runtime
-        from lamina.corpora.held import held
+        from lamina.corpora.corpus import in_memory
         from lamina.framework.inputs import as_encoder
 
         where = runtime or Runtime()
@@ -306,7 +306,7 @@ class _Report:
         texts, train = _read(data, options)
         encoder = as_encoder(model, options, where)
         # Every analysis reads them, most several times.
-        texts, train = held(texts), None if train is None else held(train)
+        texts, train = in_memory(texts), None if train is None else in_memory(train)
         kept: dict[str, Any] = {"replace": replace, "single_file": bool(options.get("single_file"))}
         kept |= {"limit": options.get("limit"), "also": options.get("also", ()), "results": results}
         return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), **kept)

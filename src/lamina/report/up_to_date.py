@@ -80,7 +80,7 @@ def _model_files(model: Any) -> dict[str, str] | None:
     if not isinstance(model, str | Path):
         return None
     card = assets.cards().get(str(model))
-    source = assets.held(card.name) if card is not None and card.kind == "model" else Path(model)
+    source = assets.local_folder(card.name) if card is not None and card.kind == "model" else Path(model)
     if source is None or not source.exists() or (source / "adapter_config.json").exists():
         return None
     return {path.relative_to(source).as_posix(): sha256_of(path) for path in _files(source)}

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from lamina.analyses.behaviour.perturb.scores import span_answerer
-from lamina.corpora.question import Question, answer_text
+from lamina.corpora.questions.question import Question, answer_text
 from lamina.errors import CorpusError, SpanError
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder

@@ -11,9 +11,9 @@ from lamina.analyses.behaviour.perturb.scores import some_pairs, some_texts
 from lamina.analyses.probing.asked_tasks import choose_tasks
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
-from lamina.corpora.minimal_pairs import MinimalPairs
-from lamina.corpora.question import Question
-from lamina.corpora.question_sets import Questions
+from lamina.corpora.questions.question import Question
+from lamina.corpora.questions.question_sets import Questions
+from lamina.corpora.suites.minimal_pairs import MinimalPairs
 from lamina.errors import CorpusError, InputError, ModelError, ResultError, TaskError
 from lamina.models import Encoder
 from lamina.models.language.language_model import has_language_model, language_model

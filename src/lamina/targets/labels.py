@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from lamina.corpora import Corpus
-from lamina.corpora.question import Question
+from lamina.corpora.questions.question import Question
 from lamina.errors import CorpusError, ModelError, TaskError
 from lamina.models.contract import SPECIAL
 from lamina.models.running.huggingface import HuggingFaceEncoder

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lamina.analyses.behaviour.pairs.judging import right_or_wrong
-from lamina.corpora.minimal_pairs import Pair
+from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.errors import CorpusError
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.scoring import TokenQueries, WrittenPassage, cut_passages, query_every_token
@@ -34,7 +34,7 @@ class PairsTarget(Target):
     name = PAIRS
     chance = 0.5
 
-    def __init__(self, model: LanguageModel, pairs: Sequence[Pair], *, seed: int = 0) -> None:
+    def __init__(self, model: LanguageModel, pairs: Sequence[MinimalPair], *, seed: int = 0) -> None:
         """`seed` is of the twin's head; nothing is drawn for the model itself."""
         self._model, self._pairs, self._seed = model, pairs, seed
         kept, owners = self._ask()
@@ -44,14 +44,14 @@ class PairsTarget(Target):
         self.places = self._spoken.places
         self.skipped = +Counter({"pairs with a sentence without pieces": len(pairs) - len(kept), **self._windowed})
 
-    def _ask(self) -> tuple[list[Pair], list[int]]:
+    def _ask(self) -> tuple[list[MinimalPair], list[int]]:
         """The pairs that can be asked, and the pair of each row."""
         model = self._model
         sentences = [WrittenPassage(pair.item, side, ()) for pair in self._pairs for side in (pair.good, pair.bad)]
         cuts = cut_passages(model, sentences)
         sizes = [len(cut.tokens.ids) - cut.head - cut.tail for cut in cuts]
         rows: list[InputRow] = []
-        kept: list[Pair] = []
+        kept: list[MinimalPair] = []
         owners: list[int] = []
         parts: list[tuple[np.ndarray, ...]] = []
         windowed = 0

@@ -1,6 +1,15 @@
 """Text -> labelled targets: the catalogue of tasks, how they are scored, their baseline and their control."""
 
-from lamina.tasks.catalogue import TASKS, annotation_task, corpora_of, get_task, tasks_of, title_of
+from lamina.tasks.catalogue import (
+    TASKS,
+    TaskDescription,
+    annotation_task,
+    corpora_of,
+    describe_task,
+    get_task,
+    tasks_of,
+    title_of,
+)
 from lamina.tasks.control import (
     MIN_SEEN,
     best_constant,
@@ -11,14 +20,13 @@ from lamina.tasks.control import (
     seen_targets,
     share_seen,
 )
-from lamina.tasks.description import Described, describe_task
 from lamina.tasks.scoring import decisions, label_set, micro_f1
 from lamina.tasks.task import Task
 
 __all__ = [
     "MIN_SEEN",
     "TASKS",
-    "Described",
+    "TaskDescription",
     "Task",
     "annotation_task",
     "best_constant",

@@ -22,7 +22,7 @@ from lamina.tasks.task import Task, as_annotated
 from lamina.types import Edge, Text
 
 
-class _Counts(NamedTuple):
+class _LabelCounts(NamedTuple):
     """The counts needed to score a constant answer."""
 
     holding: Counter[str]
@@ -87,7 +87,7 @@ def constant_baseline(task: Task, train: Iterable[Text], scored: Iterable[Text])
     return score_constant(task, best_constant(task, train), scored)
 
 
-def _count(task: Task, texts: Iterable[Text]) -> _Counts:
+def _count(task: Task, texts: Iterable[Text]) -> _LabelCounts:
     holding: Counter[str] = Counter()
     rated: Counter[str] = Counter()
     everywhere = 0
@@ -99,7 +99,7 @@ def _count(task: Task, texts: Iterable[Text]) -> _Counts:
             else:
                 rated.update(task.scored(edge.rated))
                 holding.update(task.scored(label for label in edge.labels if label in edge.rated))
-    return _Counts(holding, rated, everywhere)
+    return _LabelCounts(holding, rated, everywhere)
 
 
 Labels = tuple[str, ...]
@@ -121,14 +121,14 @@ def target_key(text: Text, edge: Edge) -> str:
     return json.dumps([text.words[span.start : span.end] for span in spans], ensure_ascii=False)
 
 
-class _Pool(NamedTuple):
+class _LabelPool(NamedTuple):
     """Label tuples seen in training, with running counts to draw from."""
 
     options: tuple[Labels, ...]
     running: tuple[int, ...]
 
     @classmethod
-    def of(cls, counts: Counter[Labels]) -> _Pool:
+    def of(cls, counts: Counter[Labels]) -> _LabelPool:
         options = tuple(sorted(counts))
         return cls(options, tuple(accumulate(counts[option] for option in options)))
 
@@ -155,8 +155,8 @@ def control_labels(task: Task, texts: Iterable[Text], seed: int) -> Callable[[Te
             counts.setdefault(edge.rated, Counter())[edge.labels] += 1
     if not counts:
         raise TaskError(f"{task.name}: no target to draw control labels from; the training texts do not have the task")
-    pools = {rated: _Pool.of(held) for rated, held in counts.items()}
-    together = _Pool.of(sum(counts.values(), Counter()))
+    pools = {rated: _LabelPool.of(held) for rated, held in counts.items()}
+    together = _LabelPool.of(sum(counts.values(), Counter()))
 
     def labels_of(text: Text, edge: Edge) -> Labels:
         drawn = pools.get(edge.rated, together).draw(_chance(seed, target_key(text, edge)))
@@ -204,7 +204,7 @@ def seen_targets(task: Task, train: Iterable[Text], texts: Iterable[Text]) -> li
     return [target_key(text, edge) in known for text in texts for edge in task.targets(text)]
 
 
-class Seen(NamedTuple):
+class SeenShare(NamedTuple):
     """How much of the scored data was seen in training; a control probe cannot know the rest."""
 
     targets: float
@@ -213,7 +213,7 @@ class Seen(NamedTuple):
     """Share of scored keys, each counted once, that occur in training."""
 
 
-def share_seen(task: Task, train: Iterable[Text], scored: Iterable[Text]) -> Seen:
+def share_seen(task: Task, train: Iterable[Text], scored: Iterable[Text]) -> SeenShare:
     """The share of scored targets and keys that occur in training.
 
     Example:
@@ -229,7 +229,7 @@ def share_seen(task: Task, train: Iterable[Text], scored: Iterable[Text]) -> See
     if not asked:
         raise TaskError(f"{task.name}: nothing to score; the texts do not have the task")
     hits = sum(count for key, count in asked.items() if key in known)
-    return Seen(hits / asked.total(), len(asked.keys() & known) / len(asked))
+    return SeenShare(hits / asked.total(), len(asked.keys() & known) / len(asked))
 
 
 def _chance(seed: int, key: str) -> int:

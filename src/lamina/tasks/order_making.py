@@ -12,8 +12,7 @@ from typing import NamedTuple
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.learning import Splits
 from lamina.errors import TaskError
-from lamina.tasks.clauses import Clauses
-from lamina.tasks.order_rules import BY_NAME, ORDER_TASKS, Candidate, OrderTask, Rule, chance
+from lamina.tasks.order_rules import BY_NAME, ORDER_TASKS, Clauses, OrderCandidate, OrderTask, Rule, chance
 from lamina.tasks.task import Task
 from lamina.types import Edge, Text
 
@@ -26,7 +25,7 @@ _VERSION = 1
 """Of the rules: part of the fingerprint of what they make."""
 
 
-class Part(NamedTuple):
+class OrderCounts(NamedTuple):
     """What was made of one task in training or scored texts."""
 
     targets: int
@@ -36,19 +35,19 @@ class Part(NamedTuple):
     """Why sentences or candidates were left out -> how many."""
 
 
-class Made(NamedTuple):
+class OrderTargets(NamedTuple):
     """The tasks that could be made of a treebank."""
 
     splits: Splits
     """Only texts with targets, each with the targets of every task that asks about it."""
     tasks: tuple[Task, ...]
-    parts: Mapping[str, tuple[Part, Part]]
+    parts: Mapping[str, tuple[OrderCounts, OrderCounts]]
     """Task -> training, scored."""
     not_made: Mapping[str, str]
     """Task -> why it could not be made."""
 
 
-_Chosen = list[tuple[Clauses, Candidate]]
+_Chosen = list[tuple[Clauses, OrderCandidate]]
 
 
 def order_task(name: str) -> OrderTask:
@@ -67,7 +66,7 @@ def order_task(name: str) -> OrderTask:
 
 def make_order_tasks(
     splits: Splits, names: Sequence[str] | None, *, items: int, seed: int, faithful: bool = False
-) -> Made:
+) -> OrderTargets:
     """Make the tasks of these names, or all that the treebank allows: at most `items` targets of each, in each set.
 
     Every class has as many targets as every other. Sentences are drawn in hash order, the same for all tasks, so that
@@ -85,13 +84,13 @@ def make_order_tasks(
     held = {*splits.train.annotations} & {*splits.scored.annotations}
     trees = [[Clauses.of(text) for text in corpus] for corpus in (splits.train, splits.scored)]
     chosen: dict[str, tuple[_Chosen, _Chosen]] = {}
-    parts: dict[str, tuple[Part, Part]] = {}
+    parts: dict[str, tuple[OrderCounts, OrderCounts]] = {}
     not_made: dict[str, str] = {}
     for task in asked:
         why = _lacks(task, held)
         if not why:
             rule = task.faithful if faithful and task.faithful else task.fit(trees[0])
-            both = [_make(task, rule, own, items, seed, scored=bool(n)) for n, own in enumerate(trees)]
+            both = [_targets_of(task, rule, own, items, seed, scored=bool(n)) for n, own in enumerate(trees)]
             why = _too_few([part for _, part in both])
             chosen[task.name], parts[task.name] = (both[0][0], both[1][0]), (both[0][1], both[1][1])
         if why:
@@ -104,7 +103,7 @@ def make_order_tasks(
         _corpus(corpus, {task.name: chosen[task.name][number] for task in made}, settings)
         for number, corpus in enumerate((splits.train, splits.scored))
     )
-    return Made(Splits(*corpora), tuple(map(_as_task, made)), parts, not_made)
+    return OrderTargets(Splits(*corpora), tuple(map(_as_task, made)), parts, not_made)
 
 
 def _lacks(task: OrderTask, held: set[str]) -> str:
@@ -113,7 +112,7 @@ def _lacks(task: OrderTask, held: set[str]) -> str:
     return f"it has no {' and no '.join(missing)}" if missing else ""
 
 
-def _too_few(parts: Sequence[Part]) -> str:
+def _too_few(parts: Sequence[OrderCounts]) -> str:
     for name, part in zip(("training", "scored"), parts, strict=True):
         if part.targets and len(part.classes) < 2:
             return f"all {name} targets have one label, {next(iter(part.classes))}"
@@ -133,9 +132,9 @@ def _refusal(corpus: str, not_made: Mapping[str, str], *, every: bool) -> str:
     return f"no task can be made from {corpus}; name a treebank such as ewt ({told})"
 
 
-def _make(
+def _targets_of(
     task: OrderTask, rule: Rule, trees: Iterable[Clauses], items: int, seed: int, *, scored: bool
-) -> tuple[_Chosen, Part]:
+) -> tuple[_Chosen, OrderCounts]:
     found: _Chosen = []
     left_out: Counter[str] = Counter()
     for tree in trees:
@@ -152,7 +151,7 @@ def _make(
     if len(chosen) < len(found):
         left_out["not drawn, for balance or by the limit"] += len(found) - len(chosen)
     classes = Counter(label for _, each in chosen for label, _ in each.targets)
-    return chosen, Part(classes.total(), dict(sorted(classes.items())), dict(left_out))
+    return chosen, OrderCounts(classes.total(), dict(sorted(classes.items())), dict(left_out))
 
 
 def _balanced(found: _Chosen, items: int, seed: int) -> _Chosen:

@@ -8,22 +8,238 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import median
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from lamina.corpora.origins import origins
+from lamina.corpora.corpus import origins
 from lamina.tasks.catalogue import phrase
-from lamina.tasks.clauses import Clauses
 from lamina.types import Span, Text
+
+# What rules can read off one sentence of a treebank: its tree, its main clause, number and tense of its words.
+#
+# Relations have the names of UD v2, whatever the treebank uses; tags are the Penn Treebank's. Where a treebank has other
+# tags, number and tense come from its features (annotation `feats`), where it has those.
+
+FEATURES = "feats"
+"""The annotation with a word's features as labels, such as `Number=Sing`."""
+
+_V2 = {
+    "dobj": "obj",
+    "nsubjpass": "nsubj:pass",
+    "csubjpass": "csubj:pass",
+    "auxpass": "aux:pass",
+    "mwe": "fixed",
+    "name": "flat",
+    "foreign": "flat",
+    "neg": "advmod",
+}
+"""Relation of UD v1 -> the same in UD v2."""
+_NUMBER = {"NN": "singular", "NNS": "plural", "Number=Sing": "singular", "Number=Plur": "plural"}
+_TENSE = {"VBD": "past", "VBP": "present", "VBZ": "present", "Tense=Past": "past", "Tense=Pres": "present"}
+_PRONOUNS = {"he": "singular", "she": "singular", "it": "singular", "we": "plural", "they": "plural"}
+"""English pronouns whose number their form tells; not you, and not I, which takes its own verb forms."""
+_SIDE_BY_SIDE = {"conj", "parataxis", "list", "appos", "discourse"}
+"""Relations of a clause that stands beside its head instead of below it."""
+
+
+def in_v2(relation: str) -> str:
+    """A relation as UD v2 calls it.
+
+    Example:
+        >>> in_v2("nsubjpass"), in_v2("dobj"), in_v2("nmod:poss")
+        ('nsubj:pass', 'obj', 'nmod:poss')
+    """
+    return _V2.get(relation, relation)
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """One sentence, word by word.
+
+    Example:
+        >>> from lamina.types import Edge, Span
+        >>> relations, heads = ("nsubj", "aux", "root"), (2, 2, 2)
+        >>> dep = tuple(Edge((r,), Span(i, i + 1), Span(h, h + 1)) for i, (r, h) in enumerate(zip(relations, heads)))
+        >>> tree = Clauses.of(Text("s", ("Dogs", "can", "bark"), edges={"dep": dep}))
+        >>> tree.root, tree.auxiliaries(tree.root), tree.subject()
+        (2, [1], 0)
+    """
+
+    text: Text
+    heads: tuple[int, ...]
+    """Of each word; its own number at the root, and where none is annotated."""
+    relations: tuple[str, ...]
+    """In UD v2; empty where none is annotated."""
+    pos: Mapping[int, str]
+    """Word -> universal part of speech."""
+    tags: Mapping[int, str]
+    """Word -> Penn Treebank tag."""
+    features: Mapping[int, frozenset[str]]
+
+    @classmethod
+    def of(cls, text: Text) -> Clauses:
+        """The annotations of a text by word."""
+        count = len(text.words)
+        heads, relations = list(range(count)), [""] * count
+        for edge in text.edges.get("dep", ()):
+            if edge.other is not None:
+                heads[edge.span.start] = edge.other.start
+                relations[edge.span.start] = in_v2(edge.labels[0])
+        pos, tags = ({edge.span.start: edge.labels[0] for edge in text.edges.get(name, ())} for name in ("pos", "xpos"))
+        features = {edge.span.start: frozenset(edge.labels) for edge in text.edges.get(FEATURES, ())}
+        return cls(text, tuple(heads), tuple(relations), MappingProxyType(pos), MappingProxyType(tags), features)
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    @cached_property
+    def root(self) -> int | None:
+        """The root; none where a sentence has none, or several."""
+        named = [at for at, relation in enumerate(self.relations) if relation == "root"]
+        found = named or [at for at, head in enumerate(self.heads) if head == at and self._governs(at)]
+        return found[0] if len(found) == 1 else None
+
+    def _governs(self, word: int) -> bool:
+        return any(head == word and at != word for at, head in enumerate(self.heads))
+
+    def base(self, word: int) -> str:
+        """A word's relation without its subtype."""
+        return self.relations[word].partition(":")[0]
+
+    def dependents(self, head: int, *relations: str) -> list[int]:
+        """The words below a head, of these relations whatever their subtype; all without any."""
+        own = [at for at, its in enumerate(self.heads) if its == head and at != head]
+        return [at for at in own if not relations or self.base(at) in relations]
+
+    def auxiliaries(self, governor: int) -> list[int]:
+        """The auxiliaries of a predicate, the copula among them, in order."""
+        return self.dependents(governor, "aux", "cop")
+
+    def subject(self) -> int | None:
+        """The subject of the main clause."""
+        found = [] if self.root is None else self.dependents(self.root, "nsubj")
+        own = [at for at in found if self.relations[at] != "nsubj:outer"]
+        return own[0] if len(own) == 1 else None
+
+    def finite(self) -> int | None:
+        """The word of the main clause that has tense or is modal: its first auxiliary, or its verb."""
+        if self.root is None:
+            return None
+        first = [*self.auxiliaries(self.root), self.root][0]
+        return first if self.tense(first) or self.is_modal(first) else None
+
+    def subordinate(self, predicate: int) -> bool:
+        """Whether a predicate is below the main clause, not beside it as a second main clause is."""
+        at = predicate
+        for _ in range(len(self)):
+            if at == self.root:
+                return False
+            if self.base(at) not in _SIDE_BY_SIDE:
+                return True
+            at = self.heads[at]
+        return False
+
+    def below(self, word: int) -> set[int]:
+        """A word and all that depends on it."""
+        found, left = {word}, [word]
+        while left:
+            more = [at for at in self.dependents(left.pop()) if at not in found]
+            found.update(more)
+            left += more
+        return found
+
+    def depth(self) -> int:
+        """Steps from the root to the word farthest from it, punctuation left out."""
+        return max((self._steps(at) for at in range(len(self)) if not self.is_punctuation(at)), default=0)
+
+    def _steps(self, word: int) -> int:
+        steps = 0
+        while self.heads[word] != word and steps < len(self):
+            word, steps = self.heads[word], steps + 1
+        return steps
+
+    def number(self, word: int) -> str:
+        """singular or plural, of common nouns; empty for all other words."""
+        if not self.is_common_noun(word):
+            return ""
+        return _NUMBER.get(self.tags.get(word, ""), "") or self._feature(word, _NUMBER)
+
+    def pronoun_number(self, word: int) -> str:
+        """singular or plural, of personal pronouns that tell; empty for all other words."""
+        if self.tags.get(word) == "PRP":
+            return _PRONOUNS.get(self.text.words[word].lower(), "")
+        personal = {"PronType=Prs", "Person=3"} <= self.features.get(word, frozenset())
+        return self._feature(word, _NUMBER) if personal else ""
+
+    def tense(self, word: int) -> str:
+        """past or present, of finite verbs; empty for all other words."""
+        if tense := _TENSE.get(self.tags.get(word, ""), ""):
+            return tense
+        return self._feature(word, _TENSE) if "VerbForm=Fin" in self.features.get(word, ()) else ""
+
+    def _feature(self, word: int, names: Mapping[str, str]) -> str:
+        return next((names[each] for each in sorted(self.features.get(word, ())) if each in names), "")
+
+    def is_modal(self, word: int) -> bool:
+        """can, will, must and the like."""
+        return self.tags.get(word) == "MD" or "VerbType=Mod" in self.features.get(word, ())
+
+    def shows_number(self, word: int) -> bool:
+        """Whether the form of a finite verb tells the number of its subject (present tense, was, were).
+
+        Of English; of a treebank without Penn tags, whether its features say so.
+        """
+        if word not in self.tags or self.tags[word] not in ("VBD", "MD"):
+            return self.tags.get(word) in ("VBP", "VBZ") or any(
+                each.startswith("Number=") for each in self.features.get(word, ())
+            )
+        return self.text.words[word].lower() in ("was", "were", "'s", "wasn't", "weren't")
+
+    def is_noun(self, word: int) -> bool:
+        """A common noun or a name."""
+        if word in self.tags and self.tags[word] in ("NN", "NNS", "NNP", "NNPS"):
+            return True
+        return self.pos.get(word) in ("NOUN", "PROPN")
+
+    def is_common_noun(self, word: int) -> bool:
+        """A common noun."""
+        return self.tags.get(word) in ("NN", "NNS") or self.pos.get(word) == "NOUN"
+
+    def is_punctuation(self, word: int) -> bool:
+        """A mark instead of a word."""
+        return self.base(word) == "punct" or self.pos.get(word) == "PUNCT" or not _has_letters(self.text.words[word])
+
+    def top_constituents(self) -> tuple[str, ...]:
+        """The labels of what the largest constituent is made of; words of no constituent by their tags."""
+        spans = sorted(self.text.edges.get("const", ()), key=lambda each: (each.span.start, -each.span.end))
+        whole = next((each.span for each in spans if len(each.span) == len(self)), None)
+        if whole is None:
+            return ()
+        inner = [each for each in spans if each.span != whole]
+        return tuple(self._row(inner))
+
+    def _row(self, inner: list) -> Iterator[str]:
+        at = 0
+        while at < len(self):
+            here = next((each for each in inner if each.span.start == at), None)
+            yield self.tags.get(at, self.pos.get(at, "?")) if here is None else here.labels[0]
+            at = at + 1 if here is None else here.span.end
+
+
+def _has_letters(word: str) -> bool:
+    return any(letter.isalnum() for letter in word)
+
 
 Kind = Literal["linear", "surface", "structure", "inflection"]
 """Knowledge of positions and neighbours; of which and how many words there are; of the hierarchy of words; of number
 and tense in the main clause."""
 
 
-class Candidate(NamedTuple):
+class OrderCandidate(NamedTuple):
     """Targets of one sentence that are taken together or not at all."""
 
     stratum: str
@@ -38,7 +254,7 @@ class Candidate(NamedTuple):
     """The sentence where it was changed; None as it is."""
 
 
-Rule = Callable[[Clauses, int], list[Candidate] | str]
+Rule = Callable[[Clauses, int], list[OrderCandidate] | str]
 """Sentence and seed -> candidates, or why there are none."""
 
 
@@ -91,16 +307,16 @@ _DRAWN = 3
 _NO_ROOT = "no single root"
 
 
-def index_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
+def index_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
     """The position of some of the first words."""
     if len(tree) < POSITIONS:
         return f"fewer than {POSITIONS} words"
     asked = [at for at in range(POSITIONS) if not tree.is_punctuation(at)]
     asked.sort(key=lambda at: chance(seed, "index", tree.text.id, str(at)))
-    return [Candidate(f"{at + 1:02}", ((f"{at + 1:02}", _one(at)),)) for at in asked[:_DRAWN]]
+    return [OrderCandidate(f"{at + 1:02}", ((f"{at + 1:02}", _one(at)),)) for at in asked[:_DRAWN]]
 
 
-def auxiliary_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
+def auxiliary_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
     """The main clause's auxiliary beside one of a subordinate clause."""
     if tree.root is None:
         return _NO_ROOT
@@ -119,7 +335,7 @@ def _other_auxiliaries(tree: Clauses) -> list[int]:
     return sorted(tree.auxiliaries(each)[0] for each in governors if tree.subordinate(each))
 
 
-def subject_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
+def subject_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
     """The noun that is the main clause's subject beside another noun."""
     subject = tree.subject()
     if tree.root is None:
@@ -145,9 +361,9 @@ def _other_nouns(tree: Clauses, subject: int) -> list[int]:
     ]
 
 
-def _beside(main: int, other: int, what: str) -> Candidate:
+def _beside(main: int, other: int, what: str) -> OrderCandidate:
     first = "main" if main < other else "other"
-    return Candidate(f"{first} {what} first", (("main", _one(main)), ("other", _one(other))))
+    return OrderCandidate(f"{first} {what} first", (("main", _one(main)), ("other", _one(other))))
 
 
 def _drawn(words: Sequence[int], tree: Clauses, seed: int) -> int:
@@ -157,12 +373,12 @@ def _drawn(words: Sequence[int], tree: Clauses, seed: int) -> int:
 def every_word(found: Callable[[Clauses], int | None]) -> Rule:
     """As Lin et al. ask: every word of a sentence is a candidate, one of them is right."""
 
-    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+    def rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
         main = found(tree)
         if main is None:
             return "no such word in the main clause"
         labels = ("main" if at == main else "other" for at in range(len(tree)))
-        return [Candidate("all words", tuple((label, _one(at)) for at, label in enumerate(labels)))]
+        return [OrderCandidate("all words", tuple((label, _one(at)) for at, label in enumerate(labels)))]
 
     return rule
 
@@ -191,18 +407,18 @@ def _numbered(tree: Clauses, *relations: str) -> tuple[int, str] | str:
 
 
 def _number_rule(*relations: str, at_noun: bool = False) -> Rule:
-    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+    def rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
         found = _numbered(tree, *relations)
         if isinstance(found, str):
             return found
         word, number = found
         span = _one(word) if at_noun else _whole(tree.text)
-        return [Candidate(number, ((number, span),), form=tree.text.words[word].lower())]
+        return [OrderCandidate(number, ((number, span),), form=tree.text.words[word].lower())]
 
     return rule
 
 
-def agreement_rule(tree: Clauses, _: int) -> list[Candidate] | str:
+def agreement_rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
     """The number of the subject, a noun or a pronoun, read at a finite verb whose form does not tell it."""
     subject, verb = tree.subject(), tree.finite()
     if subject is None or verb is None:
@@ -215,18 +431,18 @@ def agreement_rule(tree: Clauses, _: int) -> list[Candidate] | str:
     if tree.shows_number(verb):
         return "the verb's form tells the number"
     kind = "pronoun" if tree.pronoun_number(subject) else "noun"
-    return [Candidate(number, ((number, _one(verb)),), group=kind)]
+    return [OrderCandidate(number, ((number, _one(verb)),), group=kind)]
 
 
 def _tense_rule(*, at_verb: bool) -> Rule:
-    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+    def rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
         if tree.root is None:
             return _NO_ROOT
         tense = tree.tense(tree.root)
         if not tense or tree.auxiliaries(tree.root):
             return "the main verb is not finite itself"
         span = _one(tree.root) if at_verb else _whole(tree.text)
-        return [Candidate(tense, ((tense, span),), form=tree.text.words[tree.root].lower())]
+        return [OrderCandidate(tense, ((tense, span),), form=tree.text.words[tree.root].lower())]
 
     return rule
 
@@ -235,12 +451,12 @@ LENGTHS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
 """Bins of SentEval, in words."""
 
 
-def length_rule(tree: Clauses, _: int) -> list[Candidate] | str:
+def length_rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
     """The number of words, in bins."""
     for least, most in LENGTHS:
         if least <= len(tree) <= most:
             label = f"{least:02}-{most:02}"
-            return [Candidate(label, ((label, _whole(tree.text)),))]
+            return [OrderCandidate(label, ((label, _whole(tree.text)),))]
     return f"not {LENGTHS[0][0]} to {LENGTHS[-1][1]} words"
 
 
@@ -252,7 +468,7 @@ def fit_depth(trees: Sequence[Clauses]) -> Rule:
             by_length[len(tree)].append(tree.depth())
     middle = {length: median(depths) for length, depths in by_length.items() if len(depths) >= _LEAST_OF_LENGTH}
 
-    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+    def rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
         if tree.root is None:
             return _NO_ROOT
         if len(tree) not in middle:
@@ -262,7 +478,7 @@ def fit_depth(trees: Sequence[Clauses]) -> Rule:
             return "as deep as the median of its length"
         label = "deep" if depth > middle[len(tree)] else "flat"
         # Balanced within each length: otherwise the length could tell.
-        return [Candidate(label, ((label, _whole(tree.text)),), f"{len(tree)} words")]
+        return [OrderCandidate(label, ((label, _whole(tree.text)),), f"{len(tree)} words")]
 
     return rule
 
@@ -279,12 +495,12 @@ def fit_top(trees: Sequence[Clauses]) -> Rule:
     counts = Counter(row for tree in trees if (row := _top(tree)))
     known = {row for row, _ in counts.most_common(TOP)}
 
-    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+    def rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
         row = _top(tree)
         if not row:
             return "no constituent of all words, or punctuation inside"
         label = row if row in known else _OTHER
-        return [Candidate(label, ((label, _whole(tree.text)),))]
+        return [OrderCandidate(label, ((label, _whole(tree.text)),))]
 
     return rule
 
@@ -313,16 +529,16 @@ def fit_words(trees: Sequence[Clauses]) -> Rule:
         counts.update(word for word in open_class if len(word) >= _LEAST_LETTERS and own[word] == 1)
     known = {word for word, count in counts.most_common(WORDS) if count > 1}
 
-    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+    def rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
         own = [word for word in map(str.lower, tree.text.words) if word in known]
         if len(own) != 1:
             return "none of the words, or several"
-        return [Candidate(own[0], ((own[0], _whole(tree.text)),))]
+        return [OrderCandidate(own[0], ((own[0], _whole(tree.text)),))]
 
     return rule
 
 
-def shift_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
+def shift_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
     """Whether two neighbouring words have changed places; never the first word, never punctuation."""
     words = tree.text.words
     if '"' in words or "``" in words or "''" in words:
@@ -337,19 +553,19 @@ def shift_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
     if not places:
         return "no two words to exchange"
     if chance(seed, "shift", tree.text.id) % 2:
-        return [Candidate("original", (("original", _whole(tree.text)),))]
+        return [OrderCandidate("original", (("original", _whole(tree.text)),))]
     at = places[chance(seed, "place", tree.text.id) % len(places)]
     changed = (*words[:at], words[at + 1], words[at], *words[at + 2 :])
     return [_changed(tree.text, changed, "shifted")]
 
 
-def _changed(text: Text, words: tuple[str, ...], label: str) -> Candidate:
+def _changed(text: Text, words: tuple[str, ...], label: str) -> OrderCandidate:
     """Known by what it was made of: neither version is learned from where the other is scored."""
     made = Text(f"{text.id}~{label}", words, doc=text.doc or text.id, origin=" ".join(origins(text)))
-    return Candidate(label, ((label, _whole(made)),), text=made)
+    return OrderCandidate(label, ((label, _whole(made)),), text=made)
 
 
-def inversion_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
+def inversion_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
     """Whether two coordinated main clauses have changed places."""
     parts = _two_clauses(tree)
     if isinstance(parts, str):
@@ -357,7 +573,7 @@ def inversion_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
     first, link, second, end = parts
     longer = "equal" if len(first) == len(second) else "first" if len(first) > len(second) else "second"
     if chance(seed, "inversion", tree.text.id) % 2:
-        return [Candidate("original", (("original", _whole(tree.text)),), f"{longer} longer")]
+        return [OrderCandidate("original", (("original", _whole(tree.text)),), f"{longer} longer")]
     order = [*second, *link, *first, *end]
     words = [tree.text.words[at] for at in order]
     words[0] = words[0][:1].upper() + words[0][1:]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool
 
 
-class Decisions(NamedTuple):
+class GoldDecisions(NamedTuple):
     """The annotators' decision for each target and label."""
 
     gold: Bool[np.ndarray, "target label"]
@@ -45,7 +45,7 @@ def label_set(task: Task, texts: Iterable[Text]) -> tuple[str, ...]:
     return tuple(sorted({label for text in texts for edge in task.targets(text) for label in edge.labels}))
 
 
-def decisions(task: Task, targets: Sequence[Edge], labels: Sequence[str]) -> Decisions:
+def decisions(task: Task, targets: Sequence[Edge], labels: Sequence[str]) -> GoldDecisions:
     """Gold decisions over targets and labels, and which of them count.
 
     Example:
@@ -72,7 +72,7 @@ def decisions(task: Task, targets: Sequence[Edge], labels: Sequence[str]) -> Dec
         else:
             rated = [column[label] for label in edge.rated if label in column]
             mask[row, rated] = scored[rated]
-    return Decisions(gold, mask)
+    return GoldDecisions(gold, mask)
 
 
 def micro_f1(
@@ -101,7 +101,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-class Scores(NamedTuple):
+class AnswerScores(NamedTuple):
     """How well an answer matches; both scores are between 0 and 1."""
 
     exact: float
@@ -141,7 +141,7 @@ def f1(prediction: str, answer: str) -> float:
     return 2 * shared / (len(said) + len(asked)) if shared else 0.0
 
 
-def best(prediction: str, answers: Iterable[str]) -> Scores:
+def best(prediction: str, answers: Iterable[str]) -> AnswerScores:
     """The best exact match and the best F1 over the accepted answers, taken separately.
 
     Example:
@@ -151,6 +151,6 @@ def best(prediction: str, answers: Iterable[str]) -> Scores:
     accepted = list(answers)
     if not accepted:
         raise TaskError("cannot score an answer without accepted answers; leave such questions out")
-    return Scores(
+    return AnswerScores(
         max(exact_match(prediction, answer) for answer in accepted), max(f1(prediction, answer) for answer in accepted)
     )

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lamina.corpora.question import Question, answer_text
+from lamina.corpora.questions.question import Question, answer_text
 from lamina.errors import ModelError
 from lamina.models import Encoder, load_encoder
 from lamina.models.running.devices import is_spread, spread

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lamina.corpora.question import Question
+from lamina.corpora.questions.question import Question
 from lamina.errors import TaskError
 from lamina.models.contract import SPECIAL
 from lamina.models.running.tokens import WordTokenizer

@@ -12,10 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lamina.corpora.question import Question
+from lamina.corpora.questions.question import Question
 from lamina.errors import DamagedError
 from lamina.files.checking import read_json, write_json
-from lamina.files.writing import told, write_text
+from lamina.files.writing import readable_write_errors, write_text
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.training.attention import make_sight
 from lamina.training.classes import ClassObjective
@@ -175,7 +175,7 @@ class Finetuning:
         stored = _read_learned(path)
         if stored is not None:
             return stored[0]
-        with told(work):
+        with readable_write_errors(work):
             work.mkdir(parents=True, exist_ok=True)
         trained = self._train(plan, work)
         outcome = self._score(trained)
@@ -338,7 +338,7 @@ def try_all(
     trials = []
     for plan, name in zip(plans, names or [f"trial-{number}" for number in range(len(plans))], strict=True):
         plan_folder = folder / name
-        with told(plan_folder):
+        with readable_write_errors(plan_folder):
             plan_folder.mkdir(parents=True, exist_ok=True)
         trials.append(PlanTrial(plan, run(plan, plan_folder)))
     return trials
@@ -373,7 +373,7 @@ def model_files(
     best: Path, tokenizer: PreTrainedTokenizerFast, about: Mapping[str, Any], used: Iterable[str]
 ) -> dict[str, Path]:
     """Complete the folder of the best step: tokenizer, what it is, which texts it has seen."""
-    with told(best):
+    with readable_write_errors(best):
         tokenizer.save_pretrained(best)
     write_text(best / ABOUT, json.dumps({"format": FORMAT, **about}, indent=2, default=str) + "\n")
     write_text(best / TEXTS, "".join(f"{line}\n" for line in sorted(set(used))))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from lamina.corpora.question import Question
+from lamina.corpora.questions.question import Question
 from lamina.models.running.tokens import WordTokenizer
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lamina.corpora import Corpus, load_corpus
-from lamina.corpora.loading import Source, find_source, scored_split_of, splits_of
-from lamina.corpora.origins import origins
-from lamina.corpora.question import Question
-from lamina.corpora.question_sets import Questions, load_questions
+from lamina.corpora.corpus import origins
+from lamina.corpora.loading import CorpusSource, find_source, scored_split_of, splits_of
+from lamina.corpora.questions.babi import STORIES
+from lamina.corpora.questions.question import Question
+from lamina.corpora.questions.question_sets import Questions, load_questions
+from lamina.corpora.questions.views import Setting, View
 from lamina.corpora.splits import SPLITS
-from lamina.corpora.stories import STORIES
-from lamina.corpora.views import Setting, View
 from lamina.errors import CorpusError, TaskError
 from lamina.training.classes import CLASSES, is_class
 from lamina.training.objective import Item, text_of, unit_of
@@ -264,7 +264,7 @@ def sets_of_splits(corpora: Mapping[str, Corpus], task: str, limit: int | None =
     return Sets(corpora["test"].name, items["train"], items["dev"], items["test"], left_out=left_out)
 
 
-def _asks(task: str, source: Source | None) -> bool:
+def _asks(task: str, source: CorpusSource | None) -> bool:
     """Whether the data is read as questions with contexts, with the raw strings that texts do not have."""
     asks = source is None or source.format.name in ANSWERING
     if task in ANSWERING and source is not None and not asks:
@@ -281,7 +281,7 @@ class _SplitRoles(NamedTuple):
     """Where that is not the usual: why."""
 
 
-def _roles(task: str, source: Source | None, load: Callable[[str], Corpus]) -> _SplitRoles:
+def _roles(task: str, source: CorpusSource | None, load: Callable[[str], Corpus]) -> _SplitRoles:
     if source is None:
         return _SplitRoles(dict(zip(_ROLES, SPLITS, strict=True)))
     splits = splits_of(source)
@@ -304,7 +304,7 @@ def _roles(task: str, source: Source | None, load: Callable[[str], Corpus]) -> _
 _ROLES = ("train", "select", "scored")
 
 
-def _documents(source: Source | None, split: str | None) -> list[str]:
+def _documents(source: CorpusSource | None, split: str | None) -> list[str]:
     """The documents of a split, where they can be listed without reading its texts."""
     if source is None or split is None or source.format.documents is None:
         return []

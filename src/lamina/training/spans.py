@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lamina.corpora.question import Question, answer_text
+from lamina.corpora.questions.question import Question, answer_text
 from lamina.errors import SpanError, TaskError
 from lamina.models.contract import SPECIAL
 from lamina.models.running.tokens import WordTokenizer

@@ -53,7 +53,7 @@ def _suites() -> list[str]:
     """The test suites of the catalogue that this machine has."""
     from lamina import assets
 
-    return [card.name for card in assets.cards().values() if card.kind == "suite" and assets.held(card.name)]
+    return [card.name for card in assets.cards().values() if card.kind == "suite" and assets.local_folder(card.name)]
 
 
 def default_data(app: AppState, given: Input) -> str:

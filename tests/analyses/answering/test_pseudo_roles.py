@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import kstest
 
 from lamina.analyses.answering.roles import GROUPS, Positions, _moved, note_answers, pseudo_groups, roles_of, runs_of
-from lamina.corpora.question import Question, make_question
+from lamina.corpora.questions.question import Question, make_question
 from lamina.types import Span
 
 QUESTION, SUPPORT, ANSWER, OTHER, PREDICTED, WORDS = range(len(GROUPS))

@@ -44,9 +44,9 @@ from lamina.analyses.behaviour.cloze.scores import (
     estimates,
     with_mean,
 )
-from lamina.corpora.cloze import Cloze
-from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
-from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
+from lamina.corpora.suites.cloze import Cloze
+from lamina.corpora.suites.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
+from lamina.corpora.suites.pararel import Fact, Pattern, Relation, Relations
 from lamina.framework.verify import check_findings
 from lamina.models.language.language_model import language_model
 from lamina.models.language.slots import Gap, RatedCandidates

@@ -12,9 +12,9 @@ from scipy.stats import binomtest
 import lamina
 from lamina.analyses.behaviour.pairs.accuracies import Accuracies
 from lamina.analyses.behaviour.pairs.judging import SCORES, Verdicts, n_grams_of, score_pairs
-from lamina.corpora.formula_parser import parse
-from lamina.corpora.minimal_pairs import MinimalPairs, Pair, pairs_from
-from lamina.corpora.syntaxgym import RegionItem, RegionSuites
+from lamina.corpora.suites.formulas import parse
+from lamina.corpora.suites.minimal_pairs import MinimalPair, MinimalPairs, pairs_from
+from lamina.corpora.suites.syntaxgym import RegionItem, RegionSuites
 from lamina.figures import captions_of, draw
 from lamina.framework.declare import Overview
 from lamina.framework.registry import get_analysis
@@ -37,7 +37,7 @@ def suite(*, reverse: bool = False) -> MinimalPairs:
             words = draw.choice(WORDS, 5, replace=False).tolist()
             bad = [*words[:2], *words[3:], words[2]][: 4 if number % 3 == 0 else 5] + ["away"] * (number % 3 == 1)
             term = "one" if paradigm != "other" else "two"
-            made.append(Pair(str(number), "f", term, paradigm, " ".join(words), " ".join(bad)))
+            made.append(MinimalPair(str(number), "f", term, paradigm, " ".join(words), " ".join(bad)))
     # The same two sentences under other names.
     made += [made[3]._replace(id="again"), made[4]._replace(id="again too")]
     return pairs_from(made[::-1] if reverse else made, "own")
@@ -52,7 +52,7 @@ def planted(
     values: dict[str, list[float]], twin: dict[str, list[float]] | None = None, samples: int = 2000
 ) -> Accuracies:
     """Paradigm -> verdicts, in place of a model's."""
-    items = [Pair(str(at), "-", "t", name, "g", "b") for name, own in values.items() for at in range(len(own))]
+    items = [MinimalPair(str(at), "-", "t", name, "g", "b") for name, own in values.items() for at in range(len(own))]
 
     def verdicts(given: dict[str, list[float]]) -> Verdicts:
         each = np.array([value for own in given.values() for value in own])

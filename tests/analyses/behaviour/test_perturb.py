@@ -23,8 +23,8 @@ from lamina.analyses.behaviour.perturb.scores import (
     train_reader,
 )
 from lamina.corpora import Splits, corpus_from
-from lamina.corpora.minimal_pairs import Pair
-from lamina.corpora.question import answer_text, make_question
+from lamina.corpora.questions.question import answer_text, make_question
+from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.errors import CorpusError, ModelError, TaskError
 from lamina.figures.perturb import CAPTIONS, draw
 from lamina.framework.verify import check_findings
@@ -119,7 +119,7 @@ def test_differences_are_paired_and_what_remains_is_measured_from_chance() -> No
 
 
 def test_pairs_are_drawn_evenly_over_paradigms() -> None:
-    pairs = [Pair(str(n), "-", "-", f"p{n % 3}", "a b", "a c") for n in range(30)]
+    pairs = [MinimalPair(str(n), "-", "-", f"p{n % 3}", "a b", "a c") for n in range(30)]
     assert Counter(pair.paradigm for pair in some_pairs(pairs, 6, seed=0)) == {"p0": 2, "p1": 2, "p2": 2}
     assert some_pairs(pairs, 6, seed=0) == some_pairs(pairs[::-1], 6, seed=0)
 

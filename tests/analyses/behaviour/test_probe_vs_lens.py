@@ -20,7 +20,7 @@ from lamina.analyses.behaviour.probe_vs_lens.tasks import (
     vocabularies,
 )
 from lamina.corpora import Splits, corpus_from
-from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
+from lamina.corpora.suites.pararel import Fact, Pattern, Relation, Relations
 from lamina.figures.probe_vs_lens import draw
 from lamina.framework.verify import check_findings
 from lamina.models.language.language_model import language_model

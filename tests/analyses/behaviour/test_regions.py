@@ -10,8 +10,8 @@ import torch
 
 from lamina.analyses.behaviour.ngrams import NGrams
 from lamina.analyses.behaviour.pairs.regions import counted, judge_item, passages_of
-from lamina.corpora.formula_parser import parse
-from lamina.corpora.syntaxgym import Metric, RegionItem
+from lamina.corpora.suites.formulas import parse
+from lamina.corpora.suites.syntaxgym import Metric, RegionItem
 from lamina.models.language.language_model import language_model
 from lamina.models.language.scoring import PassageScore, score
 from tests.language_models import tiny_causal, tiny_masked

@@ -40,8 +40,8 @@ from lamina.analyses.cause.patch.questions import (
     places_of,
     turned_tables,
 )
-from lamina.corpora.minimal_pairs import pairs_from
-from lamina.corpora.question import Question, answer_text, make_question
+from lamina.corpora.questions.question import Question, answer_text, make_question
+from lamina.corpora.suites.minimal_pairs import pairs_from
 from lamina.framework.verify import check_findings
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.language.language_model import language_model

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import lamina
 from lamina.analyses.cause.restore.layers import ChangedLayers, LayerRange, linear_heads
 from lamina.analyses.cause.restore.restore import best_table, effect_table, restore
-from lamina.corpora.question import make_question
+from lamina.corpora.questions.question import make_question
 from lamina.figures.restore import draw
 from lamina.framework.verify import check_findings
 from lamina.models import load_encoder

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from lamina.corpora.question import Question
+from lamina.corpora.questions.question import Question
 from lamina.stats.family import bootstrap_family
 from lamina.stats.intervals import widened_intervals
 from lamina.stats.seeds import draws_over_seeds
@@ -60,7 +60,7 @@ def stratum_of(question: Question) -> str:
     """What matched questions have in common: the task, the question word and the length of the answer, in bins.
 
     Example:
-        >>> from lamina.corpora.question import make_question
+        >>> from lamina.corpora.questions.question import make_question
         >>> stratum_of(make_question("q1", "Who barks?", "Big dogs bark.", [(0, 14)], [(0, 8)], {0}))
         '|who|2'
     """

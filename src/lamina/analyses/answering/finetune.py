@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 
-from lamina.corpora.question import Question
+from lamina.corpora.questions.question import Question
 from lamina.errors import InputError, ModelError, TaskError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now

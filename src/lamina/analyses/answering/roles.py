@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from lamina.corpora.question import Question
+from lamina.corpora.questions.question import Question
 from lamina.models import SPECIAL, Tokens
 from lamina.tasks.scoring import best
 from lamina.training.answering import Answer, Answerer
@@ -47,7 +47,7 @@ def roles_of(question: Question, predicted: Span | None = None) -> Roles:
     """The roles of a text's words.
 
     Example:
-        >>> from lamina.corpora.question import make_question
+        >>> from lamina.corpora.questions.question import make_question
         >>> asked = make_question("q", "Who barks?", "Dogs bark. Cats mew.", [(0, 10), (11, 20)], [(0, 4)], {0})
         >>> roles = roles_of(asked, Span(6, 7))
         >>> [asked.text.words[at] for at in np.flatnonzero(roles.support & ~roles.gold)], roles.sentence.tolist()
@@ -114,7 +114,7 @@ def marked_context(question: Question, predicted: tuple[int, int] | None = None)
         predicted: where the predicted answer starts and ends, in characters of the context.
 
     Example:
-        >>> from lamina.corpora.question_sets import typed_question
+        >>> from lamina.corpora.questions.question_sets import typed_question
         >>> asked = next(typed_question("Who barks?", "Big dogs bark. Cats mew.", "big dogs").questions())
         >>> "".join(part.text for part in marked_context(asked) if part.gold)
         'Big dogs'

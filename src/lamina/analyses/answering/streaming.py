@@ -40,7 +40,7 @@ from lamina.analyses.answering.roles import (
     roles_of,
 )
 from lamina.corpora import Questions
-from lamina.corpora.question import Question
+from lamina.corpora.questions.question import Question
 from lamina.errors import CorpusError, ModelError
 from lamina.models import SPECIAL, Activations, Encoder
 from lamina.stats.best import best_set

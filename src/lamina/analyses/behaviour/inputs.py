@@ -172,6 +172,6 @@ class SpokenSuite(Reads):
         from lamina.models.language.language_model import has_language_model
 
         name = self.known[0]
-        if not has_language_model(encoder) or (name in assets.cards() and not assets.held(name)):
+        if not has_language_model(encoder) or (name in assets.cards() and not assets.local_folder(name)):
             return None
         return {"model": encoder, "suite": name}

@@ -13,8 +13,8 @@ from lamina.analyses.behaviour.perturb.perturb import texts_to_ask
 from lamina.analyses.behaviour.perturb.scores import has_span_head
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import scored_split
-from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
-from lamina.corpora.question_sets import Questions, load_questions
+from lamina.corpora.questions.question_sets import Questions, load_questions
+from lamina.corpora.suites.minimal_pairs import MinimalPairs, read_pairs
 from lamina.errors import InputError, LaminaError
 from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_result, chosen_view, model_and
 from lamina.framework.settings import DeclaredSetting, Setting
@@ -135,7 +135,7 @@ def _pairs(suite: Any, asked: Sequence[str] | None) -> MinimalPairs | None:
     """The pairs asked for; by default BLiMP, where it is at hand."""
     if isinstance(suite, MinimalPairs):
         return suite
-    wanted = suite is not None or (assets.held(_SUITE) if asked is None else PAIRS in asked)
+    wanted = suite is not None or (assets.local_folder(_SUITE) if asked is None else PAIRS in asked)
     return read_pairs(suite or _SUITE) if wanted else None
 
 

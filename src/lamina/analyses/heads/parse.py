@@ -30,7 +30,7 @@ from lamina.analyses.heads.trees import (
 from lamina.corpora.learning import Splits, thin
 from lamina.errors import CorpusError
 from lamina.files.checking import save_tensors
-from lamina.files.writing import told
+from lamina.files.writing import readable_write_errors
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import TrainedTexts
@@ -605,6 +605,6 @@ def _save(runs: Sequence[_Run], path: Path) -> None:
         for system, probe in run.probes.items()
         for name, value in probe.state_dict().items()
     }
-    with told(path):
+    with readable_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     save_tensors(path, tensors, {"format": 1})

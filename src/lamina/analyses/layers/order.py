@@ -23,7 +23,7 @@ from lamina.analyses.layers.probe.tables import ControlScore, CorpusRuns, ProbeS
 from lamina.analyses.layers.probe.training import ProbeSetup
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.learning import Splits, load_splits
-from lamina.corpora.morphology import load_treebank
+from lamina.corpora.treebanks import load_treebank
 from lamina.errors import InputError, LaminaError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
@@ -50,9 +50,8 @@ from lamina.stats.intervals import interval
 from lamina.stats.status import Contrast as Test
 from lamina.stats.units import Units
 from lamina.tasks import describe_task
-from lamina.tasks.clauses import FEATURES
-from lamina.tasks.order_making import Made, make_order_tasks
-from lamina.tasks.order_rules import BY_NAME
+from lamina.tasks.order_making import OrderTargets, make_order_tasks
+from lamina.tasks.order_rules import BY_NAME, FEATURES
 from lamina.tasks.task import Metric
 from lamina.training.provenance import refuse_seen
 from lamina.types import Edge, Span, Text
@@ -547,7 +546,7 @@ class OrderTraining(NamedTuple):
     seed: int
 
 
-def _plan(encoder: Encoder, made: Made, asked: OrderTraining, device: str) -> ProbePlan:
+def _plan(encoder: Encoder, made: OrderTargets, asked: OrderTraining, device: str) -> ProbePlan:
     if encoder.layers < 2:
         raise InputError(f"{encoder.name} has no layers to compare; name a model with some")
     # What is made is of the right size: nothing is thinned out, and all stopping texts stop.
@@ -561,7 +560,7 @@ def _plan(encoder: Encoder, made: Made, asked: OrderTraining, device: str) -> Pr
     return plan._replace(setup=replace(plan.setup, reads="linear" if asked.faithful else "means"))
 
 
-def _task_rows(made: Made) -> Iterator[tuple[Any, ...]]:
+def _task_rows(made: OrderTargets) -> Iterator[tuple[Any, ...]]:
     for task, both in made.parts.items():
         if task in made.not_made:
             continue

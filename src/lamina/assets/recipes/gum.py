@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from lamina.assets.origins import OriginFiles, read_manifest
-from lamina.assets.recipes.recipe import Derive, Part, Recipe
+from lamina.assets.recipes.recipe import CorpusRecipe, Derive, DerivedFile
 from lamina.assets.sources import Card
 from lamina.errors import AssetError
 
@@ -91,7 +91,7 @@ _COUNTED: Mapping[str, Callable[[str], Mapping[str, int]]] = {
 def derive_layers(*layers: str) -> Derive:
     """A derivation of the files in some folders, of `splits/` and of the licence."""
 
-    def derive(files: Mapping[str, OriginFiles]) -> Iterator[Part]:
+    def derive(files: Mapping[str, OriginFiles]) -> Iterator[DerivedFile]:
         (origin,) = files.values()
         documents = set()
         for path in origin.paths:
@@ -99,26 +99,28 @@ def derive_layers(*layers: str) -> Derive:
             if path.startswith(layers):
                 text = without_discourse(origin.text(path)) if layer == "dep" else origin.text(path)
                 documents.add(path.rpartition("/")[2].partition(".")[0])
-                yield Part(path, text.encode(), _COUNTED[layer](text))
-        yield Part("LICENSE.txt", origin.read("LICENSE.txt"), {})
+                yield DerivedFile(path, text.encode(), _COUNTED[layer](text))
+        yield DerivedFile("LICENSE.txt", origin.read("LICENSE.txt"), {})
         yield from _lists(documents_of(origin.text("splits.md")), documents)
 
     return derive
 
 
-def _lists(splits: Mapping[str, list[str]], documents: set[str]) -> Iterator[Part]:
+def _lists(splits: Mapping[str, list[str]], documents: set[str]) -> Iterator[DerivedFile]:
     for split in ("train", "dev", "test"):
         listed = [document for document in splits.get(split, []) if document in documents]
         documents = documents - set(listed)
-        yield Part(f"splits/{split}.txt", "".join(f"{name}\n" for name in listed).encode(), {"documents": len(listed)})
+        yield DerivedFile(
+            f"splits/{split}.txt", "".join(f"{name}\n" for name in listed).encode(), {"documents": len(listed)}
+        )
     if documents:
         raise AssetError(f"splits.md of {GUM.repo} does not list {min(documents)}")
 
 
-def _recipe(counts: Mapping[str, Mapping[str, int]]) -> Recipe:
+def _recipe(counts: Mapping[str, Mapping[str, int]]) -> CorpusRecipe:
     lists = {path: {"documents": count} for path, count in _SPLIT_COUNTS.items()}
     layers = tuple(pattern.partition("*")[0] for pattern in counts)
-    return Recipe(
+    return CorpusRecipe(
         (GUM.only(*counts, "splits.md", "LICENSE.txt"),),
         derive_layers(*layers),
         counts={**counts, **lists, "LICENSE.txt": {}},

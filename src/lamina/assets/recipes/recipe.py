@@ -19,7 +19,7 @@ NOTE = "SOURCE.txt"
 """The file beside the derived ones that says where they come from."""
 
 
-class Part(NamedTuple):
+class DerivedFile(NamedTuple):
     """One derived file."""
 
     path: str
@@ -29,12 +29,12 @@ class Part(NamedTuple):
     """What it holds: `{"sentences": 2001, "tokens": 25147}`; compared with the recipe's own numbers."""
 
 
-Derive = Callable[[Mapping[str, OriginFiles]], Iterable[Part]]
+Derive = Callable[[Mapping[str, OriginFiles]], Iterable[DerivedFile]]
 """From the files of each origin, by `owner/name`, to the files of the corpus."""
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CorpusRecipe:
     """A source that derives a corpus from public repositories."""
 
     origins: tuple[Origin, ...]
@@ -103,7 +103,7 @@ class Recipe:
                     )
 
     def _note(self, totals: Mapping[str, Mapping[str, int]]) -> str:
-        counts = [f"  {path}: {_listed(counted)}".rstrip(": ") for path, counted in totals.items()]
+        counts = [f"  {path}: {_counts_in_words(counted)}".rstrip(": ") for path, counted in totals.items()]
         lines = [
             *(f"SOURCE: {origin.page} ({len(origin.files):,} files)" for origin in self.origins),
             f"LICENCE: {self.licence}",
@@ -128,11 +128,11 @@ def counts_in(folder: Path) -> list[str]:
 def as_is(paths: Mapping[str, str], count: Callable[[bytes], Mapping[str, int]]) -> Derive:
     """A derivation that copies files: path in the (only) origin -> path in the corpus's folder."""
 
-    def derive(files: Mapping[str, OriginFiles]) -> Iterable[Part]:
+    def derive(files: Mapping[str, OriginFiles]) -> Iterable[DerivedFile]:
         (origin,) = files.values()
         for path, target in paths.items():
             content = origin.read(path)
-            yield Part(target, content, count(content))
+            yield DerivedFile(target, content, count(content))
 
     return derive
 
@@ -148,7 +148,7 @@ def as_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join(lines).encode("utf-8")
 
 
-def _write(into: Path, part: Part) -> None:
+def _write(into: Path, part: DerivedFile) -> None:
     path = PurePosixPath(part.path)
     if path.is_absolute() or ".." in path.parts or part.path == NOTE:
         raise AssetError(f"the recipe derived {part.path}, which is no place for a file; {_REPORT}")
@@ -158,5 +158,5 @@ def _write(into: Path, part: Part) -> None:
         file.write(part.content)
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _counts_in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in counts.items() if (what, count) != ("files", 1))

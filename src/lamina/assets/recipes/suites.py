@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from lamina.assets.origins import Origin, read_manifest
-from lamina.assets.recipes.recipe import Recipe, as_is
+from lamina.assets.recipes.recipe import CorpusRecipe, as_is
 from lamina.assets.sources import Card
 
 Count = Callable[[bytes], Mapping[str, int]]
@@ -24,14 +24,14 @@ def _items(content: bytes) -> Mapping[str, int]:
 
 def _published(
     origin: Origin, folders: Mapping[str, str], count: Count, counts: Mapping[str, Mapping[str, int]], licence: str
-) -> tuple[Recipe]:
+) -> tuple[CorpusRecipe]:
     """The files of an origin, with other names for its folders ("" for none)."""
     paths = {}
     for path in origin.files:
         folder = next((each for each in folders if path.startswith(each)), "")
         paths[path] = folders.get(folder, "") + path.removeprefix(folder)
     changes = "none; the files as published"
-    return (Recipe((origin,), as_is(paths, count), counts=counts, licence=licence, changes=changes),)
+    return (CorpusRecipe((origin,), as_is(paths, count), counts=counts, licence=licence, changes=changes),)
 
 
 _BLIMP, _SYNTAXGYM, _DIAGNOSTICS, _PARAREL = map(read_manifest, ("blimp", "syntaxgym", "lm_diagnostics", "pararel"))

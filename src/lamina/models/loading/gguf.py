@@ -12,7 +12,7 @@ from filelock import FileLock
 from lamina import assets
 from lamina.errors import DamagedError, InputError, ModelError
 from lamina.files.checking import changed_files, list_files, read_json, sha256_of, write_json
-from lamina.files.writing import fresh_folder, recover, told
+from lamina.files.writing import fresh_folder, readable_write_errors, recover
 from lamina.models.loading.bounds import bounded_building, check_config
 from lamina.models.loading.hub import first_line, quiet_transformers
 from lamina.progress import progress, say
@@ -33,7 +33,7 @@ def converted(packed: Path) -> Path:
     target = _conversions() / f"{packed.stem}-{sha256_of(packed)[:16]}-{FORMAT}"
     if _is_sound(target):
         return target
-    with told(target):
+    with readable_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{target}.lock"):
         recover(target)

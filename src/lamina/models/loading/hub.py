@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lamina import assets
-from lamina.assets.first_download import check_first_download
+from lamina.assets.sources import check_first_download
 from lamina.errors import ModelError
 from lamina.models.loading.names import ModelName
 

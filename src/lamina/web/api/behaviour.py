@@ -160,7 +160,7 @@ class LogitLens(BaseModel):
 @router.post("/pairs")
 def pairs(app: State, asked: TypedPair) -> list[PairVerdict]:
     """Which of two sentences each model finds likelier, as `lamina pairs` scores them, and how likely each word is."""
-    from lamina.corpora.minimal_pairs import pairs_from
+    from lamina.corpora.suites.minimal_pairs import pairs_from
 
     app.check_length(asked.good, asked.bad)
     pair = pairs_from([(asked.good, asked.bad)], name="the typed pair").pairs[0]
@@ -175,7 +175,7 @@ def pairs(app: State, asked: TypedPair) -> list[PairVerdict]:
 @router.post("/cloze")
 def cloze(app: State, asked: TypedCloze) -> list[ClozeAnswer]:
     """What each model says in the gap of a text, and how likely the candidates are, as `lamina cloze` rates them."""
-    from lamina.corpora.cloze import split_slot
+    from lamina.corpora.suites.cloze import split_slot
 
     app.check_length(asked.text, *asked.candidates)
     before, after = split_slot(asked.text, Path("the typed text"), 1)

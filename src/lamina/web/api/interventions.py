@@ -161,7 +161,7 @@ def _told(
 
 def _said(encoder: Encoder, asked: SwitchedOff) -> list[Said] | None:
     """The most likely pieces after a text, or in its gap."""
-    from lamina.corpora.cloze import SLOT
+    from lamina.corpora.suites.cloze import SLOT
     from lamina.models.language.language_model import has_language_model, language_model
     from lamina.models.language.slots import Gap, top
 
@@ -181,7 +181,7 @@ def _said(encoder: Encoder, asked: SwitchedOff) -> list[Said] | None:
 
 def _answer(encoder: Encoder, asked: SwitchedOff) -> SpanAnswer | None:
     from lamina.analyses.behaviour.perturb.scores import has_span_head, span_answerer
-    from lamina.corpora.question_sets import typed_question
+    from lamina.corpora.questions.question_sets import typed_question
 
     if not asked.question.strip() or not has_span_head(encoder):
         return None

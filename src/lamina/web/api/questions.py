@@ -16,8 +16,8 @@ from lamina.web.api.answers import ERRORS, Typed, rows_of
 from lamina.web.app_state import AppState, State, TooLongError
 
 if TYPE_CHECKING:
-    from lamina.corpora.question import Question
-    from lamina.corpora.question_sets import Questions
+    from lamina.corpora.questions.question import Question
+    from lamina.corpora.questions.question_sets import Questions
     from lamina.models import Encoder
 
 
@@ -247,13 +247,13 @@ def answered(app: State, asked: Asked) -> Answered:
 
 @cache
 def _stories() -> dict[str, Question]:
-    from lamina.corpora.question_sets import load_questions
+    from lamina.corpora.questions.question_sets import load_questions
 
     return {story.text.id: story for story in load_questions("stories", "test").questions()}
 
 
 def _questions(asked: Asked) -> Questions:
-    from lamina.corpora.question_sets import questions_from, typed_question
+    from lamina.corpora.questions.question_sets import questions_from, typed_question
 
     if asked.example is None:
         return typed_question(asked.question, asked.context, asked.answer)

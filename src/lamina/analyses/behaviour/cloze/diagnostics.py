@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lamina.analyses.behaviour.cloze.scores import TOP_WORDS, AnswerRow, ClozeOutcome, ClozeOutcomes
-from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, Polarity, RolePair
+from lamina.corpora.suites.lm_diagnostics import Completion, Diagnostics, Negation, Polarity, RolePair
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.slots import Gap, RatedCandidates, rate
 

@@ -21,7 +21,7 @@ from lamina.analyses.behaviour.cloze.scores import (
     ClozeOutcome,
     ClozeOutcomes,
 )
-from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
+from lamina.corpora.suites.pararel import Fact, Pattern, Relation, Relations
 from lamina.errors import InputError
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.slots import Gap, RatedCandidates, Spelling, cannot_spell, rate_shared

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lamina.analyses.behaviour.lens.readings import Lens, LensReadings, LensRow, intervals_of, read_layers, wanted_of
-from lamina.corpora.cloze import Clozes, first_of_each, read_cloze
-from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
-from lamina.corpora.minimal_pairs import Pair, read_pairs
-from lamina.corpora.pararel import Relations
+from lamina.corpora.suites.cloze import Clozes, first_of_each, read_cloze
+from lamina.corpora.suites.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
+from lamina.corpora.suites.minimal_pairs import MinimalPair, read_pairs
+from lamina.corpora.suites.pararel import Relations
 from lamina.errors import InputError
 from lamina.models.language.scoring import TokenQueries, WrittenPassage, cut_passages, query_every_token
 from lamina.models.language.slots import Gap
@@ -47,7 +47,7 @@ class LensSuite:
 
     name: str
     fingerprint: str
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[MinimalPair, ...] = ()
     clozes: tuple[LensCloze, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
 
@@ -132,7 +132,7 @@ def suite_tables(
 
 
 def _pair_rows(
-    model: LanguageModel, pairs: Sequence[Pair], translators: Translators | None, samples: int, seed: int
+    model: LanguageModel, pairs: Sequence[MinimalPair], translators: Translators | None, samples: int, seed: int
 ) -> list[tuple[Any, ...]]:
     sentences = list(dict.fromkeys(sentence for pair in pairs for sentence in (pair.good, pair.bad)))
     by_lens, owner = _sentences(model, sentences, translators)

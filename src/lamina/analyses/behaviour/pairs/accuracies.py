@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lamina.analyses.behaviour.pairs.judging import SCORES, Score, Verdicts
-from lamina.corpora.minimal_pairs import ALL, UNNAMED
+from lamina.corpora.suites.minimal_pairs import ALL, UNNAMED
 from lamina.stats.family import Contrasts, bootstrap_family, chance_family, sign_flip_family
 from lamina.stats.intervals import interval, share_interval
 from lamina.stats.units import weights_of

@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float, Int
 from lamina.analyses.behaviour.ngrams import NGrams
 from lamina.analyses.behaviour.pairs.regions import RegionOutcome, counted, judge_item, passages_of
 from lamina.corpora import load_corpus
-from lamina.corpora.minimal_pairs import Pair
-from lamina.corpora.syntaxgym import RegionItem
+from lamina.corpora.suites.minimal_pairs import MinimalPair
+from lamina.corpora.suites.syntaxgym import RegionItem
 from lamina.corpora.tokenising import split_words, words_in
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.scoring import Masking, PassageScore, WrittenPassage, score
@@ -75,11 +75,11 @@ def right_or_wrong(margin: Float[np.ndarray, " item"]) -> Float[np.ndarray, " it
     return np.where(np.isnan(margin), np.nan, value)
 
 
-def score_pairs(model: LanguageModel, pairs: Sequence[Pair], *, masking: Masking = "piece") -> ScoredPairs:
+def score_pairs(model: LanguageModel, pairs: Sequence[MinimalPair], *, masking: Masking = "piece") -> ScoredPairs:
     """How likely a language model finds the sentences of pairs; one that occurs several times is scored once.
 
     Example:
-        >>> from lamina.corpora.minimal_pairs import pairs_from
+        >>> from lamina.corpora.suites.minimal_pairs import pairs_from
         >>> model = language_model(lamina.load_encoder("smollm2"))  # doctest: +SKIP
         >>> scored = score_pairs(model, pairs_from([("Dogs bark.", "Dogs barks.")]).pairs)  # doctest: +SKIP
         >>> scored.verdicts().value["plain"]  # doctest: +SKIP
@@ -99,11 +99,11 @@ def score_pairs(model: LanguageModel, pairs: Sequence[Pair], *, masking: Masking
     return _of_pairs(pairs, numbers, totals, pieces)._replace(windowed=windowed)
 
 
-def count_pairs(grams: NGrams, pairs: Sequence[Pair]) -> ScoredPairs:
+def count_pairs(grams: NGrams, pairs: Sequence[MinimalPair]) -> ScoredPairs:
     """How likely an n-gram model of lower-cased words finds the sentences of pairs.
 
     Example:
-        >>> from lamina.corpora.minimal_pairs import pairs_from
+        >>> from lamina.corpora.suites.minimal_pairs import pairs_from
         >>> grams = NGrams.of([["dogs", "bark", "."], ["cats", "sleep", "."]], order=2)
         >>> count_pairs(grams, pairs_from([("Dogs bark.", "Dogs sleep.")]).pairs).verdicts().value["plain"]
         array([1.])
@@ -163,12 +163,14 @@ def unspelled(model: LanguageModel, sentences: Iterable[str]) -> set[str]:
     return {sentence for sentence, encoding in zip(given, encodings, strict=True) if unknown in encoding.ids}
 
 
-def _of_pairs(pairs: Sequence[Pair], numbers: Mapping[str, int], totals: np.ndarray, pieces: np.ndarray) -> ScoredPairs:
+def _of_pairs(
+    pairs: Sequence[MinimalPair], numbers: Mapping[str, int], totals: np.ndarray, pieces: np.ndarray
+) -> ScoredPairs:
     good, bad = (np.array([numbers[getattr(pair, one)] for pair in pairs], int) for one in ("good", "bad"))
     return ScoredPairs(totals[good], totals[bad], pieces[good], pieces[bad])
 
 
-Items = Sequence[Pair | RegionItem]
+Items = Sequence[MinimalPair | RegionItem]
 """What a suite asks: all of one kind."""
 DETAILS = ("good", "bad", "logprob_good", "logprob_bad", "pieces_good", "pieces_bad", "told")
 """What is kept of each item beside its verdict."""
@@ -271,20 +273,20 @@ def n_grams_of(corpus: str, order: int, items: Items) -> tuple[NGrams, int]:
     return NGrams.of(learned, order), len(texts) - len(learned)
 
 
-def _by_kind(items: Items) -> tuple[list[Pair], list[RegionItem]]:
+def _by_kind(items: Items) -> tuple[list[MinimalPair], list[RegionItem]]:
     return (
-        [item for item in items if isinstance(item, Pair)],
+        [item for item in items if isinstance(item, MinimalPair)],
         [item for item in items if isinstance(item, RegionItem)],
     )
 
 
-def _sentences(item: Pair | RegionItem) -> tuple[str, ...]:
-    if isinstance(item, Pair):
+def _sentences(item: MinimalPair | RegionItem) -> tuple[str, ...]:
+    if isinstance(item, MinimalPair):
         return item.good, item.bad
     return tuple(item.text(condition) for condition in item.sentences)
 
 
-def _judged_pairs(pairs: Sequence[Pair], scored: ScoredPairs) -> SuiteJudgements:
+def _judged_pairs(pairs: Sequence[MinimalPair], scored: ScoredPairs) -> SuiteJudgements:
     details = pd.DataFrame(
         {
             "good": [pair.good for pair in pairs],

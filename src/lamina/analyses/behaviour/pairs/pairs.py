@@ -22,11 +22,11 @@ from lamina.analyses.behaviour.pairs.judging import (
     n_grams_of,
     sentences_of,
 )
-from lamina.corpora.agreement_pairs import DEFAULT as TREEBANK
-from lamina.corpora.agreement_pairs import agreement_pairs
-from lamina.corpora.minimal_pairs import ALL, MinimalPairs
-from lamina.corpora.suite_reading import read_suite
-from lamina.corpora.syntaxgym import RegionSuites
+from lamina.corpora.suites import read_suite
+from lamina.corpora.suites.agreement_pairs import DEFAULT as TREEBANK
+from lamina.corpora.suites.agreement_pairs import agreement_pairs
+from lamina.corpora.suites.minimal_pairs import ALL, MinimalPairs
+from lamina.corpora.suites.syntaxgym import RegionSuites
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now

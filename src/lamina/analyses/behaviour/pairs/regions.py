@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lamina.analyses.behaviour.ngrams import NGrams
-from lamina.corpora.formulas import Key, Region, degree, has_tie, margin, named_regions
-from lamina.corpora.syntaxgym import Metric, RegionItem
+from lamina.corpora.suites.formulas import FormulaRegion, Key, degree, has_tie, margin, named_regions
+from lamina.corpora.suites.syntaxgym import Metric, RegionItem
 from lamina.corpora.tokenising import split_words
 from lamina.models.contract import SPECIAL
 from lamina.models.language.scoring import PassageScore, WrittenPassage, parts_at
@@ -63,7 +63,7 @@ def judge_item(item: RegionItem, scored: Sequence[PassageScore]) -> RegionOutcom
     the sum is asked of an empty region.
 
     Example:
-        >>> from lamina.corpora.formula_parser import parse
+        >>> from lamina.corpora.suites.formulas import parse
         >>> sentences = {"good": {1: "Dogs", 2: "bark"}, "bad": {1: "Dogs", 2: "barks"}}
         >>> item = RegionItem("1", "", "", "own", sentences, (parse("(2;%good%) < (2;%bad%)"),), "sum", 0.5)
         >>> scores = [[-1.0, -2.0], [-1.0, -3.0]]
@@ -86,7 +86,7 @@ def judge_item(item: RegionItem, scored: Sequence[PassageScore]) -> RegionOutcom
         margin(item.predictions, plain),
         margin(item.predictions, per_piece),
         has_tie(item.predictions, plain),
-        ", ".join(f"{Region(number, condition)} {plain[condition, number]:.2f}" for condition, number in named),
+        ", ".join(f"{FormulaRegion(number, condition)} {plain[condition, number]:.2f}" for condition, number in named),
     )
 
 

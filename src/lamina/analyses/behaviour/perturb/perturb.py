@@ -56,9 +56,9 @@ from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits
 from lamina.corpora.loading import scored_split
-from lamina.corpora.minimal_pairs import MinimalPairs, Pair, read_pairs
-from lamina.corpora.question import Question
-from lamina.corpora.question_sets import Questions, load_questions
+from lamina.corpora.questions.question import Question
+from lamina.corpora.questions.question_sets import Questions, load_questions
+from lamina.corpora.suites.minimal_pairs import MinimalPair, MinimalPairs, read_pairs
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
@@ -304,7 +304,7 @@ def _refuse_unknown(targets: Sequence[str] | None) -> None:
 
 def _pairs(suite: str | None, asked: Sequence[str] | None) -> MinimalPairs | None:
     """The pairs asked for; by default BLiMP, where it is at hand."""
-    wanted = suite is not None or assets.held(_SUITE) if asked is None else PAIRS in asked
+    wanted = suite is not None or assets.local_folder(_SUITE) if asked is None else PAIRS in asked
     return read_pairs(suite or _SUITE) if wanted else None
 
 
@@ -510,7 +510,7 @@ class _PerturbedData:
     """What is perturbed."""
 
     texts: list[Text]
-    pairs: list[Pair]
+    pairs: list[MinimalPair]
     questions: list[Question]
     lexicon: Lexicon | None
     probed: dict[str, ProbedTask] = field(default_factory=dict)

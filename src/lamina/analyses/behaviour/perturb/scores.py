@@ -30,8 +30,8 @@ from lamina.analyses.layers.probe.inputs import TaskSource
 from lamina.analyses.layers.probe.planning import ProbePlan, TrainingAmounts, plan_run
 from lamina.analyses.layers.probe.training import ProbeSetup, loss_of
 from lamina.corpora.learning import Splits
-from lamina.corpora.minimal_pairs import Pair
-from lamina.corpora.question import Question
+from lamina.corpora.questions.question import Question
+from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.errors import ModelError, TaskError
 from lamina.models import Activations, Encoder
 from lamina.models.language.language_model import LanguageModel
@@ -125,9 +125,9 @@ def some_texts(texts: Iterable[Text], most: int, seed: int) -> list[Text]:
     return [held[at] for at in sorted(chosen)]
 
 
-def some_pairs(pairs: Iterable[Pair], most: int, seed: int) -> list[Pair]:
+def some_pairs(pairs: Iterable[MinimalPair], most: int, seed: int) -> list[MinimalPair]:
     """At most so many pairs, as many of every paradigm as can be, drawn by the hash of their ids."""
-    by_paradigm: dict[str, list[Pair]] = defaultdict(list)
+    by_paradigm: dict[str, list[MinimalPair]] = defaultdict(list)
     for pair in sorted(pairs, key=lambda pair: _share(seed, pair.item)):
         by_paradigm[pair.paradigm].append(pair)
     rounds = zip_longest(*by_paradigm.values())
@@ -204,7 +204,7 @@ def _surprisals(
 
 
 def pair_items(
-    model: LanguageModel, pairs: Sequence[Pair], drawing: PerturbationPlan, lexicon: Lexicon | None
+    model: LanguageModel, pairs: Sequence[MinimalPair], drawing: PerturbationPlan, lexicon: Lexicon | None
 ) -> Iterator[PerturbedItems]:
     """Whether the good sentence is more likely, both perturbed alike; one half where perturbing makes them equal."""
     written = [pair_of(pair.item, pair.good, pair.bad, lexicon) for pair in pairs]

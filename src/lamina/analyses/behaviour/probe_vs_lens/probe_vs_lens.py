@@ -27,7 +27,7 @@ from lamina.analyses.behaviour.probe_vs_lens.tasks import (
     vocabularies,
 )
 from lamina.corpora.learning import Splits, divide
-from lamina.corpora.pararel import Relations
+from lamina.corpora.suites.pararel import Relations
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
@@ -93,9 +93,9 @@ class SpokenFacts(SpokenSplits):
 
 def _facts(name: str | None) -> Relations | None:
     from lamina import assets
-    from lamina.corpora.cloze import read_cloze
+    from lamina.corpora.suites.cloze import read_cloze
 
-    if name is None or (name == FACTS and assets.held(FACTS) is None):
+    if name is None or (name == FACTS and assets.local_folder(FACTS) is None):
         return None
     facts = read_cloze(name)
     if not isinstance(facts, Relations):

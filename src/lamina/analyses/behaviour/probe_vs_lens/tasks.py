@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
+from lamina.corpora.suites.pararel import Fact, Pattern, Relation, Relations
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.masked_words import PassageWord, first_tokens
 from lamina.models.language.scoring import WrittenPassage

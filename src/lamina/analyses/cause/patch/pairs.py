@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from lamina.analyses.behaviour.pairs.judging import written
 from lamina.analyses.cause.edits import PatchTokens, put_in, random_tokens
 from lamina.analyses.cause.effects import TESTED, ScoreChange, effect_of, effects_of
-from lamina.corpora.minimal_pairs import Pair
+from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.errors import CorpusError
 from lamina.models.contract import SPECIAL
 from lamina.models.interventions.interventions import Edit, Interventions
@@ -51,7 +51,7 @@ _SPELLED = "pairs whose sentences have the same pieces, or none"
 class PairRows:
     """Pairs as a language model reads them: the rows of bad sentences, and those of the good ones beside them."""
 
-    pairs: list[Pair]
+    pairs: list[MinimalPair]
     rows: list[InputRow]
     """Of bad sentences: one per sentence, or from a masked model one per piece, which is hidden."""
     donors: list[InputRow]
@@ -88,10 +88,10 @@ class PairPatch(NamedTuple):
     """The same with as many random tokens; None at all tokens."""
 
 
-def ask_pairs(model: LanguageModel, pairs: Sequence[Pair], skipped: Counter[str]) -> PairRows:
+def ask_pairs(model: LanguageModel, pairs: Sequence[MinimalPair], skipped: Counter[str]) -> PairRows:
     """The pairs whose sentences have as many pieces as each other; others are counted in `skipped`."""
     cuts = cut_passages(model, [written(each) for pair in pairs for each in (pair.good, pair.bad)])
-    kept: list[Pair] = []
+    kept: list[MinimalPair] = []
     places: list[dict[str, np.ndarray]] = []
     rows: tuple[list[InputRow], list[InputRow]] = ([], [])
     parts: tuple[list[TokenQueries], list[TokenQueries]] = ([], [])

@@ -39,9 +39,9 @@ from lamina.analyses.cause.patch.questions import (
     measure_turns,
 )
 from lamina.corpora.corpus import fingerprint_of
-from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
-from lamina.corpora.question import Question
-from lamina.corpora.question_sets import Questions
+from lamina.corpora.questions.question import Question
+from lamina.corpora.questions.question_sets import Questions
+from lamina.corpora.suites.minimal_pairs import MinimalPairs, read_pairs
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
@@ -275,7 +275,7 @@ class PatchInputs(QuestionSet):
 def _read_suite(suite: Any) -> MinimalPairs:
     if isinstance(suite, MinimalPairs):
         return suite
-    if suite is None and not assets.held(_SUITE):
+    if suite is None and not assets.local_folder(_SUITE):
         raise InputError(f"no minimal pairs are named, and {_SUITE} is not on this machine: name some with --suite")
     return read_pairs(suite or _SUITE)
 

@@ -21,8 +21,8 @@ from jaxtyping import Int
 from lamina.analyses.answering.roles import NOWHERE, roles_of
 from lamina.analyses.cause.edits import PatchTokens, put_back, put_in, random_tokens, share_of
 from lamina.analyses.cause.effects import ScoreChange, effects_of
-from lamina.corpora.exchanged_answers import Exchange, asked_exchanges, exchanged, exchanges, known_answers
-from lamina.corpora.question import Question, answer_text
+from lamina.corpora.questions.exchanged_answers import Exchange, asked_exchanges, exchanged, exchanges, known_answers
+from lamina.corpora.questions.question import Question, answer_text
 from lamina.models.contract import SPECIAL
 from lamina.models.interventions.interventions import Edit, Interventions
 from lamina.models.running.batching import InputRow

@@ -31,9 +31,9 @@ from lamina.analyses.cause.roles.needs import (
     role_rows,
     role_targets,
 )
-from lamina.corpora.agreement_pairs import agreement_pairs
 from lamina.corpora.learning import Splits, thin
-from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
+from lamina.corpora.suites.agreement_pairs import agreement_pairs
+from lamina.corpora.suites.minimal_pairs import MinimalPairs, read_pairs
 from lamina.errors import CorpusError, InputError, LaminaError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 
 from lamina.errors import DamagedError
-from lamina.files.checking import Problem, hash_file, load_tensors, matches, read_json, save_tensors
+from lamina.files.checking import FileProblem, hash_file, load_tensors, matches, read_json, save_tensors
 from lamina.framework.cache import run_folders
 from lamina.probes.bank import LearningRecord
 from lamina.probes.edge import LayerCut
@@ -193,17 +193,17 @@ def _tallies_from(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[Metric,
     return {(metric := name.rsplit(" ", 1)[1]): DecisionTally(metric, arrays[name]) for name in names}  # pyright: ignore
 
 
-def problems(root: str | os.PathLike[str] | None = None) -> list[Problem]:
+def problems(root: str | os.PathLike[str] | None = None) -> list[FileProblem]:
     """What is wrong with kept runs: damaged files (deleting one has it computed again) and half-written ones."""
     paths = [path for folder in run_folders(root) for path in sorted(folder.iterdir())]
     # Once per file: probes are known by their own checksum and by the hash in their run.
     return list({problem.path: problem for path in paths for problem in _problems(path)}.values())
 
 
-def _problems(path: Path) -> Iterator[Problem]:
+def _problems(path: Path) -> Iterator[FileProblem]:
     try:
         if path.suffix == ".tmp":
-            yield Problem(path, f"{path} was left by a run that was stopped", leftover=True)
+            yield FileProblem(path, f"{path} was left by a run that was stopped", leftover=True)
         elif path.suffix in (".partial", ".safetensors"):
             load_tensors(path)
         elif path.suffix == ".json":
@@ -212,6 +212,6 @@ def _problems(path: Path) -> Iterator[Problem]:
             head = load_tensors(path)[1]
             # Of a format before hashes were kept, nothing is read.
             for probes in _damaged_probes(path, head) if head.get("format") == FORMAT else ():
-                yield Problem(probes, f"{probes} is damaged (its hash does not match)")
+                yield FileProblem(probes, f"{probes} is damaged (its hash does not match)")
     except (OSError, DamagedError) as error:
-        yield Problem(path, str(error))
+        yield FileProblem(path, str(error))

@@ -36,7 +36,7 @@ from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import DamagedError, DiskFullError, ModelError
 from lamina.files.checking import load_tensors, save_tensors
-from lamina.files.writing import told
+from lamina.files.writing import readable_write_errors
 from lamina.framework.cache import run_folder
 from lamina.models import SPECIAL, Encoder
 from lamina.models.contract import Packed
@@ -108,7 +108,7 @@ class VectorsOnDisk:
         return InMemory(vectors)
 
     def _on_disk(self, layer: int, dtype: torch.dtype) -> VectorSource | None:
-        with told(self.folder):
+        with readable_write_errors(self.folder):
             # Without a name: it is gone with the process, however that ends.
             file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - open as long as its vectors are used
             for _, part in self.parts(layer):

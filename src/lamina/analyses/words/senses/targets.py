@@ -16,9 +16,8 @@ from jaxtyping import Bool, Float, Int
 from lamina.activations import ReadActivations
 from lamina.activations.reading import sum_rows
 from lamina.corpora import Corpus, Splits
-from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.corpus import fingerprint_of, origins
 from lamina.corpora.learning import thin
-from lamina.corpora.origins import origins
 from lamina.errors import AssetError, CorpusError, InputError
 from lamina.models import SPECIAL, Encoder, load_encoder
 from lamina.models.running.huggingface import HuggingFaceEncoder

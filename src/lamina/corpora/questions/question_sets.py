@@ -1,0 +1,188 @@
+"""Questions with their raw contexts, as a corpus for analyses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from lamina.corpora.corpus import Corpus, fingerprint_of
+from lamina.corpora.detection import detect, folder_contents
+from lamina.corpora.formats.catalogue import FORMATS, get_format
+from lamina.corpora.loading import CorpusSource, find_source, load_corpus, part_of
+from lamina.corpora.questions.babi import KINDS, PEOPLE, PLACES, STORIES, THINGS, story_questions
+from lamina.corpora.questions.question import Question, make_question
+from lamina.corpora.questions.views import View
+from lamina.corpora.reading import Notes, Report, raise_fault
+from lamina.corpora.tokenising import sentences_of, split_sentences, split_words
+from lamina.errors import CorpusError, InputError, TaskError
+from lamina.types import Edge, Span
+
+_ENTITIES = (
+    dict.fromkeys(PEOPLE, "person")
+    | dict.fromkeys(PLACES, "place")
+    | dict.fromkeys(THINGS, "thing")
+    | dict.fromkeys((name for kind in KINDS for name in kind), "animal")
+)
+"""Word -> entity type, for the generated stories, whose vocabulary is known."""
+
+
+@dataclass(frozen=True)
+class Questions(Corpus):
+    """A corpus of questions that keeps the raw strings as well as the words; made by `load_questions`.
+
+    Example:
+        >>> stories = load_questions("stories", "test", limit=2)
+        >>> [question.question for question in stories.questions()] == [q.question for q in stories.questions()]
+        True
+    """
+
+    asked: Callable[[], Iterator[Question]] = field(default=lambda: iter(()), repr=False, compare=False)
+    """Reads the questions from the beginning."""
+
+    def questions(self) -> Iterator[Question]:
+        """Every question, up to the limit."""
+        return islice(self.asked(), self.limit)
+
+    def find(self, id: str) -> Questions:
+        """The question with this id, as a set of one."""
+        ids = []
+        for question in self.questions():
+            if question.text.id == id:
+                return questions_from([question], self.name, self.split)
+            ids.append(question.text.id)
+        shown = ", ".join(ids[:3])
+        raise InputError(f"{self.name} ({self.split}) has no question {id!r} among its {len(ids):,} ({shown}, ...)")
+
+
+def load_questions(
+    data: str | Path,
+    split: str = "test",
+    *,
+    format: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    view: View | None = None,
+) -> Questions:
+    """The questions of a SQuAD, HotpotQA or bAbI corpus or file, or of the generated stories.
+
+    The questions of TREC and the texts of GLUE have no context, and their class is the answer. Splits, `format`,
+    `limit`, `seed` and `view` are as in `load_corpus`.
+    """
+    if str(data) != STORIES:
+        _refuse_statements(find_source(data, format))
+    corpus = load_corpus(data, split, format=format, limit=limit, seed=seed, view=view)
+    common = {each.name: getattr(corpus, each.name) for each in fields(corpus)}
+    shown, notes = corpus.view, corpus.notes
+    if str(data) == STORIES:
+        told = partial(story_questions, split, tasks=shown.tasks, seed=seed)
+        return Questions(**common, asked=lambda: map(_with_entities, told()))
+    source = find_source(data, format)
+    chosen = part_of(source, split, seed)
+
+    def read() -> Iterator[Question]:
+        for part in chosen.sources:
+            for path in source.files[part]:
+                for question in read_questions(path, format=source.format.name, view=shown, noted=notes):
+                    if chosen.holds(question.text):
+                        yield question
+
+    return Questions(**common, asked=read)
+
+
+def _refuse_statements(source: CorpusSource) -> None:
+    if source.format.questions is None:
+        raise TaskError(
+            f"{source.name} is {source.format.name}, which has no questions; give {' or '.join(_asking())} data, or "
+            f"{STORIES!r}"
+        )
+
+
+def _asking() -> list[str]:
+    return [form.name for form in FORMATS if form.questions is not None]
+
+
+def read_questions(
+    path: Path | str,
+    *,
+    format: str | None = None,
+    view: View | None = None,
+    report: Report = raise_fault,
+    noted: Notes | None = None,
+) -> Iterator[Question]:
+    """The questions of a file or folder in the format squad, hotpot, babi, trec or glue; it is detected by default.
+
+    `view` is how they are shown. `noted` collects what was left out or changed.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "qa1_where_train.txt"
+        >>> _ = path.write_text("1 Mary went home.\\n2 John went to sea.\\n3 Where is Mary?\\thome\\t1\\n")
+        >>> [(question.question, question.answers) for question in read_questions(path)]
+        [('Where is Mary?', ('home',))]
+    """
+    path = Path(path)
+    if not path.exists():
+        raise CorpusError(f"there is no file or folder {path}")
+    form = get_format(format) if format else detect(path)
+    if form.questions is None:
+        raise CorpusError(f"{path} is read as {form.name}, which has no questions; use {' or '.join(_asking())}")
+    for file in folder_contents(path, form).read:
+        yield from form.questions(file, report, noted, view)
+
+
+def typed_question(question: str, context: str, answer: str = "") -> Questions:
+    """A question and a context typed by a user, with the expected answer if it was given.
+
+    The answer is accepted wherever it occurs in the context, ignoring case; the sentences that hold it are the
+    supporting facts.
+
+    Example:
+        >>> typed_question("Who barks?", "Dogs bark. Cats mew.").name
+        'a typed question'
+        >>> next(typed_question("Who barks?", "Dogs bark. Cats mew.", "dogs").questions()).answers
+        ('Dogs',)
+    """
+    if not split_words(question).words:
+        raise InputError("the question is empty; give it in quotes")
+    if not split_words(context).words:
+        raise InputError("the context is empty; give the text that holds the answer, in quotes")
+    places = _places(answer.strip(), context)
+    sentences = split_sentences(context, whole=places)
+    support = sentences_of(places, sentences)
+    made = make_question("typed", question, context, sentences, places, support)
+    return questions_from([made], "a typed question")
+
+
+def _places(answer: str, context: str) -> list[tuple[int, int]]:
+    """Every occurrence of an answer as whole words."""
+    if not answer:
+        return []
+    found = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", context, re.IGNORECASE)]
+    if not found:
+        raise InputError(f"the answer {answer[:80]!r} is not in the context; copy it from there, or leave it empty")
+    return found
+
+
+def questions_from(made: Sequence[Question], name: str, split: str = "") -> Questions:
+    """A set made of these questions."""
+    said = [[question.text.id, question.question, question.context, question.answers] for question in made]
+    return Questions(
+        name=name,
+        split=split,
+        unit="sentence",
+        scheme="",
+        fingerprint=fingerprint_of("questions", name, split, said),
+        source=lambda: (question.text for question in made),
+        asked=lambda: iter(made),
+    )
+
+
+def _with_entities(question: Question) -> Question:
+    words = question.text.words
+    known = [(at, _ENTITIES[word]) for at, word in enumerate(words) if word in _ENTITIES]
+    edges = {**question.text.edges, "ner": tuple(Edge((kind,), Span(at, at + 1)) for at, kind in known)}
+    return replace(question, text=replace(question.text, edges=edges))

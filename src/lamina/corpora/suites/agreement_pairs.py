@@ -1,0 +1,235 @@
+"""Subject-verb agreement in a treebank: sentences beside the same ones with the verb in the other number.
+
+As Linzen et al. (2016) ask it, of any treebank with lemmas and numbers. The verb is the finite one that agrees with a
+noun before it: the subject's head, or the copula or auxiliary of that head. The other form is one that the treebank
+itself has, with the same lemma, tense and mood and the other number, so no rules of a language are needed. Attractors
+are nouns of the other number between subject and verb.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.suites.minimal_pairs import MinimalPair, MinimalPairs
+from lamina.corpora.treebanks import LemmaTreebank, TreebankSentence, TreebankWord, load_treebank
+from lamina.errors import CorpusError
+
+FIELD, TERM = "morphology", "subject_verb_agreement"
+"""As BLiMP calls the same."""
+DEFAULT = "gum_open"
+"""Its sentences are long enough to have attractors, and n-gram models are counted on another treebank by default."""
+_MANY = 3
+"""Attractors from which on sentences are one paradigm: more are rare."""
+_NUMBERS = {"Sing": "Plur", "Plur": "Sing"}
+_TAGS = {"VBZ": "Sing", "VBP": "Plur", "NN": "Sing", "NNP": "Sing", "NNS": "Plur", "NNPS": "Plur"}
+"""Penn Treebank tags -> number, for words whose features do not say it."""
+_NOUNS, _VERBS = ("NOUN", "PROPN"), ("VERB", "AUX")
+_SUBJECTS = ("nsubj", "nsubj:pass", "nsubjpass", "nsubj:outer")
+_CARRIERS = ("aux", "aux:pass", "auxpass", "cop")
+"""Relations of the words that inflect in their head's place."""
+_SAME = ("Tense", "Mood", "VerbForm", "Voice", "Aspect", "Polarity", "Evident")
+"""Features that both forms of a verb share ..."""
+_AGREES = ("Gender", "Animacy", "Definite", "Polite")
+"""... and those in which it may agree besides number: the form that differs least in them is taken."""
+
+_PRONOUN = "subjects that are no nouns"
+_JOINED = "subjects of several nouns joined (conj)"
+_AFTER = "subjects after their verb"
+_UNCLEAR = "verbs or subjects whose number is not annotated"
+_DISAGREE = "verbs annotated with another number than their subject"
+_UNSEEN = "verbs whose form in the other number is not in the treebank"
+_ALIKE = "verbs that look the same in both numbers"
+_WRITTEN = "verbs written as one with the word before or with others"
+
+
+class _InflectedForm(NamedTuple):
+    """A form of a verb that occurs, and what it agrees in besides number."""
+
+    form: str
+    agrees: frozenset[tuple[str, str]]
+
+
+class Inflections:
+    """The forms of verbs that a treebank has, by lemma, tense and number.
+
+    Example:
+        >>> tags = {"Runs": "VBZ", "run": "VBP"}
+        >>> run = [TreebankWord(form, "run", "VERB", tag, {"VerbForm": "Fin"}, 0, "") for form, tag in tags.items()]
+        >>> inflections = Inflections([TreebankSentence("1", None, tuple(run))])
+        >>> inflections.other(run[0]), inflections.other(run[1])
+        ('Run', 'runs')
+    """
+
+    def __init__(self, sentences: Iterable[TreebankSentence]) -> None:
+        self._forms: dict[tuple[str, ...], Counter[_InflectedForm]] = defaultdict(Counter)
+        for sentence in sentences:
+            for word in sentence.words:
+                if _is_finite(word) and (number := number_of(word)) and "Typo" not in word.features:
+                    self._forms[(*_lexeme(word), number)][_InflectedForm(word.form.lower(), _agreeing(word))] += 1
+
+    def other(self, verb: TreebankWord) -> str | None:
+        """The verb in the other number, written like it; None if no such form occurs, empty if it looks the same."""
+        number = number_of(verb)
+        if number is None:
+            return None
+        same, found = (self._forms.get((*_lexeme(verb), each), Counter()) for each in (number, _NUMBERS[number]))
+        often, elsewhere = _by_form(found), _by_form(same)
+        # One slip of an annotator does not make "is" a plural.
+        known = [each for each in found if often[each.form] > elsewhere[each.form]]
+        own = _agreeing(verb)
+        best = min(known, key=lambda each: (-len(own & each.agrees), -often[each.form], each.form), default=None)
+        if best is None:
+            return "" if verb.form.lower() in often else None
+        return "" if best.form == verb.form.lower() else _like(verb.form, best.form)
+
+
+def _by_form(found: Counter[_InflectedForm]) -> Counter[str]:
+    often: Counter[str] = Counter()
+    for each, times in found.items():
+        often[each.form] += times
+    return often
+
+
+def agreement_pairs(name_or_path: str | Path = DEFAULT, split: str = "all", *, seed: int = 0) -> MinimalPairs:
+    """Pairs made of a treebank of the catalogue or of one's own; other forms of verbs are looked up in all its splits.
+
+    Example:
+        >>> suite = agreement_pairs("ud_english_ewt", "dev")  # doctest: +SKIP
+        >>> suite.pairs[0].good, suite.pairs[0].bad  # doctest: +SKIP
+    """
+    treebank = load_treebank(name_or_path, split, seed=seed)
+    inflections = Inflections([*treebank.sentences, *treebank.others])
+    left_out: Counter[str] = Counter()
+    pairs = [pair for each in treebank.sentences for pair in pairs_of(each, inflections, left_out)]
+    pairs = list(_once(pairs, left_out))
+    if not pairs:
+        raise CorpusError(_nothing(treebank, left_out))
+    name = f"agreement in {treebank.name} ({split})"
+    fingerprint = fingerprint_of("agreement 1", dict(treebank.files), split, treebank.made_split or "")
+    return MinimalPairs(name, fingerprint, tuple(sorted(pairs, key=_order)), treebank.files, dict(left_out))
+
+
+def pairs_of(sentence: TreebankSentence, inflections: Inflections, left_out: Counter[str]) -> Iterator[MinimalPair]:
+    """The pairs of one sentence, one per verb whose subject is a noun; why others are none is counted.
+
+    Example:
+        >>> keys = TreebankWord("Keys", "key", "NOUN", "NNS", {}, 1, "nsubj")
+        >>> rust = TreebankWord("rust", "rust", "VERB", "VBP", {}, 1, "root")
+        >>> seen = TreebankSentence("2", None, (TreebankWord("rusts", "rust", "VERB", "VBZ", {}, 0, "root"),))
+        >>> sentence = TreebankSentence("1", None, (keys, rust))
+        >>> [pair.bad for pair in pairs_of(sentence, Inflections([seen, sentence]), Counter())]
+        ['Keys rusts']
+    """
+    for place, subject in enumerate(sentence.words):
+        if subject.relation not in _SUBJECTS:
+            continue
+        at = _verb_of(sentence, subject.head)
+        if at is None:
+            continue
+        other = inflections.other(sentence.words[at])
+        why_not = _why_not(sentence, place, at) or (_UNSEEN if other is None else _ALIKE if not other else None)
+        if why_not or not other:
+            left_out[str(why_not)] += 1
+            continue
+        number = number_of(subject)
+        between = (word for word in sentence.words[place + 1 : at] if word.pos in _NOUNS)
+        attractors = sum(number_of(word) == _NUMBERS[number or ""] for word in between)
+        id = f"{sentence.id}:{at + 1}"
+        yield MinimalPair(id, FIELD, TERM, _paradigm_of(attractors), sentence.text(), sentence.text({at: other}))
+
+
+def number_of(word: TreebankWord) -> str | None:
+    """Sing or Plur, by features or else by Penn Treebank tag; None for all else, such as a dual.
+
+    Example:
+        >>> number_of(TreebankWord("dogs", "dog", "NOUN", "NNS", {}, 0, "root"))
+        'Plur'
+    """
+    number = word.features.get("Number", _TAGS.get(word.tag))
+    return number if number in _NUMBERS else None
+
+
+def _why_not(sentence: TreebankSentence, place: int, at: int) -> str | None:
+    """Why a subject and its verb make no pair."""
+    subject, verb = sentence.words[place], sentence.words[at]
+    if subject.pos not in _NOUNS:
+        return _PRONOUN
+    if any(word.head == place and word.relation.split(":")[0] == "conj" for word in sentence.words):
+        return _JOINED
+    if place > at:
+        return _AFTER
+    if number_of(subject) is None or number_of(verb) is None:
+        return _UNCLEAR
+    if number_of(subject) != number_of(verb):
+        return _DISAGREE
+    if verb.written is not None or not verb.before:
+        return _WRITTEN
+    return None
+
+
+def _verb_of(sentence: TreebankSentence, head: int) -> int | None:
+    """The finite verb that agrees with the subject of `head`: the first of its auxiliaries and copulas, or itself.
+
+    None where that has no number to agree in: a past or an infinitive of English, a modal, a headline without a verb.
+    """
+    carriers = [at for at, word in enumerate(sentence.words) if word.head == head and word.relation in _CARRIERS]
+    at = carriers[0] if carriers else head
+    word = sentence.words[at]
+    return at if _is_finite(word) and (number_of(word) or "Number" in word.features) else None
+
+
+def _is_finite(word: TreebankWord) -> bool:
+    """Whether it can be the verb of a noun: finite, and not in the first or second person."""
+    finite = word.features.get("VerbForm") == "Fin" or word.tag in ("VBZ", "VBP")
+    return word.pos in _VERBS and finite and word.features.get("Person", "3") == "3"
+
+
+def _agreeing(word: TreebankWord) -> frozenset[tuple[str, str]]:
+    return frozenset((name, word.features[name]) for name in _AGREES if name in word.features)
+
+
+def _lexeme(word: TreebankWord) -> tuple[str, ...]:
+    return (word.lemma.lower(), *(word.features.get(name, "") for name in _SAME))
+
+
+def _paradigm_of(attractors: int) -> str:
+    if attractors >= _MANY:
+        return f"{_MANY} or more attractors"
+    return "1 attractor" if attractors == 1 else f"{attractors} attractors"
+
+
+def _like(written: str, form: str) -> str:
+    """The form in capitals where the verb is."""
+    if written.isupper() and len(written) > 1:
+        return form.upper()
+    return form[0].upper() + form[1:] if written[0].isupper() else form
+
+
+def _order(pair: MinimalPair) -> int:
+    """By number of attractors; sentences keep their order."""
+    return int(pair.paradigm.split()[0])
+
+
+def _once(pairs: Iterable[MinimalPair], left_out: Counter[str]) -> Iterator[MinimalPair]:
+    """A sentence that occurs several times ("Hope this helps") makes one pair."""
+    seen: set[tuple[str, str]] = set()
+    ids: set[str] = set()
+    for pair in pairs:
+        if (pair.good, pair.bad) in seen:
+            left_out["sentences that occur before"] += 1
+        elif pair.good.split() != pair.bad.split():
+            seen.add((pair.good, pair.bad))
+            yield pair if pair.id not in ids else pair._replace(id=f"{pair.id} ({len(ids)})")
+            ids.add(pair.id)
+
+
+def _nothing(treebank: LemmaTreebank, left_out: Mapping[str, int]) -> str:
+    why = "; ".join(f"{reason}: {count:,}" for reason, count in left_out.items()) or "no subject of a finite verb"
+    return (
+        f"{treebank.name} ({treebank.split}) has no verb that agrees with a noun before it and whose other form occurs "
+        f"({why}); give a treebank with lemmas and Number (or Penn Treebank tags)"
+    )

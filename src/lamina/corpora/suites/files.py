@@ -1,0 +1,111 @@
+"""Files of a suite: where they are, and the rows of those that are tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from lamina.corpora.reading import head_lines, raise_fault
+from lamina.corpora.tables.files import (
+    DelimitedLayout,
+    TableRow,
+    arrow_kind,
+    is_lines,
+    layout_of,
+    list_of,
+    unique_names,
+)
+from lamina.corpora.tables.files import arrow_rows as arrow_rows
+from lamina.corpora.tables.files import delimited_rows as delimited_rows
+from lamina.corpora.tables.files import json_rows as json_rows
+from lamina.errors import CorpusError, FormatError, LaminaError
+from lamina.files.checking import sha256_of
+from lamina.files.reading import check_regular
+
+_SUFFIXES = (".jsonl", ".ndjson", ".json", ".tsv", ".csv", ".parquet")
+"""Of files that hold items; others in a folder are notes."""
+
+
+def suite_root(name_or_path: str | Path) -> Path:
+    """The file or folder of a suite given by name or path."""
+    from lamina import assets
+
+    if is_named(name_or_path):
+        return assets.locate(str(name_or_path))
+    path = Path(name_or_path).expanduser()
+    if not path.exists():
+        known = ", ".join(sorted(name for name, card in assets.cards().items() if card.kind == "suite"))
+        raise CorpusError(f"there is no suite, file or folder {str(name_or_path)!r}; suites by name: {known}")
+    if not path.is_dir():
+        check_regular(path)
+    return path
+
+
+def is_named(name_or_path: str | Path) -> bool:
+    """Whether it is a suite of the catalogue."""
+    from lamina import assets
+
+    card = assets.cards().get(str(name_or_path))
+    return card is not None and card.kind == "suite"
+
+
+def table_files(root: Path) -> list[Path]:
+    """The tables of a suite, by name: the file itself, or those in a folder that are not hidden."""
+    if not root.is_dir():
+        return [root]
+    found = sorted(
+        path
+        for path in root.rglob("*")
+        if path.suffix.lower() in _SUFFIXES
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(root).parts)
+    )
+    if not found:
+        raise CorpusError(f"{root} has no table in it ({', '.join(_SUFFIXES)})")
+    return found
+
+
+def table_rows(path: Path, expected: str) -> Iterable[TableRow]:
+    """The rows of a table of any kind, the first line naming the columns where they are not named in each row.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "own.tsv"
+        >>> _ = path.write_text("text\\tanswer\\nDogs ___.\\tbark\\n")
+        >>> [row.values for row in table_rows(path, "a table")]
+        [{'text': 'Dogs ___.', 'answer': 'bark'}]
+    """
+    make = arrow_kind(path)
+    if make is not None:
+        return arrow_rows(path, make, None, raise_fault)
+    if (where := list_of(path)) is not None:
+        return json_rows(path, where, raise_fault)
+    if is_lines(path):
+        return json_rows(path, None, raise_fault)
+    layout = layout_of(path, header=True) or _layout_by_name(path)
+    if layout is None:
+        raise FormatError(f"{path} is no table; expected TSV, CSV or JSONL with {expected}")
+    return delimited_rows(path, layout, raise_fault)
+
+
+def _layout_by_name(path: Path) -> DelimitedLayout | None:
+    """That of a .tsv or .csv file whose rows are uneven, so that the row at fault is named and not the file."""
+    delimiter = {".tsv": "\t", ".csv": ","}.get(path.suffix.lower())
+    first = next((line for line in head_lines(path, 1 << 16) if line.strip()), "")
+    if delimiter is None or delimiter not in first:
+        return None
+    names = [name.strip().strip('"') for name in first.split(delimiter)]
+    return DelimitedLayout(delimiter, delimiter == ",", unique_names(names), True, (), False)
+
+
+def first_row(path: Path) -> TableRow:
+    """The first row of a table; one without columns where there is none."""
+    try:
+        return next(iter(table_rows(path, "")), TableRow(0, {}))
+    except LaminaError:
+        return TableRow(0, {})
+
+
+def hashes_of(root: Path, files: Iterable[Path]) -> dict[str, str]:
+    """File name -> sha256."""
+    return {path.relative_to(root).as_posix() if root.is_dir() else path.name: sha256_of(path) for path in files}

@@ -1,0 +1,192 @@
+"""Treebanks with lemmas and features: CoNLL-U (GUM's too) and UDS graphs.
+
+`Text` keeps what probes ask of; whoever inflects words needs more of a file: the lemma, the features, and how the words
+were written. In CoNLL-U, `SpaceAfter=No` and multi-word tokens say so; UDS graphs do not, and words are separated by
+spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from lamina.corpora.formats.conllu import ConlluRow, check, columns_of
+from lamina.corpora.formats.uds import graphs_of
+from lamina.corpora.loading import find_source, part_of
+from lamina.corpora.reading import Heading, raise_fault, read_blocks
+from lamina.errors import CorpusError, FormatError
+from lamina.files.checking import sha256_of
+
+
+class TreebankWord(NamedTuple):
+    """A word with what a treebank says of it; what it does not say is empty."""
+
+    form: str
+    lemma: str
+    pos: str
+    """Universal part of speech."""
+    tag: str
+    """The treebank's own."""
+    features: Mapping[str, str]
+    head: int
+    """Position of the head; its own for the root."""
+    relation: str
+    before: str = " "
+    """What is written before it: a space or nothing."""
+    written: str | None = None
+    """Where it is part of a multi-word token that is not written as its words: that token at its first word, nothing at
+    the others; None for all other words."""
+
+
+class TreebankSentence(NamedTuple):
+    """The words of a sentence."""
+
+    id: str
+    doc: str | None
+    words: tuple[TreebankWord, ...]
+
+    def text(self, other: Mapping[int, str] = MappingProxyType({})) -> str:
+        """The sentence as it was written, with other words at some positions.
+
+        Example:
+            >>> words = [TreebankWord("It", "it", "", "", {}, 1, ""), TreebankWord("is", "be", "", "", {}, 1, "")]
+            >>> words.append(TreebankWord("n't", "not", "", "", {}, 1, "", before=""))
+            >>> TreebankSentence("1", None, tuple(words)).text({1: "are"})
+            "It aren't"
+        """
+        parts = []
+        for place, word in enumerate(self.words):
+            written = word.form if word.written is None else word.written
+            parts += [word.before, other.get(place, written)]
+        return "".join(parts).strip()
+
+
+class LemmaTreebank(NamedTuple):
+    """Sentences of one split, and of all splits."""
+
+    name: str
+    split: str
+    files: Mapping[str, str]
+    """File name -> sha256."""
+    sentences: tuple[TreebankSentence, ...]
+    """Of the split."""
+    others: tuple[TreebankSentence, ...]
+    """Of all other splits that are there."""
+    made_split: str | None = None
+    """How the split was made, if the corpus does not come with it."""
+
+
+def load_treebank(name_or_path: str | Path, split: str = "all", *, seed: int = 0) -> LemmaTreebank:
+    """A corpus of the catalogue or one's own file or folder, if it has lemmas.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "own.conllu"
+        >>> rows = ["1 Dogs dog NOUN _ Number=Plur 2 nsubj _ _", "2 bark bark VERB _ _ 0 root _ _"]
+        >>> _ = path.write_text("\\n".join(rows).replace(" ", "\\t"))
+        >>> load_treebank(path).sentences[0].words[0].features
+        {'Number': 'Plur'}
+    """
+    source = find_source(name_or_path)
+    read = _READERS.get(source.format.name)
+    if read is None:
+        raise CorpusError(
+            f"{name_or_path} is {source.format.title}, which has no lemmas and features; give a treebank in CoNLL-U, "
+            "for example ud_english_ewt"
+        )
+    chosen = part_of(source, split, seed)
+    own: list[TreebankSentence] = []
+    others: list[TreebankSentence] = []
+    hashes: dict[str, str] = {}
+    try:
+        for given, path in ((given, path) for given, paths in source.files.items() for path in paths):
+            hashes[path.relative_to(source.root).as_posix()] = sha256_of(path)
+            for sentence in read(path):
+                inside = chosen.keep is None or chosen.keep(sentence.doc or sentence.id)
+                (own if given in chosen.sources and inside else others).append(sentence)
+    except OSError as error:
+        raise CorpusError(f"{name_or_path} cannot be read: {error}") from error
+    if not any(word.lemma for sentence in own for word in sentence.words):
+        raise CorpusError(f"{name_or_path} ({split}) has no lemmas; give a treebank that has, such as ud_english_ewt")
+    return LemmaTreebank(str(name_or_path), split, hashes, tuple(own), tuple(others), chosen.note)
+
+
+def _conllu(path: Path) -> Iterator[TreebankSentence]:
+    columns, heading = columns_of(path), Heading(path.stem)
+    for block in read_blocks(path, raise_fault):
+        about = [line.text for line in block if line.text.startswith("#")]
+        lines = [(line.number, line.text.split("\t")) for line in block if not line.text.startswith("#")]
+        if not lines:
+            continue
+        heading.next_sentence(about)
+        if not columns.is_plain:
+            for number, cells in lines:
+                if not columns.fits(cells):
+                    raise FormatError(f"{path}:{number}: {len(cells)} columns; expected {len(columns.names)}")
+            lines = [(at, columns.standard(cells, n)) for n, (at, cells) in enumerate(lines, start=1)]
+        rows = [ConlluRow(*line) for line in lines]
+        for fault in check(path, block[0].number, rows):
+            raise_fault(fault)
+        yield TreebankSentence(heading.sentence, heading.doc, tuple(_words(rows)))
+
+
+def _words(rows: Sequence[ConlluRow]) -> Iterator[TreebankWord]:
+    before, tokens = "", {row.cells[0].partition("-")[0]: row for row in rows if row.is_range}
+    words = {row.cells[0]: row for row in rows if row.is_word}
+    written: dict[str, str] = {}
+    glued: set[str] = set()
+    for token in tokens.values():
+        first, _, last = token.cells[0].partition("-")
+        own = [str(number) for number in range(int(first), int(last) + 1)]
+        if "".join(words[number].form for number in own) != token.form:
+            written |= {number: token.form if number == first else "" for number in own}
+        glued |= {*own[:-1]}
+        if not _has_space(token):
+            glued.add(last)
+    for number, row in words.items():
+        lemma, pos, tag, features = (_said(row.cells[column]) for column in (2, 3, 4, 5))
+        head = int(row.head) - 1 if row.head not in ("_", "0") else int(number) - 1
+        told = dict(each.split("=", 1) for each in features.split("|") if "=" in each)
+        yield TreebankWord(row.form, lemma, pos, tag, told, head, _said(row.relation), before, written.get(number))
+        before = " " if number not in glued and _has_space(row) else ""
+
+
+def _said(cell: str) -> str:
+    return "" if cell == "_" else cell
+
+
+def _has_space(row: ConlluRow) -> bool:
+    return "SpaceAfter=No" not in row.cells[9].split("|")
+
+
+_NOT_FEATURES = ("domain", "type", "position", "form", "lemma", "upos", "xpos", "id")
+
+
+def _uds(path: Path) -> Iterator[TreebankSentence]:
+    for name, graph, ids in graphs_of(path):
+        try:
+            about = ids[name]
+            yield TreebankSentence(about["sentence_id"], about["document_id"], tuple(_tokens(graph)))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FormatError(f"{path}: {name}: {error!r}; expected a UDS 2.0 graph") from None
+
+
+def _tokens(graph: Mapping[str, Any]) -> Iterator[TreebankWord]:
+    nodes = sorted((node for node in graph["nodes"] if node["domain"] == "syntax"), key=lambda node: node["position"])
+    places = {node["id"]: place for place, node in enumerate(nodes)}
+    heads: dict[int, tuple[int, str]] = {}
+    for source, links in zip((node["id"] for node in graph["nodes"]), graph["adjacency"], strict=True):
+        for link in links:
+            if link["domain"] == "syntax" and link["type"] == "dependency":
+                place = places[link["id"]]
+                heads[place] = places.get(source, place), link["deprel"]
+    for place, node in enumerate(nodes):
+        features = {name: value for name, value in node.items() if name not in _NOT_FEATURES}
+        head, relation = heads.get(place, (place, ""))
+        yield TreebankWord(node["form"], node.get("lemma", ""), node["upos"], node["xpos"], features, head, relation)
+
+
+_READERS: Mapping[str, Callable[[Path], Iterator[TreebankSentence]]] = {"conllu": _conllu, "gum": _conllu, "uds": _uds}
+"""Format -> its reader."""
