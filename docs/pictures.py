@@ -74,7 +74,7 @@ CHARTS = {
     "studies/behaviour-lens": Chart("lens", "lens"),
     "studies/behaviour-pairs": Chart("pairs", "terms"),
     "studies/behaviour-perturb": Chart("perturb", "perturb"),
-    "studies/behaviour-said": Chart("said", "said"),
+    "studies/behaviour-probe-vs-lens": Chart("probe_vs_lens", "probability"),
     "studies/cause-ablate": Chart("ablate", "heads"),
     "studies/cause-patch": Chart("patch", "patch"),
     "studies/cause-restore": Chart("restore", "restore"),

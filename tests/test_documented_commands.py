@@ -48,7 +48,7 @@ LESS = {
     "prune": "--items 4 --samples 20 --limit 60 --by top --step 36 --no-twin",
     "restore": "--items 20 --learn 20 --samples 20",
     "lens": "--limit 20 --positions 10 --no-tuned --samples 20 --no-twin",
-    "said": "--limit 60 --words 20 --learn 60 --samples 20 --no-seen --facts none --tasks pos --no-twin",
+    "probe-vs-lens": "--limit 60 --words 20 --learn 60 --samples 20 --no-seen --facts none --tasks pos --no-twin",
 }
 """What long commands are cut down to; probing needs several documents."""
 UNDOES = {("assets", "remove")}

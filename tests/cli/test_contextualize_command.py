@@ -119,6 +119,6 @@ def test_probes_and_predictions_are_files_of_the_result(bert: Path, corpus: Path
     ]  # fmt: skip
     told = pd.read_parquet(out / "occurrences.parquet")
     assert list(told.columns) == [
-        "text_id", "start", "end", "word", "classes", "representation", "layer", "context", "seed", "said",
+        "text_id", "start", "end", "word", "classes", "representation", "layer", "context", "seed", "predicted",
     ]  # fmt: skip
     assert set(told["context"]) == {"full", "0", "1"}

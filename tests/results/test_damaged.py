@@ -189,6 +189,15 @@ def test_an_odd_head_is_one_sentence(folder: Path, odd: dict[str, Any]) -> None:
     assert len(check_result(folder)) == 1
 
 
+def test_results_of_a_renamed_analysis_are_refused_with_today_s_command(folder: Path) -> None:
+    head = json.loads((folder / "result.json").read_text())
+    provenance = head["provenance"] | {"command": "lamina said tiny --out here"}
+    rewrite(folder, analysis="said", provenance=provenance)
+
+    with pytest.raises(ResultError, match="make it again with `lamina probe-vs-lens tiny --out here`"):
+        Result.load(folder)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="pipes and sparse files")
 def test_a_head_whose_reading_might_not_end_is_refused_at_once(folder: Path) -> None:
     path = folder / "result.json"

@@ -258,7 +258,7 @@ class TestAsked:
             ({"analysis": "pairs", "suite": {"name": "agreement", "corpus": "/etc/passwd"}}, 422, "cannot name '/etc"),
             ({"analysis": "cloze", "settings": {"corpus": "/etc/passwd"}}, 422, "cannot name '/etc/passwd'"),
             ({"analysis": "lens", "settings": {"suite": "/etc/passwd"}}, 422, "cannot name '/etc/passwd'"),
-            ({"analysis": "said", "data": {"facts": "/etc/passwd"}}, 422, "cannot name '/etc/passwd'"),
+            ({"analysis": "probe_vs_lens", "data": {"facts": "/etc/passwd"}}, 422, "cannot name '/etc/passwd'"),
             ({"corpus": "x/../../escaped"}, 422, "geometry: a request has no 'corpus'"),
             ({"analysis": "finetune", "corpus": "x/../../escaped"}, 422, "finetune: a request has no 'corpus'"),
             (

@@ -1,4 +1,4 @@
-"""Known and said: how much of a hidden word's class a probe reads, and how much the lens says, by layer."""
+"""How much of a masked word's class a probe reads and the lens predicts, by layer."""
 
 from __future__ import annotations
 
@@ -11,59 +11,58 @@ from lamina.results import Result
 
 _READING = (
     "shaded: 95 % intervals over documents (for facts, over patterns); rings: first layer with 95 % of the best gain; "
-    "dotted: {baseline}. From the same state, a linear probe reads the class of the hidden word (known), and the "
-    "model's own head gives probabilities that are summed over words of each class (said). Where known is above said, "
-    "a layer holds what it would not say yet. Compare both with the twin, whose weights are random, and known with the "
-    "probe that reads the word itself (seen), which nothing is hidden from; a line has a gap where the probe has not "
-    "converged. "
+    "dotted: {baseline}. From the same hidden state, a linear probe reads the class of the masked word (probe), and "
+    "the model's own head gives probabilities that are summed over words of each class (lens). Where the probe is "
+    "above the lens, a layer holds what it would not predict yet. Compare both with the untrained twin, and the probe "
+    "with the one that reads the visible word; a line has a gap where the probe has not converged. "
 )
 CAPTIONS = {
-    "said": "Probability of the right class by layer, mean over hidden words, one panel per task; "
+    "probability": "Probability of the right class by layer, mean over masked words, one panel per task; "
     + _READING.format(baseline="share of the right class in training")
     + "Classes and numbers of classes differ: compare within a panel.",
-    "accuracy": "The same words by accuracy: share of hidden words whose right class has most; "
+    "accuracy": "The same words by accuracy: share of masked words whose right class is the most probable one; "
     + _READING.format(baseline="most frequent class in training")
     + "Accuracy does not depend on how sharp the probabilities are.",
 }
 """Chart -> how to read it."""
 
 PANEL_WIDTH = 250
-_MEASURES = {"said": ("probability", "probability of the right class"), "accuracy": ("accuracy", "accuracy")}
+_MEASURES = {"probability": ("probability", "probability of the right class"), "accuracy": ("accuracy", "accuracy")}
 _NAMES = {
-    ("known", "model"): "known (probe)",
-    ("said", "model"): "said (lens)",
-    ("seen", "model"): "seen (probe on the word itself)",
-    ("known", "twin"): "twin: known",
-    ("said", "twin"): "twin: said",
+    ("probe", "model"): "probe",
+    ("lens", "model"): "lens",
+    ("seen", "model"): "probe on the visible word",
+    ("probe", "twin"): "twin: probe",
+    ("lens", "twin"): "twin: lens",
 }
-"""Way and whose -> the name of the line."""
+"""Way and model -> the name of the line."""
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `said` and `accuracy`: one panel per task."""
-    table = result.tables["said"]
+    """The charts `probability` and `accuracy`: one panel per task."""
+    table = result.tables["scores"]
     named = pd.Series(list(zip(table["of"], table["model"], strict=True)), index=table.index).map(_NAMES)
     rows = pd.DataFrame(table.assign(model=named)[named.notna()])
     about = result.provenance
-    title = f"Known and said of hidden words: {about.model['name']} on {about.corpus['name']}"
-    return {name: _chart(rows, result, title, *about) for name, about in _MEASURES.items()}
+    title = f"Probe and lens on masked words: {about.model['name']} on {about.corpus['name']}"
+    return {name: _chart(rows, result, title, *measure) for name, measure in _MEASURES.items()}
 
 
 def _chart(rows: pd.DataFrame, result: Result, title: str, measure: str, axis: str) -> alt.ConcatChart:
-    own = pd.DataFrame(rows[rows["measure"] == measure])
-    names = [name for name in _NAMES.values() if name in set(own["model"])]
+    measured = pd.DataFrame(rows[rows["measure"] == measure])
+    names = [name for name in _NAMES.values() if name in set(measured["model"])]
     firsts = result.tables["layers"]
     firsts = firsts[(firsts["measure"] == measure) & firsts["layer"].notna() & (firsts["of"] != "later")]
     panels = []
-    for task in dict.fromkeys(own["task"]):
-        mine = pd.DataFrame(own[own["task"] == task])
+    for task in dict.fromkeys(measured["task"]):
+        mine = pd.DataFrame(measured[measured["task"] == task])
         places = [(_NAMES[row.of, "model"], row.layer) for row in firsts[firsts["task"] == task].itertuples()]
         rings = mine[[place in places for place in zip(mine["model"], mine["layer"], strict=True)]]
         panels.append(_panel(task, mine, pd.DataFrame(rings), names, axis))
-    said = alt.TitleParams(
+    heading = alt.TitleParams(
         title, subtitle="shaded: 95 % intervals; rings: first layer that reaches it; dotted: baseline"
     )
-    chart = alt.concat(*panels, columns=3, spacing=24, title=said, description=describe(own))
+    chart = alt.concat(*panels, columns=3, spacing=24, title=heading, description=describe(measured))
     return themed(chart.properties(usermeta={"panelWidth": PANEL_WIDTH}))
 
 
@@ -71,17 +70,17 @@ def describe(rows: pd.DataFrame) -> str:
     """The chart in words.
 
     Example:
-        >>> rows = [("pos", "said (lens)", 0, 0.1), ("pos", "said (lens)", 6, 0.5)]
+        >>> rows = [("pos", "lens", 0, 0.1), ("pos", "lens", 6, 0.5)]
         >>> describe(pd.DataFrame(rows, columns=["task", "model", "layer", "value"]))
-        'Part of speech: said (lens) 0.10 at layer 0, 0.50 at layer 6.'
+        'Part of speech: lens 0.10 at layer 0, 0.50 at layer 6.'
     """
     sentences = []
-    for task, own in rows.groupby("task", sort=False):
+    for task, of_task in rows.groupby("task", sort=False):
         parts = []
-        for name, line in own.groupby("model", sort=False):
+        for name, line in of_task.groupby("model", sort=False):
             ends = line.sort_values("layer").iloc[[0, -1]]
-            told = zip(ends["layer"], ends["value"], strict=True)
-            parts.append(f"{name} " + ", ".join(f"{value:.2f} at layer {layer}" for layer, value in told))
+            points = zip(ends["layer"], ends["value"], strict=True)
+            parts.append(f"{name} " + ", ".join(f"{value:.2f} at layer {layer}" for layer, value in points))
         sentences.append(f"{TITLES[str(task)]}: {'; '.join(parts)}.")
     return " ".join(sentences)
 
@@ -107,5 +106,5 @@ def _panel(task: str, rows: pd.DataFrame, rings: pd.DataFrame, names: list[str],
             base.mark_point(filled=True, size=36, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
             ringed.mark_point(size=190, strokeWidth=2, filled=False, shape="circle"),
         ],
-        title=alt.TitleParams(TITLES[task], subtitle=f"{count:,} hidden words"),
+        title=alt.TitleParams(TITLES[task], subtitle=f"{count:,} masked words"),
     )

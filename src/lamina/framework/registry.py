@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from lamina.errors import InputError
+from lamina.results.folder import RENAMED
 
 if TYPE_CHECKING:
     from lamina.framework.declare import Analysis
@@ -56,7 +57,7 @@ def get_analysis(name: str) -> Analysis:
     known = homes()
     name = str(name).replace("-", "_")
     if name not in known:
-        close = get_close_matches(name, known, n=1)
+        close = [RENAMED[name]] if name in RENAMED else get_close_matches(name, known, n=1)
         meant = f"did you mean {close[0]}? " if close else ""
         raise InputError(f"there is no analysis {name!r}; {meant}known: {', '.join(known)}")
     module, _, function = known[name].partition(":")

@@ -28,6 +28,8 @@ _READABLE = (1, 2, 3, FORMAT)
 """Format 1 had neither findings nor versions; before format 3, every table was CSV."""
 _LARGEST_HEAD = 8 * 1024**2
 """Most bytes of a `result.json`; those of real results have a few thousand."""
+RENAMED = {"said": "probe_vs_lens"}
+"""Older name of an analysis whose saved results are not read any more -> its name today."""
 _NOT_A_NAME = re.compile(r"[/\\\0]|^\.{0,2}$")
 _OLDER_SAVE = re.compile(r"[a-z0-9_]{8}")
 """End of the name of the hidden folder in which older versions of lamina saved, and which a kill left behind."""
@@ -69,6 +71,12 @@ def read_head(folder: Path) -> dict[str, Any]:
         raise ResultError(
             f"{path} has format {head.get('format')}, this lamina reads up to {FORMAT}; {how_to_remake(head)}, "
             "or update lamina"
+        )
+    renamed = RENAMED.get(str(head.get("analysis")))
+    if renamed is not None:
+        raise ResultError(
+            f"{path} is of `{head['analysis']}`, which is `{renamed}` today, with other names of columns; "
+            f"{how_to_remake(head)}"
         )
     for part, kind in (("tables", dict), ("parquet", list), ("files", list), ("hashes", dict)):
         names = head.get(part, kind())
@@ -203,6 +211,9 @@ def how_to_remake(head: Mapping[str, Any]) -> str:
     """What to do about an unusable result."""
     provenance = head.get("provenance")
     command = provenance.get("command") if isinstance(provenance, dict) else None
+    renamed = RENAMED.get(str(head.get("analysis")))
+    if command and renamed is not None:
+        command = str(command).replace(f"lamina {head['analysis']} ", f"lamina {renamed.replace('_', '-')} ", 1)
     return f"make it again with `{command}`" if command else "make it again"
 
 

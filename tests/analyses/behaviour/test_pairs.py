@@ -206,4 +206,4 @@ def test_suites_of_regions_are_asked_by_the_same_analysis() -> None:
     table = made.tables["items"]
     assert table["item"].tolist() == ["own/0", "own/1"]
     assert (table["value"] == (table["margin"] > 0)).all()
-    assert table["told"].str.startswith("(2;%good%) ").all()
+    assert table["surprisals"].str.startswith("(2;%good%) ").all()

@@ -1,4 +1,4 @@
-"""Known and said: planted layers, masses by hand, and which words are asked for."""
+"""Probe and lens: planted layers, masses by hand, and which words are asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import lamina
-from lamina.analyses.behaviour.probe_vs_lens import answers as said_answers
+from lamina.analyses.behaviour.probe_vs_lens import answers as answers_module
 from lamina.analyses.behaviour.probe_vs_lens.scores import NOT_ABOVE, LayerCurve, first, gains
 from lamina.analyses.behaviour.probe_vs_lens.tasks import (
     RELATION,
@@ -56,13 +56,13 @@ SPLITS = Splits(
 )
 
 
-def asked(**settings: object) -> Result:
+def compared(**settings: object) -> Result:
     given = {"facts": None, "twin": False, "seen": False, "samples": 60} | settings
-    return lamina.said(tiny_masked(), SPLITS, **given)
+    return lamina.probe_vs_lens(tiny_masked(), SPLITS, **given)
 
 
 def test_what_is_planted_at_layers_is_found_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From layer 1 on, states tell the class; from layer 2 on, the head says a word of it."""
+    """From layer 1 on, states tell the class; from layer 2 on, the head predicts a word of it."""
     encoder = tiny_masked()
     pieces = {word: encoder.tokenizer.convert_tokens_to_ids(word) for word in TAGS}
     kinds = sorted(set(TAGS.values()))
@@ -82,31 +82,31 @@ def test_what_is_planted_at_layers_is_found_there(monkeypatch: pytest.MonkeyPatc
                 logits[:, pieces[word]] = 30.0 * (states[:, :3].argmax(1) == kind)
         return logits
 
-    monkeypatch.setattr(said_answers, "layer_states", states_of)
-    monkeypatch.setattr(said_answers, "lens_logits", lens)
-    result = asked(words=100)
+    monkeypatch.setattr(answers_module, "layer_states", states_of)
+    monkeypatch.setattr(answers_module, "lens_logits", lens)
+    result = compared(words=100)
     table = result.tables["layers"].set_index(["measure", "of"])["layer"]
-    assert (table["probability", "known"], table["probability", "said"], table["probability", "later"]) == (1, 2, 1)
+    assert (table["probability", "probe"], table["probability", "lens"], table["probability", "later"]) == (1, 2, 1)
     assert result.findings[0].status == "clear"
     assert result.findings[0].text.startswith(
-        "Part of speech: known from layer 1 on, said from layer 2 on (layers from known to said 1.0 ["
+        "Part of speech: the probe reads it from layer 1 on, the lens from layer 2 on (layers from probe to lens 1.0 ["
     )
     assert check_findings(result) == []
-    best = result.tables["said"].query("model == 'model' and measure == 'probability' and of == 'known'")
+    best = result.tables["scores"].query("model == 'model' and measure == 'probability' and of == 'probe'")
     assert best["among_best"].tolist() == ["no", "yes", "yes", "yes"], "a set, not the layer with the highest number"
-    joint = result.tables["joint"].set_index(["layer", "known", "said"])["share"]
+    joint = result.tables["joint"].set_index(["layer", "probe", "lens"])["share"]
     assert joint[3, "yes", "yes"] > 0.98
     assert joint.groupby(level=0).sum().tolist() == pytest.approx([1] * 4)
     shown = result.tables["examples"]
-    assert set(shown[shown["layer"] == 1]["kind"]) == {"known, not said"}
+    assert set(shown[shown["layer"] == 1]["kind"]) == {"probe, not lens"}
     assert all(row.word in TAGS and "___" in row.sentence for row in shown.itertuples())
-    chart = draw(result)["said"]
-    assert "Part of speech: known (probe)" in chart.to_dict()["description"]
+    chart = draw(result)["probability"]
+    assert "Part of speech: probe" in chart.to_dict()["description"]
 
 
-def test_said_is_the_mass_on_words_of_the_class() -> None:
+def test_the_lens_is_the_mass_on_words_of_the_class() -> None:
     """Against the whole model run by hand with one word masked."""
-    result = asked(words=20, learn=60)
+    result = compared(words=20, learn=60)
     encoder = tiny_masked()
     counts = {word: sum(text.words.count(word) for text in SPLITS.train) for word in TAGS}
     kinds = sorted(set(TAGS.values()))
@@ -126,17 +126,17 @@ def test_said_is_the_mass_on_words_of_the_class() -> None:
         mass = dict.fromkeys(kinds, 0.0)
         for word, tag in TAGS.items():
             mass[tag] += float(chances[encoder.tokenizer.convert_tokens_to_ids(word)])
-        assert row.said_probability == pytest.approx(mass[gold] / sum(mass.values()), abs=1e-4)
+        assert row.lens_probability == pytest.approx(mass[gold] / sum(mass.values()), abs=1e-4)
         assert row.value == float(max(mass, key=mass.__getitem__) == gold)
 
 
 def test_baselines_and_intervals_are_beside_every_score() -> None:
-    result = asked(words=30, learn=60, seen=True, twin=True)
-    table = result.tables["said"]
+    result = compared(words=30, learn=60, seen=True, twin=True)
+    table = result.tables["scores"]
     assert set(zip(table["of"], table["model"], strict=True)) == {
-        ("known", "model"), ("said", "model"), ("seen", "model"), ("gap", "model"), ("known", "twin"), ("said", "twin"),
+        ("probe", "model"), ("lens", "model"), ("seen", "model"), ("gap", "model"), ("probe", "twin"), ("lens", "twin"),
     }  # fmt: skip
-    own = table[(table["measure"] == "accuracy") & table["of"].isin(["known", "said"])]
+    own = table[(table["measure"] == "accuracy") & table["of"].isin(["probe", "lens"])]
     assert (own["low"] <= own["value"] + 1e-9).all()
     assert (own["value"] <= own["high"] + 1e-9).all()
     gold = result.tables["items"]["gold"]
@@ -146,7 +146,7 @@ def test_baselines_and_intervals_are_beside_every_score() -> None:
 
 
 def test_the_estimate_grows_with_words_and_models() -> None:
-    cost = lamina.said.estimate(tiny_masked(), SPLITS, facts=None, words=40, learn=40, samples=5)
+    cost = lamina.probe_vs_lens.estimate(tiny_masked(), SPLITS, facts=None, words=40, learn=40, samples=5)
     assert cost.passes == 3
     assert cost.texts == 90
     assert cost.seconds > 0
@@ -181,7 +181,7 @@ def test_words_that_show_number_and_role() -> None:
     assert TASKS["number"].mark(text) == {2: MaskedWordClass("plural")}
     # After `I` the form does not tell the number; `are` agrees with the subject of the word that it leans on.
     assert TASKS["agreement"].mark(text) == {
-        1: MaskedWordClass("plural", asked=False), 5: MaskedWordClass("singular"), 6: MaskedWordClass("plural")
+        1: MaskedWordClass("plural", maskable=False), 5: MaskedWordClass("singular"), 6: MaskedWordClass("plural")
     }  # fmt: skip
     assert TASKS["role"].mark(text) == {0: MaskedWordClass("subject"), 4: MaskedWordClass("subject")}
 

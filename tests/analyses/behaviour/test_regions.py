@@ -57,7 +57,7 @@ def test_a_causal_models_region_is_the_sum_of_its_pieces_in_bits() -> None:
         end = len(text) if condition == "bad" else text.index(" .")
         inside = [at for at, (start, _) in enumerate(given["offset_mapping"]) if len(after) <= start < end]
         expected.append(sum(bits[at] for at in inside))
-    assert outcome.told == f"(3;%good%) {expected[0]:.2f}, (*;%bad%) {expected[1]:.2f}"
+    assert outcome.surprisals == f"(3;%good%) {expected[0]:.2f}, (*;%bad%) {expected[1]:.2f}"
     assert outcome.margin == pytest.approx(expected[1] - expected[0], abs=1e-3)
     assert outcome.plain == float(expected[0] < expected[1])
 

@@ -95,11 +95,11 @@ def test_the_histogram_and_the_sample_are_told(asked):
 def test_every_pair_tells_whether_its_class_was_found(asked):
     result = asked[0]
     pairs = result.tables["pairs"]
-    assert list(pairs.columns) == ["representation", "layer", "context", "word", "class", "contexts", "found"]
+    assert list(pairs.columns) == ["representation", "layer", "context", "word", "class", "contexts", "share"]
     assert set(pairs["context"]) == {"full", "0", "1"}
     recall = overall(result.tables["recall"]).query("representation == 'tiny' and layer == 1")["value"].item()
     shown = pairs.query("representation == 'tiny' and layer == 1 and context == 'full'")
-    assert shown["found"].mean() == pytest.approx(recall)
+    assert shown["share"].mean() == pytest.approx(recall)
     assert len(shown) == result.provenance.corpus["used"]["pairs"]["test"]
 
 
@@ -190,9 +190,9 @@ def test_occurrence_predictions_are_those_that_were_scored(asked, corpus):
     by_seed = [told.query(f"layer == 1 and context == 'full' and seed == {seed}").reset_index() for seed in (0, 1)]
     order = {int(at): number for number, at in enumerate(test)}
     scored = [pair for pair in data.pairs if data.split[pair.word] == "test"]
-    for pair, found in zip(scored, pairs["found"], strict=True):
+    for pair, found in zip(scored, pairs["share"], strict=True):
         name = data.classes[pair.label]
-        votes = [np.mean([name in own["said"][order[int(at)]] for at in pair.contexts]) >= 0.5 for own in by_seed]
+        votes = [np.mean([name in own["predicted"][order[int(at)]] for at in pair.contexts]) >= 0.5 for own in by_seed]
         assert found == np.mean(votes)
 
 
@@ -212,7 +212,7 @@ def test_saved_probes_answer_as_they_did(asked, corpus):
         vectors.append(made.states[inside, 1].mean(0))
     said = probes.says(torch.stack(vectors))
     for probe, own in zip(probes.trained.probes, said, strict=True):
-        before = [data.classes[probe.label] in each for each in told.query(f"seed == {probe.seed}")["said"]]
+        before = [data.classes[probe.label] in each for each in told.query(f"seed == {probe.seed}")["predicted"]]
         assert np.mean(own != np.array(before)) < 0.05
 
 
@@ -328,7 +328,7 @@ def test_faithful_takes_vectors_as_they_are_and_the_last_epoch(corpus, made, tmp
     data = find_words(corpus, encoder, most_contexts=3)
     whole = made(data).contextual(encoder)
     said = [
-        next(answer(ClassProbeSetup(data, PRESETS["quick"], 0, faithful, "cpu", tmp_path), whole)).said
+        next(answer(ClassProbeSetup(data, PRESETS["quick"], 0, faithful, "cpu", tmp_path), whole)).predicted
         for faithful in (True, False)
     ]
     assert not np.array_equal(*said)

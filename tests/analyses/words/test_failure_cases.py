@@ -8,7 +8,7 @@ import pytest
 from lamina.analyses.words.contextualize.scores import failure_cases, pieces_of, scores_by_pieces
 from lamina.testing import TinyEncoder
 
-COLUMNS = ["representation", "layer", "context", "word", "class", "contexts", "found"]
+COLUMNS = ["representation", "layer", "context", "word", "class", "contexts", "share"]
 PIECES = {"suit": 1, "bank": 1, "apple": 2, "unhesitating": 4}
 
 

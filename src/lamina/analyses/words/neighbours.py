@@ -369,9 +369,14 @@ class _SenseMap:
     """The sense map as layers come in, how far classes lie apart, and the nearest words that contexts share."""
 
     def __init__(
-        self, words: WordOccurrences, documents: tuple[list[str], UnitKind], contexts: np.ndarray, others: Sequence[int],
-        most: int, seed: int,
-    ) -> None:  # fmt: skip
+        self,
+        words: WordOccurrences,
+        documents: tuple[list[str], UnitKind],
+        contexts: np.ndarray,
+        others: Sequence[int],
+        most: int,
+        seed: int,
+    ) -> None:
         """`others` are the words that the one shown was chosen from; of each at most `most` contexts are compared."""
 
         def drawn(rows: np.ndarray) -> _ResampledContexts:

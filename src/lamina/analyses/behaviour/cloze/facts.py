@@ -52,7 +52,7 @@ class PatternOutcome(NamedTuple):
 
     ranks: tuple[bool, ...] | None
     """Whether the object is among the first k of the vocabulary, for each k; None for one of several pieces."""
-    said: tuple[int, ...]
+    answer: tuple[int, ...]
     """The pieces of the likeliest object of the relation."""
     right: bool
     first: bool
@@ -203,7 +203,7 @@ def _outcomes(relation: Relation, answers: FactOutcomes, vocabulary: int) -> Ite
     if first := [question.right for question in questions if question.first]:
         yield outcome(f"{OBJECTS}_first_pattern", float(first[0]), by_chance)
     yield outcome("known", float(any(right)), np.nan)
-    pairs = [float(one.said == other.said) for one, other in combinations(questions, 2)]
+    pairs = [float(one.answer == other.answer) for one, other in combinations(questions, 2)]
     if pairs:
         yield outcome("consistency", float(np.mean(pairs)), by_chance)
         yield outcome(BY_KNOWLEDGE[0 if any(right) else 1], float(np.mean(pairs)), by_chance)

@@ -32,7 +32,7 @@ PREFERRED = "sensitivity"
 """How measures begin that are tested beside chance as one family."""
 ITEMS = ("item", "group", "value", "measure", "one_piece", "twin", "most_frequent")
 SCORES = ("part", "id", "measure", "value", "one_piece", "twin", "most_frequent")
-ANSWERS = ("item", "part", "text", "answer", "pieces", "rank", "probability", "said")
+ANSWERS = ("item", "part", "text", "answer", "pieces", "rank", "probability", "top")
 PARTS = ("part", "name", "items", "texts", "one_piece", "several_pieces")
 TOP_WORDS = 5
 """Words that the table of answers shows."""
@@ -74,7 +74,7 @@ class AnswerRow(NamedTuple):
     rank: int
     """Of the answer among the pieces of the vocabulary."""
     probability: float
-    said: str
+    top: str
     """The most likely pieces, best first."""
 
 

@@ -131,7 +131,7 @@ def judge_regions(items: Sequence[RegionItem], scored: Iterable[PassageScore]) -
         "plain": np.array([outcome.margin for outcome in known]),
         "per_token": np.array([outcome.margin_per_token for outcome in known]),
     }
-    return Verdicts(value, margin), [outcome.told for outcome in known]
+    return Verdicts(value, margin), [outcome.surprisals for outcome in known]
 
 
 def lower_words(sentence: str) -> list[str]:
@@ -172,7 +172,7 @@ def _of_pairs(
 
 Items = Sequence[MinimalPair | RegionItem]
 """What a suite asks: all of one kind."""
-DETAILS = ("good", "bad", "logprob_good", "logprob_bad", "pieces_good", "pieces_bad", "told")
+DETAILS = ("good", "bad", "logprob_good", "logprob_bad", "pieces_good", "pieces_bad", "surprisals")
 """What is kept of each item beside its verdict."""
 
 
@@ -295,7 +295,7 @@ def _judged_pairs(pairs: Sequence[MinimalPair], scored: ScoredPairs) -> SuiteJud
             "logprob_bad": scored.bad,
             "pieces_good": scored.pieces_good,
             "pieces_bad": scored.pieces_bad,
-            "told": "",
+            "surprisals": "",
         }
     )
     return SuiteJudgements(
@@ -306,7 +306,7 @@ def _judged_pairs(pairs: Sequence[MinimalPair], scored: ScoredPairs) -> SuiteJud
 def _judged_regions(items: Sequence[RegionItem], scored: Sequence[PassageScore]) -> SuiteJudgements:
     verdicts, surprisals = judge_regions(items, scored)
     details = pd.DataFrame(dict.fromkeys(DETAILS, np.nan), index=range(len(items)))
-    details = details.assign(good="", bad="", told=surprisals)
+    details = details.assign(good="", bad="", surprisals=surprisals)
     return SuiteJudgements(
         verdicts, details, sum(sentence.pieces for sentence in scored), sum(sentence.windows > 1 for sentence in scored)
     )

@@ -54,9 +54,9 @@ _MOST_GROUPS = 100
 _ITEMS = (
     "item", "group", "value", "per_token", "margin", "margin_per_token", "twin", "twin_per_token", "ngram",
     "ngram_per_token", "field", "term", "good", "bad", "logprob_good", "logprob_bad", "pieces_good", "pieces_bad",
-    "told",
+    "surprisals",
 )  # fmt: skip
-_WRONG = ("paradigm", "item", "margin", "margin_per_token", "good", "bad", "told")
+_WRONG = ("paradigm", "item", "margin", "margin_per_token", "good", "bad", "surprisals")
 _NAMED = 3
 """Paradigms below chance that a finding names."""
 _WORST = 3

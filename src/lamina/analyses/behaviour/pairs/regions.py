@@ -41,7 +41,7 @@ class RegionOutcome(NamedTuple):
     margin_per_token: float
     tied: bool
     """Whether two amounts that are compared are equal."""
-    told: str
+    surprisals: str
     """The surprisals that the predictions name, in bits."""
 
 
@@ -68,7 +68,7 @@ def judge_item(item: RegionItem, scored: Sequence[PassageScore]) -> RegionOutcom
         >>> item = RegionItem("1", "", "", "own", sentences, (parse("(2;%good%) < (2;%bad%)"),), "sum", 0.5)
         >>> scores = [[-1.0, -2.0], [-1.0, -3.0]]
         >>> outcome = judge_item(item, [PassageScore("", np.array(each), np.array([0, 1]), 2) for each in scores])
-        >>> outcome.plain, round(outcome.margin, 2), outcome.told
+        >>> outcome.plain, round(outcome.margin, 2), outcome.surprisals
         (1.0, 1.44, '(2;%good%) 2.89, (2;%bad%) 4.33')
     """
     plain: dict[Key, float] = {}

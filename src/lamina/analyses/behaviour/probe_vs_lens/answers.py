@@ -1,4 +1,4 @@
-"""What probes read from the states at hidden words, and what the lens says of the same states."""
+"""What probes read from the hidden states of masked words, and what the lens predicts from the same states."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lamina.analyses.behaviour.probe_vs_lens.tasks import ClassedTexts, ClassVoc
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.lens import layer_states, lens_logits
 from lamina.models.language.masked_words import PassageWord, masked_words
-from lamina.models.language.masked_words import unmasked_words as own_words
+from lamina.models.language.masked_words import unmasked_words
 from lamina.models.language.scoring import TokenQueries, WrittenPassage
 from lamina.probes.linear import LabelledVectors, fit_softmax
 from lamina.probes.translators import Translators
 from lamina.progress import progress
 
-Of = Literal["known", "said", "seen"]
-"""By a probe at the hidden word, by the lens there, or by a probe at the word itself, which the model sees."""
+Of = Literal["probe", "lens", "seen"]
+"""A probe at the masked word, the lens there, or a probe at the visible word."""
 _LOGITS = 2**23
 """Numbers that the head makes at a time."""
 _AT_ONCE = 256
@@ -37,11 +37,11 @@ class LayerAnswers(NamedTuple):
     top: Int[np.ndarray, "word layer"] | None = None
     """Of the lens: the piece with the highest probability."""
     mass: Float[np.ndarray, "word layer"] | None = None
-    """Of the lens: probability of all pieces that are known to belong to any of the classes."""
+    """Of the lens: probability of all tokens that belong to any of the classes."""
 
 
 class TaskAnswers(NamedTuple):
-    """The words that one task hides and scores."""
+    """The masked words of one task, and the answers about them."""
 
     task: str
     words: list[PassageWord]
@@ -51,7 +51,7 @@ class TaskAnswers(NamedTuple):
     unconverged: int
     """Probes (layers) that have not converged, of the model and of its twin."""
     answers: Mapping[tuple[str, Of], LayerAnswers]
-    """(model or twin, how) -> what was answered."""
+    """(model or twin, way) -> its answers."""
 
 
 class _DrawnWords(NamedTuple):
@@ -92,14 +92,14 @@ def answer(
     }
     answers_by_task: dict[str, dict[tuple[str, Of], LayerAnswers]] = {task: {} for task in data.tasks}
     for name, model in models.items():
-        states, by_lens = _hidden(model, data, parts, vocabularies, translators if name == "model" else None)
-        for task, answers in _known(parts, states, vocabularies, model).items():
-            answers_by_task[task][name, "known"] = answers
-            answers_by_task[task][name, "said"] = by_lens[task]
+        states, by_lens = _masked_states(model, data, parts, vocabularies, translators if name == "model" else None)
+        for task, answers in _probed(parts, states, vocabularies, model).items():
+            answers_by_task[task][name, "probe"] = answers
+            answers_by_task[task][name, "lens"] = by_lens[task]
         del states
         if seen and name == "model":
-            unmasked = {part: _collect(own_words, model, getattr(data, part), parts[part].words) for part in parts}
-            for task, answers in _known(parts, unmasked, vocabularies, model).items():
+            unmasked = {part: _states_of(unmasked_words, model, getattr(data, part), parts[part].words) for part in parts}
+            for task, answers in _probed(parts, unmasked, vocabularies, model).items():
                 answers_by_task[task][name, "seen"] = answers
     drawn = parts["scored"]
     return [
@@ -134,17 +134,17 @@ def _draw(
     return _DrawnWords(by_task, list(numbers))
 
 
-def _hidden(
+def _masked_states(
     model: LanguageModel,
     data: MaskedWordData,
     parts: Mapping[str, _DrawnWords],
     vocabularies: Mapping[str, ClassVocabulary],
     translators: Translators | None,
 ) -> tuple[dict[str, np.ndarray], dict[str, LayerAnswers]]:
-    """The states of all hidden words, and what the lens makes of those that are scored."""
-    states = {part: _collect(masked_words, model, getattr(data, part), drawn.words) for part, drawn in parts.items()}
+    """The hidden states of all masked words, and the lens's answers about those that are scored."""
+    states = {part: _states_of(masked_words, model, getattr(data, part), drawn.words) for part, drawn in parts.items()}
     classes = {task: vocabularies[task] for task in data.tasks}
-    masses, top = _through(model, states["scored"], classes, translators)
+    masses, top = _through_lens(model, states["scored"], classes, translators)
     by_lens = {}
     for task, (places, gold) in parts["scored"].by_task.items():
         mass = masses[task][places]
@@ -155,13 +155,13 @@ def _hidden(
     return states, by_lens
 
 
-def _collect(
+def _states_of(
     how: Callable[[LanguageModel, Sequence[WrittenPassage], Sequence[PassageWord]], TokenQueries],
     model: LanguageModel,
     items: ClassedTexts,
     words: Sequence[PassageWord],
 ) -> np.ndarray:
-    """[word, layer, width] The states that words are told from."""
+    """[word, layer, width] The hidden states from which words are predicted."""
     encoder = model.encoder
     vectors = np.empty((len(words), encoder.layers, encoder.width), np.float32)
     by_passage: dict[int, list[int]] = {}
@@ -181,7 +181,7 @@ def _collect(
     return vectors
 
 
-def _through(
+def _through_lens(
     model: LanguageModel,
     states: Float[np.ndarray, "word layer width"],
     tasks: Mapping[str, ClassVocabulary],
@@ -208,7 +208,7 @@ def _through(
     return {task: masses[..., start:stop] for task, start, stop in cut}, top
 
 
-def _known(
+def _probed(
     parts: Mapping[str, _DrawnWords],
     states: Mapping[str, Float[np.ndarray, "word layer width"]],
     vocabularies: Mapping[str, ClassVocabulary],

@@ -1,4 +1,4 @@
-"""Known and said: the layer at which a probe can read something of a hidden word, and the layer at which it is said."""
+"""The layer at which a probe reads the class of a masked word, and the layer at which the lens predicts it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MASS = "probability"
 _TRIED = 100
 """Words per task of a trial."""
 SAME_LAYER = 0.5
-"""Layers between known and said that mean nothing."""
+"""Layers between probe and lens that mean nothing."""
 _SCORES = (
     "task", "of", "model", "lens", "layer", "measure", "value", "low", "high", "baseline", "n", "p_beaten",
     "among_best",
@@ -55,12 +55,12 @@ _LAYERS = (
     "task", "measure", "of", "layer", "low", "high", "best_layer", "best", "best_low", "best_high", "baseline",
     "difference", "diff_low", "diff_high", "p_adjusted", "units", "needed", "unit", "reason",
 )  # fmt: skip
-_JOINT = ("task", "layer", "known", "said", "share", "low", "high")
+_JOINT = ("task", "layer", "probe", "lens", "share", "low", "high")
 _EXAMPLES = (
-    "task", "layer", "kind", "item", "sentence", "word", "gold", "known", "known_probability", "said",
-    "said_probability", "top",
+    "task", "layer", "kind", "item", "sentence", "word", "gold", "probe", "probe_probability", "lens",
+    "lens_probability", "top",
 )  # fmt: skip
-_ITEMS = ("item", "group", "value", "gold", "known", "said", "known_probability", "said_probability")
+_ITEMS = ("item", "group", "value", "gold", "probe", "lens", "probe_probability", "lens_probability")
 
 
 @dataclass(frozen=True)
@@ -104,38 +104,44 @@ def _facts(name: str | None) -> Relations | None:
 
 
 @analysis(
-    title="Known and said",
-    question="At which layer can a hidden word's class be read, and at which layer does the model say a word of it?",
+    title="Probe and logit lens",
+    question="At which layer can a probe read a masked word's class, and at which layer does the model predict it?",
     method=(
-        "A word is hidden: a masked model reads the text with the word's pieces masked, a causal model only what comes "
-        "before it. From the same state, a linear probe reads the word's class (known), and the model's own head, put "
-        "on every layer (logit lens), gives probabilities that are summed over the pieces which begin words of each "
-        "class (said). Something is reached at the first layer with 95 % of the best gain over the baseline, which "
-        "knows how frequent each class is in training. 95 % intervals resample documents, for facts their patterns; "
-        "the twin with random weights is asked the same."
+        "A word is masked: a masked model reads the text with the word's tokens masked, a causal model only what comes "
+        "before it. From the same hidden state, a linear probe reads the word's class (probe), and the model's own "
+        "head, applied to every layer (logit lens), gives probabilities that are summed over the tokens which begin "
+        "words of each class (lens). Each is reached at the first layer with 95 % of the best gain over the baseline, "
+        "which knows how frequent each class is in training. 95 % intervals resample documents, for facts their "
+        "patterns; the untrained twin is measured in the same way."
     ),
     cites=("nostalgebraist 2020", "Elazar et al. 2021"),
     reads=SpokenFacts(),
-    version=2,  # known beside said is tested for all tasks together, the best layers are a set
+    version=2,  # probe and lens are compared for all tasks together, the best layers are a set
     tables={
-        "said": Table(
-            "One row per task, way (known, said, seen, gap: known minus said), model, layer and measure. p_beaten: "
-            "that some other layer of the curve is better; among_best: yes where that was not shown.",
+        "scores": Table(
+            "One row per task, way (of: probe, lens, seen: a probe on the visible word, gap: probe minus lens), model, "
+            "layer and measure. p_beaten: that some other layer of the curve is better; among_best: yes where that was "
+            "not shown.",
             _SCORES,
         ),
         "layers": Table(
-            "One row per task, measure and way: the first layer that reaches it. difference: of known and said, the "
+            "One row per task, measure and way: the first layer that reaches it. difference: of probe and lens, the "
             "best layer minus the baseline (family: both ways and all layers of a task and measure; one-sided, above; "
-            "signs of documents are flipped); of later, layers from known to said, places between layers interpolated "
+            "signs of documents are flipped); of later, layers from probe to lens, interpolated between layers "
             "(family: all tasks of a measure; two-sided; documents are resampled).",
             _LAYERS,
         ),
-        "joint": Table("One row per task, layer and outcome: share of words known, said, both or neither.", _JOINT),
-        "examples": Table("One row per task, layer and word that is known and not said, or the reverse.", _EXAMPLES),
+        "joint": Table(
+            "One row per task, layer and outcome: share of words that probe, lens, both or neither get right.", _JOINT
+        ),
+        "examples": Table(
+            "One row per task, layer and word that the probe gets right and the lens does not, or the reverse.",
+            _EXAMPLES,
+        ),
         "items": Table("One row per task and scored word, at the last layer.", _ITEMS, kept="parquet"),
     },
     chapter="abilities",
-    example="lamina said smollm2 --corpus ewt --words 500 --out results/said",
+    example="lamina probe-vs-lens smollm2 --corpus ewt --words 500 --out results/probe_vs_lens",
 )
 def probe_vs_lens(
     encoder: Encoder,
@@ -143,25 +149,26 @@ def probe_vs_lens(
     facts: Relations | None,
     *,
     tasks: Annotated[
-        Sequence[TaskName] | None, Setting("What is asked of hidden words; all that the data has by default.")
+        Sequence[TaskName] | None,
+        Setting("Properties of masked words; all that the data is annotated with by default."),
     ] = None,
-    words: Annotated[int, Setting("Most hidden words per task that are scored.", min=20)] = 1000,
-    learn: Annotated[int, Setting("Most hidden words per task that probes learn from.", min=20)] = 4000,
-    seen: Annotated[bool, Setting("Also probe the words themselves, which the model sees.")] = True,
+    words: Annotated[int, Setting("Maximum number of scored words per task.", min=20)] = 1000,
+    learn: Annotated[int, Setting("Maximum number of training words per task.", min=20)] = 4000,
+    seen: Annotated[bool, Setting("Also probe the hidden states of the visible words, for comparison.")] = True,
     lens: Annotated[
-        Literal["plain", "tuned"], Setting("The model's own head as it is, or after translators as of `lamina lens`.")
+        Literal["plain", "tuned"], Setting("Logit lens (plain), or tuned lens as in `lamina lens`.")
     ] = "plain",
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,
     runtime: Runtime,
 ) -> Tables:
-    """Where a hidden word's class is first known to a probe, and where the lens first says it.
+    """The first layer at which a probe reads a masked word's class, and the first at which the lens predicts it.
 
     - `pos`: part of speech; `number`: of common nouns; `agreement`: number of verbs in the present; `role`: subject or
       object, of personal pronouns; `relation`: the kind of object that a fact's relation takes.
-    - `known`: a linear probe on the state at the hidden word; `probe_vs_lens`: the lens's probability on words of each class,
-      from the same state; `seen`: a probe on the word's own state, for comparison.
+    - `probe`: a linear probe on the hidden state at the masked word; `lens`: the lens's probability of words of each
+      class, from the same hidden state; `seen`: a probe on the hidden state of the visible word, for comparison.
 
     Example:
         >>> result = lamina.probe_vs_lens("smollm2", "ewt", words=500)  # doctest: +SKIP
@@ -173,11 +180,11 @@ def probe_vs_lens(
     skipped: Counter[str] = Counter()
     scores: list[TaskScores] = []
     for data in _data(model, splits, facts, tasks, seed, skipped):
-        known = vocabularies(model, data.train, data.tasks)
-        data = _askable(model, data, known, tasks, skipped)
+        classes = vocabularies(model, data.train, data.tasks)
+        data = _usable(model, data, classes, tasks, skipped)
         if data.tasks:
             task_answers = answer(
-                models, data, known, most=words, learn=learn, seen=seen, translators=translators, seed=seed
+                models, data, classes, most=words, learn=learn, seen=seen, translators=translators, seed=seed
             )
             scores += [TaskScores(task, samples=samples, seed=seed) for task in task_answers]
             skipped.update(_left_out(task_answers))
@@ -186,12 +193,12 @@ def probe_vs_lens(
     return Tables(
         _tables(scores, model, lens),
         dict(skipped),
-        scored={task.asked.task: len(task.asked.gold) for task in scores},
+        scored={task.answers.task: len(task.answers.gold) for task in scores},
     )
 
 
 def _translators(model: LanguageModel, splits: Splits, seed: int, runtime: Runtime) -> Translators:
-    """As `lamina lens` trains them by default on the same texts; those that it has kept are used again."""
+    """The translators that `lamina lens` trains by default on the same texts; saved ones are reused."""
     from lamina.analyses.behaviour.lens.lens import learning_of, lens
 
     learning, _ = learning_of(splits, seed)
@@ -246,10 +253,10 @@ def _wanted(tasks: Sequence[str] | None) -> Sequence[str]:
     return tuple(TITLES) if tasks is None else tuple(tasks)
 
 
-def _askable(
+def _usable(
     model: LanguageModel,
     data: MaskedWordData,
-    known: Mapping[str, ClassVocabulary],
+    classes: Mapping[str, ClassVocabulary],
     tasks: Sequence[str] | None,
     skipped: Counter[str],
 ) -> MaskedWordData:
@@ -257,9 +264,9 @@ def _askable(
     askable = []
     parts = [(part, part.firsts(model)) for part in (data.learn, data.select, data.scored)]
     for task in data.tasks:
-        labels = known[task].numbers
-        skipped[f"{task}: training words of classes that are too rare"] += known[task].rare
-        there = [sum(label in labels for _, label in part.hidable(task, firsts)) for part, firsts in parts]
+        labels = classes[task].numbers
+        skipped[f"{task}: training words of classes that are too rare"] += classes[task].rare
+        there = [sum(label in labels for _, label in part.maskable_words(task, firsts)) for part, firsts in parts]
         if len(labels) >= 2 and min(there) > 0:
             askable.append(task)
         elif tasks is not None:
@@ -276,7 +283,7 @@ def _left_out(answers: Sequence[TaskAnswers]) -> dict[str, int]:
     left_out = {}
     for task in answers:
         labels = task.vocabulary.numbers
-        there = [label in labels for _, label in task.items.asked(task.task)]
+        there = [label in labels for _, label in task.items.words_of(task.task)]
         left_out[f"{task.task}: scored words of classes that training has too few of"] = there.count(False)
         left_out[f"{task.task}: words beyond --words, or without a piece"] = there.count(True) - len(task.gold)
         left_out[f"{task.task}: probes that have not converged"] = task.unconverged
@@ -285,7 +292,7 @@ def _left_out(answers: Sequence[TaskAnswers]) -> dict[str, int]:
 
 def _tables(scores: Sequence[TaskScores], model: LanguageModel, lens: str) -> dict[str, pd.DataFrame]:
     tables = {
-        "said": (_SCORES, (row for task in scores for row in task.rows(lens))),
+        "scores": (_SCORES, (row for task in scores for row in task.rows(lens))),
         "layers": (_LAYERS, layer_rows(scores)),
         "joint": (_JOINT, (row for task in scores for row in task.joint())),
         "examples": (_EXAMPLES, (row for task in scores for row in task.examples(_piece(model)))),
@@ -301,50 +308,50 @@ def _piece(model: LanguageModel):
 
 @probe_vs_lens.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """Of every task, where it is known and where it is said; or that this could not be shown."""
+    """For every task, the layers of probe and lens, or that one of them is not above the baseline."""
     table = result.tables["layers"]
     of_mass = table[table["measure"] == MASS]
     for task in dict.fromkeys(of_mass["task"]):
         rows = {row.of: row for row in rows_of(of_mass[of_mass["task"] == task])}
-        known, lens = rows["known"], rows["said"]
-        if pd.isna(known.layer) or pd.isna(lens.layer):
-            yield _missing(task, known, lens)
+        probe, lens = rows["probe"], rows["lens"]
+        if pd.isna(probe.layer) or pd.isna(lens.layer):
+            yield _missing(task, probe, lens)
         else:
-            yield _order(task, known, lens, rows[LATER])
+            yield _order(task, probe, lens, rows[LATER])
 
 
-def _order(task: str, known: Any, lens: Any, later: Any) -> Finding:
-    """The layers from which on it is known and said; the test is of the distance between the two."""
+def _order(task: str, probe: Any, lens: Any, later: Any) -> Finding:
+    """The first layers of probe and lens; the test is of the distance between the two."""
     title, name = TITLES[task], TITLES[task].lower()
-    parts = [f"known from layer {known.layer:.0f} on", f"said from layer {lens.layer:.0f} on"]
-    first, second = ("known", "said") if later.difference >= 0 else ("said", "known")
-    gaps = [row.reason for row in (known, lens) if isinstance(row.reason, str) and row.reason]
+    parts = [f"the probe reads it from layer {probe.layer:.0f} on", f"the lens from layer {lens.layer:.0f} on"]
+    first, second = ("probe", "lens") if later.difference >= 0 else ("lens", "probe")
+    gaps = [row.reason for row in (probe, lens) if isinstance(row.reason, str) and row.reason]
     return finding(
-        claim=f"{title}: {', '.join(parts if first == 'known' else parts[::-1])}",
-        whether=f"{name} is {first} at an earlier layer than it is {second}",
-        absent=f"{title}: {' and '.join(parts)}, less than a layer apart",
-        contrast="layers from known to said",
+        claim=f"{title}: {', '.join(parts)}",
+        whether=f"the {first} reads {name} at an earlier layer than the {second}",
+        absent=f"{title}: {', '.join(parts)}, less than a layer apart",
+        contrast="layers from probe to lens",
         test=Contrast.of(later, "difference", "diff_low", "diff_high"),
-        source=[Source("layers", {"task": task, "measure": MASS, "of": of}) for of in (LATER, "known", "said")],
+        source=[Source("layers", {"task": task, "measure": MASS, "of": of}) for of in (LATER, "probe", "lens")],
         unit=later.unit,
-        importance=("answers", "localised") if first == "known" else ("answers", "surprises"),
+        importance=("answers", "localised") if first == "probe" else ("answers", "surprises"),
         margin=SAME_LAYER,
         digits=1,
         note=f"{'; '.join(gaps)}." if gaps else "",
     )
 
 
-def _missing(task: str, known: Any, lens: Any) -> Finding:
-    """Not shown to be known, or said: the best layer beside the baseline."""
-    row = lens if pd.isna(lens.layer) else known
-    whether = f"{TITLES[task].lower()} is {row.of} at any layer"
+def _missing(task: str, probe: Any, lens: Any) -> Finding:
+    """Probe or lens was not shown to be above the baseline: the best layer beside it."""
+    row = lens if pd.isna(lens.layer) else probe
+    whether = f"the {row.of} reads {TITLES[task].lower()} at any layer"
     source = Source("layers", {"task": task, "measure": MASS, "of": row.of})
     if row.reason != NOT_ABOVE:
         return not_tested(whether, str(row.reason), source=[source])
     return finding(
-        claim=f"{TITLES[task]} is {row.of}",
+        claim=f"{TITLES[task]}: the {row.of} reads it",
         whether=whether,
-        absent=f"{TITLES[task]} is {row.of} at no layer",
+        absent=f"{TITLES[task]}: the {row.of} reads it at no layer",
         contrast="best layer minus share in training",
         test=Contrast.of(row, "difference", "diff_low", "diff_high"),
         source=source,
@@ -368,23 +375,23 @@ def _overview(result: Result) -> Iterable[Overview]:
         by = {row.of: row for row in rows_of(of_mass[of_mass["task"] == task])}
         cells = [
             part
-            for of in ("known", "said")
+            for of in ("probe", "lens")
             for part in (
                 "-" if pd.isna(by[of].layer) else _layer(by[of]),
                 cell(by[of].best, by[of].best_low, by[of].best_high),
                 _best_layers(result, task, of),
             )
         ]
-        rows.append((TITLES[task], *cells, cell(by["said"].baseline)))
+        rows.append((TITLES[task], *cells, cell(by["lens"].baseline)))
     about = result.provenance
-    title = f"{about.model['name']} on {about.corpus['name']}: hidden words, probability of the right class"
-    ways = [part for of in ("known", "said") for part in (f"{of} at layer", "at best", "best layers")]
+    title = f"{about.model['name']} on {about.corpus['name']}: masked words, probability of the right class"
+    ways = [part for of in ("probe", "lens") for part in (f"{of} at layer", "at best", "best layers")]
     yield Overview(title, ("task", *ways, "share in training"), rows)
 
 
 def _best_layers(result: Result, task: str, of: str) -> str:
     """The layers that no other was shown to beat."""
-    table = result.tables["said"]
+    table = result.tables["scores"]
     curve = table[
         (table["task"] == task) & (table["of"] == of) & (table["model"] == "model") & (table["measure"] == MASS)
     ]
@@ -397,10 +404,10 @@ def _cost(
     estimator: Estimator, encoder: Encoder, splits: Splits, facts: Relations | None, *,
     words: int, learn: int, seen: bool, twin: bool, **settings: Any,
 ) -> Cost:  # fmt: skip
-    """By asking for few words first; the passes, the lens and the probes grow with the words."""
+    """A trial with few words, scaled up: passes, lens and probes grow with the number of words."""
     few = min(_TRIED, words, learn)
     start = time.perf_counter()
-    # Without translators: what they take is told by `lamina lens --dry-run`.
+    # Without translators; `lamina lens --dry-run` estimates those.
     trial = {**settings, "words": few, "learn": few, "seen": False, "twin": False, "lens": "plain"}
     tried = probe_vs_lens.function(encoder, splits, facts, **trial, runtime=estimator.runtime)
     took = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""By layer: how much is known and said, where each is first reached, and what is known but not said."""
+"""Scores of probe and lens by layer, the first layer of each, and words that only one of them gets right."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from lamina.stats.units import Units
 REACHED = 0.95
 """Share of the best gain over the baseline at which something counts as reached."""
 MEASURES = ("accuracy", "probability")
-WAYS: tuple[Of, Of] = ("known", "said")
+WAYS: tuple[Of, Of] = ("probe", "lens")
 NOT_ABOVE = "not above the baseline"
 LATER = "later"
-"""In place of a way: from known to said."""
+"""In place of a way: from probe to lens."""
 _EXAMPLES = 8
 """Words of each kind that are shown, per task and layer."""
 Row = tuple[Any, ...]
@@ -87,10 +87,10 @@ class ResampledWords:
 
 
 class TaskScores:
-    """Everything that is told of one task."""
+    """The scores of one task."""
 
     def __init__(self, task_answers: TaskAnswers, *, samples: int, seed: int) -> None:
-        self.asked = task_answers
+        self.answers = task_answers
         self._resampled = ResampledWords(task_answers, samples=samples, seed=seed)
         self.units = len(self._resampled.units)
         """Documents, or patterns, that vary ..."""
@@ -112,7 +112,7 @@ class TaskScores:
         }
 
     def _above(self, measure: str, least: Float[np.ndarray, " word"]) -> Contrasts:
-        values = np.stack([_values(self.asked.answers["model", of], self.asked, measure) for of in WAYS], axis=1)
+        values = np.stack([_values(self.answers.answers["model", of], self.answers, measure) for of in WAYS], axis=1)
         return gains(self._resampled.units.sums(values - least[:, None, None]), self._resampled.sizes)
 
     def best(self, of: Of, measure: str) -> BestSet:
@@ -121,105 +121,117 @@ class TaskScores:
         return best_set(curve.value, curve.draws, self.units)
 
     def rows(self, lens: str) -> Iterator[Row]:
-        """Of the table `said`."""
+        """Of the table `scores`."""
         for (model, of, measure), curve in self.curves.items():
-            yield from self._rows(of, model, lens if of == "said" and model == "model" else "plain", measure, curve)
+            yield from self._rows(of, model, lens if of == "lens" and model == "model" else "plain", measure, curve)
         for measure in MEASURES:
-            gap = self.curves["model", "known", measure].minus(self.curves["model", "said", measure])
+            gap = self.curves["model", "probe", measure].minus(self.curves["model", "lens", measure])
             yield from self._rows("gap", "model", lens, measure, gap)
-        coverage = self.asked.answers["model", "said"].mass
+        coverage = self.answers.answers["model", "lens"].mass
         if coverage is not None:
-            yield from self._rows("said", "model", lens, "coverage", self._resampled.curve(coverage))
+            yield from self._rows("lens", "model", lens, "coverage", self._resampled.curve(coverage))
 
     def _rows(self, of: str, model: str, lens: str, measure: str, curve: LayerCurve) -> Iterator[Row]:
         least = float(self.baselines[measure].value[0]) if measure in self.baselines and of != "gap" else np.nan
-        used = lens if of in ("said", "gap") else ""
+        used = lens if of in ("lens", "gap") else ""
         best = None
         if model == "model" and of != "gap" and measure in MEASURES:
             best = best_set(curve.value, curve.draws, self.units)
         for layer, value in enumerate(curve.value.tolist()):
             low, high = curve.interval(layer)
             among = (np.nan, "") if best is None else (best.p[layer], _yes(best.among[layer]))
-            where = (self.asked.task, of, model, used, layer, measure, value, low, high, least, len(self.asked.gold))
+            where = (
+                self.answers.task,
+                of,
+                model,
+                used,
+                layer,
+                measure,
+                value,
+                low,
+                high,
+                least,
+                len(self.answers.gold),
+            )
             yield *where, *among
 
     def layers(self, measure: str, later: Sequence[float]) -> Iterator[Row]:
-        """Of the table `layers`: where it is first known and first said, and the test of how much later."""
+        """Of the table `layers`: the first layers of probe and lens, and the test of the distance between them."""
         least = self.baselines[measure]
-        known, lens = (self.first(of, measure) for of in WAYS)
-        for way, (of, first_layer) in enumerate(zip(WAYS, (known, lens), strict=True)):
+        probe, lens = (self.first(of, measure) for of in WAYS)
+        for way, (of, first_layer) in enumerate(zip(WAYS, (probe, lens), strict=True)):
             curve = self.curves["model", of, measure]
             best = (first_layer.best, float(curve.value[first_layer.best]), *curve.interval(first_layer.best))
             test = [float(values[way, first_layer.best]) for values in self.tests[measure]]
-            where = (self.asked.task, measure, of, first_layer.layer, *_whole(interval(first_layer.draws)))
+            where = (self.answers.task, measure, of, first_layer.layer, *_whole(interval(first_layer.draws)))
             yield *where, *best, float(least.value[0]), *test, self.unit, first_layer.reason
         reason = "; ".join(
-            f"{of}: {way_layer.reason}" for of, way_layer in zip(WAYS, (known, lens), strict=True) if way_layer.reason
+            f"{of}: {way_layer.reason}" for of, way_layer in zip(WAYS, (probe, lens), strict=True) if way_layer.reason
         )
-        between = (lens.layer - known.layer, *_whole(interval(lens.draws - known.draws)))
-        yield self.asked.task, measure, LATER, *between, *[np.nan] * 5, *later, self.unit, reason
+        between = (lens.layer - probe.layer, *_whole(interval(lens.draws - probe.draws)))
+        yield self.answers.task, measure, LATER, *between, *[np.nan] * 5, *later, self.unit, reason
 
     def later(self, measure: str) -> tuple[float, Float[np.ndarray, " sample"]]:
-        """Layers from where it is known to where it is said, between layers too; and in every sample."""
-        known, lens = (self.first(of, measure) for of in WAYS)
-        if known.places is None or lens.places is None:
-            return np.nan, np.full(len(known.draws), np.nan)
-        return lens.place - known.place, lens.places - known.places
+        """Layers from probe to lens, interpolated between layers; and in every sample."""
+        probe, lens = (self.first(of, measure) for of in WAYS)
+        if probe.places is None or lens.places is None:
+            return np.nan, np.full(len(probe.draws), np.nan)
+        return lens.place - probe.place, lens.places - probe.places
 
     def first(self, of: Of, measure: str) -> FirstLayer:
-        """The first layer at which it is known, or said."""
+        """The first layer of the probe, or of the lens."""
         curve = self.curves["model", of, measure]
         best = int(np.where(np.isnan(curve.value), -np.inf, curve.value).argmax())
         p = self.tests[measure].p[WAYS.index(of), best]
         return first(curve, self.baselines[measure], sure=bool(p < SURE))
 
     def joint(self) -> Iterator[Row]:
-        """Of the table `joint`: shares of words that are known or said, both or neither, at the same layer."""
-        known, lens = (self._right(of) for of in WAYS)
+        """Of the table `joint`: shares of words that probe, lens, both or neither get right at the same layer."""
+        probe, lens = (self._right(of) for of in WAYS)
         for yes, by_lens in ((True, True), (True, False), (False, True), (False, False)):
-            curve = self._resampled.curve(np.where(np.isnan(known), np.nan, (known == yes) & (lens == by_lens)))
+            curve = self._resampled.curve(np.where(np.isnan(probe), np.nan, (probe == yes) & (lens == by_lens)))
             for layer, value in enumerate(curve.value.tolist()):
-                yield self.asked.task, layer, _yes(yes), _yes(by_lens), value, *curve.interval(layer)
+                yield self.answers.task, layer, _yes(yes), _yes(by_lens), value, *curve.interval(layer)
 
     def _right(self, of: Of) -> np.ndarray:
-        return _values(self.asked.answers["model", of], self.asked, "accuracy")
+        return _values(self.answers.answers["model", of], self.answers, "accuracy")
 
     def examples(self, piece: Callable[[int], str]) -> Iterator[Row]:
-        """Of the table `examples`: the widest gaps where it is first known, and at the last layer."""
-        known, lens = (self.asked.answers["model", of] for of in WAYS)
+        """Of the table `examples`: the widest gaps at the probe's first layer, and at the last layer."""
+        probe, lens = (self.answers.answers["model", of] for of in WAYS)
         by_probe, by_lens = (self._right(of) == 1 for of in WAYS)
-        first_known = self.first("known", "probability").layer
-        layers = {known.label.shape[1] - 1} | (set() if np.isnan(first_known) else {int(first_known)})
+        first_of_probe = self.first("probe", "probability").layer
+        layers = {probe.label.shape[1] - 1} | (set() if np.isnan(first_of_probe) else {int(first_of_probe)})
         for layer in sorted(layers):
-            gap = known.gold[:, layer] - lens.gold[:, layer]
+            gap = probe.gold[:, layer] - lens.gold[:, layer]
             kinds = (
-                ("known, not said", by_probe & ~by_lens, -gap),
-                ("said, not known", by_lens & ~by_probe, gap),
+                ("probe, not lens", by_probe & ~by_lens, -gap),
+                ("lens, not probe", by_lens & ~by_probe, gap),
             )
             for kind, which, order in kinds:
-                words = np.flatnonzero(which[:, layer] & (known.label[:, layer] >= 0))
+                words = np.flatnonzero(which[:, layer] & (probe.label[:, layer] >= 0))
                 for word in words[np.argsort(order[words], kind="stable")][:_EXAMPLES]:
-                    yield self.asked.task, layer, kind, *self._example(int(word), layer, piece)
+                    yield self.answers.task, layer, kind, *self._example(int(word), layer, piece)
 
     def _example(self, number: int, layer: int, piece: Callable[[int], str]) -> Row:
-        answers, labels = self.asked, self.asked.vocabulary.labels
-        known, lens = (answers.answers["model", of] for of in WAYS)
+        answers, labels = self.answers, self.answers.vocabulary.labels
+        probe, lens = (answers.answers["model", of] for of in WAYS)
         sentence, word = answers.items.sentence(answers.words[number])
         item, gold = answers.items.item_of(answers.words[number]), labels[answers.gold[number]]
-        by_probe = labels[known.label[number, layer]], float(known.gold[number, layer])
+        by_probe = labels[probe.label[number, layer]], float(probe.gold[number, layer])
         by_lens = labels[lens.label[number, layer]], float(lens.gold[number, layer])
         top = "" if lens.top is None else piece(int(lens.top[number, layer]))
         return item, sentence, word, gold, *by_probe, *by_lens, top
 
     def items(self) -> Iterator[Row]:
         """Of the table `items`: one row per word, at the last layer."""
-        known, lens = (self.asked.answers["model", of] for of in WAYS)
-        labels = (*self.asked.vocabulary.labels, "")
-        for number, (word, gold) in enumerate(zip(self.asked.words, self.asked.gold.tolist(), strict=True)):
-            key = f"{self.asked.task}/{self.asked.items.item_of(word)}"
+        probe, lens = (self.answers.answers["model", of] for of in WAYS)
+        labels = (*self.answers.vocabulary.labels, "")
+        for number, (word, gold) in enumerate(zip(self.answers.words, self.answers.gold.tolist(), strict=True)):
+            key = f"{self.answers.task}/{self.answers.items.item_of(word)}"
             right = float(lens.label[number, -1] == gold)
-            predicted = labels[known.label[number, -1]], labels[lens.label[number, -1]]
-            yield key, self.asked.task, right, labels[gold], *predicted, known.gold[number, -1], lens.gold[number, -1]
+            predicted = labels[probe.label[number, -1]], labels[lens.label[number, -1]]
+            yield key, self.answers.task, right, labels[gold], *predicted, probe.gold[number, -1], lens.gold[number, -1]
 
 
 def layer_rows(scores: Sequence[TaskScores]) -> Iterator[Row]:
@@ -237,12 +249,12 @@ def layer_rows(scores: Sequence[TaskScores]) -> Iterator[Row]:
 def later_family(
     later: Float[np.ndarray, " task"], draws: Float[np.ndarray, "sample task"], units: np.ndarray
 ) -> Contrasts:
-    """Layers from known to said, of all tasks."""
+    """Layers from probe to lens, of all tasks."""
     return bootstrap_family(later, draws, units.astype(float))
 
 
 def gains(sums: Float[np.ndarray, "unit way layer"], words: Float[np.ndarray, " unit"]) -> Contrasts:
-    """How far known and said are above the baseline, by layer: one family, one-sided; signs of units are flipped.
+    """How far probe and lens are above the baseline, by layer: one family, one-sided; signs of units are flipped.
 
     Args:
         sums: of the differences from the baseline over the words of a unit; NaN at layers without a probe.

@@ -1,6 +1,6 @@
-"""What is known and said of a hidden word: its part of speech, number, role or relation, as its annotations tell.
+"""Masked words and their classes: part of speech, number, role or relation, from the annotation.
 
-A task gives classes to words. Some of these words are hidden and asked for; all of them tell which class the pieces of
+A task gives classes to words. Some of these words are masked and scored; all of them show which class the tokens of
 the vocabulary belong to, so that the mass of a class can be summed.
 """
 
@@ -31,13 +31,13 @@ class MaskedWordClass(NamedTuple):
     """The class of a word."""
 
     label: str
-    asked: bool = True
-    """Whether the word can be hidden and asked for; otherwise it only counts as a form of its class."""
+    maskable: bool = True
+    """Whether the word can be masked and scored; otherwise it only counts as a form of its class."""
 
 
 @dataclass(frozen=True)
 class MaskedWordTask:
-    """One question about hidden words."""
+    """One property of masked words."""
 
     name: str
     title: str
@@ -115,7 +115,7 @@ TREEBANK_TASKS = (
 )
 """What a treebank tells."""
 RELATION = "relation"
-"""The annotation of hidden objects of facts, and the name of the task."""
+"""The annotation of masked objects of facts, and the name of the task."""
 
 
 def _relation(text: Text) -> dict[int, MaskedWordClass]:
@@ -127,7 +127,7 @@ TITLES = {task.name: task.title for task in (*TREEBANK_TASKS, RELATION_TASK)}
 """Task -> what figures and findings call it."""
 
 
-# Which words are hidden, and which class each piece of the vocabulary says.
+# Which words are masked, and the class of each token of the vocabulary.
 
 FEWEST_OF_CLASS = 10
 """Words of a class that training must have; rarer classes are left out."""
@@ -174,25 +174,25 @@ class ClassedTexts:
         return [item.passage for item in self.items]
 
     def firsts(self, model: LanguageModel) -> list[Int[np.ndarray, " part"]]:
-        """The first piece of each part of each passage; -1 for one that cannot be hidden or counted."""
+        """The first token of each part of each passage; -1 for one that cannot be masked or counted."""
         firsts = first_tokens(model, self.passages)
         return [
             np.where(pieces.sizes > 1, -1, pieces.ids) if item.one_piece else pieces.ids
             for item, pieces in zip(self.items, firsts, strict=True)
         ]
 
-    def asked(self, task: str) -> list[tuple[PassageWord, str]]:
-        """The words that a task asks for, with their classes."""
+    def words_of(self, task: str) -> list[tuple[PassageWord, str]]:
+        """The words that a task scores, with their classes."""
         return [
             (PassageWord(number, part), mark.label)
             for number, item in enumerate(self.items)
             for part, mark in item.marks[task].items()
-            if mark.asked
+            if mark.maskable
         ]
 
-    def hidable(self, task: str, firsts: Sequence[Int[np.ndarray, " part"]]) -> list[tuple[PassageWord, str]]:
-        """Those of them that can be hidden, by what `firsts` gives."""
-        return [(word, label) for word, label in self.asked(task) if firsts[word.passage][word.part] >= 0]
+    def maskable_words(self, task: str, firsts: Sequence[Int[np.ndarray, " part"]]) -> list[tuple[PassageWord, str]]:
+        """Those of them that can be masked, by what `firsts` gives."""
+        return [(word, label) for word, label in self.words_of(task) if firsts[word.passage][word.part] >= 0]
 
     def draw(
         self, task: str, labels: Mapping[str, int], most: int, seed: int, firsts: Sequence[Int[np.ndarray, " part"]]
@@ -203,7 +203,7 @@ class ClassedTexts:
             key = f"{seed}\t{self.passages[word.passage].id}\t{word.part}"
             return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
-        known = [(word, labels[label]) for word, label in self.hidable(task, firsts) if label in labels]
+        known = [(word, labels[label]) for word, label in self.maskable_words(task, firsts) if label in labels]
         return sorted(sorted(known, key=lambda labelled: place(labelled[0]))[:most])
 
     def item_of(self, word: PassageWord) -> str:
@@ -261,7 +261,7 @@ def vocabularies(model: LanguageModel, train: ClassedTexts, tasks: Sequence[str]
 def _vocabulary(
     train: ClassedTexts, task: str, firsts: Sequence[Int[np.ndarray, " part"]], seen: Float[np.ndarray, " piece"]
 ) -> ClassVocabulary:
-    counts_by_label = Counter(label for _, label in train.hidable(task, firsts))
+    counts_by_label = Counter(label for _, label in train.maskable_words(task, firsts))
     labels = tuple(sorted(label for label, count in counts_by_label.items() if count >= FEWEST_OF_CLASS))
     numbers = {label: number for number, label in enumerate(labels)}
     counts = np.zeros((len(seen), len(labels)))
@@ -275,7 +275,7 @@ def _vocabulary(
     return ClassVocabulary(labels, shares, total / max(1.0, total.sum()), rare)
 
 
-# Facts as sentences whose object is hidden: what is asked is the kind of object that the relation takes.
+# Facts as sentences whose object is masked; the class is the kind of object that the relation takes.
 #
 # Many relations take the same objects (country, citizenship, country of origin: countries), and no word could tell them
 # apart. Relations whose objects overlap are therefore one class.

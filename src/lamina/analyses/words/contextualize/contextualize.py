@@ -435,8 +435,8 @@ NAME = "occurrences.parquet"
 def write_predictions(path: Path, data: WordsInContext, split: str, answers: Iterable[ClassAnswers]) -> None:
     """One row per occurrence of the split's words, row of vectors and seed, one block of rows after the other.
 
-    Columns: `text_id,start,end,word,classes,representation,layer,context,seed,said`; `classes` are the true ones,
-    `said` those whose probe said yes.
+    Columns: `text_id,start,end,word,classes,representation,layer,context,seed,predicted`; `classes` are the true ones,
+    `predicted` those whose probe said yes.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -447,7 +447,7 @@ def write_predictions(path: Path, data: WordsInContext, split: str, answers: Ite
         [
             *((name, column.type) for name, column in columns.items()),
             ("representation", pa.string()), ("layer", pa.int32()), ("context", pa.string()), ("seed", pa.int32()),
-            ("said", pa.list_(pa.string())),
+            ("predicted", pa.list_(pa.string())),
         ],
         metadata={"lamina": json.dumps({"classes": data.classes, "split": split})},
     )  # fmt: skip
@@ -458,7 +458,7 @@ def write_predictions(path: Path, data: WordsInContext, split: str, answers: Ite
                 pa.array([value] * len(items), schema.field(name).type)
                 for name, value in {**about, "seed": of_layer.seed}.items()
             ]
-            predicted = _names(of_layer.said[items], data.classes)
+            predicted = _names(of_layer.predicted[items], data.classes)
             writer.write_table(pa.table([*columns.values(), *constant, predicted], schema=schema))
 
 

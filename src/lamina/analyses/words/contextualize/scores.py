@@ -85,7 +85,7 @@ class ClassAnswers:
     """Gets them from disk: those of all rows together would not fit into memory."""
 
     @property
-    def said(self) -> Bool[np.ndarray, "occurrence label"]:
+    def predicted(self) -> Bool[np.ndarray, "occurrence label"]:
         """Of every occurrence of dev and test; train stays False. With `of_types` the same for all of a word's."""
         return self.read()
 
@@ -264,13 +264,13 @@ class DecisionCounts(NamedTuple):
     """Decisions by word and class; sums over words are what F1 and recall are made of."""
 
     hits: Int[np.ndarray, "word label"]
-    said: Int[np.ndarray, "word label"]
+    predicted: Int[np.ndarray, "word label"]
     """Decisions that say yes."""
     true: Int[np.ndarray, "word label"]
     """Decisions that should."""
-    own: Int[np.ndarray, "word label"]
+    pairs: Int[np.ndarray, "word label"]
     """Pairs of the word and the class ..."""
-    found: Int[np.ndarray, "word label"]
+    recalled: Int[np.ndarray, "word label"]
     """... whose own class was found."""
 
 
@@ -356,11 +356,11 @@ class WordBootstrap:
 
     def f1(self, counts: DecisionCounts) -> ClassScores:
         """F1 of every class, and micro-F1 of all."""
-        return self._scores(2 * counts.hits, counts.said + counts.true, counts.own)
+        return self._scores(2 * counts.hits, counts.predicted + counts.true, counts.pairs)
 
     def recall(self, counts: DecisionCounts) -> ClassScores:
         """How many pairs have their own class found."""
-        return self._scores(counts.found, counts.own, counts.own)
+        return self._scores(counts.recalled, counts.pairs, counts.pairs)
 
     def _scores(self, over: np.ndarray, under: np.ndarray, pairs: np.ndarray) -> ClassScores:
         over, under = (_with_all(part[self._scored]) for part in (over, under))
@@ -412,7 +412,7 @@ class ClassScoreRow:
 
 SCORES = tuple(each.name.rstrip("_") for each in fields(ClassScoreRow))
 """Columns of `sclass.csv`, `recall.csv`, `frequent.csv`, `words.csv` and `context.csv`."""
-PAIRS = ("representation", "layer", "context", "word", "class", "contexts", "found")
+PAIRS = ("representation", "layer", "context", "word", "class", "contexts", "share")
 """Columns of `pairs.csv`."""
 CONTEXTS = ("split", "contexts", "pairs")
 """Columns of `contexts.csv`."""
@@ -460,7 +460,7 @@ class MicroF1Contrast(NamedTuple):
     against: str
     window: int | None
     """Words on each side that the other one has seen; None: the whole text."""
-    own: MicroF1
+    ours: MicroF1
     other: MicroF1
     task: str = "none"
     """What the model was fine-tuned for."""
@@ -477,8 +477,8 @@ def contrast_rows(comparison: str, family: str, members: Sequence[MicroF1Contras
     """
     if not members:
         return
-    values = np.array([(member.own.value, member.other.value) for member in members])
-    draws = np.stack([member.own.draws - member.other.draws for member in members], 1)
+    values = np.array([(member.ours.value, member.other.value) for member in members])
+    draws = np.stack([member.ours.draws - member.other.draws for member in members], 1)
     tests = bootstrap_family(values[:, 0] - values[:, 1], draws, units, bounds=(-1.0, 1.0))
     for member, (value, baseline), *numbers in zip(members, values.tolist(), *tests, strict=True):
         where = member.task, member.layer, member.representation, member.against, member.window
@@ -569,14 +569,14 @@ class Scoreboard:
         rows: dict[str, list[ClassScoreRow]] = {"sclass": [], "recall": [], "frequent": [], "words": []}
         for seeds in _rows(answers):
             for judge in self._judges:
-                counts = [judge.grid.count(answers_of_seed.said) for answers_of_seed in seeds]
-                frequent = [judge.frequent.count(answers_of_seed.said) for answers_of_seed in seeds]
+                counts = [judge.grid.count(answers_of_seed.predicted) for answers_of_seed in seeds]
+                frequent = [judge.frequent.count(answers_of_seed.predicted) for answers_of_seed in seeds]
                 rows["sclass"] += self._scored(seeds, judge, [judge.draws.f1(counted) for counted in counts], keep=True)
                 rows["recall"] += self._scored(seeds, judge, [judge.draws.recall(counted) for counted in counts])
                 rows["frequent"] += self._scored(seeds, judge, [judge.draws.f1(counted) for counted in frequent])
                 if seeds[0].of_types:
                     by_words = [
-                        by_word(self._data, judge.split, self._of_words(answers_of_seed.said))
+                        by_word(self._data, judge.split, self._of_words(answers_of_seed.predicted))
                         for answers_of_seed in seeds
                     ]
                     rows["words"] += self._scored(seeds, judge, [judge.draws.f1(counted) for counted in by_words])
@@ -587,7 +587,7 @@ class Scoreboard:
         rows: list[ClassScoreRow] = []
         for seeds in _rows(answers):
             for judge in self._judges:
-                scores = [judge.draws.f1(judge.grid.count(answers_of_seed.said)) for answers_of_seed in seeds]
+                scores = [judge.draws.f1(judge.grid.count(answers_of_seed.predicted)) for answers_of_seed in seeds]
                 rows += self._scored(seeds, judge, scores, keep=True)
         return as_table(rows)
 
@@ -596,7 +596,7 @@ class Scoreboard:
         (judge,) = [candidate for candidate in self._judges if candidate.split == split]
         return {
             (seeds[0].representation, seeds[0].layer): judge.draws.pooled(
-                [judge.draws.f1(judge.grid.count(answers_of_seed.said)) for answers_of_seed in seeds]
+                [judge.draws.f1(judge.grid.count(answers_of_seed.predicted)) for answers_of_seed in seeds]
             )
             for seeds in _rows(answers)
         }
@@ -623,7 +623,7 @@ class Scoreboard:
         for seeds in _rows(answers):
             first = seeds[0]
             shares = np.mean(
-                [at_least_half(answers_of_seed.said, grid.pairs)[own_class] for answers_of_seed in seeds], axis=0
+                [at_least_half(answers_of_seed.predicted, grid.pairs)[own_class] for answers_of_seed in seeds], axis=0
             )
             for pair, share in zip(grid.pairs, shares.tolist(), strict=True):
                 what = (self._data.words[pair.word], self._data.classes[pair.label], len(pair.contexts))
@@ -721,15 +721,15 @@ def failure_cases(
     listed whatever its scores, beside them. Of each kind those with most contexts come first: they weigh most.
 
     Args:
-        pairs: `representation,layer,context,word,class,contexts,found`, as `contextualize` tells it of test words;
-            context `full` and, for contexts that hurt or help, `0`. `found` is the share of seeds that find the class.
+        pairs: `representation,layer,context,word,class,contexts,share`, as `contextualize` tells it of test words;
+            context `full` and, for contexts that hurt or help, `0`. `share` is the share of seeds that find the class.
         pieces: word -> how many it is cut into, see `pieces_of`.
         layer: the one looked at; the last by default.
         many: pieces from which on a word has many.
 
     Example:
         >>> rows = [("m", 1, "0", "suit", "food", 2, 1.0), ("m", 1, "full", "suit", "food", 2, 0.0)]
-        >>> names = ["representation", "layer", "context", "word", "class", "contexts", "found"]
+        >>> names = ["representation", "layer", "context", "word", "class", "contexts", "share"]
         >>> failure_cases(pd.DataFrame(rows, columns=names), {"suit": 1})["kind"].tolist()
         ['context hurts']
     """
@@ -768,7 +768,7 @@ def _side_by_side(pairs: DataTable, layer: int | None) -> DataTable:
     of_layer = of_layers[of_layers["layer"] == chosen]
     keys = ["representation", "layer", "word", "class", "contexts"]
     columns = {
-        name: of_layer[of_layer["context"] == context].set_index(keys)["found"]
+        name: of_layer[of_layer["context"] == context].set_index(keys)["share"]
         for name, context in (("without", _ALONE), ("full", _FULL))
     }
     return pd.DataFrame(columns).astype(float).reset_index()

@@ -361,7 +361,7 @@ class PairedHits(NamedTuple):
 
     layer: int | None
     against: str
-    own: Float[np.ndarray, " unit"]
+    ours: Float[np.ndarray, " unit"]
     theirs: Float[np.ndarray, " unit"]
 
 
@@ -378,8 +378,8 @@ def paired_rows(
     """
     if not pairs or counts.sum() <= 0:
         return
-    tests = sign_flip_family(np.stack([pair.own - pair.theirs for pair in pairs], 1), counts, bounds=(-1.0, 1.0))
-    values = [(pair.own.sum() / counts.sum(), pair.theirs.sum() / counts.sum()) for pair in pairs]
+    tests = sign_flip_family(np.stack([pair.ours - pair.theirs for pair in pairs], 1), counts, bounds=(-1.0, 1.0))
+    values = [(pair.ours.sum() / counts.sum(), pair.theirs.sum() / counts.sum()) for pair in pairs]
     yield from difference_rows(measure, family, [(pair.layer, pair.against) for pair in pairs], values, tests)
 
 

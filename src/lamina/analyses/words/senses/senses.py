@@ -482,9 +482,15 @@ class _SenseStudy:
     """The question, asked of the model, of its twin and of static vectors alike."""
 
     def __init__(
-        self, data: SenseTargets, ks: tuple[int, ...], clustering: ClusterMethod, faithful: bool, samples: int, seed: int,
+        self,
+        data: SenseTargets,
+        ks: tuple[int, ...],
+        clustering: ClusterMethod,
+        faithful: bool,
+        samples: int,
+        seed: int,
         about: _SenseInputs,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.data, self.ks, self.faithful = data, ks, faithful
         self.clustering: ClusterMethod = clustering
         self.samples, self.seed, self.about = samples, seed, about
@@ -615,8 +621,8 @@ class _SenseStudy:
         alike = likeness(places, vectors)
         for counted_from, where in (("start", places.start), ("end", places.end)):
             bins = bin_of(where)
-            for number, place in enumerate(BINS):
-                in_bin = bins == number
+            for bin_number, place in enumerate(BINS):
+                in_bin = bins == bin_number
                 if in_bin.any():
                     likely = self._places.ratio(alike * in_bin, in_bin)
                     model_senses.position.append((name, layer, counted_from, place, int(in_bin.sum()), *likely))
@@ -643,9 +649,13 @@ class _SenseStudy:
                 yield SenseRow(layer, f"moved.{name}", value, low, high, theirs)
 
     def tables(
-        self, encoder: Encoder, model_senses: _ModelSenses, beside: _ModelSenses | None, static: dict[str, dict[str, np.ndarray]],
+        self,
+        encoder: Encoder,
+        model_senses: _ModelSenses,
+        beside: _ModelSenses | None,
+        static: dict[str, dict[str, np.ndarray]],
         skipped: Counter[str],
-    ) -> Tables:  # fmt: skip
+    ) -> Tables:
         """All tables, and what was counted."""
         data, scores = self.data, self.scores
         best, hits = scores.chosen(model_senses.right)

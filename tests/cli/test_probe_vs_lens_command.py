@@ -1,4 +1,4 @@
-"""`lamina said`, from the command line to tables and figure, and what it says to bad input."""
+"""`lamina probe-vs-lens`, from the command line to tables and figure, and its errors."""
 
 from __future__ import annotations
 
@@ -50,27 +50,27 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def told(*arguments: object) -> tuple[int, str]:
-    done = CliRunner(env={"COLUMNS": "240"}).invoke(main.app, ["said", *map(str, arguments)])
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner(env={"COLUMNS": "240"}).invoke(main.app, ["probe-vs-lens", *map(str, arguments)])
     return done.exit_code, done.output + str(done.exception or "")
 
 
 @pytest.mark.usefixtures("drawn_charts")
 def test_treebank_and_facts_to_tables_and_figure(speaker: Path, treebank: Path, facts: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    code, said = told(
+    code, output = run(
         speaker, "--corpus", treebank, "--facts", facts, "--words", 30, "--learn", 80, "--samples", 20, "--no-seen",
         "--out", out,
     )  # fmt: skip
-    assert code == 0, said
+    assert code == 0, output
     result = Result.load(out)
-    assert set(result.tables["said"]["task"]) == {"pos", "relation"}
+    assert set(result.tables["scores"]["task"]) == {"pos", "relation"}
     assert any("number: xpos" in why for why in result.provenance.skipped)
     assert result.provenance.corpus["facts"]["facts"] == 240
     assert len(pd.read_parquet(out / "items.parquet")) == len(result.tables["items"]) == 60
-    assert pd.read_csv(out / "layers.csv")["of"].tolist() == ["known", "said", "later"] * 4
-    assert "Part of speech" in said
-    assert "Relation of a fact" in said
+    assert pd.read_csv(out / "layers.csv")["of"].tolist() == ["probe", "lens", "later"] * 4
+    assert "Part of speech" in output
+    assert "Relation of a fact" in output
 
 
 @pytest.mark.parametrize(
@@ -85,19 +85,19 @@ def test_treebank_and_facts_to_tables_and_figure(speaker: Path, treebank: Path, 
     ids=["task", "annotation", "no-facts", "facts", "lens"],
 )
 def test_bad_settings_are_sentences(speaker: Path, treebank: Path, arguments: tuple[str, ...], sentence: str) -> None:
-    code, said = told(speaker, "--corpus", treebank, *arguments)
+    code, output = run(speaker, "--corpus", treebank, *arguments)
     assert code != 0
-    assert sentence in said
+    assert sentence in output
 
 
 def test_a_folder_without_facts_is_refused(speaker: Path, treebank: Path, tmp_path: Path) -> None:
     (tmp_path / "own.tsv").write_text("text\tanswer\nDogs ___ .\tbark\n")
-    code, said = told(speaker, "--corpus", treebank, "--facts", tmp_path)
+    code, output = run(speaker, "--corpus", treebank, "--facts", tmp_path)
     assert code != 0
-    assert "holds no facts of relations with patterns; name pararel or a folder like it" in said
+    assert "holds no facts of relations with patterns; name pararel or a folder like it" in output
 
 
 def test_a_model_without_a_head_is_told_which_models_have_one(bert: Path, treebank: Path) -> None:
-    code, said = told(bert, "--corpus", treebank)
+    code, output = run(bert, "--corpus", treebank)
     assert code != 0
-    assert "it has no language-model head; these have: " in said
+    assert "it has no language-model head; these have: " in output
