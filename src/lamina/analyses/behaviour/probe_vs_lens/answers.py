@@ -12,8 +12,7 @@ from jaxtyping import Float, Int
 from lamina.analyses.behaviour.probe_vs_lens.tasks import ClassedTexts, ClassVocabulary, MaskedWordData
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.lens import layer_states, lens_logits
-from lamina.models.language.masked_words import PassageWord, masked_words
-from lamina.models.language.masked_words import unmasked_words
+from lamina.models.language.masked_words import PassageWord, masked_words, unmasked_words
 from lamina.models.language.scoring import TokenQueries, WrittenPassage
 from lamina.probes.linear import LabelledVectors, fit_softmax
 from lamina.probes.translators import Translators
