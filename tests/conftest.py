@@ -230,7 +230,7 @@ def hasty_probes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory) -> Callable[[str], Path]:
     """Architecture -> a folder with a tiny random model of it, made once."""
-    path = Path(__file__).parent / "encoders" / "tiny_models.py"
+    path = Path(__file__).parent / "models" / "tiny_models.py"
     spec = importlib.util.spec_from_file_location("tiny_models_for_all", path)
     assert spec is not None
     assert spec.loader is not None

@@ -97,7 +97,9 @@ def answer(
             answers_by_task[task][name, "lens"] = by_lens[task]
         del states
         if seen and name == "model":
-            unmasked = {part: _states_of(unmasked_words, model, getattr(data, part), parts[part].words) for part in parts}
+            unmasked = {
+                part: _states_of(unmasked_words, model, getattr(data, part), parts[part].words) for part in parts
+            }
             for task, answers in _probed(parts, unmasked, vocabularies, model).items():
                 answers_by_task[task][name, "seen"] = answers
     drawn = parts["scored"]
