@@ -21,7 +21,7 @@ from lamina.analyses.heads.headmap import DivergenceMeter, divergences
 from lamina.analyses.heads.parse import shuffled
 from lamina.analyses.heads.relations import RelationMeter, relations_of
 from lamina.analyses.heads.surface import PatternMeter, SurfaceMeter
-from lamina.analyses.heads.trees import Learner, static_vectors
+from lamina.analyses.heads.trees import ParserTrainer, static_vectors
 from lamina.corpora import load_corpus
 from lamina.framework.watch import Meter, WatchedBatch, watch
 from lamina.models import Encoder, load_encoder
@@ -133,7 +133,7 @@ def _epoch(encoder: Encoder) -> Bar:
     some = [replace(text, edges={"dep": text.edges["dep"]}) for text in texts[:LEARNED]]
     vectors = static_vectors(encoder, None)
     probe = AttentionAndWords(encoder.blocks * encoder.heads, vectors.width)
-    learner = Learner({"attention+words": probe}, vectors, causal=encoder.causal, seed=0)
+    learner = ParserTrainer({"attention+words": probe}, vectors, causal=encoder.causal, seed=0)
 
     def learn() -> None:
         watch(encoder, some, [learner])

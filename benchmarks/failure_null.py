@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from benchmarks.bars import Bar
-from lamina.analyses.answering.failure import Cases, Predictor
+from lamina.analyses.answering.failure import AnswerCases, FailurePredictor
 from lamina.stats.bootstrap import StreamedBootstrap
 from lamina.stats.family import permutation_family
 from lamina.stats.intervals import widened_intervals
@@ -46,7 +46,7 @@ class World(NamedTuple):
     """Whether the confidence tells of failures, as the tests of a gain need it, or nothing does."""
 
 
-def simulate(world: World, seed: int) -> Cases:
+def simulate(world: World, seed: int) -> AnswerCases:
     """One data set in which vectors say no more than the confidence does.
 
     Example:
@@ -63,7 +63,7 @@ def simulate(world: World, seed: int) -> Cases:
     vectors += world.alike * draw.normal(size=(world.documents, world.features))[documents]
     # Vectors know the confidence: where it tells of failures, only the test of a gain has nothing to find.
     vectors += 0.3 * sure[:, None] * draw.normal(size=world.features)
-    return Cases(vectors[:, None], wrong, documents, expit(sure), np.ones(size))
+    return AnswerCases(vectors[:, None], wrong, documents, expit(sure), np.ones(size))
 
 
 def p_values(world: World, draws: int, *, samples: int = SAMPLES, first: int = 0) -> np.ndarray:
@@ -73,7 +73,7 @@ def p_values(world: World, draws: int, *, samples: int = SAMPLES, first: int = 0
         judged = []
         for confident in (False, True):
             cases = simulate(world._replace(confident=confident), seed)
-            predictor = Predictor(cases, samples=samples, seed=seed)
+            predictor = FailurePredictor(cases, samples=samples, seed=seed)
             # A data set without failures, or without documents to tell apart, is not tested.
             judged.append(predictor.judge(cases.vectors[:, 0]) if predictor.possible else None)
         if all(each is not None for each in judged):

@@ -16,8 +16,8 @@ from lamina.analyses.heads.coreference import KINDS, CorefHits
 from lamina.analyses.heads.head_means import HeadMeans
 from lamina.analyses.heads.headmap import DIVERGENCES, closeness
 from lamina.analyses.heads.induction import InductionMeter, induction_table
-from lamina.analyses.heads.parse import RIGHT, UnitHits
-from lamina.analyses.heads.relations import BASELINES, DIRECTIONS, OFFSETS, Hits, best_offsets, leads
+from lamina.analyses.heads.parse import RIGHT, ParserHits
+from lamina.analyses.heads.relations import BASELINES, DIRECTIONS, OFFSETS, RelationHits, best_offsets, leads
 from lamina.stats.family import Contrasts
 from lamina.stats.status import SURE, status_of
 from lamina.testing import TinyEncoder
@@ -59,14 +59,14 @@ def _relations(
     offset: float,
     *,
     strength: float = 12.0,
-) -> Hits:
+) -> RelationHits:
     """Counts of documents of so many sentences; `heads` are rates, [direction, head, relation]."""
     counts = rng.poisson(sentences[:, None] * often)
     found = rng.binomial(counts[:, None, None], _rates(rng, heads, (len(sentences), *heads.shape), strength))
     rules = np.zeros((len(sentences), len(BASELINES), len(often)), np.float32)
     rules[:, OFFSETS.index(1)] = rng.binomial(counts, _rates(rng, offset, counts.shape, strength))
     rules[:, OFFSETS.index(-1)] = rng.binomial(counts, _rates(rng, offset / 2, counts.shape, strength))
-    return Hits(found.astype(np.float32), rules, counts.astype(np.float32))
+    return RelationHits(found.astype(np.float32), rules, counts.astype(np.float32))
 
 
 def _finds_relation(rng: np.random.Generator, planted: bool) -> bool:
@@ -256,7 +256,7 @@ def _parses(rng: np.random.Generator, planted: bool) -> bool:
     systems = (parse.WORDS, parse.DISTANCE, parse.ONLY, RIGHT, f"{parse.WORDS}, {parse.RANDOM}")
     better = {parse.WORDS: 0.0265 * planted}
     right = {name: words * (easy + better.get(name, 0.0) + rng.normal(0, 0.02, 20)) for name in systems}
-    table = parse.contrasts([UnitHits(words, right)])
+    table = parse.contrasts([ParserHits(words, right)])
     clear = dict(zip(table["beside"], table["p_adjusted"] < SURE, strict=True))
     return bool(clear[parse.DISTANCE]) if planted else any(clear.values())
 

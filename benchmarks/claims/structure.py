@@ -11,10 +11,10 @@ from jaxtyping import Float
 
 from benchmarks.claims import Simulation
 from benchmarks.failure_null import World, simulate
-from lamina.analyses.answering.contrast import CONTRAST, CONTRASTED, Answered, contrast_table
+from lamina.analyses.answering.contrast import CONTRAST, CONTRASTED, AnsweredQuestions, contrast_table
 from lamina.analyses.answering.failure import failure_table
 from lamina.analyses.answering.phases import answering_table, phases
-from lamina.analyses.answering.streaming import DIFFERENCES, PHASES, PSEUDO, RANKED, TWIN, Cell, family_tests
+from lamina.analyses.answering.streaming import DIFFERENCES, PHASES, PSEUDO, RANKED, TWIN, PhaseCell, family_tests
 from lamina.analyses.answering.streaming import LAYERS as HIGHEST
 from lamina.analyses.layers import order as changes
 from lamina.analyses.layers.order import BaselineDifference, HalfContrast, OrderChange, OrderLayer, OrderReading, order
@@ -224,7 +224,7 @@ def roles(rng: np.random.Generator, planted: bool) -> bool:
         means[:, [_PLANTED, _LAYERS + _PLANTED]] += 0.36 * planted
         values, draws = _shares(means * sizes[:, None], sizes)
         cells = [
-            (against, Cell(0, layer, measure, int(sizes.sum()), _DOCUMENTS, float(values[at]), draws[:, at]))
+            (against, PhaseCell(0, layer, measure, int(sizes.sum()), _DOCUMENTS, float(values[at]), draws[:, at]))
             for at, (against, layer) in enumerate((name, layer) for name in (PSEUDO, TWIN) for layer in range(_LAYERS))
         ]
         for (against, cell), test in zip(cells, family_tests(cells), strict=True):
@@ -243,7 +243,7 @@ def right_and_wrong(rng: np.random.Generator, planted: bool) -> bool:
     values = 0.2 * rng.normal(size=(_DOCUMENTS, 4, measures))[documents] + 0.2 * rng.normal(size=(size, 4, measures))
     values[right, 2, 0] += 0.17 * planted
     strata = [f"|{kind}|1" for kind in rng.choice(["who", "what"], size)]
-    made = Answered(values, right, [f"d{each}" for each in documents], strata)
+    made = AnsweredQuestions(values, right, [f"d{each}" for each in documents], strata)
     found = _phases(contrast=contrast_table("m", [made], samples=_SAMPLES, seed=0))
     return _clear(found, "Where the answer is right" if not planted else "at layer 2: ")
 

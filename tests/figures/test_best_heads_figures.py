@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.heads.behaviours import LEAD
-from lamina.analyses.heads.coreference import BESIDE, COLUMNS
+from lamina.analyses.heads.coreference import BEST_ANTECEDENTS, COLUMNS
 from lamina.analyses.heads.heads import EXAMPLES
 from lamina.analyses.heads.relations import BEST
 from lamina.figures import captions_of, corefheads, heads, to_svg
@@ -75,7 +75,7 @@ def antecedents(*, faithful: bool = False) -> Result:
         for kind in ("pronoun", "all")
         for name, lead in (("nearest", 0.2), ("head match", 0.15), ("rules", -0.2))
     ]
-    tables = {"coref": table, "best": pd.DataFrame(leads, columns=list(BESIDE))}
+    tables = {"coref": table, "best": pd.DataFrame(leads, columns=list(BEST_ANTECEDENTS))}
     return Result("corefheads", tables, Provenance(*ABOUT, {"faithful": faithful}))
 
 

@@ -6,14 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.answering.contrast import CONTRAST, CONTRASTED, TOGETHER, Answered, contrast_table
+from lamina.analyses.answering.contrast import CONTRAST, CONTRASTED, TOGETHER, AnsweredQuestions, contrast_table
 
 
-def answered(rows: list[tuple[float, bool, str, str]], layers: int = 1) -> Answered:
+def answered(rows: list[tuple[float, bool, str, str]], layers: int = 1) -> AnsweredQuestions:
     values, right, units, strata = zip(*rows, strict=True)
     table = np.full((len(rows), layers, len(CONTRASTED)), np.nan)
     table[:, :, 0] = np.array(values)[:, None]
-    return Answered(table, np.array(right), units, [each if each.startswith("qa") else f"|{each}" for each in strata])
+    return AnsweredQuestions(
+        table, np.array(right), units, [each if each.startswith("qa") else f"|{each}" for each in strata]
+    )
 
 
 def test_a_wrong_answer_is_compared_with_right_ones_of_its_document_and_kind() -> None:
@@ -66,12 +68,14 @@ def test_single_tasks_are_one_family() -> None:
     assert all(widths[f"qa{at}"] > one["high"] - one["low"] for at, one in enumerate(alone, start=1))
 
 
-def _only(made: Answered, strata: list[str], task: str) -> Answered:
+def _only(made: AnsweredQuestions, strata: list[str], task: str) -> AnsweredQuestions:
     own = [number for number, each in enumerate(strata) if each.startswith(task)]
-    return Answered(made.values[own], made.right[own], [made.units[at] for at in own], [strata[at] for at in own])
+    return AnsweredQuestions(
+        made.values[own], made.right[own], [made.units[at] for at in own], [strata[at] for at in own]
+    )
 
 
-def simulated(effect: float, seed: int, documents: int = 30) -> Answered:
+def simulated(effect: float, seed: int, documents: int = 30) -> AnsweredQuestions:
     """Long answers are apart and often wrong: without matching, wrong answers look apart."""
     draw = np.random.default_rng(seed)
     rows = []

@@ -19,8 +19,8 @@ from lamina.analyses.answering.failure import (
     FAILURE_CONTRASTS,
     OVER_CONFIDENCE,
     OVER_TWIN,
-    Cases,
-    Predictor,
+    AnswerCases,
+    FailurePredictor,
     _logistic,
     failure_table,
     mixed_tasks,
@@ -29,7 +29,7 @@ from lamina.analyses.answering.failure import (
 )
 
 
-def planted(*, told: bool, count: int = 120, knows: float = 0.0) -> Cases:
+def planted(*, told: bool, count: int = 120, knows: float = 0.0) -> AnswerCases:
     """Layer 1 tells of failures where `told`; the confidence where `knows` is above 0."""
     draw = np.random.default_rng(0)
     wrong = draw.random(count) < 0.4
@@ -37,14 +37,16 @@ def planted(*, told: bool, count: int = 120, knows: float = 0.0) -> Cases:
     if told:
         vectors[:, 1, 2] += 3 * wrong
     confidence = expit(draw.normal(size=count) - knows * wrong)
-    return Cases(vectors, wrong, np.arange(count) // 10, confidence, draw.integers(5, 15, count).astype(float))
+    return AnswerCases(vectors, wrong, np.arange(count) // 10, confidence, draw.integers(5, 15, count).astype(float))
 
 
-def rows_of(*cases: Cases, twin: Cases | None = None, samples: int = 200) -> pd.DataFrame:
+def rows_of(*cases: AnswerCases, twin: AnswerCases | None = None, samples: int = 200) -> pd.DataFrame:
     return tables_of(*cases, twin=twin, samples=samples)[0]
 
 
-def tables_of(*cases: Cases, twin: Cases | None = None, samples: int = 200) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tables_of(
+    *cases: AnswerCases, twin: AnswerCases | None = None, samples: int = 200
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     models = {"m": list(cases)} | ({} if twin is None else {"m (random)": [twin] * len(cases)})
     found = failure_table(models, samples=samples, seed=0)
     return found.failure, found.contrasts.set_index(["contrast", "layer"])
@@ -93,7 +95,7 @@ def test_the_task_of_a_question_predicts_nothing_within_it() -> None:
     wrong = draw.random(200) < np.where(tasks == "qa1", 0.1, 0.9)
     vectors = draw.normal(size=(200, 1, 4)).astype(np.float32)
     vectors[:, 0, 0] += 5 * (tasks == "qa15")
-    cases = Cases(vectors, wrong, np.arange(200) // 4 % 25, draw.random(200), np.ones(200), tasks)
+    cases = AnswerCases(vectors, wrong, np.arange(200) // 4 % 25, draw.random(200), np.ones(200), tasks)
     both = [tables_of(each) for each in (cases._replace(tasks=None), cases)]
     between, within = (table.query("feature == 'vectors'").iloc[0] for table, _ in both)
     tested = [contrasts.loc[(CHANCE, 0), "p_adjusted"] for _, contrasts in both]
@@ -209,7 +211,7 @@ def test_nothing_is_predicted_where_all_answers_are_alike_or_of_one_document() -
     cases = planted(told=False)
     assert rows_of(cases._replace(wrong=np.ones(120, bool)), samples=10).empty
     assert rows_of(cases._replace(documents=np.zeros(120, int)), samples=10).empty
-    nothing = Cases(*(part[:0] for part in cases[:-1]))
+    nothing = AnswerCases(*(part[:0] for part in cases[:-1]))
     assert rows_of(nothing, samples=10).empty
 
 
@@ -239,7 +241,7 @@ def test_questions_turned_around_one_by_one_would_not_keep_the_level() -> None:
     early = 0
     for seed in range(20):
         cases = simulate(world, seed)
-        predictor = Predictor(cases, samples=39, seed=seed)
+        predictor = FailurePredictor(cases, samples=39, seed=seed)
         predictor._turned = np.random.default_rng(seed).choice([-1.0, 1.0], (len(cases.wrong), 39))
         early += p_of(predictor.judge(cases.vectors[:, 0]).alone) <= 0.05
     # At the level of the test, 4 of 20 would happen once in 60 times.

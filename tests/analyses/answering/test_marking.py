@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.answering.roles import Part, marked_context
+from lamina.analyses.answering.roles import ContextPart, marked_context
 from lamina.analyses.answering.token_map import token_map
 from lamina.corpora.questions.question import Question
 from lamina.corpora.questions.question_sets import typed_question
@@ -21,7 +21,7 @@ def typed(answer: str = "") -> Question:
     return next(typed_question("Who ran?", CONTEXT, answer).questions())
 
 
-def joined(parts: list[Part], role: str) -> list[str]:
+def joined(parts: list[ContextPart], role: str) -> list[str]:
     """What is marked, a string a run."""
     runs = [""]
     for part in parts:

@@ -21,7 +21,7 @@ from lamina.analyses.answering.groups import (
     STABLE,
     SUPPORT,
     WORDS,
-    Before,
+    EarlierWords,
     add_up,
     adjusted_mutual_information,
     agreement,
@@ -36,7 +36,7 @@ from lamina.analyses.answering.groups import (
 from lamina.types import Edge, Span, Text
 
 LAYERS, WIDTH = 3, 5
-NOTHING = Before(torch.zeros(LAYERS, WIDTH), torch.zeros(LAYERS))
+NOTHING = EarlierWords(torch.zeros(LAYERS, WIDTH), torch.zeros(LAYERS))
 
 
 def states(tokens: int, seed: int = 0) -> torch.Tensor:
@@ -51,7 +51,9 @@ def grouped(*owners: int) -> torch.Tensor:
     return groups
 
 
-def measured(vectors: torch.Tensor, groups: torch.Tensor, keep: torch.Tensor | None = None, before: Before = NOTHING):
+def measured(
+    vectors: torch.Tensor, groups: torch.Tensor, keep: torch.Tensor | None = None, before: EarlierWords = NOTHING
+):
     keep = torch.ones(vectors.shape[:2], dtype=torch.bool) if keep is None else keep
     unit = unit_vectors(vectors, keep)
     table = measure(unit, keep, groups, add_up(unit, keep, groups), before)
@@ -124,7 +126,7 @@ def test_too_few_words_are_no_number() -> None:
 def test_anisotropy_is_the_mean_cosine_with_earlier_documents() -> None:
     earlier, vectors = states(6, seed=2), states(len(OWNERS))
     whole = torch.ones(earlier.shape[:2], dtype=torch.bool)
-    before = Before(unit_vectors(earlier, whole).sum(0), torch.full((LAYERS,), 6.0))
+    before = EarlierWords(unit_vectors(earlier, whole).sum(0), torch.full((LAYERS,), 6.0))
     found = measured(vectors, grouped(*OWNERS), before=before)["anisotropy"]
     pairs = [[cosine(one[1], other[1]) for one in vectors] for other in earlier]
     assert found[1] == pytest.approx(float(np.mean(pairs)), abs=1e-5)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lamina.analyses.answering.roles import GROUPS, groups_of, roles_of
-from lamina.analyses.answering.streaming import ANSWERS, COLUMNS, Given, PhaseSums, memberships
-from lamina.corpora.questions.question import Question, make_question
-from lamina.corpora.questions.question_sets import load_questions, questions_from, typed_question
+from lamina.analyses.answering.streaming import ANSWERS, COLUMNS, AnswerOutcome, PhaseSums, memberships
+from lamina.corpora.question import Question, make_question
+from lamina.corpora.question_sets import load_questions, questions_from, typed_question
 from lamina.errors import InputError, TaskError
 from lamina.testing import TinyEncoder
 from lamina.types import Span
@@ -96,12 +96,12 @@ def test_sets_of_other_questions_have_other_fingerprints(barking: Question) -> N
     ("given", "groups"),
     [
         (None, ["all"]),
-        (Given(True, 0.1), ["all", "right"]),
-        (Given(False, 0.6), ["all", "wrong", "confident wrong"]),
-        (Given(False, 0.4), ["all", "wrong", "low confidence"]),
+        (AnswerOutcome(True, 0.1), ["all", "right"]),
+        (AnswerOutcome(False, 0.6), ["all", "wrong", "confident wrong"]),
+        (AnswerOutcome(False, 0.4), ["all", "wrong", "low confidence"]),
     ],
 )
-def test_groups_of_answers(given: Given | None, groups: list[str]) -> None:
+def test_groups_of_answers(given: AnswerOutcome | None, groups: list[str]) -> None:
     assert [ANSWERS[group] for group in memberships(given, 0.5)] == groups
 
 

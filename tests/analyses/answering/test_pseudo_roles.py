@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from lamina.analyses.answering.roles import GROUPS, Positions, _moved, note_answers, pseudo_groups, roles_of, runs_of
-from lamina.corpora.questions.question import Question, make_question
+from lamina.analyses.answering.roles import (
+    GROUPS,
+    AnswerPositions,
+    _moved,
+    note_answers,
+    pseudo_groups,
+    roles_of,
+    runs_of,
+)
+from lamina.corpora.question import Question, make_question
 from lamina.types import Span
 
 QUESTION, SUPPORT, ANSWER, OTHER, PREDICTED, WORDS = range(len(GROUPS))
@@ -27,7 +35,7 @@ def asked(sentences: int = 6, support: tuple[int, ...] = (2,), answer: tuple[int
 
 
 def drawn(question: Question, predicted: Span | None = None, seed: int = 0) -> np.ndarray:
-    positions = Positions()
+    positions = AnswerPositions()
     note_answers(question, positions)
     return pseudo_groups(question, roles_of(question, predicted), positions, np.random.default_rng(seed)) > 0
 
@@ -74,7 +82,7 @@ def test_neighbouring_sentences_are_replaced_by_neighbours() -> None:
 
 def test_pseudo_answers_lie_where_answers_lie() -> None:
     draw = np.random.default_rng(0)
-    positions = Positions()
+    positions = AnswerPositions()
     places = draw.beta(2, 5, 3000)
     for place in places:
         start = int(place * 98)

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.heads.atlas import card, result_atlas, sentence_atlas
-from lamina.analyses.heads.behaviours import BEHAVIOURS, LEAD, Found
-from lamina.analyses.heads.look import see
+from lamina.analyses.heads.behaviours import BEHAVIOURS, LEAD, HeadBehaviour
+from lamina.analyses.heads.look import watch_sentence
 from lamina.analyses.heads.relations import RELATIONS
 from lamina.errors import InputError
 from lamina.results import Provenance, Result
@@ -66,7 +66,7 @@ HEADMAP = result(
         [(1, 1, 1, 2, 10.0, 0.1), (1, 1, 1, 3, 30.0, 0.3), (1, 2, 1, 3, 20.0, 0.2)],
         columns=["layer_a", "head_a", "layer_b", "head_b", "value", "mean"],
     ),
-    behaviours=pd.DataFrame([Found(1, 2, "syntactic", "obj", 0.75, 0.3, 0.45, 0.4, 0.5, 0.001)]),
+    behaviours=pd.DataFrame([HeadBehaviour(1, 2, "syntactic", "obj", 0.75, 0.3, 0.45, 0.4, 0.5, 0.001)]),
 )
 COREF = result(
     "corefheads",
@@ -89,7 +89,7 @@ def by_name(made: Result) -> dict:
 def test_a_sentence_is_measured_as_its_maps_say():
     encoder = TinyEncoder(blocks=3, heads=2)
     found = sentence_atlas(encoder, SENTENCE)
-    maps = see(encoder, SENTENCE).maps.numpy()
+    maps = watch_sentence(encoder, SENTENCE).maps.numpy()
     measures = {measure.name: measure for measure in found.measures}
     assert measures["to_first"].values == pytest.approx(maps[..., 0].mean(-1), abs=1e-6)
     assert measures["to_previous"].values == pytest.approx(
@@ -187,4 +187,4 @@ def test_a_card_without_results_is_empty():
 )
 def test_what_cannot_be_seen_is_refused(sentence: str, most: int | None, why: str):
     with pytest.raises(InputError, match=why):
-        see(TinyEncoder(), sentence, most=most)
+        watch_sentence(TinyEncoder(), sentence, most=most)

@@ -9,9 +9,9 @@ import pytest
 
 import lamina
 from lamina.analyses.heads.atlas import sentence_atlas
-from lamina.analyses.heads.attention import Shown, attention, pair_up
+from lamina.analyses.heads.attention import SampledTexts, attention, pair_up
 from lamina.analyses.heads.behaviours import LEAD
-from lamina.analyses.heads.surface import MEASURES, PATTERNS, UNTOLD, constant_measures
+from lamina.analyses.heads.surface import MEASURES, PATTERNS, UNCLASSIFIED, constant_measures
 from lamina.corpora import Corpus, corpus_from
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.figures import captions_for
@@ -99,7 +99,7 @@ def test_texts_of_one_word_of_signs_alone_and_of_other_scripts_work():
     result = attention(TinyEncoder(), corpus_of(*odd), samples=20)
     assert result.tables["surface"]["value"].notna().all()
     # On [CLS] word [SEP] every cell is next to the diagonal or on a special token.
-    assert result.provenance.skipped[UNTOLD] == 4
+    assert result.provenance.skipped[UNCLASSIFIED] == 4
 
 
 def test_long_texts_are_cut_and_counted():
@@ -128,11 +128,11 @@ def test_pairs_are_shown_as_two_segments_of_limited_length():
 
 def test_a_draw_is_seeded_and_keeps_the_order():
     corpus = corpus_of(*(Text(str(i), ("a",)) for i in range(30)))
-    drawn = [text.id for text in Shown(corpus, most=10)]
-    assert drawn == [text.id for text in Shown(corpus, most=10)] == sorted(drawn, key=int)
+    drawn = [text.id for text in SampledTexts(corpus, most=10)]
+    assert drawn == [text.id for text in SampledTexts(corpus, most=10)] == sorted(drawn, key=int)
     assert len(drawn) == 10
-    assert drawn != [text.id for text in Shown(corpus, most=10, seed=1)]
-    assert len(list(Shown(corpus, most=100))) == 30
+    assert drawn != [text.id for text in SampledTexts(corpus, most=10, seed=1)]
+    assert len(list(SampledTexts(corpus, most=100))) == 30
 
 
 def test_what_cannot_be_asked_is_refused_with_a_reason():

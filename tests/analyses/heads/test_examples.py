@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lamina.analyses.heads.examples import MOST, Sought, examples_of, sought_for
+from lamina.analyses.heads.examples import MOST, LinkQuery, examples_of, queries_for
 from lamina.analyses.heads.heads import heads
 from lamina.testing import TinyEncoder
 from lamina.types import Text
@@ -23,20 +23,20 @@ def texts_of(count: int = 4) -> list[Text]:
 def test_a_miss_is_the_word_chosen_beside_the_right_one():
     texts = texts_of(1)
     found = examples_of(
-        Painted({texts[0].id: MAPS}), texts, {(1, 1): Sought("obj", "head"), (1, 2): Sought("obj", "dependent")}
+        Painted({texts[0].id: MAPS}), texts, {(1, 1): LinkQuery("obj", "head"), (1, 2): LinkQuery("obj", "dependent")}
     )
     # Head 1 sends every word to the verb but the verb to the stop: nothing but itself attends to the object.
     (miss,) = found[1, 2].misses
-    assert (miss.asked, miss.chosen, miss.right, miss.relation) == (2, 3, 1, "obj")
+    assert (miss.word, miss.chosen, miss.right, miss.relation) == (2, 3, 1, "obj")
     assert (miss.weight, miss.right_weight) == pytest.approx((0.4, 0.0))
-    assert (found[1, 2].asked, found[1, 2].found) == (1, 0)
+    assert (found[1, 2].count, found[1, 2].hits) == (1, 0)
     # What no word attends to has no answer: it counts as missed, and there is nothing to show.
     assert found[1, 1][1:] == ([], 1, 0)
 
 
 def test_the_strongest_link_runs_from_who_attends_in_either_direction():
     texts = texts_of(1)
-    sought = {(1, 1): Sought("obj", "dependent"), (1, 2): Sought("obj", "head")}
+    sought = {(1, 1): LinkQuery("obj", "dependent"), (1, 2): LinkQuery("obj", "head")}
     found = examples_of(Painted({texts[0].id: MAPS}), texts, sought)
     (one,), (other,) = found[1, 1].best, found[1, 2].best
     assert (one.source, one.target, one.relation) == (2, 1, "obj")
@@ -54,27 +54,27 @@ def test_five_misses_are_kept_one_per_sentence_those_with_the_most_on_a_wrong_wo
     # The last sentence is in the corpus twice.
     twice = replace(texts[-1], id="again")
     maps["again"] = maps[texts[-1].id]
-    shown = examples_of(Painted(maps), [*texts, twice], {(1, 1): Sought("obj", "dependent")})[1, 1]
+    shown = examples_of(Painted(maps), [*texts, twice], {(1, 1): LinkQuery("obj", "dependent")})[1, 1]
     assert [each.weight for each in shown.misses] == pytest.approx([0.4, 0.35, 0.3, 0.25, 0.2])
     assert len({each.text.id for each in shown.misses}) == MOST
-    assert (shown.asked, shown.found) == (8, 0)
+    assert (shown.count, shown.hits) == (8, 0)
 
 
 def test_words_next_to_each_other_can_be_missed_too_and_any_link_cannot():
     text = Text("s", WORDS, edges={"dep": CHASE})
     # Word 3 looks at the first one, not at the one before it.
     maps = torch.stack([to(1, 0, 1, 0), to(1, 0, 1, 0)])[None]
-    found = examples_of(Painted({"s": maps}), [text], {(1, 1): Sought(offset=-1), (1, 2): Sought()})
-    assert (found[1, 1].asked, found[1, 1].found) == (3, 2)
-    assert [(each.asked, each.chosen, each.right) for each in found[1, 1].misses] == [(3, 0, 2)]
-    assert (found[1, 2].asked, found[1, 2].misses) == (0, [])
+    found = examples_of(Painted({"s": maps}), [text], {(1, 1): LinkQuery(offset=-1), (1, 2): LinkQuery()})
+    assert (found[1, 1].count, found[1, 1].hits) == (3, 2)
+    assert [(each.word, each.chosen, each.right) for each in found[1, 1].misses] == [(3, 0, 2)]
+    assert (found[1, 2].count, found[1, 2].misses) == (0, [])
 
 
 def test_the_sign_of_a_possessor_is_asked_as_it_is_scored():
     edges = (dep("nmod:poss", 0, 2), dep("case", 1, 0), dep("root", 2, 2))
     text = Text("s", ("Kim", "'s", "dog"), edges={"dep": edges})
-    shown = examples_of(Painted({"s": to(1, 2, 0)[None, None]}), [text], {(1, 1): Sought("nmod:poss", "dependent")})
-    assert (shown[1, 1].found, shown[1, 1].best[0].source) == (1, 1)
+    shown = examples_of(Painted({"s": to(1, 2, 0)[None, None]}), [text], {(1, 1): LinkQuery("nmod:poss", "dependent")})
+    assert (shown[1, 1].hits, shown[1, 1].best[0].source) == (1, 1)
 
 
 @pytest.mark.parametrize("relation", ["obj", "all", "all without punctuation"])
@@ -83,10 +83,10 @@ def test_counts_are_those_of_the_analysis_in_the_direction_that_finds_more(relat
     """The same texts, the same rule: accuracies have to be equal."""
     texts, encoder = texts_of(7), TinyEncoder(blocks=2, heads=3, width=24, causal=causal)
     result = heads(encoder, corpus_of(texts), samples=2)
-    sought = sought_for(relation, {"heads": result}, 2, 3)
+    sought = queries_for(relation, {"heads": result}, 2, 3)
     table = result.tables["relations"]
     scored = table[table["relation"] == relation].groupby(["layer", "head"])["accuracy"].max()
     for place, shown in examples_of(encoder, texts, sought).items():
-        assert shown.found / shown.asked == pytest.approx(scored[place])
-        assert len(shown.misses) <= shown.asked - shown.found
+        assert shown.hits / shown.count == pytest.approx(scored[place])
+        assert len(shown.misses) <= shown.count - shown.hits
         assert all(miss.chosen != miss.right and miss.weight >= miss.right_weight for miss in shown.misses)

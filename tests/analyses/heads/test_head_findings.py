@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.heads.attention import attention
-from lamina.analyses.heads.behaviours import LEAD
-from lamina.analyses.heads.coreference import BESIDE
+from lamina.analyses.heads.coreference import BEST_ANTECEDENTS
 from lamina.analyses.heads.corefheads import corefheads
 from lamina.analyses.heads.head_means import LAYERS
 from lamina.analyses.heads.headmap import DIVERGENCES, headmap, likeness
@@ -358,7 +357,7 @@ def coref(*rows: tuple[str, float, float, float, float, float]) -> Result:
     made.append(
         ("pronoun", 1, 1, 900, 0.9, 0.8, 1.0, "nearest", 0.1, 0.8, 0.7, 0.9, 0.01, 15, 0, True, 0.9, 0.8, 1.0, True)
     )
-    return result(corefheads, {"best": pd.DataFrame(made, columns=list(BESIDE))})
+    return result(corefheads, {"best": pd.DataFrame(made, columns=list(BEST_ANTECEDENTS))})
 
 
 def test_the_best_head_is_compared_with_every_baseline_on_the_same_documents():

@@ -8,8 +8,8 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 from sklearn.manifold import smacof
 
-from lamina.analyses.heads.behaviours import Found, behaviours, named
-from lamina.analyses.heads.coreference import BESIDE
+from lamina.analyses.heads.behaviours import HeadBehaviour, behaviours, named
+from lamina.analyses.heads.coreference import BEST_ANTECEDENTS
 from lamina.analyses.heads.headmap import headmap, scale
 from lamina.analyses.heads.relations import RELATIONS
 from lamina.corpora import corpus_from
@@ -105,7 +105,7 @@ def test_a_head_is_syntactic_where_it_is_surely_ahead_of_the_offset(relation, co
     found = behaviours(surface(to_first=(0.7, 0.1)), pd.DataFrame([row], columns=list(RELATIONS)))
     assert named(found, 1, 1) == called
     if called == "syntactic":
-        assert Found(*found[found["behaviour"] == called].iloc[0]) == Found(
+        assert HeadBehaviour(*found[found["behaviour"] == called].iloc[0]) == HeadBehaviour(
             1, 1, "syntactic", "obj", 0.7, 0.5, 0.2, low, 0.3, 0.04
         )
 
@@ -124,7 +124,7 @@ def test_a_coreference_head_must_beat_every_baseline():
         *rows("nominal", 0.625, nearest=(0.3, 0.001), match=(0.5, 0.06), rules=(0.3, 0.001)),
         *rows("pronoun", 0.7, nearest=(0.3, 0.001), match=(0.5, 0.01), rules=(0.4, 0.001)),
     ]
-    found = behaviours(surface(), coref=pd.DataFrame(table, columns=list(BESIDE[:13])))
+    found = behaviours(surface(), coref=pd.DataFrame(table, columns=list(BEST_ANTECEDENTS[:13])))
     assert found[["layer", "head", "behaviour", "what", "value", "over"]].values.tolist() == [
         [3, 10, "coreference", "pronoun", 0.7, 0.5]
     ]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.heads.look import FLOOR, MOST, lines, look, strongest
+from lamina.analyses.heads.look import FLOOR, MOST, look, sentence_links, strongest
 from lamina.testing import TinyEncoder
 
 
@@ -31,7 +31,7 @@ def test_links_and_the_rest_make_up_a_row(size: int, sharp: float, seed: int):
 @pytest.mark.parametrize("level", ["word", "piece"])
 def test_lines_are_what_look_shows(level):
     encoder, sentence = TinyEncoder(blocks=2, heads=4), "The unhesitating dogs barked ."
-    found = lines(encoder, sentence, [(2, 4), (1, 1)], level=level)
+    found = sentence_links(encoder, sentence, [(2, 4), (1, 1)], level=level)
     table = look(encoder, sentence, heads=["2-4", "1-1"], level=level).tables["attention"]
     size = len(found.units.names)
     # Head by head, row by row.

@@ -22,7 +22,7 @@ from lamina.analyses.heads.parse import (
     RANDOM,
     RIGHT,
     WORDS,
-    UnitHits,
+    ParserHits,
     contrasts,
     parse,
     picked,
@@ -274,7 +274,7 @@ def compared(documents: int = 12, **systems: float) -> Result:
     draw = np.random.default_rng(0)
     easy = draw.normal(0, 5, documents).round()
     right = {names[name]: 100 * share + easy + draw.integers(-1, 2, documents) for name, share in systems.items()}
-    table = contrasts([UnitHits(np.full(documents, 100.0), right)])
+    table = contrasts([ParserHits(np.full(documents, 100.0), right)])
     return Result("parse", {"contrasts": table}, Provenance({"name": "m"}, {"name": "c"}, {}))
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from lamina.analyses.heads.trees import UNKNOWN, Tree, gold_tree, links_found, right_branching, spanning_trees
+from lamina.analyses.heads.trees import UNKNOWN, DependencyTree, gold_tree, links_found, right_branching, spanning_trees
 from lamina.types import Edge, Span, Text
 
 
@@ -78,5 +78,5 @@ def test_links_count_whichever_way_they_point_and_punctuation_is_no_word():
 
 
 def test_a_lone_word_has_no_links():
-    lone = Tree(np.array([0]), np.array([False]))
+    lone = DependencyTree(np.array([0]), np.array([False]))
     assert links_found(np.ones((3, 1, 1)), lone).tolist() == [0, 0, 0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.heads.look import ROLLOUT_COLUMNS, lines, look, rollout, see
+from lamina.analyses.heads.look import ROLLOUT_COLUMNS, look, rollout, sentence_links, watch_sentence
 from lamina.testing import TinyEncoder
 
 SENTENCE = "The unhesitating dogs barked."
@@ -40,7 +40,7 @@ def test_look_has_it_for_every_layer(weights):
     assert len(table) == 3 * 7 * 7
     assert table.groupby(["layer", "from"])["weight"].sum().to_numpy() == pytest.approx(1, abs=1e-5)
     pieces = look(encoder, SENTENCE, weights=weights, level="piece").tables["rollout"]
-    expected = rollout(see(encoder, SENTENCE, weights=weights).maps)
+    expected = rollout(watch_sentence(encoder, SENTENCE, weights=weights).maps)
     assert pieces["weight"].to_numpy() == pytest.approx(expected.flatten().numpy(), abs=1e-6)
 
 
@@ -57,9 +57,9 @@ def test_hidden_special_tokens_keep_their_share():
 
 def test_lines_take_it_in_place_of_a_head():
     encoder = TinyEncoder()
-    found = lines(encoder, SENTENCE, ["rollout", (1, 2)], level="piece")
-    rolled = rollout(see(encoder, SENTENCE).maps)[-1]
+    found = sentence_links(encoder, SENTENCE, ["rollout", (1, 2)], level="piece")
+    rolled = rollout(watch_sentence(encoder, SENTENCE).maps)[-1]
     strongest = found.links[0].weight[np.r_[0, np.cumsum(found.links[0].counts)[:-1]]]
     assert strongest == pytest.approx(rolled.amax(-1).numpy(), abs=1e-6)
-    alone = lines(encoder, SENTENCE, [(1, 2)], level="piece")
+    alone = sentence_links(encoder, SENTENCE, [(1, 2)], level="piece")
     assert found.links[1].weight.tolist() == alone.links[0].weight.tolist()

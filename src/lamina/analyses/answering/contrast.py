@@ -44,16 +44,16 @@ _TOGETHER = 100
 """Resampled data sets weighed at a time: bounds memory, changes no number."""
 
 
-def kind_of_question(asked: str) -> str:
+def kind_of_question(question: str) -> str:
     """The first question word, or `other`.
 
     Example:
         >>> [kind_of_question(asked) for asked in ("In whose town?", "How many dogs bark?", "Is it red?")]
         ['who', 'how many', 'other']
     """
-    found = _KINDS.search(asked)
-    said = found[1].lower() if found else "other"
-    return _SAME.get(said, said)
+    match = _KINDS.search(question)
+    word = match[1].lower() if match else "other"
+    return _SAME.get(word, word)
 
 
 def stratum_of(question: Question) -> str:
@@ -79,7 +79,7 @@ def task_of(stratum: str) -> str:
     return stratum.partition("|")[0]
 
 
-class Answered(NamedTuple):
+class AnsweredQuestions(NamedTuple):
     """Questions that are known to be answered right or wrong, by one model."""
 
     values: Float[np.ndarray, "question layer measure"]
@@ -91,7 +91,7 @@ class Answered(NamedTuple):
     """[question] See `stratum_of`."""
 
 
-class _Matched(NamedTuple):
+class _MatchedMeans(NamedTuple):
     """Means of right and of wrong answers over matched questions; the wrong ones decide which count."""
 
     right: Float[np.ndarray, "*sample kind"]
@@ -99,20 +99,20 @@ class _Matched(NamedTuple):
 
 
 def contrast_table(
-    model: str, by_seed: Sequence[Answered], *, samples: int, seed: int, unit: str = "document"
+    model: str, by_seed: Sequence[AnsweredQuestions], *, samples: int, seed: int, unit: str = "document"
 ) -> pd.DataFrame:
     """The mean difference of right minus wrong answers, by layer and measure: of all tasks together, then of each task.
 
     Together, a wrong answer still counts only beside right ones of its own task. All layers and measures of all tasks
     together are one family; those of the single tasks are another one.
     """
-    names = sorted({task_of(each) for answered in by_seed for each in answered.strata})
+    names = sorted({task_of(stratum) for answered in by_seed for stratum in answered.strata})
     together = [_Side(TOGETHER, by_seed, samples=samples, seed=seed)]
     single = [
-        _Side(task, own, samples=samples, seed=seed)
+        _Side(task, parts, samples=samples, seed=seed)
         for task in names
         # One task is all of them.
-        if len(names) > 1 and (own := [part for each in by_seed if (part := _of_task(each, task)) is not None])
+        if len(names) > 1 and (parts := [part for stratum in by_seed if (part := _of_task(stratum, task)) is not None])
     ]
     tables = [_tested(sides, model, unit) for sides in (together, single) if sides]
     return pd.concat(tables, ignore_index=True)[list(CONTRAST)]
@@ -122,18 +122,21 @@ def _tested(sides: Sequence[_Side], model: str, unit: str) -> pd.DataFrame:
     """The rows of one family."""
     table = pd.concat([side.rows(model) for side in sides], ignore_index=True)
     draws = np.concatenate([side.draws for side in sides], axis=1)
-    found = bootstrap_family(table["difference"].to_numpy(float), draws, table["units"].to_numpy(float))
-    table = table.assign(low=found.low, high=found.high, p_adjusted=found.p, needed=found.needed.astype(int), unit=unit)
+    tests = bootstrap_family(table["difference"].to_numpy(float), draws, table["units"].to_numpy(float))
+    table = table.assign(low=tests.low, high=tests.high, p_adjusted=tests.p, needed=tests.needed.astype(int), unit=unit)
     return table[table["difference"].notna()].reset_index(drop=True)
 
 
-def _of_task(answered: Answered, task: str) -> Answered | None:
+def _of_task(answered: AnsweredQuestions, task: str) -> AnsweredQuestions | None:
     """The questions of one task; None where its answers are all right or all wrong."""
-    own = np.array([task_of(each) == task for each in answered.strata])
-    if len(set(answered.right[own].tolist())) < 2:
+    members = np.array([task_of(name) == task for name in answered.strata])
+    if len(set(answered.right[members].tolist())) < 2:
         return None
-    names = ([each for each, kept in zip(part, own, strict=True) if kept] for part in (answered.units, answered.strata))
-    return Answered(answered.values[own], answered.right[own], *names)
+    names = (
+        [name for name, member in zip(part, members, strict=True) if member]
+        for part in (answered.units, answered.strata)
+    )
+    return AnsweredQuestions(answered.values[members], answered.right[members], *names)
 
 
 class _Side:
@@ -144,14 +147,14 @@ class _Side:
     matched. Intervals and tests resample documents, with everything that is matched to them.
     """
 
-    def __init__(self, task: str, by_seed: Sequence[Answered], *, samples: int, seed: int) -> None:
+    def __init__(self, task: str, by_seed: Sequence[AnsweredQuestions], *, samples: int, seed: int) -> None:
         self._task, self._shape = task, by_seed[0].values.shape[1:]
-        self._matches = [_Match(each) for each in by_seed]
+        self._matches = [_Match(matched) for matched in by_seed]
         whole = [match.means(np.ones((1, match.units))) for match in self._matches]
         drawn = [match.draws(samples, seed) for match in self._matches]
         self._sides = {}
         for side in ("right", "wrong"):
-            values, draws = (np.stack([getattr(each, side) for each in some]) for some in (whole, drawn))
+            values, draws = (np.stack([getattr(matched, side) for matched in some]) for some in (whole, drawn))
             self._sides[side] = values[:, 0].mean(0), draws_over_seeds(values[:, 0], draws)
         self.draws = self._sides["right"][1] - self._sides["wrong"][1]
 
@@ -184,7 +187,7 @@ def _counts(matches: Sequence[_Match]) -> dict[str, np.ndarray]:
 class _Match:
     """Sums over cells: the questions of one document and stratum."""
 
-    def __init__(self, answered: Answered) -> None:
+    def __init__(self, answered: AnsweredQuestions) -> None:
         self._documents = Units.of(answered.units, "document")
         names, unit = self._documents.names, np.array(self._documents.owner)
         kinds, stratum = np.unique(np.asarray(answered.strata, str), return_inverse=True)
@@ -194,8 +197,8 @@ class _Match:
         values = answered.values.reshape(len(answered.right), -1).astype(float)
         there = np.isfinite(values)
         values = np.where(there, values, 0.0)
-        self._right, self._rights = (_sums(each, cell, answered.right, len(cells)) for each in (values, there))
-        self._wrong, self._wrongs = (_sums(each, cell, ~answered.right, len(cells)) for each in (values, there))
+        self._right, self._rights = (_sums(array, cell, answered.right, len(cells)) for array in (values, there))
+        self._wrong, self._wrongs = (_sums(array, cell, ~answered.right, len(cells)) for array in (values, there))
         pooled = np.zeros((self._strata, values.shape[1]))
         np.add.at(pooled, self._stratum, self._rights)
         inside, anywhere = self._rights > 0, pooled[self._stratum] > 0
@@ -207,33 +210,33 @@ class _Match:
 
     def _count_documents(self, used: Bool[np.ndarray, "cell kind"]) -> np.ndarray:
         """Documents with a wrongly answered question that is matched: what the difference varies over."""
-        found = np.zeros((self.units, used.shape[1]), bool)
-        np.logical_or.at(found, self._unit, used)
-        return found.sum(0)
+        matched = np.zeros((self.units, used.shape[1]), bool)
+        np.logical_or.at(matched, self._unit, used)
+        return matched.sum(0)
 
-    def draws(self, samples: int, seed: int) -> _Matched:
+    def draws(self, samples: int, seed: int) -> _MatchedMeans:
         """Over resampled documents."""
         weights = self._documents.weights(samples=samples, seed=seed).astype(float)
-        parts = [self.means(weights[at : at + _TOGETHER]) for at in range(0, samples, _TOGETHER)]
-        return _Matched(*(np.concatenate(side) for side in zip(*parts, strict=True)))
+        parts = [self.means(weights[start : start + _TOGETHER]) for start in range(0, samples, _TOGETHER)]
+        return _MatchedMeans(*(np.concatenate(side) for side in zip(*parts, strict=True)))
 
-    def means(self, weights: Float[np.ndarray, "sample unit"]) -> _Matched:
+    def means(self, weights: Float[np.ndarray, "sample unit"]) -> _MatchedMeans:
         """Over matched wrong answers, and over the right answers they are matched with."""
-        own = weights[:, self._unit]
+        by_cell = weights[:, self._unit]
         used = np.where(self._inside | self._outside, self._wrongs, 0)
         share = np.divide(self._wrongs, self._rights, out=np.zeros_like(self._right), where=self._inside)
-        right = own @ (share * self._right)
+        right = by_cell @ (share * self._right)
         for stratum in np.unique(self._stratum[self._outside.any(1)]):
             cells = self._stratum == stratum
-            top, bottom = own[:, cells] @ self._right[cells], own[:, cells] @ self._rights[cells]
-            count = own[:, cells] @ np.where(self._outside[cells], self._wrongs[cells], 0)
+            top, bottom = by_cell[:, cells] @ self._right[cells], by_cell[:, cells] @ self._rights[cells]
+            count = by_cell[:, cells] @ np.where(self._outside[cells], self._wrongs[cells], 0)
             # A sample that drew none of the right answers has nothing to compare with.
             pool = np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
             right = right + np.where(count > 0, count * pool, 0.0)
-        wrong = own @ np.where(self._inside | self._outside, self._wrong, 0)
-        total = own @ used
+        wrong = by_cell @ np.where(self._inside | self._outside, self._wrong, 0)
+        total = by_cell @ used
         with np.errstate(invalid="ignore", divide="ignore"):
-            return _Matched(right / total, wrong / total)
+            return _MatchedMeans(right / total, wrong / total)
 
 
 def _sums(values: np.ndarray, cell: np.ndarray, chosen: np.ndarray, cells: int) -> Float[np.ndarray, "cell kind"]:

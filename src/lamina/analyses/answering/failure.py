@@ -37,7 +37,7 @@ _MOST_LIKELY = 1 - 1e-4
 """A confidence counts as at most this, so that its log-odds are finite."""
 
 
-class Cases(NamedTuple):
+class AnswerCases(NamedTuple):
     """Questions whose answers are known to be right or wrong."""
 
     vectors: Float[np.ndarray, "case layer feature"]
@@ -61,7 +61,7 @@ def mixed_tasks(wrong: Bool[np.ndarray, " case"], tasks: np.ndarray) -> Bool[np.
     return np.isin(tasks, both)
 
 
-class Prediction(NamedTuple):
+class FailurePrediction(NamedTuple):
     """How well features predict wrong answers, alone and beyond the model's confidence."""
 
     measured: Float[np.ndarray, " measure"]
@@ -74,12 +74,12 @@ class Prediction(NamedTuple):
     """The same beyond the confidence."""
 
 
-class Predictor:
+class FailurePredictor:
     """Judges any features of the same cases: all share folds, resampled documents and turned signs."""
 
-    def __init__(self, cases: Cases, *, samples: int, seed: int) -> None:
+    def __init__(self, cases: AnswerCases, *, samples: int, seed: int) -> None:
         self._wrong = cases.wrong.astype(float)
-        documents = Units.of([str(each) for each in cases.documents], "document")
+        documents = Units.of([str(document) for document in cases.documents], "document")
         self._units, self.units = np.array(documents.owner, int), len(documents)
         tasks = np.zeros(len(cases.wrong), int) if cases.tasks is None else cases.tasks
         named, self._task = np.unique(tasks, return_inverse=True)
@@ -94,22 +94,22 @@ class Predictor:
         """Whether there are two documents, and right answers as well as wrong ones."""
         return self.units > 1 and 0 < int(self._wrong.sum()) < len(self._wrong)
 
-    def judge(self, features: Float[np.ndarray, "case feature"]) -> Prediction:
+    def judge(self, features: Float[np.ndarray, "case feature"]) -> FailurePrediction:
         """Learn from some documents, predict the others."""
         nothing, sure = self._nothing, self._sure
         alone, both = np.zeros_like(self._wrong), np.zeros_like(self._wrong)
-        tests = _Score(nothing, self._wrong, self._turned), _Score(sure, self._wrong, self._turned)
+        tests = _ScoreTest(nothing, self._wrong, self._turned), _ScoreTest(sure, self._wrong, self._turned)
         for fold in range(self._folds.max() + 1):
             scored = self._folds == fold
             axes = principal_axes(features[~scored].astype(float), features.astype(float), AXES)
-            for base, said, test in zip((nothing, sure), (alone, both), tests, strict=True):
-                said[scored] = _fitted(base, axes, self._wrong, ~scored)
+            for base, predicted, test in zip((nothing, sure), (alone, both), tests, strict=True):
+                predicted[scored] = _fitted(base, axes, self._wrong, ~scored)
                 test.predict(axes, scored)
         auc, aucs = self._auc(alone)
         more, mores = self._auc(both)
         confident, confidents = self.auc_of_confidence
         loss, losses = self._mean(log_loss(self._said_by_confidence, self._wrong) - log_loss(both, self._wrong))
-        return Prediction(
+        return FailurePrediction(
             np.array([auc, more - confident, loss]),
             np.stack([aucs, mores - confidents, losses], axis=1),
             tests[0].statistic(),
@@ -123,12 +123,12 @@ class Predictor:
 
     @cached_property
     def _said_by_confidence(self) -> np.ndarray:
-        said = np.zeros_like(self._wrong)
-        nothing = np.zeros((len(said), 0))
+        predicted = np.zeros_like(self._wrong)
+        nothing = np.zeros((len(predicted), 0))
         for fold in range(self._folds.max() + 1):
             scored = self._folds == fold
-            said[scored] = _fitted(self._sure, nothing, self._wrong, ~scored)
-        return said
+            predicted[scored] = _fitted(self._sure, nothing, self._wrong, ~scored)
+        return predicted
 
     @cached_property
     def _nothing(self) -> np.ndarray:
@@ -146,16 +146,16 @@ class Predictor:
     def _turned(self) -> np.ndarray:
         return self._signs[self._units]
 
-    def _auc(self, said: np.ndarray) -> tuple[float, np.ndarray]:
+    def _auc(self, predicted: np.ndarray) -> tuple[float, np.ndarray]:
         """Only questions of one fold and task are compared: models of different folds have different intercepts."""
         top, bottom = np.zeros(len(self._weights) + 1), np.zeros(len(self._weights) + 1)
-        weights = np.vstack([np.ones(len(said)), self._weights])
+        weights = np.vstack([np.ones(len(predicted)), self._weights])
         for fold, task in product(range(self._folds.max() + 1), range(self.tasks)):
             scored = (self._folds == fold) & (self._task == task)
-            won, pairs = ordered_pairs(said[scored], self._wrong[scored] > 0, weights[:, scored])
+            won, pairs = ordered_pairs(predicted[scored], self._wrong[scored] > 0, weights[:, scored])
             top, bottom = top + won, bottom + pairs
-        found = np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
-        return float(found[0]), found[1:]
+        aucs = np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
+        return float(aucs[0]), aucs[1:]
 
     def _mean(self, values: np.ndarray) -> tuple[float, np.ndarray]:
         size = self._weights.sum(1)
@@ -163,7 +163,7 @@ class Predictor:
         return float(values.mean()), drawn
 
 
-class _Score:
+class _ScoreTest:
     """The score test of a penalised logistic regression beyond a smaller one, cross-fitted.
 
     The residuals of the smaller model, weighed by what the larger one adds for documents it has not learned from: 0 on
@@ -173,9 +173,9 @@ class _Score:
     """
 
     def __init__(self, base: np.ndarray, wrong: np.ndarray, signs: np.ndarray) -> None:
-        said = expit(base @ _logistic(base, wrong, np.full(base.shape[1], _WEAK)))
-        self._base, self._variance = base, said * (1 - said)
-        residuals = (wrong - said)[:, None] * np.hstack([np.ones((len(wrong), 1)), signs])
+        probability = expit(base @ _logistic(base, wrong, np.full(base.shape[1], _WEAK)))
+        self._base, self._variance = base, probability * (1 - probability)
+        residuals = (wrong - probability)[:, None] * np.hstack([np.ones((len(wrong), 1)), signs])
         everywhere = np.ones(len(wrong), bool)
         self._residuals = residuals - self._variance[:, None] * (base @ self._step(base, everywhere, residuals))
         self._added = np.zeros_like(residuals)
@@ -187,9 +187,9 @@ class _Score:
         self._added[scored] = larger - self._base[scored] @ self._step(self._base, ~scored, self._residuals)
 
     def _step(self, design: np.ndarray, learned: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-        own = design[learned]
-        curvature = (own * self._variance[learned, None]).T @ own + np.diag(self._penalty(design.shape[1]))
-        return np.linalg.solve(curvature, own.T @ residuals[learned])
+        rows = design[learned]
+        curvature = (rows * self._variance[learned, None]).T @ rows + np.diag(self._penalty(design.shape[1]))
+        return np.linalg.solve(curvature, rows.T @ residuals[learned])
 
     def _penalty(self, columns: int) -> np.ndarray:
         return _penalty(self._base.shape[1], columns - self._base.shape[1])
@@ -208,22 +208,22 @@ def log_odds(confidence: Float[np.ndarray, " case"]) -> Float[np.ndarray, " case
         >>> log_odds(np.array([0.5, 1.0])).round(1).tolist()
         [0.0, 9.2]
     """
-    kept = np.clip(confidence, 1 - _MOST_LIKELY, _MOST_LIKELY)
-    return np.log(kept / (1 - kept))
+    clipped = np.clip(confidence, 1 - _MOST_LIKELY, _MOST_LIKELY)
+    return np.log(clipped / (1 - clipped))
 
 
-def log_loss(said: Float[np.ndarray, " case"], wrong: Float[np.ndarray, " case"]) -> Float[np.ndarray, " case"]:
+def log_loss(predicted: Float[np.ndarray, " case"], wrong: Float[np.ndarray, " case"]) -> Float[np.ndarray, " case"]:
     """The negative log probability of what happened, from predicted log-odds.
 
     Example:
         >>> log_loss(np.array([0.0, 2.0]), np.array([1.0, 0.0])).round(3).tolist()
         [0.693, 2.127]
     """
-    return np.logaddexp(0, said) - wrong * said
+    return np.logaddexp(0, predicted) - wrong * predicted
 
 
 def ordered_pairs(
-    said: Float[np.ndarray, " case"], wrong: Bool[np.ndarray, " case"], weights: Float[np.ndarray, "sample case"]
+    predicted: Float[np.ndarray, " case"], wrong: Bool[np.ndarray, " case"], weights: Float[np.ndarray, "sample case"]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of a wrong and a right answer in the right order (ties count half), and all pairs, by weighted sample.
 
@@ -232,8 +232,8 @@ def ordered_pairs(
         >>> won.tolist(), pairs.tolist()
         ([1.0], [2.0])
     """
-    order = np.argsort(said, kind="stable")
-    values = said[order]
+    order = np.argsort(predicted, kind="stable")
+    values = predicted[order]
     right = np.where(wrong[order], 0.0, weights[:, order])
     below = np.hstack([np.zeros((len(weights), 1)), np.cumsum(right, axis=1)])
     first, last = np.searchsorted(values, values, "left"), np.searchsorted(values, values, "right")
@@ -260,8 +260,8 @@ def principal_axes(
     by_feature = features <= cases
     product = centred.T @ centred if by_feature else centred @ centred.T
     values, vectors = eigh(product, subset_by_index=(len(product) - size, len(product) - 1))
-    held = values > 1e-10 * max(float(values.max()), 1e-300)
-    values, vectors = values[held], vectors[:, held]
+    nonzero = values > 1e-10 * max(float(values.max()), 1e-300)
+    values, vectors = values[nonzero], vectors[:, nonzero]
     basis = vectors if by_feature else centred.T @ vectors / np.sqrt(values)
     return (all_ - mean) @ basis / np.sqrt(values / cases)
 
@@ -295,9 +295,11 @@ def _logistic(design: np.ndarray, wrong: np.ndarray, penalty: np.ndarray) -> np.
     weights = np.zeros(design.shape[1])
     current = loss(weights)
     for _ in range(_ROUNDS):
-        said = expit(design @ weights)
-        gradient = design.T @ (wrong - said) - penalty * weights
-        step = np.linalg.solve((design * (said * (1 - said))[:, None]).T @ design + np.diag(penalty), gradient)
+        probability = expit(design @ weights)
+        gradient = design.T @ (wrong - probability) - penalty * weights
+        step = np.linalg.solve(
+            (design * (probability * (1 - probability))[:, None]).T @ design + np.diag(penalty), gradient
+        )
         while (after := loss(weights + step)) > current + 1e-12 and np.abs(step).max() > 1e-8:
             step = step / 2
         weights, before, current = weights + step, current, after
@@ -324,14 +326,16 @@ VECTORS, CONFIDENCE, LENGTH = "vectors", "confidence", "length"
 _BOUNDS = {CHANCE: (-0.5, 0.5), OVER_TWIN: (-1.0, 1.0), OVER_CONFIDENCE: (-1.0, 1.0)}
 
 
-class Failure(NamedTuple):
+class FailureTables(NamedTuple):
     """Rows of both tables."""
 
     failure: pd.DataFrame
     contrasts: pd.DataFrame
 
 
-def failure_table(models: Mapping[str, Sequence[Cases]], *, samples: int, seed: int, unit: str = "document") -> Failure:
+def failure_table(
+    models: Mapping[str, Sequence[AnswerCases]], *, samples: int, seed: int, unit: str = "document"
+) -> FailureTables:
     """How well each layer's vectors predict wrong answers, alone and added to the model's confidence.
 
     Args:
@@ -344,20 +348,24 @@ def failure_table(models: Mapping[str, Sequence[Cases]], *, samples: int, seed: 
     Questions are compared within their task. A seed whose answers are all right or all wrong is left out; there are no
     rows where that is true of all of them, or where there is only one document.
     """
-    every = [Predictor(cases, samples=samples, seed=seed) for cases in next(iter(models.values()))]
-    kept = [number for number, each in enumerate(every) if each.possible]
-    if not kept:
-        return Failure(*(_table((), columns) for columns in (FAILURE, FAILURE_CONTRASTS)))
-    predictors = [every[number] for number in kept]
-    (name, own), *others = [(each, [cases[number] for number in kept]) for each, cases in models.items()]
-    layers = _layers(own, predictors)
-    rows = [*_without_layer(name, own, predictors), *_by_layer(name, layers, own, predictors)]
+    every = [FailurePredictor(cases, samples=samples, seed=seed) for cases in next(iter(models.values()))]
+    usable = [number for number, predictor in enumerate(every) if predictor.possible]
+    if not usable:
+        return FailureTables(*(_table((), columns) for columns in (FAILURE, FAILURE_CONTRASTS)))
+    predictors = [every[number] for number in usable]
+    (name, model_cases), *others = [
+        (predictor, [cases[number] for number in usable]) for predictor, cases in models.items()
+    ]
+    layers = _layers(model_cases, predictors)
+    rows = [*_without_layer(name, model_cases, predictors), *_by_layer(name, layers, model_cases, predictors)]
     beside = None
     for other, cases in others:
         beside = _layers(cases, predictors)
         rows += _by_layer(other, beside, cases, predictors)
-    contrasts = _contrasts(layers, beside, [each.auc_of_confidence for each in predictors], predictors[0].units, unit)
-    return Failure(_table(rows, FAILURE), _table(contrasts, FAILURE_CONTRASTS))
+    contrasts = _contrasts(
+        layers, beside, [predictor.auc_of_confidence for predictor in predictors], predictors[0].units, unit
+    )
+    return FailureTables(_table(rows, FAILURE), _table(contrasts, FAILURE_CONTRASTS))
 
 
 def _table(rows: Iterable[tuple], columns: Sequence[str]) -> pd.DataFrame:
@@ -369,8 +377,8 @@ def time_layer(features: int, cases: int, documents: int, *, samples: int, seed:
     draw = np.random.default_rng(seed)
     numbers = np.arange(cases) * documents // cases
     vectors = draw.normal(size=(cases, 1, features)).astype(np.float32)
-    made = Cases(vectors, draw.random(cases) < 0.5, numbers, draw.random(cases), draw.random(cases))
-    predictor = Predictor(made, samples=samples, seed=seed)
+    cases_ = AnswerCases(vectors, draw.random(cases) < 0.5, numbers, draw.random(cases), draw.random(cases))
+    predictor = FailurePredictor(cases_, samples=samples, seed=seed)
     if not predictor.possible:
         return 0.0
     start = time.perf_counter()
@@ -378,38 +386,38 @@ def time_layer(features: int, cases: int, documents: int, *, samples: int, seed:
     return time.perf_counter() - start
 
 
-_Layer = list[Prediction]
+_Layer = list[FailurePrediction]
 """One layer (or feature), by seed."""
 
 
-def _layers(cases: Sequence[Cases], predictors: Sequence[Predictor]) -> list[_Layer]:
+def _layers(cases: Sequence[AnswerCases], predictors: Sequence[FailurePredictor]) -> list[_Layer]:
     return [
-        [predictor.judge(each.vectors[:, layer]) for each, predictor in zip(cases, predictors, strict=True)]
+        [predictor.judge(by_seed.vectors[:, layer]) for by_seed, predictor in zip(cases, predictors, strict=True)]
         for layer in range(cases[0].vectors.shape[1])
     ]
 
 
 def _by_layer(
-    model: str, layers: list[_Layer], cases: Sequence[Cases], predictors: Sequence[Predictor]
+    model: str, layers: list[_Layer], cases: Sequence[AnswerCases], predictors: Sequence[FailurePredictor]
 ) -> Iterator[tuple]:
-    for at, layer in enumerate(layers):
-        yield (model, at, VECTORS, *_size(cases, predictors), *_measured(layer, predictors[0].units))
+    for number, layer in enumerate(layers):
+        yield (model, number, VECTORS, *_size(cases, predictors), *_measured(layer, predictors[0].units))
 
 
-def _without_layer(model: str, cases: Sequence[Cases], predictors: Sequence[Predictor]) -> Iterator[tuple]:
+def _without_layer(model: str, cases: Sequence[AnswerCases], predictors: Sequence[FailurePredictor]) -> Iterator[tuple]:
     """Confidence, and the length of the question."""
     for feature in (CONFIDENCE, LENGTH):
-        values = [each.confidence if feature == CONFIDENCE else each.length for each in cases]
-        judged = [predictor.judge(each[:, None]) for each, predictor in zip(values, predictors, strict=True)]
+        values = [case.confidence if feature == CONFIDENCE else case.length for case in cases]
+        judged = [predictor.judge(case[:, None]) for case, predictor in zip(values, predictors, strict=True)]
         if feature == CONFIDENCE:
-            judged = [_of_confidence(each, predictor) for each, predictor in zip(judged, predictors, strict=True)]
+            judged = [_of_confidence(case, predictor) for case, predictor in zip(judged, predictors, strict=True)]
         measured = _measured(judged, predictors[0].units)
         # Nothing is gained by adding confidence to itself.
         gains = measured[3:] if feature == LENGTH else (np.nan,) * 6
         yield model, pd.NA, feature, *_size(cases, predictors), *measured[:3], *gains
 
 
-def _of_confidence(judged: Prediction, predictor: Predictor) -> Prediction:
+def _of_confidence(judged: FailurePrediction, predictor: FailurePredictor) -> FailurePrediction:
     """The AUC of the very model that vectors are added to."""
     value, draws = predictor.auc_of_confidence
     measured, drawn = judged.measured.copy(), judged.draws.copy()
@@ -419,15 +427,17 @@ def _of_confidence(judged: Prediction, predictor: Predictor) -> Prediction:
 
 def _measured(layer: _Layer, units: int) -> tuple[float, ...]:
     """AUC and gains, mean over seeds, each with its interval."""
-    value, draws = _pooled([(each.measured, each.draws) for each in layer])
+    value, draws = _pooled([(prediction.measured, prediction.draws) for prediction in layer])
     low, high = widened_intervals(value, draws, units)
     low[0], high[0] = max(0.0, low[0]), min(1.0, high[0])
-    return tuple(float(each) for at in range(len(_MEASURED)) for each in (value[at], low[at], high[at]))
+    return tuple(
+        float(prediction) for index in range(len(_MEASURED)) for prediction in (value[index], low[index], high[index])
+    )
 
 
 def _pooled(by_seed: Sequence[tuple[Any, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Mean over seeds of values and of draws; from 5 on, seeds vary too."""
-    values, draws = (np.stack([np.asarray(each[part], float) for each in by_seed]) for part in (0, 1))
+    values, draws = (np.stack([np.asarray(pair[part], float) for pair in by_seed]) for part in (0, 1))
     return np.asarray(values.mean(0)), draws_over_seeds(values, draws)
 
 
@@ -439,42 +449,44 @@ def _contrasts(
     unit: str,
 ) -> list[tuple[Any, ...]]:
     """Every claim about failures with a contrast of its own; the layers of one contrast are a family."""
-    own = _drawn(layers)
-    beside = None if twin is None else _drawn(twin)
+    model = _layer_measures(layers)
+    beside = None if twin is None else _layer_measures(twin)
     sure, drawn = _pooled(confidence)
     flipped = [
-        np.stack([np.mean([getattr(each, name) for each in layer], axis=0) for layer in layers], 1)
+        np.stack([np.mean([getattr(prediction, name) for prediction in layer], axis=0) for layer in layers], 1)
         for name in ("alone", "added")
     ]
-    half = Drawn(np.full((len(layers), 3), 0.5), np.full((1, len(layers), 3), 0.5))
-    nothing = Drawn(np.zeros((len(layers), 3)), np.zeros((1, len(layers), 3)))
-    confident = Drawn(np.full((len(layers), 3), float(sure)), np.broadcast_to(drawn[:, None, None], own.draws.shape))
-    rows = contrast_rows(CHANCE, own, half, 0, units, unit, flipped=flipped[0])
-    rows += contrast_rows(OVER_CONFIDENCE, own, confident, 0, units, unit)
-    rows += contrast_rows(ADDED, own, nothing, 2, units, unit, flipped=flipped[1])
+    half = LayerMeasures(np.full((len(layers), 3), 0.5), np.full((1, len(layers), 3), 0.5))
+    nothing = LayerMeasures(np.zeros((len(layers), 3)), np.zeros((1, len(layers), 3)))
+    confident = LayerMeasures(
+        np.full((len(layers), 3), float(sure)), np.broadcast_to(drawn[:, None, None], model.draws.shape)
+    )
+    rows = contrast_rows(CHANCE, model, half, 0, units, unit, flipped=flipped[0])
+    rows += contrast_rows(OVER_CONFIDENCE, model, confident, 0, units, unit)
+    rows += contrast_rows(ADDED, model, nothing, 2, units, unit, flipped=flipped[1])
     if beside is not None:
-        rows += contrast_rows(OVER_TWIN, own, beside, 0, units, unit)
-        rows += contrast_rows(ADDED_OVER_TWIN, own, beside, 2, units, unit)
+        rows += contrast_rows(OVER_TWIN, model, beside, 0, units, unit)
+        rows += contrast_rows(ADDED_OVER_TWIN, model, beside, 2, units, unit)
     return rows
 
 
-class Drawn(NamedTuple):
+class LayerMeasures(NamedTuple):
     """What the layers of a model measured (AUC, gain in AUC, gain in log loss), and over resampled documents."""
 
     values: Float[np.ndarray, "layer measure"]
     draws: Float[np.ndarray, "sample layer measure"]
 
 
-def _drawn(layers: list[_Layer]) -> Drawn:
-    pooled = [_pooled([(each.measured, each.draws) for each in layer]) for layer in layers]
-    return Drawn(np.stack([value for value, _ in pooled]), np.stack([draws for _, draws in pooled], 1))
+def _layer_measures(layers: list[_Layer]) -> LayerMeasures:
+    pooled = [_pooled([(prediction.measured, prediction.draws) for prediction in layer]) for layer in layers]
+    return LayerMeasures(np.stack([value for value, _ in pooled]), np.stack([draws for _, draws in pooled], 1))
 
 
 def contrast_rows(
     name: str,
-    own: Drawn,
-    other: Drawn,
-    at: int,
+    model: LayerMeasures,
+    other: LayerMeasures,
+    measure: int,
     units: int,
     unit: str,
     *,
@@ -486,18 +498,21 @@ def contrast_rows(
     them as observed), p is from these, one-sided: above chance, or more than the confidence knows; features that lose
     have a p of 1.
     """
-    estimates = own.values[:, at] - other.values[:, at]
-    found = bootstrap_family(
-        estimates, own.draws[:, :, at] - other.draws[:, :, at], units, bounds=_BOUNDS.get(name, (-np.inf, np.inf))
+    estimates = model.values[:, measure] - other.values[:, measure]
+    tests = bootstrap_family(
+        estimates,
+        model.draws[:, :, measure] - other.draws[:, :, measure],
+        units,
+        bounds=_BOUNDS.get(name, (-np.inf, np.inf)),
     )
-    p = found.p
+    p = tests.p
     if flipped is not None:
         tested = np.where(estimates > 0, permutation_family(flipped[0], flipped[1:]), 1.0)
-        p = np.where(found.needed > 0, np.nan, tested)
-    columns = (own.values[:, at], other.values[:, at], *found[:3], p, found.units, found.needed)
+        p = np.where(tests.needed > 0, np.nan, tested)
+    columns = (model.values[:, measure], other.values[:, measure], *tests[:3], p, tests.units, tests.needed)
     numbers = zip(*(column.tolist() for column in columns), strict=True)
     return [(name, layer, *row, unit) for layer, row in enumerate(numbers)]
 
 
-def _size(cases: Sequence[Cases], predictors: Sequence[Predictor]) -> tuple[int, int, int, int]:
+def _size(cases: Sequence[AnswerCases], predictors: Sequence[FailurePredictor]) -> tuple[int, int, int, int]:
     return len(cases[0].wrong), predictors[0].units, predictors[0].tasks, len(cases)

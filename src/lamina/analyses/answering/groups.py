@@ -57,7 +57,7 @@ MEASURES = (
 """In the order of the columns of `measure`."""
 
 
-class Before(NamedTuple):
+class EarlierWords(NamedTuple):
     """The words of the documents before this one: what unrelated words are like at each layer."""
 
     sums: Float[torch.Tensor, "layer width"]
@@ -65,7 +65,7 @@ class Before(NamedTuple):
     counts: Float[torch.Tensor, " layer"]
 
 
-class Sums(NamedTuple):
+class GroupSums(NamedTuple):
     """Groups of words as sums of their unit vectors."""
 
     sums: Float[torch.Tensor, "group layer width"]
@@ -83,19 +83,19 @@ def add_up(
     unit: Float[torch.Tensor, "token layer width"],
     keep: Bool[torch.Tensor, "token layer"],
     groups: Float[torch.Tensor, "group token"],
-) -> Sums:
+) -> GroupSums:
     """The sums of any number of groups."""
     tokens, layers, width = unit.shape
     sums = (groups @ unit.reshape(tokens, layers * width)).view(-1, layers, width)
-    return Sums(sums, groups @ keep.to(groups.dtype))
+    return GroupSums(sums, groups @ keep.to(groups.dtype))
 
 
 def measure(
     unit: Float[torch.Tensor, "token layer width"],
     keep: Bool[torch.Tensor, "token layer"],
     groups: Float[torch.Tensor, "group token"],
-    added: Sums,
-    before: Before,
+    added: GroupSums,
+    before: EarlierWords,
 ) -> Float[torch.Tensor, "layer measure"]:
     """Every one of MEASURES at every layer; not a number where a group has too few words for it."""
     sums, counts = added
@@ -121,21 +121,23 @@ def _some(count: torch.Tensor) -> torch.Tensor:
 
 def _apart(products: torch.Tensor, counts: torch.Tensor, group: int) -> torch.Tensor:
     """How much farther a group's words are from all others than those are from each other."""
-    own, all_, shared = products[group, group], products[WORDS, WORDS], products[group, WORDS]
+    inside, all_, shared = products[group, group], products[WORDS, WORDS], products[group, WORDS]
     rest = counts[WORDS] - counts[group]
-    return _pairs(all_ - 2 * shared + own, rest) - (shared - own) / _some(counts[group] * rest)
+    return _pairs(all_ - 2 * shared + inside, rest) - (shared - inside) / _some(counts[group] * rest)
 
 
-def _silhouette(unit: torch.Tensor, keep: torch.Tensor, members: torch.Tensor, added: Sums, group: int) -> torch.Tensor:
+def _silhouette(
+    unit: torch.Tensor, keep: torch.Tensor, members: torch.Tensor, added: GroupSums, group: int
+) -> torch.Tensor:
     """The mean silhouette (cosine distance) of a group's words against all others; it needs two of them."""
-    own = members > 0
-    vectors, kept = unit[own], keep[own]
+    inside_group = members > 0
+    vectors, usable = unit[inside_group], keep[inside_group]
     count = added.counts[group]
     rest = added.counts[WORDS] - count
     inside = 1 - (torch.einsum("tld,ld->tl", vectors, added.sums[group]) - 1) / _some(count - 1)
     outside = 1 - torch.einsum("tld,ld->tl", vectors, added.sums[WORDS] - added.sums[group]) / _some(rest)
-    each = (outside - inside) / torch.maximum(inside, outside).clamp_min(1e-12)
-    return torch.where(kept, each, 0).sum(0) / _some(kept.sum(0))
+    silhouettes = (outside - inside) / torch.maximum(inside, outside).clamp_min(1e-12)
+    return torch.where(usable, silhouettes, 0).sum(0) / _some(usable.sum(0))
 
 
 MOST = 8
@@ -167,8 +169,8 @@ def kmeans(points: Points, keep: LayerMask, count: int, *, seed: int, starts: in
         (True, True, False)
     """
     labels = torch.full(keep.shape, LEFT_OUT)
-    for layer, kept in enumerate(keep):
-        labels[layer, kept] = torch.from_numpy(_clustered(points[layer, kept].numpy(), count, seed, starts)).long()
+    for layer, mask in enumerate(keep):
+        labels[layer, mask] = torch.from_numpy(_clustered(points[layer, mask].numpy(), count, seed, starts)).long()
     return labels
 
 
@@ -188,7 +190,7 @@ def _clustered(points: Float[np.ndarray, "token width"], count: int, seed: int, 
         return model.fit(centred[:: -(-len(centred) // _FITTED)]).predict(centred)
 
 
-class Clusters(NamedTuple):
+class LayerClusters(NamedTuple):
     """The clusters of every layer."""
 
     labels: Labels
@@ -198,22 +200,22 @@ class Clusters(NamedTuple):
     """Mean adjusted Rand index of the memberships over pairs of seeds: 1 where all find the same, 0 by chance."""
 
 
-def best_clusters(points: Points, keep: LayerMask, tried: Sequence[int], *, seed: int) -> Clusters:
+def best_clusters(points: Points, keep: LayerMask, tried: Sequence[int], *, seed: int) -> LayerClusters:
     """Per layer the clusters, of all numbers tried, that have the highest silhouette."""
     best = torch.full(keep.shape, LEFT_OUT)
     highest, chosen = np.full(len(points), -np.inf), np.zeros(len(points), int)
     for count in tried:
         labels = kmeans(points, keep, count, seed=seed)
-        for layer, (found, kept) in enumerate(zip(labels, keep, strict=True)):
-            silhouette = _mean_silhouette(points[layer][kept].numpy(), found[kept].numpy(), seed)
+        for layer, (clusters, mask) in enumerate(zip(labels, keep, strict=True)):
+            silhouette = _mean_silhouette(points[layer][mask].numpy(), clusters[mask].numpy(), seed)
             if silhouette > highest[layer]:
-                highest[layer], best[layer], chosen[layer] = silhouette, found, count
+                highest[layer], best[layer], chosen[layer] = silhouette, clusters, count
     stability = np.full(len(points), np.nan)
     for layer in np.flatnonzero(chosen):
-        here, kept = points[layer : layer + 1], keep[layer : layer + 1]
-        others = (kmeans(here, kept, int(chosen[layer]), seed=seed + run)[0] for run in range(1, _RUNS))
-        stability[layer] = agreement_of([each[kept[0]].numpy() for each in (best[layer], *others)])
-    return Clusters(best, np.where(np.isfinite(highest), highest, np.nan), stability)
+        here, mask = points[layer : layer + 1], keep[layer : layer + 1]
+        others = (kmeans(here, mask, int(chosen[layer]), seed=seed + run)[0] for run in range(1, _RUNS))
+        stability[layer] = agreement_of([partition[mask[0]].numpy() for partition in (best[layer], *others)])
+    return LayerClusters(best, np.where(np.isfinite(highest), highest, np.nan), stability)
 
 
 def agreement_of(partitions: Sequence[Int[np.ndarray, " token"]]) -> float:
@@ -261,22 +263,24 @@ def agreement(
     Variants give the same labels to the same tokens, in other places: they share their clusters.
     """
     ways = len(variants[0])
-    found = np.full((len(variants), states.shape[1], 2 * ways), np.nan)
+    agreements = np.full((len(variants), states.shape[1], 2 * ways), np.nan)
     for column, labels in enumerate(zip(*variants, strict=True)):
         labelled = np.flatnonzero(labels[0] != _NONE)
         kinds = len(np.unique(labels[0][labelled]))
-        kept = keep[labelled].T
-        if kinds < 2 or int(kept.sum(1).min()) <= kinds:
+        mask = keep[labelled].T
+        if kinds < 2 or int(mask.sum(1).min()) <= kinds:
             continue
         points = states[labelled].transpose(0, 1).contiguous()
         clusters, again = (
-            kmeans(points, kept, kinds, seed=each, starts=_FEW_STARTS).numpy() for each in (seed, seed + 1)
+            kmeans(points, mask, kinds, seed=run_seed, starts=_FEW_STARTS).numpy() for run_seed in (seed, seed + 1)
         )
-        for layer, use in enumerate(kept.numpy()):
-            found[:, layer, ways + column] = agreement_of([clusters[layer][use], again[layer][use]])
+        for layer, use in enumerate(mask.numpy()):
+            agreements[:, layer, ways + column] = agreement_of([clusters[layer][use], again[layer][use]])
             for variant, given in enumerate(labels):
-                found[variant, layer, column] = adjusted_mutual_information(given[labelled][use], clusters[layer][use])
-    return found
+                agreements[variant, layer, column] = adjusted_mutual_information(
+                    given[labelled][use], clusters[layer][use]
+                )
+    return agreements
 
 
 def adjusted_mutual_information(one: np.ndarray, other: np.ndarray) -> float:
@@ -296,13 +300,13 @@ def adjusted_mutual_information(one: np.ndarray, other: np.ndarray) -> float:
         return 1.0
     rows, columns, size = table.sum(1), table.sum(0), len(one)
     shared = table[table > 0] / size
-    told = (shared * np.log(shared * size**2 / np.outer(rows, columns)[table > 0])).sum()
+    information = (shared * np.log(shared * size**2 / np.outer(rows, columns)[table > 0])).sum()
     chance = _expected(rows, columns, size)
     entropy = (_entropy(rows / size) + _entropy(columns / size)) / 2
     # As scikit-learn does it: never divide by nothing, nor turn the sign.
     below = entropy - chance
     below = min(below, -np.finfo(float).eps) if below < 0 else max(below, np.finfo(float).eps)
-    return float((told - chance) / below)
+    return float((information - chance) / below)
 
 
 def _entropy(shares: np.ndarray) -> float:
@@ -346,10 +350,10 @@ def pseudo_labels(
     anew among the mentions.
     """
     sentences, roles, _ = labels
-    told = np.where(roles == QUESTION, _NONE, roles)
+    context = np.where(roles == QUESTION, _NONE, roles)
     kinds = [edge.labels[0] for edge in text.edges.get("ner", ())]
-    dealt = [kinds[at] for at in rng.permutation(len(kinds))]
-    moved = np.where(roles == QUESTION, QUESTION, moved_around(told, rng))
+    dealt = [kinds[index] for index in rng.permutation(len(kinds))]
+    moved = np.where(roles == QUESTION, QUESTION, moved_around(context, rng))
     return moved_around(sentences, rng), moved, _entities(text, dealt)
 
 

@@ -10,7 +10,14 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.answering.contrast import CONTRAST, CONTRASTED, TOGETHER, Answered, contrast_table, stratum_of
+from lamina.analyses.answering.contrast import (
+    CONTRAST,
+    CONTRASTED,
+    TOGETHER,
+    AnsweredQuestions,
+    contrast_table,
+    stratum_of,
+)
 from lamina.analyses.answering.failure import (
     ADDED,
     ADDED_OVER_TWIN,
@@ -19,12 +26,12 @@ from lamina.analyses.answering.failure import (
     FAILURE_CONTRASTS,
     OVER_CONFIDENCE,
     OVER_TWIN,
-    Cases,
+    AnswerCases,
     failure_table,
     mixed_tasks,
     time_layer,
 )
-from lamina.analyses.answering.roles import SILENT, Judged, judged
+from lamina.analyses.answering.roles import SILENT, ScoredAnswer, score_answers
 from lamina.analyses.answering.streaming import (
     ALL,
     ANSWERS,
@@ -38,11 +45,11 @@ from lamina.analyses.answering.streaming import (
     TWIN,
     UNSURE,
     WRONG,
-    Given,
-    Ledger,
-    Plan,
-    Turn,
-    Watcher,
+    AnswerOutcome,
+    PhaseLedger,
+    QuestionMeter,
+    QuestionPlan,
+    QuestionTurn,
     difference_lines,
     layer_lines,
     memberships,
@@ -72,7 +79,7 @@ _SMALL_GAIN = 0.01
 """Nats per question that mean nothing."""
 
 
-class _Wording(NamedTuple):
+class _MeasureWording(NamedTuple):
     """How a measure is said."""
 
     higher: str
@@ -84,13 +91,13 @@ class _Wording(NamedTuple):
 
 
 _ROLES = {
-    "answer_apart": _Wording(
+    "answer_apart": _MeasureWording(
         "the answer stands farther apart from all other words than {null}",
         "the answer stands less far apart from all other words than {null}",
         "the answer stands as far apart from all other words as {null}",
         {PSEUDO: "another span of that length", TWIN: "with random weights"},
     ),
-    "question_nearer_support": _Wording(
+    "question_nearer_support": _MeasureWording(
         "the question is nearer to its supporting sentences than {null}",
         "the question is farther from its supporting sentences than {null}",
         "the question is as near to its supporting sentences as {null}",
@@ -111,7 +118,7 @@ _CONTRASTS = {
 """Measure -> what it means that it differs between right and wrong answers."""
 
 
-def tell_findings(result: Result) -> Iterator[Finding]:
+def phase_findings(result: Result) -> Iterator[Finding]:
     """Whether the model answers at all; only then, what its phases, its right answers and its failures show."""
     answering = result.tables.get("answering")
     if answering is None or answering.empty:
@@ -121,9 +128,9 @@ def tell_findings(result: Result) -> Iterator[Finding]:
         yield _no_phases(reason)
         return
     row = next(rows_of(answering))
-    told = _answers(row)
-    yield told
-    if told.status != "clear" or row.estimate < 0:
+    answers = _answers(row)
+    yield answers
+    if answers.status != "clear" or row.estimate < 0:
         yield _no_phases("the model was not shown to answer better than always giving a task's most frequent answer")
         return
     for measure in _ROLES:
@@ -170,23 +177,23 @@ def _strongest(rows: Sequence[Any]) -> Any:
 def _role(result: Result, measure: str) -> Iterator[Finding]:
     """The layer at which a measure is most surely above (or below) both nulls, and where it can be highest."""
     table = result.tables["differences"]
-    own = table[(table["group"] == ALL) & (table["measure"] == measure) & table["difference"].notna()]
-    if own.empty:
+    rows_of_measure = table[(table["group"] == ALL) & (table["measure"] == measure) & table["difference"].notna()]
+    if rows_of_measure.empty:
         return
-    own = own.rename(columns={"difference": "estimate"})
+    rows_of_measure = rows_of_measure.rename(columns={"difference": "estimate"})
     # A claim of both nulls has one direction.
-    alike = [rows for _, rows in own.groupby("layer") if len(set(rows["estimate"] > 0)) == 1]
-    row = _strongest([hardest(rows) for rows in alike or [own]])
+    alike = [rows for _, rows in rows_of_measure.groupby("layer") if len(set(rows["estimate"] > 0)) == 1]
+    row = _strongest([hardest(rows) for rows in alike or [rows_of_measure]])
     wording = _ROLES[measure]
-    said = (wording.higher if row.estimate > 0 else wording.lower).format(null=wording.nulls[row.against])
-    at = f"at layer {row.layer} {said}"
+    wording_of = (wording.higher if row.estimate > 0 else wording.lower).format(null=wording.nulls[row.against])
+    claim = f"at layer {row.layer} {wording_of}"
     best = _highest(result.tables["layers"], measure) if row.estimate > 0 else ""
     source = [Source("differences", {"group": ALL, "measure": measure, "layer": row.layer, "against": row.against})]
     if best:
         source.append(Source("layers", {"measure": measure, "among_best": True}))
     yield finding(
-        claim=f"A{at[1:]}: by a cosine of {number(row.value)} against {number(row.null)}{best}",
-        whether=at,
+        claim=f"A{claim[1:]}: by a cosine of {number(row.value)} against {number(row.null)}{best}",
+        whether=claim,
         absent=f"At layer {row.layer} {wording.equal.format(null=wording.nulls[row.against])}",
         contrast="difference",
         test=Contrast.of(row),
@@ -197,8 +204,8 @@ def _role(result: Result, measure: str) -> Iterator[Finding]:
 
 
 def _highest(layers: pd.DataFrame, measure: str) -> str:
-    own = layers[layers["measure"] == measure]
-    among = best_in_words(own["layer"].tolist(), own["among_best"].astype(bool).tolist())
+    rows = layers[layers["measure"] == measure]
+    among = best_in_words(rows["layer"].tolist(), rows["among_best"].astype(bool).tolist())
     return f"; the highest value is at {among}" if among else "; no layer was shown to be higher than another"
 
 
@@ -238,8 +245,8 @@ def _not_compared(result: Result) -> Iterator[Finding]:
     tasks = result.tables.get("tasks")
     if tasks is None or tasks.empty or tasks["compared"].any():
         return
-    said = ", ".join(f"{row.right:,} of {row.questions:,} right{_in_task(row.task)}" for row in rows_of(tasks))
-    yield not_tested("right and wrong answers differ", f"no task has both ({said})", importance=("answers",))
+    counts = ", ".join(f"{row.right:,} of {row.questions:,} right{_in_task(row.task)}" for row in rows_of(tasks))
+    yield not_tested("right and wrong answers differ", f"no task has both ({counts})", importance=("answers",))
 
 
 def _in_task(task: object) -> str:
@@ -261,15 +268,15 @@ def _failures(result: Result) -> Iterator[Finding]:
 
 def _at_one_layer(table: pd.DataFrame, contrasts: tuple[str, ...]) -> Any:
     """The layer that is most surely ahead in all of these contrasts, by the least sure of them."""
-    own = table[table["contrast"].isin(contrasts) & table["estimate"].notna()]
-    layers = [rows for _, rows in own.groupby("layer")]
+    rows_of_contrasts = table[table["contrast"].isin(contrasts) & table["estimate"].notna()]
+    layers = [rows for _, rows in rows_of_contrasts.groupby("layer")]
     # Ahead in all where it is: a contrast below 0 is never part of such a claim.
     ahead = [rows for rows in layers if (rows["estimate"] > 0).all()]
     if ahead:
         return _strongest([hardest(rows) for rows in ahead])
-    first = own[own["contrast"] == contrasts[0]]
+    first = rows_of_contrasts[rows_of_contrasts["contrast"] == contrasts[0]]
     layer = first["layer"].iloc[int(first["value"].to_numpy(float).argmax())]
-    rows = own[own["layer"] == layer]
+    rows = rows_of_contrasts[rows_of_contrasts["layer"] == layer]
     return next(rows_of(rows.iloc[[int(rows["estimate"].to_numpy(float).argmin())]]))
 
 
@@ -361,7 +368,14 @@ _AT_ONCE = 64
 """Questions held in memory."""
 _TIMED = 8
 """Questions clustered to estimate how long it takes."""
-_SHOWN = ("within_question", "within_support", "question_nearer_support", "answer_apart", "ami_sentences", "ami_roles")
+_OVERVIEW = (
+    "within_question",
+    "within_support",
+    "question_nearer_support",
+    "answer_apart",
+    "ami_sentences",
+    "ami_roles",
+)
 """Measures that the terminal shows."""
 _TASKS = ("task", "questions", "right", "constant", "confident_wrong", "low_confidence", "compared")
 ANSWERING = (
@@ -372,7 +386,7 @@ ANSWERING = (
 _CONTRASTED = [COLUMNS.index(measure) for measure in CONTRASTED]
 
 
-class _Known:
+class _AnswerRecord:
     """What is known of the answers of one model."""
 
     def __init__(self, size: int) -> None:
@@ -385,7 +399,7 @@ class _Known:
         self.judged: list[tuple[str, str, bool, tuple[str, ...]]] = []
         """Of every answered question: document, task, whether right, and what is accepted."""
 
-    def note(self, turn: Turn, values: np.ndarray) -> None:
+    def note(self, turn: QuestionTurn, values: np.ndarray) -> None:
         """One answered question and its measures."""
         if turn.given is None:
             return
@@ -399,17 +413,17 @@ class _Known:
             self.documents[turn.place], self.tasks[turn.place] = turn.unit, turn.question.task
         self.counts.setdefault(turn.question.task, Counter()).update(ANSWERS[group] for group in turn.groups)
 
-    def cases(self, vectors: np.ndarray) -> Cases:
+    def cases(self, vectors: np.ndarray) -> AnswerCases:
         """For predicting failures, from these vectors: of tasks with right answers as well as wrong ones."""
         use = self.known.copy()
         use[use] = mixed_tasks(self.wrong[use], self.tasks[use].astype(str))
         documents, tasks = self.documents[use].astype(str), self.tasks[use].astype(str)
-        return Cases(vectors[use], self.wrong[use], documents, self.confidence[use], self.length[use], tasks)
+        return AnswerCases(vectors[use], self.wrong[use], documents, self.confidence[use], self.length[use], tasks)
 
-    def answered(self) -> Answered:
+    def answered(self) -> AnsweredQuestions:
         """For comparing right with wrong answers."""
         values, right, units, strata = zip(*self._answered, strict=True)
-        return Answered(np.stack(values), np.array(right), units, strata)
+        return AnsweredQuestions(np.stack(values), np.array(right), units, strata)
 
     @property
     def both(self) -> bool:
@@ -417,12 +431,12 @@ class _Known:
         return len({right for _, right, _, _ in self._answered}) == 2
 
 
-class _Read(NamedTuple):
+class _ModelReading(NamedTuple):
     """What one model, and its twin, made of all questions."""
 
-    ledger: Ledger
-    known: _Known
-    watchers: list[Watcher]
+    ledger: PhaseLedger
+    known: _AnswerRecord
+    watchers: list[QuestionMeter]
     answers: bool
     """Whether the model answers these questions."""
 
@@ -545,24 +559,24 @@ def phases(
         ['tiny', 'tiny (pseudo roles)', 'tiny (random)']
     """
     encoders = each_of(encoder)
-    for each in encoders:
-        refuse_seen(each, questions)
-        refuse_unfit(each, questions.questions(), f"{questions.name} ({questions.split})")
-    plan = plan_questions(questions, clustered=clustered, kept=predicted, seed=seed)
+    for model in encoders:
+        refuse_seen(model, questions)
+        refuse_unfit(model, questions.questions(), f"{questions.name} ({questions.split})")
+    plan = plan_questions(questions, clustered=clustered, followed_count=predicted, seed=seed)
     read = [
-        _read(each, questions, plan, samples=samples, confident=confident, twin=twin, seed=seed, number=number)
-        for number, each in enumerate(encoders)
+        _read(model, questions, plan, samples=samples, confident=confident, twin=twin, seed=seed, number=number)
+        for number, model in enumerate(encoders)
     ]
-    name, ledgers = encoders[0].name, [each.ledger for each in read]
+    name, ledgers = encoders[0].name, [model.ledger for model in read]
     tables = {
         "phases": pd.DataFrame(phase_lines(name, ledgers), columns=list(PHASES)),
         "layers": pd.DataFrame(layer_lines(ledgers), columns=list(LAYERS)),
         "differences": pd.DataFrame(difference_lines(name, ledgers, plan.kind), columns=list(DIFFERENCES)),
     }
-    answers = all(each.answers for each in read)
+    answers = all(model.answers for model in read)
     if answers:
         tables["tasks"] = _tasks(read)
-        tables["answering"] = answering_table([each.known.judged for each in read], plan.kind)
+        tables["answering"] = answering_table([model.known.judged for model in read], plan.kind)
         tables["contrast"] = _contrast(name, read, samples, seed, plan.kind)
         if plan.places:
             models = _failing(name, read)
@@ -575,23 +589,23 @@ def phases(
 @phases.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """Whether the answer stands apart, how right and wrong answers differ, and whether failures can be predicted."""
-    yield from tell_findings(result)
+    yield from phase_findings(result)
 
 
 @phases.shows
 def _overview(result: Result) -> Iterable[Overview]:
     """The main measures by layer."""
     table, name = result.tables["phases"], result.provenance.model["name"]
-    own = table[(table["model"] == name) & (table["group"] == ALL)]
-    there = set(own["measure"])
-    shown = [f"{measure}_adjusted" if f"{measure}_adjusted" in there else measure for measure in _SHOWN]
-    shown = [measure for measure in shown if measure in there]
-    values = dict(zip(zip(own["layer"], own["measure"], strict=True), own["value"], strict=True))
+    model_rows = table[(table["model"] == name) & (table["group"] == ALL)]
+    there = set(model_rows["measure"])
+    measures = [f"{measure}_adjusted" if f"{measure}_adjusted" in there else measure for measure in _OVERVIEW]
+    measures = [measure for measure in measures if measure in there]
+    values = dict(zip(zip(model_rows["layer"], model_rows["measure"], strict=True), model_rows["value"], strict=True))
     rows = [
-        (int(layer), *(cell(values.get((layer, measure), float("nan"))) for measure in shown))
-        for layer in sorted(set(own["layer"]))
+        (int(layer), *(cell(values.get((layer, measure), float("nan"))) for measure in measures))
+        for layer in sorted(set(model_rows["layer"]))
     ]
-    yield Overview(f"{name}: phases by layer", ("layer", *shown), rows)
+    yield Overview(f"{name}: phases by layer", ("layer", *measures), rows)
 
 
 @phases.costs
@@ -613,7 +627,7 @@ def _cost(
     passes = len(encoders) * (1 + (twin and first.blocks > 0))
     answers = answerer_of(first, questions.questions()) is not None
     reading = estimator.trial(passes=passes + answers * len(encoders), settings={"clustered": 0, "predicted": 0})
-    plan = plan_questions(questions, clustered=clustered, kept=predicted if answers else 0, seed=seed)
+    plan = plan_questions(questions, clustered=clustered, followed_count=predicted if answers else 0, seed=seed)
     seconds = _time_clustering(first, questions, seed) * passes * len(plan.clustered)
     if plan.places:
         units = plan.documents if plan.documents > 1 else plan.paragraphs
@@ -637,36 +651,38 @@ def _time_clustering(encoder: Encoder, questions: Questions, seed: int) -> float
 def _read(
     encoder: Encoder,
     questions: Questions,
-    plan: Plan,
+    plan: QuestionPlan,
     *,
     samples: int,
     confident: float,
     twin: bool,
     seed: int,
     number: int,
-) -> _Read:
+) -> _ModelReading:
     """All questions, in one model and its twin; `number` is that of its fine-tuning seed."""
     answerer = answerer_of(encoder, questions.questions())
     places = len(plan.places) if answerer else 0
-    watchers = [Watcher(encoder, seed=seed, places=places, positions=plan.positions)]
+    watchers = [QuestionMeter(encoder, seed=seed, places=places, positions=plan.positions)]
     if twin and encoder.blocks:
-        watchers.append(Watcher(encoder.random_twin(seed + number), seed=seed, places=places, positions=None))
-    ledger = Ledger(encoder.layers, samples=samples, seed=seed, twin=len(watchers) > 1)
-    known = _Known(places)
+        watchers.append(QuestionMeter(encoder.random_twin(seed + number), seed=seed, places=places, positions=None))
+    ledger = PhaseLedger(encoder.layers, samples=samples, seed=seed, twin=len(watchers) > 1)
+    known = _AnswerRecord(places)
     with progress(f"phases of {encoder.name}", plan.size) as advance:
         for turns in _turns(questions, answerer, plan, confident):
-            for turn, *found in zip(turns, *(watcher.watch(turns) for watcher in watchers), strict=True):
-                own, *nulls = (values for each in found for values in each)
-                ledger.add(turn, own, nulls)
-                known.note(turn, own)
+            for turn, *values_of in zip(turns, *(watcher.watch(turns) for watcher in watchers), strict=True):
+                model_values, *nulls = (values for by_meter in values_of for values in by_meter)
+                ledger.add(turn, model_values, nulls)
+                known.note(turn, model_values)
             advance(len(turns))
-    return _Read(ledger, known, watchers, answerer is not None)
+    return _ModelReading(ledger, known, watchers, answerer is not None)
 
 
-def _turns(questions: Questions, answerer: Answerer | None, plan: Plan, confident: float) -> Iterator[list[Turn]]:
+def _turns(
+    questions: Questions, answerer: Answerer | None, plan: QuestionPlan, confident: float
+) -> Iterator[list[QuestionTurn]]:
     remaining, number = questions.questions(), 0
     while chunk := list(islice(remaining, _AT_ONCE)):
-        answers = list(judged(answerer, chunk)) if answerer else [None] * len(chunk)
+        answers = list(score_answers(answerer, chunk)) if answerer else [None] * len(chunk)
         turns = []
         for question, answer in zip(chunk, answers, strict=True):
             turns.append(_turn(number, question, answer, plan, confident))
@@ -674,11 +690,13 @@ def _turns(questions: Questions, answerer: Answerer | None, plan: Plan, confiden
         yield turns
 
 
-def _turn(number: int, question: Question, answer: Judged | None, plan: Plan, confident: float) -> Turn:
+def _turn(
+    number: int, question: Question, answer: ScoredAnswer | None, plan: QuestionPlan, confident: float
+) -> QuestionTurn:
     given = None
     if answer is not None and answer.exact is not None:
-        given = Given(answer.exact == 1, answer.answer.confidence)
-    return Turn(
+        given = AnswerOutcome(answer.exact == 1, answer.answer.confidence)
+    return QuestionTurn(
         number=number,
         question=question,
         given=given,
@@ -690,15 +708,18 @@ def _turn(number: int, question: Question, answer: Judged | None, plan: Plan, co
     )
 
 
-def _tasks(read: list[_Read]) -> pd.DataFrame:
-    counts = [each.known.counts for each in read]
+def _tasks(read: list[_ModelReading]) -> pd.DataFrame:
+    counts = [reading.known.counts for reading in read]
     constants = _constants(read[0].known.judged)
     rows = []
-    for task in dict.fromkeys(task for each in counts for task in each):
-        own = [each.get(task, Counter()) for each in counts]
-        means = [round(sum(each[group] for each in own) / len(own)) for group in (ALL, RIGHT, SURE_WRONG, UNSURE)]
+    for task in dict.fromkeys(task for reading in counts for task in reading):
+        by_seed = [reading.get(task, Counter()) for reading in counts]
+        means = [
+            round(sum(reading[group] for reading in by_seed) / len(by_seed))
+            for group in (ALL, RIGHT, SURE_WRONG, UNSURE)
+        ]
         always = sum(hit for (_, of, *_), hit in zip(read[0].known.judged, constants, strict=True) if of == task)
-        compared = any(each[RIGHT] and each[WRONG] for each in own)
+        compared = any(reading[RIGHT] and reading[WRONG] for reading in by_seed)
         rows.append((task, *means[:2], always, *means[2:], compared))
     return pd.DataFrame(rows, columns=list(_TASKS))
 
@@ -721,7 +742,7 @@ def answering_table(by_seed: Sequence[_Judgements], unit: str = "document") -> p
     judged = by_seed[0]
     if not judged:
         return pd.DataFrame(columns=list(ANSWERING))
-    right = np.mean([[question[2] for question in each] for each in by_seed], axis=0)
+    right = np.mean([[question[2] for question in judgements] for judgements in by_seed], axis=0)
     always = np.array(_constants(judged), float)
     documents = Units.of([question[0] for question in judged], "document")
     test = sign_flip_family(
@@ -731,33 +752,33 @@ def answering_table(by_seed: Sequence[_Judgements], unit: str = "document") -> p
     return pd.DataFrame([row], columns=list(ANSWERING))
 
 
-def _contrast(name: str, read: list[_Read], samples: int, seed: int, unit: str) -> pd.DataFrame:
-    answered = [each.known.answered() for each in read if each.known.both]
+def _contrast(name: str, read: list[_ModelReading], samples: int, seed: int, unit: str) -> pd.DataFrame:
+    answered = [reading.known.answered() for reading in read if reading.known.both]
     if not answered:
         return pd.DataFrame(columns=list(CONTRAST))
     return contrast_table(name, answered, samples=samples, seed=seed, unit=unit)
 
 
-def _failing(name: str, read: list[_Read]) -> dict[str, list[Cases]]:
-    models = {name: [each.known.cases(each.watchers[0].vectors) for each in read]}
+def _failing(name: str, read: list[_ModelReading]) -> dict[str, list[AnswerCases]]:
+    models = {name: [reading.known.cases(reading.watchers[0].vectors) for reading in read]}
     if len(read[0].watchers) > 1:
-        models[f"{name} ({TWIN})"] = [each.known.cases(each.watchers[1].vectors) for each in read]
+        models[f"{name} ({TWIN})"] = [reading.known.cases(reading.watchers[1].vectors) for reading in read]
     return models
 
 
-def _left_out(plan: Plan, read: list[_Read], answers: bool) -> dict[str, int]:
+def _left_out(plan: QuestionPlan, read: list[_ModelReading], answers: bool) -> dict[str, int]:
     skipped: Counter[str] = Counter()
-    for each in read:
-        for watcher in each.watchers:
+    for reading in read:
+        for watcher in reading.watchers:
             # What every seed leaves out is counted once.
             skipped |= watcher.skipped
     alone = "one document only: nothing is adjusted for anisotropy, "
     alone += "intervals are over paragraphs" if plan.paragraphs > 1 else "and there are no intervals"
     alike: Counter[str] = Counter()
-    for each in read:
-        for counts in each.known.counts.values():
+    for reading in read:
+        for counts in reading.known.counts.values():
             alike[ALL] += counts[ALL] if not counts[RIGHT] or not counts[WRONG] else 0
-    one_sided = sum(not each.known.both for each in read) if answers and len(read) > 1 else 0
+    one_sided = sum(not reading.known.both for reading in read) if answers and len(read) > 1 else 0
     return {
         **skipped,
         **plan.lacking,

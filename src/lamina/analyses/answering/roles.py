@@ -23,7 +23,7 @@ GROUPS = ("question", "support", "answer", "other", "predicted", "words")
 """Groups of words that are measured: the first four share no word; `predicted` may be any of them, `words` is all."""
 
 
-class Roles(NamedTuple):
+class QuestionRoles(NamedTuple):
     """The roles of words or of tokens; one can have several."""
 
     question: Bool[np.ndarray, " unit"]
@@ -35,15 +35,15 @@ class Roles(NamedTuple):
     sentence: Int[np.ndarray, " unit"]
     """The number of its sentence, from 0; NOWHERE outside the context's sentences."""
 
-    def of_tokens(self, tokens: Tokens) -> Roles:
+    def of_tokens(self, tokens: Tokens) -> QuestionRoles:
         """Every token has the roles of its word; a special token has none."""
         special = tokens.words == SPECIAL
-        at = np.where(special, 0, tokens.words)
-        question, support, gold, predicted = (role[at] & ~special for role in self[:4])
-        return Roles(question, support, gold, predicted, np.where(special, NOWHERE, self.sentence[at]))
+        word = np.where(special, 0, tokens.words)
+        question, support, gold, predicted = (role[word] & ~special for role in self[:4])
+        return QuestionRoles(question, support, gold, predicted, np.where(special, NOWHERE, self.sentence[word]))
 
 
-def roles_of(question: Question, predicted: Span | None = None) -> Roles:
+def roles_of(question: Question, predicted: Span | None = None) -> QuestionRoles:
     """The roles of a text's words.
 
     Example:
@@ -64,11 +64,13 @@ def roles_of(question: Question, predicted: Span | None = None) -> Roles:
     sentence = np.full(size, NOWHERE)
     for edge in text.edges["sentence"]:
         sentence[edge.span.start : edge.span.end] = int(edge.labels[0])
-    asked = _marked(size, text.segments[:1])
-    return Roles(asked, _marked(size, support), gold, _marked(size, [predicted] if predicted else ()), sentence)
+    in_question = _marked(size, text.segments[:1])
+    return QuestionRoles(
+        in_question, _marked(size, support), gold, _marked(size, [predicted] if predicted else ()), sentence
+    )
 
 
-def groups_of(roles: Roles) -> Float[np.ndarray, "group word"]:
+def groups_of(roles: QuestionRoles) -> Float[np.ndarray, "group word"]:
     """1 where a word belongs to one of GROUPS. The support is without the answer, which in SQuAD is part of it."""
     context = ~roles.question
     rows = (
@@ -89,7 +91,7 @@ def _marked(size: int, spans: Iterable[Span]) -> Bool[np.ndarray, " unit"]:
     return marks
 
 
-class Part(NamedTuple):
+class ContextPart(NamedTuple):
     """A word of the context, or what is between two words."""
 
     text: str
@@ -104,7 +106,7 @@ class Part(NamedTuple):
 _NOTHING = (NOWHERE, False, False, False)
 
 
-def marked_context(question: Question, predicted: tuple[int, int] | None = None) -> list[Part]:
+def marked_context(question: Question, predicted: tuple[int, int] | None = None) -> list[ContextPart]:
     """The context cut into words and what is between them, with their roles.
 
     What is between two words is in the answer, or the sentence, that both are in, so that a mark has no gaps.
@@ -120,21 +122,21 @@ def marked_context(question: Question, predicted: tuple[int, int] | None = None)
         'Big dogs'
     """
     words = _words(question, predicted)
-    parts: list[Part] = []
-    at = 0
+    parts: list[ContextPart] = []
+    place = 0
     for word, (start, end) in zip(words, question.offsets, strict=True):
-        if at < start:
-            between = question.context[at:start]
-            parts.append(_between(between, parts[-1], word) if parts else Part(between, *_NOTHING))
+        if place < start:
+            between = question.context[place:start]
+            parts.append(_between(between, parts[-1], word) if parts else ContextPart(between, *_NOTHING))
         parts.append(word)
-        at = end
-    rest = question.context[at:]
-    return [*parts, Part(rest, *_NOTHING)] if rest else parts
+        place = end
+    rest = question.context[place:]
+    return [*parts, ContextPart(rest, *_NOTHING)] if rest else parts
 
 
-def _between(text: str, before: Part, after: Part) -> Part:
+def _between(text: str, before: ContextPart, after: ContextPart) -> ContextPart:
     same = before.sentence == after.sentence
-    return Part(
+    return ContextPart(
         text,
         before.sentence if same else NOWHERE,
         same and before.support,
@@ -143,11 +145,11 @@ def _between(text: str, before: Part, after: Part) -> Part:
     )
 
 
-def _words(question: Question, predicted: tuple[int, int] | None) -> list[Part]:
+def _words(question: Question, predicted: tuple[int, int] | None) -> list[ContextPart]:
     roles, first = roles_of(question), question.text.segments[1].start
     low, high = predicted or (0, 0)
     return [
-        Part(
+        ContextPart(
             question.context[start:end],
             int(roles.sentence[word]),
             bool(roles.support[word]),
@@ -162,11 +164,11 @@ _BINS = 20
 """Parts of a context that positions of answers are counted in."""
 
 
-class Positions:
+class AnswerPositions:
     """Where in their contexts the answers of a data set start, from 0 (as early as possible) to 1 (as late).
 
     Example:
-        >>> positions = Positions()
+        >>> positions = AnswerPositions()
         >>> for _ in range(3):
         ...     positions.add(Span(9, 10), Span(0, 10))
         >>> rng = np.random.default_rng(0)
@@ -201,7 +203,7 @@ def _bin(place):
     return np.minimum((np.asarray(place) * _BINS).astype(int), _BINS - 1)
 
 
-def note_answers(question: Question, positions: Positions) -> None:
+def note_answers(question: Question, positions: AnswerPositions) -> None:
     """Count where the accepted answers of a question are."""
     if len(question.text.segments) > 1:
         for edge in question.text.edges.get("answer", ()):
@@ -209,7 +211,7 @@ def note_answers(question: Question, positions: Positions) -> None:
 
 
 def pseudo_groups(
-    question: Question, roles: Roles, positions: Positions, rng: np.random.Generator
+    question: Question, roles: QuestionRoles, positions: AnswerPositions, rng: np.random.Generator
 ) -> Float[np.ndarray, "group word"]:
     """The groups of `groups_of`, with other words in the parts of support, answer and prediction.
 
@@ -218,29 +220,29 @@ def pseudo_groups(
     """
     context = ~roles.question
     support = _another_support(question, roles, rng)
-    told = roles.gold | roles.predicted
+    answers = roles.gold | roles.predicted
     # The question comes first in a text: the context is what follows it.
     first = int(roles.question.sum())
-    answer, predicted = np.zeros_like(told), np.zeros_like(told)
-    answer[first:] = _elsewhere(roles.gold[first:], told[first:], positions, rng)
-    predicted[first:] = _elsewhere(roles.predicted[first:], (told | answer)[first:], positions, rng)
+    answer, predicted = np.zeros_like(answers), np.zeros_like(answers)
+    answer[first:] = _elsewhere(roles.gold[first:], answers[first:], positions, rng)
+    predicted[first:] = _elsewhere(roles.predicted[first:], (answers | answer)[first:], positions, rng)
     rows = (
         roles.question,
-        support & ~answer & ~told & context,
+        support & ~answer & ~answers & context,
         answer,
-        context & ~roles.support & ~support & ~answer & ~told,
+        context & ~roles.support & ~support & ~answer & ~answers,
         predicted,
-        ~told,
+        ~answers,
     )
     return np.stack(rows).astype(np.float32)
 
 
-def _another_support(question: Question, roles: Roles, rng: np.random.Generator) -> Bool[np.ndarray, " word"]:
+def _another_support(question: Question, roles: QuestionRoles, rng: np.random.Generator) -> Bool[np.ndarray, " word"]:
     """As many sentences that support nothing, as far from each other as those that do."""
     spans = {int(edge.labels[0]): edge.span for edge in question.text.edges["sentence"]}
-    own = [number for number, span in spans.items() if roles.support[span.start : span.end].any()]
+    numbers = [number for number, span in spans.items() if roles.support[span.start : span.end].any()]
     marks = np.zeros(len(roles.support), bool)
-    for number in _moved(own, spans.keys() - own, rng):
+    for number in _moved(numbers, spans.keys() - numbers, rng):
         marks[spans[number].start : spans[number].end] = True
     return marks
 
@@ -264,17 +266,17 @@ def _moved(numbers: list[int], free: Iterable[int], rng: np.random.Generator) ->
 def _elsewhere(
     marked: Bool[np.ndarray, " word"],
     taken: Bool[np.ndarray, " word"],
-    positions: Positions,
+    positions: AnswerPositions,
     rng: np.random.Generator,
 ) -> Bool[np.ndarray, " word"]:
     """For each run of marked words another one of its length; nothing where one does not fit."""
-    found = np.zeros_like(marked)
+    marks = np.zeros_like(marked)
     for run in runs_of(marked):
-        span = positions.draw(len(run), ~(taken | found), rng)
+        span = positions.draw(len(run), ~(taken | marks), rng)
         if span is None:
             return np.zeros_like(marked)
-        found[span.start : span.end] = True
-    return found
+        marks[span.start : span.end] = True
+    return marks
 
 
 def runs_of(marked: Bool[np.ndarray, " word"]) -> list[Span]:
@@ -312,7 +314,7 @@ SILENT = (
 )
 
 
-class Judged(NamedTuple):
+class ScoredAnswer(NamedTuple):
     """An answer, and how good it is; without a gold answer that is not known."""
 
     answer: Answer
@@ -320,22 +322,22 @@ class Judged(NamedTuple):
     f1: float | None
 
 
-def judged(answerer: Answerer, questions: Sequence[Question]) -> Iterator[Judged]:
+def score_answers(answerer: Answerer, questions: Sequence[Question]) -> Iterator[ScoredAnswer]:
     """Answer questions and compare with what is accepted."""
     for question, answer in zip(questions, answerer.answer(questions), strict=True):
         if not question.answers:
-            yield Judged(answer, None, None)
+            yield ScoredAnswer(answer, None, None)
             continue
         if answer.span is None:
             # A class is right or wrong as it is written.
             right = float(answer.text in question.answers)
-            yield Judged(answer, right, right)
+            yield ScoredAnswer(answer, right, right)
             continue
         scores = best(answer.text, question.answers)
-        yield Judged(answer, scores.exact, scores.f1)
+        yield ScoredAnswer(answer, scores.exact, scores.f1)
 
 
 def is_cut(tokens: Tokens, question: Question) -> bool:
     """Whether the question is longer than what a model answers from."""
-    asked = (tokens.words != SPECIAL) & (tokens.words < question.text.segments[0].end)
-    return int(asked.sum()) > MOST_QUESTION
+    in_question = (tokens.words != SPECIAL) & (tokens.words < question.text.segments[0].end)
+    return int(in_question.sum()) > MOST_QUESTION

@@ -19,8 +19,8 @@ from lamina.analyses.answering.groups import (
     STABILITIES,
     TIMES,
     WORDS,
-    Before,
-    Sums,
+    EarlierWords,
+    GroupSums,
     add_up,
     agreement,
     labels_of,
@@ -32,7 +32,7 @@ from lamina.analyses.answering.groups import (
 from lamina.analyses.answering.roles import (
     CUT,
     GROUPS,
-    Positions,
+    AnswerPositions,
     groups_of,
     is_cut,
     note_answers,
@@ -55,14 +55,14 @@ NO_SUPPORT = "questions whose supporting sentences are not known: what needs the
 UNKNOWN = "questions without an accepted answer: neither right nor wrong"
 
 
-class Plan(NamedTuple):
+class QuestionPlan(NamedTuple):
     """What is known of the questions before anything is encoded, and which of them are looked at more closely."""
 
     size: int
     documents: int
     paragraphs: int
     """Different contexts."""
-    positions: Positions
+    positions: AnswerPositions
     """Of answers, for pseudo-answers."""
     lacking: Counter[str]
     clustered: frozenset[int]
@@ -81,9 +81,9 @@ class Plan(NamedTuple):
         return question.context or question.text.id
 
 
-def plan_questions(questions: Questions, *, clustered: int, kept: int, seed: int) -> Plan:
+def plan_questions(questions: Questions, *, clustered: int, followed_count: int, seed: int) -> QuestionPlan:
     """Read all questions once; draw those whose words are clustered and those whose vectors are kept."""
-    count, positions, lacking = 0, Positions(), Counter()
+    count, positions, lacking = 0, AnswerPositions(), Counter()
     documents: set[str] = set()
     # Only whether there are several matters, so that hashes do.
     paragraphs: set[int] = set()
@@ -100,9 +100,9 @@ def plan_questions(questions: Questions, *, clustered: int, kept: int, seed: int
         raise CorpusError(f"{questions.name} ({questions.split}) has no questions")
     draw = np.random.default_rng(seed)
     chosen = draw.choice(count, min(clustered, count), replace=False).tolist()
-    followed = np.sort(draw.choice(count, min(kept, count), replace=False)).tolist()
+    followed = np.sort(draw.choice(count, min(followed_count, count), replace=False)).tolist()
     places = {number: place for place, number in enumerate(followed)}
-    return Plan(count, len(documents), len(paragraphs), positions, lacking, frozenset(chosen), places)
+    return QuestionPlan(count, len(documents), len(paragraphs), positions, lacking, frozenset(chosen), places)
 
 
 ALL, RIGHT, WRONG, SURE_WRONG, UNSURE = "all", "right", "wrong", "confident wrong", "low confidence"
@@ -130,18 +130,18 @@ DIFFERENCES = (
 Values = Float[np.ndarray, "layer column"]
 
 
-class Given(NamedTuple):
+class AnswerOutcome(NamedTuple):
     """What is known of one answer."""
 
     right: bool
     confidence: float
 
 
-def memberships(given: Given | None, confident: float) -> list[int]:
+def memberships(given: AnswerOutcome | None, confident: float) -> list[int]:
     """The groups of ANSWERS a question belongs to.
 
     Example:
-        >>> [ANSWERS[group] for group in memberships(Given(False, 0.9), 0.5)]
+        >>> [ANSWERS[group] for group in memberships(AnswerOutcome(False, 0.9), 0.5)]
         ['all', 'wrong', 'confident wrong']
     """
     if given is None:
@@ -151,7 +151,7 @@ def memberships(given: Given | None, confident: float) -> list[int]:
     return [0, ANSWERS.index(WRONG), ANSWERS.index(SURE_WRONG if given.confidence >= confident else UNSURE)]
 
 
-class Means(NamedTuple):
+class PhaseMeans(NamedTuple):
     """Means over questions and over resampled documents; NaN where nothing was measured."""
 
     values: Float[np.ndarray, "group layer column"]
@@ -186,7 +186,7 @@ class PhaseSums:
             self._units += self._held[..., 1] > 0
             self._held = np.zeros(self._shape)
 
-    def means(self) -> Means:
+    def means(self) -> PhaseMeans:
         """Of all that was added."""
         self._finish()
         self._key = None
@@ -194,36 +194,36 @@ class PhaseSums:
         drawn = self._bootstrap.samples.reshape(-1, *self._shape)
         with np.errstate(invalid="ignore", divide="ignore"):
             values, draws = whole[..., 0] / whole[..., 1], drawn[..., 0] / drawn[..., 1]
-        return Means(values, draws, whole[..., 1].astype(int), self._units)
+        return PhaseMeans(values, draws, whole[..., 1].astype(int), self._units)
 
 
-class Unrelated:
+class UnrelatedWords:
     """Sums of the words of earlier documents, for what two unrelated words are like."""
 
     def __init__(self, layers: int, width: int, device: str = "cpu") -> None:
-        self._finished = Before(torch.zeros(layers, width, device=device), torch.zeros(layers, device=device))
-        self._held = Before(*(torch.zeros_like(part) for part in self._finished))
+        self._finished = EarlierWords(torch.zeros(layers, width, device=device), torch.zeros(layers, device=device))
+        self._held = EarlierWords(*(torch.zeros_like(part) for part in self._finished))
         self._document: str | None = None
 
-    def before(self, document: str) -> Before:
+    def before(self, document: str) -> EarlierWords:
         """Of all documents before this one."""
         if document != self._document:
-            self._finished = Before(*(done + held for done, held in zip(self._finished, self._held, strict=True)))
-            self._held = Before(*(torch.zeros_like(part) for part in self._held))
+            self._finished = EarlierWords(*(done + held for done, held in zip(self._finished, self._held, strict=True)))
+            self._held = EarlierWords(*(torch.zeros_like(part) for part in self._held))
             self._document = document
         return self._finished
 
     def add(self, sums: torch.Tensor, counts: torch.Tensor) -> None:
         """The words of one text of the document asked about last."""
-        self._held = Before(self._held.sums + sums, self._held.counts + counts)
+        self._held = EarlierWords(self._held.sums + sums, self._held.counts + counts)
 
 
-class Turn(NamedTuple):
+class QuestionTurn(NamedTuple):
     """One question, and what is known of it."""
 
     number: int
     question: Question
-    given: Given | None
+    given: AnswerOutcome | None
     groups: list[int]
     """Of answers, that it belongs to."""
     predicted: Span | None
@@ -240,25 +240,27 @@ class Turn(NamedTuple):
         return self.question.text.doc or self.question.text.id
 
 
-class Watcher:
+class QuestionMeter:
     """Measures questions in one model, where it runs; with `positions`, pseudo roles too."""
 
-    def __init__(self, encoder: Encoder, *, seed: int, places: int, positions: Positions | None) -> None:
+    def __init__(self, encoder: Encoder, *, seed: int, places: int, positions: AnswerPositions | None) -> None:
         self._encoder, self._seed, self._positions = encoder, seed, positions
         self._device = device_of(encoder)
-        self._unrelated = Unrelated(encoder.layers, encoder.width, self._device)
+        self._unrelated = UnrelatedWords(encoder.layers, encoder.width, self._device)
         self.vectors = np.zeros((places, encoder.layers, 2 * encoder.width), np.float32)
         self.skipped: Counter[str] = Counter()
 
-    def watch(self, turns: list[Turn]) -> list[list[Values]]:
+    def watch(self, turns: list[QuestionTurn]) -> list[list[Values]]:
         """Encode some questions and measure them, in their order: the roles, and pseudo roles where they are asked."""
         # Numbered: states are left on the device in the order of batches.
-        texts = (Text(str(at), turn.question.text.words, turn.question.text.segments) for at, turn in enumerate(turns))
+        texts = (
+            Text(str(index), turn.question.text.words, turn.question.text.segments) for index, turn in enumerate(turns)
+        )
         packed = self._encoder.packed(texts, on="device")
-        encoded = {int(each.text): each for batch in packed for each in batch.unpack()}
-        return [self._measure(turn, encoded[at]) for at, turn in enumerate(turns)]
+        encoded = {int(activations.text): activations for batch in packed for activations in batch.unpack()}
+        return [self._measure(turn, encoded[index]) for index, turn in enumerate(turns)]
 
-    def _measure(self, turn: Turn, activations: Activations) -> list[Values]:
+    def _measure(self, turn: QuestionTurn, activations: Activations) -> list[Values]:
         if activations.states is None:
             raise ModelError(f"{self._encoder.name} gives no states, so there is nothing to measure")
         inside = activations.tokens.words != SPECIAL
@@ -280,24 +282,24 @@ class Watcher:
         if turn.clustered:
             labels = [labels_of(turn.question.text, variants[0], roles.sentence)]
             labels += [pseudo_labels(turn.question.text, labels[0], rng) for _ in variants[1:]]
-            spread = [tuple(each[owners] for each in own) for own in labels]
+            spread = [tuple(column[owners] for column in by_kind) for by_kind in labels]
             # On the CPU: many small steps.
             agreed = agreement(states.cpu(), keep.cpu(), spread, seed=self._seed)
-        found = []
+        values = []
         for variant, ami in enumerate(agreed):
             rows = slice(variant * len(GROUPS), (variant + 1) * len(GROUPS))
-            measured = measure(unit, keep, groups[rows], Sums(sums[rows], counts[rows]), before).cpu().numpy()
-            found.append(np.hstack([measured, ami]))
+            measured = measure(unit, keep, groups[rows], GroupSums(sums[rows], counts[rows]), before).cpu().numpy()
+            values.append(np.hstack([measured, ami]))
         self._unrelated.add(sums[WORDS], counts[WORDS])
         if turn.place is not None:
             self._keep(turn.place, sums, counts)
-        return found
+        return values
 
     def _keep(self, place: int, sums: torch.Tensor, counts: torch.Tensor) -> None:
         """The mean vectors of the question and of the context: nothing that only the gold answer tells."""
-        asked, told = sums[QUESTION], sums[WORDS] - sums[QUESTION]
+        question, context = sums[QUESTION], sums[WORDS] - sums[QUESTION]
         numbers = counts[QUESTION], counts[WORDS] - counts[QUESTION]
-        means = [part / number.clamp_min(1)[:, None] for part, number in zip((asked, told), numbers, strict=True)]
+        means = [part / number.clamp_min(1)[:, None] for part, number in zip((question, context), numbers, strict=True)]
         self.vectors[place] = torch.cat(means, dim=1).cpu().numpy()
 
     def _note(self, activations: Activations, keep: torch.Tensor) -> None:
@@ -309,41 +311,41 @@ class Watcher:
         self.skipped[outliers] += int((~keep).any(1).sum())
 
 
-class Ledger:
+class PhaseLedger:
     """What one fine-tuning seed measured: the model, its nulls, and the differences question by question."""
 
     def __init__(self, layers: int, *, samples: int, seed: int, twin: bool) -> None:
         self.against = (PSEUDO, TWIN) if twin else (PSEUDO,)
-        names = (ALL, *self.against, *(f"minus {each}" for each in self.against))
+        names = (ALL, *self.against, *(f"minus {null}" for null in self.against))
         self._sums = {name: PhaseSums(layers, samples=samples, seed=seed) for name in names}
         self._paired = {name: np.zeros((len(ANSWERS), layers, len(COLUMNS), 2)) for name in self.against}
 
-    def add(self, turn: Turn, own: Values, nulls: Sequence[Values]) -> None:
+    def add(self, turn: QuestionTurn, of_model: Values, nulls: Sequence[Values]) -> None:
         """One question: the model's measures, and those of each null."""
-        self._sums[ALL].add(turn.unit, turn.groups, own)
+        self._sums[ALL].add(turn.unit, turn.groups, of_model)
         for name, values in zip(self.against, nulls, strict=True):
             self._sums[name].add(turn.unit, turn.groups, values)
-            self._sums[f"minus {name}"].add(turn.unit, turn.groups, own - values)
-            both = np.isfinite(own - values)
-            self._paired[name][turn.groups] += np.stack([np.where(both, own, 0), both], axis=-1)
+            self._sums[f"minus {name}"].add(turn.unit, turn.groups, of_model - values)
+            both = np.isfinite(of_model - values)
+            self._paired[name][turn.groups] += np.stack([np.where(both, of_model, 0), both], axis=-1)
 
     def paired(self, against: str) -> Float[np.ndarray, "group layer column"]:
         """The model's means over the questions that were measured on both sides."""
         sums, counts = np.moveaxis(self._paired[against], -1, 0)
         return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
 
-    def means(self) -> dict[str, Means]:
+    def means(self) -> dict[str, PhaseMeans]:
         """By name; the anisotropy that pseudo roles are adjusted for is the model's."""
-        found = {name: sums.means() for name, sums in self._sums.items()}
+        means = {name: sums.means() for name, sums in self._sums.items()}
         for part in ("values", "draws", "counts", "units"):
-            own = getattr(found[ALL], part)[..., _ANISOTROPY]
-            getattr(found[PSEUDO], part)[..., _ANISOTROPY] = own
+            anisotropy = getattr(means[ALL], part)[..., _ANISOTROPY]
+            getattr(means[PSEUDO], part)[..., _ANISOTROPY] = anisotropy
             # A difference from other words at the same layer needs no adjusting.
-            getattr(found[f"minus {PSEUDO}"], part)[..., _ANISOTROPY] = 0 * own
-        return found
+            getattr(means[f"minus {PSEUDO}"], part)[..., _ANISOTROPY] = 0 * anisotropy
+        return means
 
 
-class Cell(NamedTuple):
+class PhaseCell(NamedTuple):
     """One number of one group of questions, at one layer."""
 
     group: int
@@ -355,36 +357,38 @@ class Cell(NamedTuple):
     draws: Float[np.ndarray, " sample"]
 
 
-def _cells(by_seed: Sequence[Means]) -> Iterator[Cell]:
+def _cells(by_seed: Sequence[PhaseMeans]) -> Iterator[PhaseCell]:
     """One per group, layer and measure; similarities also minus the layer's anisotropy. Means over seeds."""
-    values, draws = np.stack([each.values for each in by_seed]), np.stack([each.draws for each in by_seed])
-    counts = np.mean([each.counts for each in by_seed], axis=0).round().astype(int)
+    values, draws = np.stack([ledger.values for ledger in by_seed]), np.stack([ledger.draws for ledger in by_seed])
+    counts = np.mean([ledger.counts for ledger in by_seed], axis=0).round().astype(int)
     # A document is one of any seed's: which answers are right differs from seed to seed.
-    units = np.max([each.units for each in by_seed], axis=0)
+    units = np.max([ledger.units for ledger in by_seed], axis=0)
     # What unrelated words are like is a fact of the layer, whichever answers are looked at.
     alike, alikes = values[:, :1, :, [_ANISOTROPY]], draws[:, :, :1, :, [_ANISOTROPY]]
     sides = [
-        (own.mean(0), draws_over_seeds(own, drawn))
-        for own, drawn in ((values, draws), (values - alike, draws - alikes))
+        (raw.mean(0), draws_over_seeds(raw, drawn))
+        for raw, drawn in ((values, draws), (values - alike, draws - alikes))
     ]
-    for at in np.ndindex(counts.shape):
-        group, layer, column = at
-        name, size = COLUMNS[column], (int(counts[at]), int(units[at]))
+    for place in np.ndindex(counts.shape):
+        group, layer, column = place
+        name, size = COLUMNS[column], (int(counts[place]), int(units[place]))
         for (value, drawn), ending in zip(sides, ("", ADJUSTED), strict=True):
-            if np.isfinite(value[at]) and (not ending or name in SIMILARITIES):
-                yield Cell(group, layer, f"{name}{ending}", *size, float(value[at]), drawn[(slice(None), *at)])
+            if np.isfinite(value[place]) and (not ending or name in SIMILARITIES):
+                yield PhaseCell(
+                    group, layer, f"{name}{ending}", *size, float(value[place]), drawn[(slice(None), *place)]
+                )
 
 
-def phase_lines(model: str, by_seed: Sequence[Ledger]) -> Iterator[tuple]:
+def phase_lines(model: str, by_seed: Sequence[PhaseLedger]) -> Iterator[tuple]:
     """The rows of `phases.csv`: the model and its nulls."""
-    means = [each.means() for each in by_seed]
+    means = [ledger.means() for ledger in by_seed]
     for name in (ALL, *by_seed[0].against):
         called = model if name == ALL else f"{model} ({name})"
-        cells = list(_cells([each[name] for each in means]))
+        cells = list(_cells([ledger[name] for ledger in means]))
         stability = {(cell.group, cell.layer, cell.measure): cell.value for cell in cells}
-        shown = [cell for cell in cells if cell.measure not in STABILITIES]
-        shown = [cell for cell in shown if name != PSEUDO or cell.measure != "anisotropy"]
-        for cell, low, high in zip(shown, *_ends(shown), strict=True):
+        visible = [cell for cell in cells if cell.measure not in STABILITIES]
+        visible = [cell for cell in visible if name != PSEUDO or cell.measure != "anisotropy"]
+        for cell, low, high in zip(visible, *_ends(visible), strict=True):
             start = (called, cell.layer, ANSWERS[cell.group], cell.measure, len(by_seed), cell.questions)
             # Widened draws do not know that two clusterings cannot agree more than fully.
             most = 1.0 if cell.measure in AGREEMENTS else np.inf
@@ -392,7 +396,7 @@ def phase_lines(model: str, by_seed: Sequence[Ledger]) -> Iterator[tuple]:
             yield *start, cell.value, low, min(high, most), again
 
 
-def _ends(cells: Sequence[Cell]) -> tuple[list[float], list[float]]:
+def _ends(cells: Sequence[PhaseCell]) -> tuple[list[float], list[float]]:
     """95 % intervals; NaN where fewer than two documents were drawn."""
     if not cells:
         return [], []
@@ -401,47 +405,47 @@ def _ends(cells: Sequence[Cell]) -> tuple[list[float], list[float]]:
     return low.tolist(), high.tolist()
 
 
-def layer_lines(by_seed: Sequence[Ledger]) -> Iterator[tuple]:
+def layer_lines(by_seed: Sequence[PhaseLedger]) -> Iterator[tuple]:
     """The rows of `layers.csv`: at which layers the measures of the phases can be highest, of all questions."""
-    cells = list(_cells([each.means()[ALL] for each in by_seed]))
+    cells = list(_cells([ledger.means()[ALL] for ledger in by_seed]))
     for name in RANKED:
-        own = [cell for cell in cells if cell.group == ANSWERS.index(ALL) and cell.measure == name]
-        if not own:
+        ranked = [cell for cell in cells if cell.group == ANSWERS.index(ALL) and cell.measure == name]
+        if not ranked:
             continue
-        units = min(cell.units for cell in own)
-        values, draws = np.array([cell.value for cell in own]), np.stack([cell.draws for cell in own], 1)
-        found = best_set(values, draws, units)
-        for cell, low, high, p, inside in zip(own, *_ends(own), found.p, found.among, strict=True):
+        units = min(cell.units for cell in ranked)
+        values, draws = np.array([cell.value for cell in ranked]), np.stack([cell.draws for cell in ranked], 1)
+        best = best_set(values, draws, units)
+        for cell, low, high, p, inside in zip(ranked, *_ends(ranked), best.p, best.among, strict=True):
             yield name, cell.layer, cell.value, low, high, float(p), bool(inside), cell.units
 
 
-def difference_lines(model: str, by_seed: Sequence[Ledger], unit: str = "document") -> Iterator[tuple]:
+def difference_lines(model: str, by_seed: Sequence[PhaseLedger], unit: str = "document") -> Iterator[tuple]:
     """The rows of `differences.csv`: over the questions that both sides were measured for."""
-    means = [each.means() for each in by_seed]
-    alike = np.mean([each[ALL].values[0, :, _ANISOTROPY] for each in means], axis=0)
-    own = {name: np.mean([each.paired(name) for each in by_seed], axis=0) for name in by_seed[0].against}
+    means = [ledger.means() for ledger in by_seed]
+    alike = np.mean([ledger[ALL].values[0, :, _ANISOTROPY] for ledger in means], axis=0)
+    paired = {name: np.mean([ledger.paired(name) for ledger in by_seed], axis=0) for name in by_seed[0].against}
     cells = [
         (against, cell)
         for against in by_seed[0].against
-        for cell in _cells([each[f"minus {against}"] for each in means])
+        for cell in _cells([ledger[f"minus {against}"] for ledger in means])
         if _differs(cell, against)
     ]
     for (against, cell), test in zip(cells, family_tests(cells), strict=True):
         plain = cell.measure.removesuffix(ADJUSTED)
-        value = float(own[against][cell.group, cell.layer, COLUMNS.index(plain)])
+        value = float(paired[against][cell.group, cell.layer, COLUMNS.index(plain)])
         value -= float(alike[cell.layer]) if plain != cell.measure else 0.0
         start = (model, against, cell.layer, ANSWERS[cell.group], cell.measure, len(by_seed), cell.questions)
         yield *start, value, value - cell.value, *test, unit
 
 
-def _differs(cell: Cell, against: str) -> bool:
+def _differs(cell: PhaseCell, against: str) -> bool:
     """Anisotropy has no roles; the question is the same words among pseudo roles."""
     same = "within_question" if against == PSEUDO else "anisotropy"
-    told = cell.measure != "anisotropy" and cell.measure not in STABILITIES
-    return told and cell.measure.removesuffix(ADJUSTED) != same
+    measured = cell.measure != "anisotropy" and cell.measure not in STABILITIES
+    return measured and cell.measure.removesuffix(ADJUSTED) != same
 
 
-def family_tests(cells: Sequence[tuple[str, Cell]]) -> list[tuple[float, ...]]:
+def family_tests(cells: Sequence[tuple[str, PhaseCell]]) -> list[tuple[float, ...]]:
     """Difference, simultaneous interval, adjusted p, units and how many are needed, of every cell.
 
     A family is one measure of one group of questions: its layers, against both nulls.
@@ -449,12 +453,12 @@ def family_tests(cells: Sequence[tuple[str, Cell]]) -> list[tuple[float, ...]]:
     families: dict[tuple[int, str], list[int]] = {}
     for number, (_, cell) in enumerate(cells):
         families.setdefault((cell.group, cell.measure), []).append(number)
-    found: dict[int, tuple[float, ...]] = {}
+    rows_of_cells: dict[int, tuple[float, ...]] = {}
     for members in families.values():
         values, units = (
-            np.array([getattr(cells[at][1], name) for at in members], float) for name in ("value", "units")
+            np.array([getattr(cells[member][1], name) for member in members], float) for name in ("value", "units")
         )
-        tests = bootstrap_family(values, np.stack([cells[at][1].draws for at in members], 1), units)
+        tests = bootstrap_family(values, np.stack([cells[member][1].draws for member in members], 1), units)
         rows = zip(*(column.tolist() for column in tests), strict=True)
-        found |= dict(zip(members, rows, strict=True))
-    return [found[number] for number in range(len(cells))]
+        rows_of_cells |= dict(zip(members, rows, strict=True))
+    return [rows_of_cells[number] for number in range(len(cells))]

@@ -13,8 +13,8 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 
-from lamina.analyses.answering.groups import LEFT_OUT, MOST, STABLE, TIMES, Clusters, best_clusters, ordinary
-from lamina.analyses.answering.roles import CUT, SILENT, Judged, Roles, is_cut, judged, roles_of
+from lamina.analyses.answering.groups import LEFT_OUT, MOST, STABLE, TIMES, LayerClusters, best_clusters, ordinary
+from lamina.analyses.answering.roles import CUT, SILENT, QuestionRoles, ScoredAnswer, is_cut, roles_of, score_answers
 from lamina.corpora import Questions
 from lamina.corpora.questions.question import Question
 from lamina.corpora.questions.question_sets import questions_from
@@ -50,10 +50,10 @@ def project(states: States, keep: LayerMask, method: Method, fit: Fit, *, seed: 
     if fit == "all":
         places[keep] = _fitted(states[keep], method, seed)
         return places
-    for layer, kept in enumerate(keep):
-        places[layer, kept] = _fitted(states[layer, kept], method, seed)
+    for layer, mask in enumerate(keep):
+        places[layer, mask] = _fitted(states[layer, mask], method, seed)
         if layer:
-            both = kept & keep[layer - 1]
+            both = mask & keep[layer - 1]
             along = (places[layer, both] * places[layer - 1, both]).sum(0)
             places[layer] *= np.where(along < 0, -1, 1)
     return places
@@ -62,8 +62,8 @@ def project(states: States, keep: LayerMask, method: Method, fit: Fit, *, seed: 
 def explained(states: States, keep: LayerMask, places: Places) -> Float[np.ndarray, "layer 2"]:
     """The share of each layer's variance along each of the two axes, which must be orthonormal (PCA)."""
     shares = [
-        places[layer, kept].var(0) / max(float(states[layer, kept].var(0).sum()), 1e-12)
-        for layer, kept in enumerate(keep)
+        places[layer, mask].var(0) / max(float(states[layer, mask].var(0).sum()), 1e-12)
+        for layer, mask in enumerate(keep)
     ]
     return np.stack(shares)
 
@@ -98,7 +98,7 @@ _AT_ONCE = 32
 NO_GOLD = "questions without an accepted answer: neither gold nor support is known"
 
 
-class _Seen(NamedTuple):
+class _EncodedQuestion(NamedTuple):
     """One question inside a model."""
 
     question: Question
@@ -107,8 +107,8 @@ class _Seen(NamedTuple):
     """[layer, token, width]"""
     keep: torch.Tensor
     """[layer, token] Where a token is no outlier."""
-    roles: Roles
-    judged: Judged | None
+    roles: QuestionRoles
+    judged: ScoredAnswer | None
 
 
 @analysis(
@@ -183,22 +183,22 @@ def token_map(
     chosen = questions if example is None else questions.find(example)
     refuse_seen(encoder, chosen)
     refuse_unfit(encoder, questions.questions(), f"{questions.name} ({questions.split})")
-    picked = _right_and_wrong(encoder, chosen) if both else _Picked([*islice(chosen.questions(), 1)])
+    picked = _right_and_wrong(encoder, chosen) if both else _ChosenQuestions([*islice(chosen.questions(), 1)])
     if not picked.questions:
         raise CorpusError(f"{questions.name} ({questions.split}) has no questions")
     tables: dict[str, list[pd.DataFrame]] = {"tokens": [], "projection": [], "answer": []}
     left_out: Counter[str] = Counter()
     for question in picked.questions:
-        seen = _see(encoder, question)
-        states, keep = seen.states.numpy(), seen.keep.numpy()
+        encoded = _encode_question(encoder, question)
+        states, keep = encoded.states.numpy(), encoded.keep.numpy()
         places = project(states, keep, method, fit, seed=seed)
         tried = _tried(clusters, int(keep.sum(1).min()))
-        found = best_clusters(seen.states, seen.keep, tried, seed=seed)
+        best = best_clusters(encoded.states, encoded.keep, tried, seed=seed)
         shares = explained(states, keep, places) if method == "pca" else np.full((len(states), 2), np.nan)
-        tables["tokens"].append(_tokens(encoder, seen, method, fit, places, found.labels.numpy()))
-        tables["projection"].append(_projection(seen, shares, found))
-        tables["answer"].append(_answer(seen))
-        left_out.update(_left_out(seen, encoder))
+        tables["tokens"].append(_tokens(encoder, encoded, method, fit, places, best.labels.numpy()))
+        tables["projection"].append(_projection(encoded, shares, best))
+        tables["answer"].append(_answer(encoded))
+        left_out.update(_left_out(encoded, encoder))
     together = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
     ids = ", ".join(question.text.id for question in picked.questions)
     return Tables(together, {**left_out, **picked.lacking}, data={"example": ids})
@@ -254,7 +254,7 @@ def _cost(
     return estimator.trial(passes=1 + (answerer_of(encoder) is not None), data=chosen)
 
 
-class _Picked(NamedTuple):
+class _ChosenQuestions(NamedTuple):
     """The questions that are shown."""
 
     questions: list[Question]
@@ -262,37 +262,41 @@ class _Picked(NamedTuple):
     """Why they are not as they were asked for -> 1."""
 
 
-def _right_and_wrong(encoder: Encoder, questions: Questions) -> _Picked:
+def _right_and_wrong(encoder: Encoder, questions: Questions) -> _ChosenQuestions:
     """The first question answered rightly and the first answered wrongly, of the first task that has both."""
     answerer = answerer_of(encoder, questions.questions())
     if answerer is None:
-        return _Picked([*islice(questions.questions(), 1)])
+        return _ChosenQuestions([*islice(questions.questions(), 1)])
     first: dict[tuple[str, bool], Question] = {}
     remaining = questions.questions()
     while chunk := [*islice(remaining, _AT_ONCE)]:
-        for question, answer in zip(chunk, judged(answerer, chunk), strict=True):
+        for question, answer in zip(chunk, score_answers(answerer, chunk), strict=True):
             if answer.exact is None:
                 continue
             right = answer.exact == 1
             first.setdefault((question.task, right), question)
             if (question.task, not right) in first:
-                return _Picked([first[question.task, True], first[question.task, False]])
-    either = [next((each for (_, known), each in first.items() if known == right), None) for right in (True, False)]
-    found = [each for each in either if each is not None]
-    if len(found) == 2:
-        return _Picked(found, {OTHER_TASK: 1})
-    return _Picked(found or [*islice(questions.questions(), 1)], {ONE_KIND: 1})
+                return _ChosenQuestions([first[question.task, True], first[question.task, False]])
+    either = [
+        next((question_ for (_, known), question_ in first.items() if known == right), None) for right in (True, False)
+    ]
+    chosen = [question_ for question_ in either if question_ is not None]
+    if len(chosen) == 2:
+        return _ChosenQuestions(chosen, {OTHER_TASK: 1})
+    return _ChosenQuestions(chosen or [*islice(questions.questions(), 1)], {ONE_KIND: 1})
 
 
-def _see(encoder: Encoder, question: Question) -> _Seen:
+def _encode_question(encoder: Encoder, question: Question) -> _EncodedQuestion:
     answerer = answerer_of(encoder, [question])
-    answered = None if answerer is None else next(judged(answerer, [question]))
+    answered = None if answerer is None else next(score_answers(answerer, [question]))
     activations = next(iter(encoder.encode([question.text])))
     if activations.states is None:
         raise ModelError(f"{encoder.name} gives no states, so there is nothing to map")
     roles = roles_of(question, answered.answer.span if answered else None).of_tokens(activations.tokens)
     keep = ordinary(activations.states).T
-    return _Seen(question, activations, activations.states.transpose(0, 1).contiguous(), keep, roles, answered)
+    return _EncodedQuestion(
+        question, activations, activations.states.transpose(0, 1).contiguous(), keep, roles, answered
+    )
 
 
 def _tried(clusters: int | None, tokens: int) -> Sequence[int]:
@@ -304,11 +308,13 @@ def _tried(clusters: int | None, tokens: int) -> Sequence[int]:
 
 
 def _tokens(
-    encoder: Encoder, seen: _Seen, method: str, fit: str, places: np.ndarray, labels: np.ndarray
+    encoder: Encoder, seen: _EncodedQuestion, method: str, fit: str, places: np.ndarray, labels: np.ndarray
 ) -> pd.DataFrame:
     tokens, words = seen.activations.tokens, seen.question.text.words
     named = encoder.names(tokens) or ["[special]"] * len(tokens.ids)
-    said = [name if at == SPECIAL else words[at] for name, at in zip(named, tokens.words.tolist(), strict=True)]
+    words_of = [
+        name if index == SPECIAL else words[index] for name, index in zip(named, tokens.words.tolist(), strict=True)
+    ]
     layers, size = labels.shape
     columns = {
         "example": seen.question.text.id,
@@ -316,7 +322,7 @@ def _tokens(
         "fit": fit,
         "layer": np.repeat(np.arange(layers), size),
         "token": np.tile(np.arange(size), layers),
-        "word": said * layers,
+        "word": words_of * layers,
         "sentence": np.tile(seen.roles.sentence, layers),
         **{role: np.tile(getattr(seen.roles, role), layers) for role in ("question", "support", "gold", "predicted")},
         "x": places[..., 0].reshape(-1),
@@ -326,21 +332,21 @@ def _tokens(
     return pd.DataFrame(columns)
 
 
-def _projection(seen: _Seen, shares: np.ndarray, found: Clusters) -> pd.DataFrame:
-    kept = seen.keep.sum(1).numpy()
-    counts = [len(np.unique(own[own != LEFT_OUT])) for own in found.labels.numpy()]
-    rows = zip(kept, seen.keep.shape[1] - kept, *shares.T, counts, found.silhouettes, found.stability, strict=True)
+def _projection(seen: _EncodedQuestion, shares: np.ndarray, found: LayerClusters) -> pd.DataFrame:
+    usable = seen.keep.sum(1).numpy()
+    counts = [len(np.unique(layer_labels[layer_labels != LEFT_OUT])) for layer_labels in found.labels.numpy()]
+    rows = zip(usable, seen.keep.shape[1] - usable, *shares.T, counts, found.silhouettes, found.stability, strict=True)
     columns = ["tokens", "left_out", "explained_x", "explained_y", "clusters", "silhouette", "stability"]
     table = pd.DataFrame(list(rows), columns=columns).rename_axis("layer").reset_index()
     table.insert(0, "example", seen.question.text.id)
     return table
 
 
-def _answer(seen: _Seen) -> pd.DataFrame:
+def _answer(seen: _EncodedQuestion) -> pd.DataFrame:
     answered = seen.judged
     span = answered.answer.span if answered else None
     start, end = (None, None) if span is None else seen.question.characters(span)
-    said = {
+    row = {
         "example": seen.question.text.id,
         "question": seen.question.question,
         "accepted": " | ".join(seen.question.answers),
@@ -351,10 +357,10 @@ def _answer(seen: _Seen) -> pd.DataFrame:
         "exact_match": np.nan if answered is None or answered.exact is None else answered.exact,
         "f1": np.nan if answered is None or answered.f1 is None else answered.f1,
     }
-    return pd.DataFrame([said]).astype({"start": "Int64", "end": "Int64"})
+    return pd.DataFrame([row]).astype({"start": "Int64", "end": "Int64"})
 
 
-def _left_out(seen: _Seen, encoder: Encoder) -> dict[str, int]:
+def _left_out(seen: _EncodedQuestion, encoder: Encoder) -> dict[str, int]:
     outliers = int((~seen.keep).any(0).sum())
     in_words = seen.judged is not None and seen.judged.answer.span is not None
     windows = seen.activations.windows

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from lamina.analyses.heads.behaviours import BEHAVIOURS, DIFFERENCE, LEAD, is_ahead, with_tests
 from lamina.analyses.heads.coreference import BASELINES
-from lamina.analyses.heads.look import Chosen, reach, see, standing_out
+from lamina.analyses.heads.look import OutstandingHead, reach, standing_out, watch_sentence
 from lamina.analyses.heads.surface import MEASURES, SurfaceMeter, constant_measures
 from lamina.framework.watch import Weighting
 from lamina.models import Encoder
@@ -42,7 +42,7 @@ OFTEN = 20
 """Words that a relation must have: a few lucky hits say little about a head."""
 
 
-class Measure(NamedTuple):
+class HeadMeasure(NamedTuple):
     """One number per head."""
 
     source: str
@@ -64,8 +64,8 @@ class Measure(NamedTuple):
 class SentenceAtlas(NamedTuple):
     """One sentence, as every head looks at it."""
 
-    measures: list[Measure]
-    outstanding: list[Chosen]
+    measures: list[HeadMeasure]
+    outstanding: list[OutstandingHead]
     """The heads that stand out on it, and by what."""
     tokens: int
 
@@ -88,19 +88,19 @@ def sentence_atlas(
         ('to itself', (2, 2))
     """
     surface = SurfaceMeter(encoder, samples=1)
-    seen = see(encoder, sentence, [surface], most=most, weights=weights)
+    seen = watch_sentence(encoder, sentence, [surface], most=most, weights=weights)
     far, measured = reach(seen), surface.measured()
     constant = constant_measures(surface.table())
-    found = [
-        Measure(SENTENCE, name, TITLES[name], _unit(name), value, float(baseline))
+    measures = [
+        HeadMeasure(SENTENCE, name, TITLES[name], _unit(name), value, float(baseline))
         for name, value, baseline in zip(MEASURES, measured.value, measured.baseline, strict=True)
         if np.isfinite(value).any() and name not in constant
     ]
-    found.append(Measure(SENTENCE, "reach", TITLES["reach"], SHARE, far.astype(float)))
-    return SentenceAtlas(found, standing_out(surface.table(), far), len(seen.tokens.ids))
+    measures.append(HeadMeasure(SENTENCE, "reach", TITLES["reach"], SHARE, far.astype(float)))
+    return SentenceAtlas(measures, standing_out(surface.table(), far), len(seen.tokens.ids))
 
 
-def result_atlas(result: Result, blocks: int, heads: int) -> list[Measure]:
+def result_atlas(result: Result, blocks: int, heads: int) -> list[HeadMeasure]:
     """What a saved result of `attention`, `heads`, `corefheads`, `headmap`, `ablate` or `roles` says of every head.
 
     Nothing of others.
@@ -112,71 +112,73 @@ def result_atlas(result: Result, blocks: int, heads: int) -> list[Measure]:
         >>> [measure.title for measure in result_atlas(result, 2, 2)][:2]
         ['to itself', 'to the previous token']
     """
-    made = _READERS.get(result.analysis)
-    return [] if made is None else made(result, (blocks, heads))
+    read = _READERS.get(result.analysis)
+    return [] if read is None else read(result, (blocks, heads))
 
 
-def _attention(result: Result, shape: tuple[int, int]) -> list[Measure]:
-    found = []
+def _attention(result: Result, shape: tuple[int, int]) -> list[HeadMeasure]:
+    measures = []
     constant = constant_measures(result.tables["surface"])
-    for name, own in _apart(result.tables["surface"], "measure"):
-        values, baseline = _grid(own, "value", shape), float(own["baseline"].to_numpy()[0])
+    for name, rows in _grouped(result.tables["surface"], "measure"):
+        values, baseline = _grid(rows, "value", shape), float(rows["baseline"].to_numpy()[0])
         # A decoder has no separators, and no token of it sees the next one.
         if np.isfinite(values).any() and name not in constant:
-            found.append(Measure("attention", name, TITLES.get(name, name), _unit(name), values, baseline))
-    for name, own in _apart(result.tables["patterns"], "pattern"):
-        values = _grid(own, "share", shape)
-        found.append(Measure("attention", f"pattern {name}", f"maps that are {name}", "share of texts", values))
-    return found
+            measures.append(HeadMeasure("attention", name, TITLES.get(name, name), _unit(name), values, baseline))
+    for name, rows in _grouped(result.tables["patterns"], "pattern"):
+        values = _grid(rows, "share", shape)
+        measures.append(HeadMeasure("attention", f"pattern {name}", f"maps that are {name}", "share of texts", values))
+    return measures
 
 
-def _heads(result: Result, shape: tuple[int, int]) -> list[Measure]:
+def _heads(result: Result, shape: tuple[int, int]) -> list[HeadMeasure]:
     """The better of both directions, relations by how common they are."""
-    found = []
-    for name, own in _apart(result.tables["relations"].sort_values("accuracy"), "relation"):
+    measures = []
+    for name, rows in _grouped(result.tables["relations"].sort_values("accuracy"), "relation"):
         title = f"finds the head of {name if name != 'all' else 'any word'}"
-        count, baseline = int(own["count"].to_numpy().max()), float(own["offset_accuracy"].to_numpy().max())
-        values = _grid(own, "accuracy", shape)
-        found.append((count, Measure("heads", name, title, ACCURACY, values, baseline, rule="best fixed offset")))
-    return [measure for count, measure in sorted(found, key=lambda each: -each[0]) if count >= OFTEN]
+        count, baseline = int(rows["count"].to_numpy().max()), float(rows["offset_accuracy"].to_numpy().max())
+        values = _grid(rows, "accuracy", shape)
+        measures.append(
+            (count, HeadMeasure("heads", name, title, ACCURACY, values, baseline, rule="best fixed offset"))
+        )
+    return [measure for count, measure in sorted(measures, key=lambda pair: -pair[0]) if count >= OFTEN]
 
 
-def _corefheads(result: Result, shape: tuple[int, int]) -> list[Measure]:
+def _corefheads(result: Result, shape: tuple[int, int]) -> list[HeadMeasure]:
     coref = result.tables["coref"]
     rules = coref[coref["system"].isin(list(BASELINES))].sort_values("accuracy", ascending=False, kind="stable")
     best = {str(row.mention_type): row for row in rows_of(rules.drop_duplicates("mention_type"))}
-    found = []
-    for name, own in _apart(pd.DataFrame(coref[coref["system"] == "head"]), "mention_type"):
-        title, values = f"finds the antecedent: {name}", _grid(own, "accuracy", shape)
+    measures = []
+    for name, rows in _grouped(pd.DataFrame(coref[coref["system"] == "head"]), "mention_type"):
+        title, values = f"finds the antecedent: {name}", _grid(rows, "accuracy", shape)
         rule = best.get(name)
         beside = {} if rule is None else {"baseline": float(rule.accuracy), "rule": str(rule.system)}
-        found.append(Measure("corefheads", name, title, ACCURACY, values, **beside))
-    return found
+        measures.append(HeadMeasure("corefheads", name, title, ACCURACY, values, **beside))
+    return measures
 
 
-def _headmap(result: Result, shape: tuple[int, int]) -> list[Measure]:
+def _headmap(result: Result, shape: tuple[int, int]) -> list[HeadMeasure]:
     points, pairs, sums = result.tables["points"], result.tables["divergences"], np.zeros(shape)
     for side in "ab":
         np.add.at(sums, _places(pairs, f"layer_{side}", f"head_{side}"), pairs["mean"].to_numpy(float))
     codes = pd.DataFrame(points).assign(code=[BEHAVIOURS.index(name) for name in points["behaviour"]])
     return [
-        Measure("headmap", "role", "role", "role", _grid(codes, "code", shape), names=BEHAVIOURS),
-        Measure("headmap", "apart", "mean divergence from all other heads", NATS, sums / max(1, sums.size - 1)),
+        HeadMeasure("headmap", "role", "role", "role", _grid(codes, "code", shape), names=BEHAVIOURS),
+        HeadMeasure("headmap", "apart", "mean divergence from all other heads", NATS, sums / max(1, sums.size - 1)),
     ]
 
 
-def _ablate(result: Result, shape: tuple[int, int]) -> list[Measure]:
+def _ablate(result: Result, shape: tuple[int, int]) -> list[HeadMeasure]:
     """What breaks without each head: one measure per target and way of taking it away."""
     effects = result.tables["effects"]
-    own, found = pd.DataFrame(effects[effects["component"] == "head"]), []
-    for (target, how), rows in own.groupby(["target", "how"], sort=False):
+    heads, measures = pd.DataFrame(effects[effects["component"] == "head"]), []
+    for (target, how), rows in heads.groupby(["target", "how"], sort=False):
         title, unit = f"effect on {target} without it ({how})", NATS if target == "loss" else "score"
         values = _grid(pd.DataFrame(rows), "effect", shape)
-        found.append(Measure("ablate", f"{target} {how}", title, unit, values, 0.0, rule="no change"))
-    return found
+        measures.append(HeadMeasure("ablate", f"{target} {how}", title, unit, values, 0.0, rule="no change"))
+    return measures
 
 
-def _roles(result: Result, shape: tuple[int, int]) -> list[Measure]:
+def _roles(result: Result, shape: tuple[int, int]) -> list[HeadMeasure]:
     """The role that a head with one matters for more than the others of its layer do, the most certain first."""
     table = result.tables["roles"]
     sure = pd.DataFrame(table[_matters(table)]).sort_values("p_adjusted", ascending=False, kind="stable")
@@ -184,7 +186,7 @@ def _roles(result: Result, shape: tuple[int, int]) -> list[Measure]:
     codes = [names.index(str(role)) for role in sure["role"]]
     # Where a head has several rows the last counts, so that it is nothing only where no row is sure.
     every = pd.concat([table.assign(code=0), sure.assign(code=codes)])
-    return [Measure("roles", "matters for", "matters for", "role", _grid(every, "code", shape), names=names)]
+    return [HeadMeasure("roles", "matters for", "matters for", "role", _grid(every, "code", shape), names=names)]
 
 
 def _matters(table: pd.DataFrame) -> pd.Series:
@@ -193,7 +195,7 @@ def _matters(table: pd.DataFrame) -> pd.Series:
     return worse & (table["p_adjusted"] < SURE)
 
 
-_READERS: dict[str, Callable[[Result, tuple[int, int]], list[Measure]]] = {
+_READERS: dict[str, Callable[[Result, tuple[int, int]], list[HeadMeasure]]] = {
     "attention": _attention,
     "heads": _heads,
     "corefheads": _corefheads,
@@ -211,10 +213,10 @@ def _unit(measure: str) -> str:
     return NATS if measure.startswith("entropy") else SHARE
 
 
-def _apart(table: pd.DataFrame, column: str) -> Iterator[tuple[str, pd.DataFrame]]:
+def _grouped(table: pd.DataFrame, column: str) -> Iterator[tuple[str, pd.DataFrame]]:
     """The rows of each value of a column, in order of appearance."""
-    for name, own in table.groupby(column, sort=False):
-        yield str(name), pd.DataFrame(own)
+    for name, rows in table.groupby(column, sort=False):
+        yield str(name), pd.DataFrame(rows)
 
 
 def _grid(table: pd.DataFrame, column: str, shape: tuple[int, int]) -> Float[np.ndarray, "block head"]:
@@ -245,7 +247,7 @@ MATTERS = ("role", "target", "effect", "low", "high", "others", *DIFFERENCE, "ma
 NOTHING = "nothing that was asked"
 
 
-class Card(NamedTuple):
+class HeadCard(NamedTuple):
     """What is known about a head; a table is empty where its analysis was not run."""
 
     role: str
@@ -270,7 +272,7 @@ class Card(NamedTuple):
     """The map: `layer,head,x,y,behaviour` of all heads."""
 
 
-def card(layer: int, head: int, results: Mapping[str, Result]) -> Card:
+def card(layer: int, head: int, results: Mapping[str, Result]) -> HeadCard:
     """Everything that results say about a head.
 
     Args:
@@ -290,14 +292,16 @@ def card(layer: int, head: int, results: Mapping[str, Result]) -> Card:
     tables = {(name, table): results[name].tables[table] for name in results for table in results[name].tables}
     points = tables.get(("headmap", "points"), pd.DataFrame(columns=list(POINT)))
     role = [str(name) for name in _of(points, layer, head)["behaviour"]]
-    return Card(
+    return HeadCard(
         role="".join(role[:1]),
-        behaviours=_own(_doing(tables), layer, head, BEHAVIOUR),
+        behaviours=_rows_of_head(tables.get(("headmap", "behaviours")), layer, head, BEHAVIOUR),
         relations=_relations(tables.get(("heads", "relations")), tables.get(("heads", "best")), layer, head),
-        coreference=_own(_each_head(tables.get(("corefheads", "coref"))), layer, head, COREFERENCE),
-        pattern=_own(_ranked(tables.get(("attention", "surface"))), layer, head, PATTERN),
-        shapes=_own(tables.get(("attention", "patterns")), layer, head, SHAPE),
-        matters=_own(_uses(tables.get(("roles", "roles")), tables.get(("ablate", "effects"))), layer, head, MATTERS),
+        coreference=_rows_of_head(_each_head(tables.get(("corefheads", "coref"))), layer, head, COREFERENCE),
+        pattern=_rows_of_head(_ranked(tables.get(("attention", "surface"))), layer, head, PATTERN),
+        shapes=_rows_of_head(tables.get(("attention", "patterns")), layer, head, SHAPE),
+        matters=_rows_of_head(
+            _uses(tables.get(("roles", "roles")), tables.get(("ablate", "effects"))), layer, head, MATTERS
+        ),
         neighbours=_neighbours(tables.get(("headmap", "divergences")), points, layer, head),
         points=points,
     )
@@ -307,7 +311,7 @@ def _of(table: pd.DataFrame, layer: int, head: int) -> pd.DataFrame:
     return pd.DataFrame(table[(table["layer"] == layer) & (table["head"] == head)])
 
 
-def _own(table: pd.DataFrame | None, layer: int, head: int, columns: Sequence[str]) -> pd.DataFrame:
+def _rows_of_head(table: pd.DataFrame | None, layer: int, head: int, columns: Sequence[str]) -> pd.DataFrame:
     """The head's rows; none where there is no table. Columns that an older version did not write are empty."""
     if table is None:
         return pd.DataFrame(columns=list(columns))
@@ -340,9 +344,9 @@ def _ranked(surface: pd.DataFrame | None) -> pd.DataFrame | None:
 def _relations(whole: pd.DataFrame | None, best: pd.DataFrame | None, layer: int, head: int) -> pd.DataFrame:
     if whole is None or best is None:
         return pd.DataFrame(columns=list(RELATION))
-    own = _of(best, layer, head)
-    chosen = own["agrees"].astype(bool) if "agrees" in own else True
-    won = own.assign(held_out=chosen)
+    best_rows = _of(best, layer, head)
+    chosen = best_rows["agrees"].astype(bool) if "agrees" in best_rows else True
+    won = best_rows.assign(held_out=chosen)
     others = _of(whole, layer, head).assign(held_out=False).sort_values("accuracy", ascending=False)
     others = others.drop_duplicates("relation")
     others = pd.DataFrame(others[(others["count"] >= OFTEN) & ~others["relation"].isin(won["relation"])])
@@ -365,10 +369,10 @@ def _neighbours(pairs: pd.DataFrame | None, points: pd.DataFrame, layer: int, he
     if pairs is None:
         return pd.DataFrame(columns=list(NEIGHBOUR))
     roles = {(one, other): role for one, other, role in points[["layer", "head", "behaviour"]].itertuples(index=False)}
-    found = []
+    neighbours = []
     for *heads, mean in pairs[["layer_a", "head_a", "layer_b", "head_b", "mean"]].itertuples(index=False):
         first, second = tuple(heads[:2]), tuple(heads[2:])
         if (layer, head) in (first, second):
             other = second if first == (layer, head) else first
-            found.append((*other, mean, roles.get(other, "")))
-    return pd.DataFrame(sorted(found, key=lambda each: each[2])[:NEIGHBOURS], columns=list(NEIGHBOUR))
+            neighbours.append((*other, mean, roles.get(other, "")))
+    return pd.DataFrame(sorted(neighbours, key=lambda row: row[2])[:NEIGHBOURS], columns=list(NEIGHBOUR))

@@ -25,7 +25,7 @@ from lamina.analyses.heads.induction import (
     induction_table,
     sequences_of,
 )
-from lamina.analyses.heads.surface import MEASURES, SHARE_OF_TEXTS, SURFACE, UNTOLD, PatternMeter, SurfaceMeter
+from lamina.analyses.heads.surface import MEASURES, SHARE_OF_TEXTS, SURFACE, UNCLASSIFIED, PatternMeter, SurfaceMeter
 from lamina.corpora import Corpus
 from lamina.errors import CorpusError
 from lamina.framework.declare import Overview, Table, Tables, analysis
@@ -57,12 +57,12 @@ SEGMENTS, LENGTH = 1000, 128
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class SampledTexts:
     """Texts read anew on every iteration, like their corpus; a seeded draw of them where not all are wanted.
 
     Example:
         >>> from lamina.corpora import corpus_from
-        >>> shown = Shown(corpus_from([["Dogs", "bark"], ["Cats", "purr"]], name="pets"), most=1)
+        >>> shown = SampledTexts(corpus_from([["Dogs", "bark"], ["Cats", "purr"]], name="pets"), most=1)
         >>> len(shown), len(list(shown)), shown.describe()
         (1, 1, '1 of 2 texts, drawn at random')
     """
@@ -116,8 +116,8 @@ def pair_up(texts: Iterable[Text]) -> Iterator[Text]:
         [('a+b', ('a', 'b')), ('c+d', ('c', 'd'))]
     """
     written = (text for text in texts if text.doc is not None and not _is_heading(text))
-    for _, own in groupby(written, key=lambda text: text.doc):
-        for turn, (one, other) in enumerate(pairwise(own)):
+    for _, document in groupby(written, key=lambda text: text.doc):
+        for turn, (one, other) in enumerate(pairwise(document)):
             if turn % 2 == 0:
                 yield _joined(one, other)
 
@@ -133,19 +133,19 @@ def _is_heading(text: Text) -> bool:
     return len(text.words) > 2 and text.words[0] == "=" == text.words[-1]
 
 
-def apart(texts: Iterable[Text]) -> Iterator[Text]:
+def split_pairs(texts: Iterable[Text]) -> Iterator[Text]:
     """The texts of pairs one by one, as they were before they were paired."""
     for text in texts:
         for index, (start, end) in enumerate((segment.start, segment.end) for segment in text.segments):
             yield Text(f"{text.id}/{index}", text.words[start:end], doc=text.doc)
 
 
-def shown_of(
+def sample_texts(
     corpus: Corpus, *, pairs: bool, length: int | None, segments: int | None, seed: int
-) -> tuple[Shown, int | None]:
+) -> tuple[SampledTexts, int | None]:
     """The texts or pairs that are looked at, and the most tokens of each; None for the model's own limit."""
     most = SEGMENTS if pairs and segments is None else segments
-    return Shown(corpus, pairs, most, seed), LENGTH if pairs and length is None else length
+    return SampledTexts(corpus, pairs, most, seed), LENGTH if pairs and length is None else length
 
 
 TARGETS = (FIRST, "separator", "punctuation", "other")
@@ -180,8 +180,8 @@ class GradientMeter:
         cells = seen[..., None] * columns
         counts = cells.sum((0, 1))
         chosen = (cells.flatten(0, 1) / counts.clamp_min(1)).to(gradients.weights.device)
-        found = gradients.weights.float().abs().flatten(2) @ chosen
-        self.means.add(found.permute(2, 0, 1)[None].cpu(), (counts > 0)[None].float(), [text])
+        means = gradients.weights.float().abs().flatten(2) @ chosen
+        self.means.add(means.permute(2, 0, 1)[None].cpu(), (counts > 0)[None].float(), [text])
 
     def table(self) -> pd.DataFrame:
         """`layer,head,target,value,low,high`; without targets that no text has."""
@@ -221,16 +221,16 @@ def measure_gradients(
     skipped: Counter[str] = Counter()
     with progress(f"gradients of {encoder.name}", total) as advance:
         for text in texts:
-            kept = fit(encoder, text, limit)
+            fitted = fit(encoder, text, limit)
             advance()
-            if len(encoder.tokenize(kept).ids) > encoder.limit:
+            if len(encoder.tokenize(fitted).ids) > encoder.limit:
                 skipped[UNCUT] += 1
                 continue
-            found = loss(kept)
-            if found is None:
+            slopes = loss(fitted)
+            if slopes is None:
                 skipped[UNPREDICTED] += 1
             else:
-                meter.update(kept, found)
+                meter.update(fitted, slopes)
     return skipped
 
 
@@ -335,45 +335,45 @@ def attention(
         [[1, 1], [1, 2], [2, 1], [2, 2]]
     """
     refuse_without_maps(encoder)
-    shown, limit = shown_of(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
-    said = {"first_token": first_token(encoder)} | ({"segment_ids": _segment_ids(encoder)} if faithful else {})
-    seen = encoder.with_one_segment() if faithful else encoder
+    sampled, limit = sample_texts(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
+    about = {"first_token": first_token(encoder)} | ({"segment_ids": _segment_ids(encoder)} if faithful else {})
+    watched = encoder.with_one_segment() if faithful else encoder
     # A model without a head is refused before the work, not after it.
-    loss = HeadLoss(seen, seed=seed) if gradients else None
-    unit = unit_of(shown)
-    surface = SurfaceMeter(seen, samples=samples, seed=seed, unit=unit)
-    patterns = PatternMeter(seen, samples=samples, seed=seed, unit=unit)
-    skipped = yield Watch(seen, shown, [surface, patterns], limit=limit, total=len(shown), weights=weights)
-    skipped[UNTOLD] = patterns.untold
+    loss = HeadLoss(watched, seed=seed) if gradients else None
+    unit = unit_of(sampled)
+    surface = SurfaceMeter(watched, samples=samples, seed=seed, unit=unit)
+    patterns = PatternMeter(watched, samples=samples, seed=seed, unit=unit)
+    skipped = yield Watch(watched, sampled, [surface, patterns], limit=limit, total=len(sampled), weights=weights)
+    skipped[UNCLASSIFIED] = patterns.untold
     tables = {"surface": _visible(encoder, surface.table(), "measure"), "patterns": patterns.table()}
     layers = [
         _visible(encoder, surface.layers(), "kind"),
         patterns.layers(),
     ]
     if loss is not None:
-        slopes = GradientMeter(seen, samples=samples, seed=seed, unit=unit)
-        skipped += measure_gradients(slopes, loss, seen, shown, limit=limit, total=len(shown))
+        slopes = GradientMeter(watched, samples=samples, seed=seed, unit=unit)
+        skipped += measure_gradients(slopes, loss, watched, sampled, limit=limit, total=len(sampled))
         tables["gradients"] = slopes.table()
         layers.append(slopes.layers())
-        said["loss"] = HOW[loss.kind]
+        about["loss"] = HOW[loss.kind]
     if repeated:
-        made = sequences_of(seen, repeated, seed=seed) if seen.causal_maps else None
-        said["induction"] = TOO_FEW if seen.causal_maps else ENCODER
-        if made is not None:
-            said["induction"] = f"{repeated} sequences of {made.size} random tokens, said twice"
+        sequences = sequences_of(watched, repeated, seed=seed) if watched.causal_maps else None
+        about["induction"] = TOO_FEW if watched.causal_maps else ENCODER
+        if sequences is not None:
+            about["induction"] = f"{repeated} sequences of {sequences.size} random tokens, said twice"
             meters = []
-            for each in (seen, seen.random_twin(seed)):
-                meters.append(InductionMeter(made.size))
-                texts = made.repeated + made.unrepeated
-                yield Watch(each, texts, meters[-1:], total=len(texts), weights=weights)
+            for model in (watched, watched.random_twin(seed)):
+                meters.append(InductionMeter(sequences.size))
+                texts = sequences.repeated + sequences.unrepeated
+                yield Watch(model, texts, meters[-1:], total=len(texts), weights=weights)
             tables["induction"] = induction_table(*meters)
     tables["layers"] = pd.concat(layers, ignore_index=True)
     drawn = surface.means.layer_draws()
-    kept = {name: drawn[:, MEASURES.index(name)] for name in _paired(encoder)}
-    tables["draws"] = draws_table(kept, range(1, encoder.blocks + 1))
-    units = {f"{unit.by}s": len({unit.of(text) for text in shown})}
-    data = {"shown": shown.describe(), "resampled": f"{unit.by}s", "drawn": units}
-    return Tables(tables, _named(skipped, limit), model=said, data=data)
+    paired = {name: drawn[:, MEASURES.index(name)] for name in _paired(encoder)}
+    tables["draws"] = draws_table(paired, range(1, encoder.blocks + 1))
+    units = {f"{unit.by}s": len({unit.of(text) for text in sampled})}
+    data = {"shown": sampled.describe(), "resampled": f"{unit.by}s", "drawn": units}
+    return Tables(tables, _named(skipped, limit), model=about, data=data)
 
 
 def _paired(encoder: Encoder) -> list[str]:
@@ -384,7 +384,7 @@ def _visible(encoder: Encoder, table: pd.DataFrame, column: str) -> pd.DataFrame
     """Without what no head of a decoder can look at: the next token, and separators where its texts have none."""
     if not encoder.causal_maps:
         return table
-    absent = [kind for kind, own in table.groupby(column, sort=False) if own["value"].isna().all()]
+    absent = [kind for kind, rows in table.groupby(column, sort=False) if rows["value"].isna().all()]
     return table[~table[column].isin(["to_next", *absent])].reset_index(drop=True)
 
 
@@ -404,7 +404,7 @@ def _overview(result: Result) -> Iterable[Overview | str]:
         heads = induction_heads(induction)
         rows = [
             (int(row.layer), int(row.head), cell(row.value, row.low, row.high), cell(row.unrepeated), cell(row.twin))
-            for row in rows_of((heads if len(heads) else induction.nlargest(1, "value")).head(_SHOWN))
+            for row in rows_of((heads if len(heads) else induction.nlargest(1, "value")).head(_MOST_NAMED))
         ]
         title = f"Induction: {len(heads)} of {len(induction)} heads; {about.model.get('induction', '')}"
         yield Overview(title, ("layer", "head", "after the copy", "without a copy", "twin"), rows)
@@ -413,7 +413,7 @@ def _overview(result: Result) -> Iterable[Overview | str]:
 _SINKS = {"to_first": "the first token", "to_separator": "separators", "to_punctuation": "full stops and commas"}
 _PLACES = {"to_previous": "the previous token", "to_next": "the next token", "to_self": "the token itself"}
 """Measure -> in words."""
-_SHOWN = 8
+_MOST_NAMED = 8
 """Induction heads that are named."""
 _NATS = 0.05
 """A difference between entropies that means nothing."""
@@ -512,7 +512,7 @@ def _induction(table: pd.DataFrame | None) -> Iterable[Finding]:
 def _counted_heads(heads: pd.DataFrame, of: int) -> Finding:
     """All of them hold together; the test of the least certain one is theirs."""
     names = [f"{row.layer}-{row.head}" for row in rows_of(heads)]
-    listed = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    listed = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
     row = next(rows_of(heads.sort_values(["p_adjusted", "diff_low"], ascending=[False, True])))
     count = f"{len(heads)} of {of} heads"
     return finding(
@@ -629,9 +629,9 @@ def _cost(
     **_: object,
 ) -> Cost:
     """Of the texts or pairs that are shown; gradients are a second pass."""
-    shown, limit = shown_of(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
-    texts, tokens = estimator.count(fit(encoder, text, limit) for text in shown)
-    read = replace(corpus, source=lambda: apart(shown), limit=None)
+    sampled, limit = sample_texts(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
+    texts, tokens = estimator.count(fit(encoder, text, limit) for text in sampled)
+    read = replace(corpus, source=lambda: split_pairs(sampled), limit=None)
     return replace(estimator.trial(passes=1 + gradients, data=read), texts=texts, tokens=tokens)
 
 

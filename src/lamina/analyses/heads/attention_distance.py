@@ -42,14 +42,14 @@ class DistanceMeter:
 
     def update(self, batch: WatchedBatch) -> None:
         """See `Meter.update`."""
-        counted = [at for at, text in enumerate(batch.texts) if len(text.words) > 1]
+        counted = [index for index, text in enumerate(batch.texts) if len(text.words) > 1]
         self.texts += len(counted)
         self.short += len(batch.texts) - len(counted)
         there = torch.arange(batch.words[0].shape[-1], device=batch.device) < batch.word_counts[:, None]
         heads = [_mean_distances(group, there) for group in batch.words]
         uniform = _mean_distances(uniform_maps(there, causal=self._causal), there)
         sums = torch.cat([*heads, uniform, torch.ones_like(uniform)], 1)
-        self._rows.add(sums[counted], [self._unit.of(batch.texts[at]) for at in counted])
+        self._rows.add(sums[counted], [self._unit.of(batch.texts[index]) for index in counted])
 
     def table(self, heads: int) -> pd.DataFrame:
         """One row per head, blocks and heads counted from 1."""

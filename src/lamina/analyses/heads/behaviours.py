@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from lamina.stats.status import SURE, Status
+from lamina.stats.status import SURE
 
 FIRST = "first"
 """What a sink on the text's first token is called; in a decoder it draws what separators draw elsewhere."""
@@ -40,7 +40,7 @@ _TOGETHER = {"all", "all without punctuation"}
 _NONE = float("nan")
 
 
-class Found(NamedTuple):
+class HeadBehaviour(NamedTuple):
     """A head that does something, and how clearly."""
 
     layer: int
@@ -106,77 +106,40 @@ def behaviours(
         >>> behaviours(pd.DataFrame(rows, columns=columns))[["layer", "head", "behaviour"]].values.tolist()
         [[1, 2, 'next']]
     """
-    found = [*_on_the_surface(surface)]
-    found += [] if best is None else _syntactic(best)
-    found += [] if coref is None else _coreferring(coref)
-    found += [] if induction is None else _inducing(induction)
-    return pd.DataFrame(found, columns=list(Found._fields)).sort_values(["layer", "head"], kind="stable")
+    rows = [*_on_the_surface(surface)]
+    rows += [] if best is None else _syntactic(best)
+    rows += [] if coref is None else _coreferring(coref)
+    rows += [] if induction is None else _inducing(induction)
+    return pd.DataFrame(rows, columns=list(HeadBehaviour._fields)).sort_values(["layer", "head"], kind="stable")
 
 
-def named(found: pd.DataFrame, layer: int, head: int) -> str:
+def named(behaviours_table: pd.DataFrame, layer: int, head: int) -> str:
     """The one word a head is called by.
 
     Example:
-        >>> rows = [Found(1, 2, "first", "", 0.7, 0.6), Found(1, 2, "syntactic", "obj", 0.6, 0.3)]
+        >>> rows = [HeadBehaviour(1, 2, "first", "", 0.7, 0.6), HeadBehaviour(1, 2, "syntactic", "obj", 0.6, 0.3)]
         >>> named(pd.DataFrame(rows), 1, 2), named(pd.DataFrame(rows), 1, 1)
         ('syntactic', 'other')
     """
-    own = set(found.loc[(found["layer"] == layer) & (found["head"] == head), "behaviour"])
-    return next((behaviour for behaviour in BEHAVIOURS if behaviour in own), OTHER)
-
-
-def with_tests(found: pd.DataFrame, surface: pd.DataFrame | None) -> pd.DataFrame:
-    """Behaviours with the corrected test behind each, and its `status`: clear, open or untested.
-
-    A share of attention is tested against uniform attention, over all heads, by `attention`; that it passes the share
-    that makes the behaviour is a definition. Without that result, and for broad attention, nothing was tested.
-
-    Example:
-        >>> columns = ["layer", "head", "measure", *DIFFERENCE]
-        >>> shares = pd.DataFrame([(1, 2, "to_first", 0.5, 0.4, 0.6, 0.01)], columns=columns)
-        >>> rows = pd.DataFrame([Found(1, 2, "first", "", 0.7, 0.6), Found(1, 2, "broad", "", 3.0, 2.0)])
-        >>> with_tests(rows, shares)[["behaviour", "difference", "status"]].values.tolist()
-        [['first', 0.5, 'clear'], ['broad', nan, 'untested']]
-    """
-    return found.assign(**dict(zip(DIFFERENCE, _differences(found, surface), strict=True))).assign(
-        status=lambda rows: [_status(*each) for each in rows[["difference", "p_adjusted"]].itertuples(index=False)]
+    names = set(
+        behaviours_table.loc[(behaviours_table["layer"] == layer) & (behaviours_table["head"] == head), "behaviour"]
     )
+    return next((behaviour for behaviour in BEHAVIOURS if behaviour in names), OTHER)
 
 
-def _differences(found: pd.DataFrame, surface: pd.DataFrame | None) -> list[list[float]]:
-    """Columns of tested differences: those of `surface` for shares of attention, else the behaviour's own."""
-    known: dict[tuple[int, int, str], tuple[float, ...]] = {}
-    if surface is not None and set(DIFFERENCE) <= set(surface):
-        keys = surface[["layer", "head", "measure"]].itertuples(index=False, name=None)
-        known = dict(zip(keys, surface[list(DIFFERENCE)].itertuples(index=False, name=None), strict=True))
-    own = found[list(DIFFERENCE)].itertuples(index=False, name=None)
-    places = found[["layer", "head", "behaviour"]].itertuples(index=False, name=None)
-    rows = [
-        known.get((layer, head, SHARES.get(behaviour, ("",))[0]), before)
-        for (layer, head, behaviour), before in zip(places, own, strict=True)
-    ]
-    return [[float(row[at]) for row in rows] for at in range(len(DIFFERENCE))]
-
-
-def _status(difference: float, p: float) -> Status:
-    if math.isnan(p):
-        return "untested"
-    return "clear" if p < SURE and difference > 0 else "open"
-
-
-def _on_the_surface(surface: pd.DataFrame) -> Iterator[Found]:
+def _on_the_surface(surface: pd.DataFrame) -> Iterator[HeadBehaviour]:
     doing = {measure: (behaviour, share) for behaviour, (measure, share) in SHARES.items()}
     names = ["layer", "head", "measure", "value", "baseline"]
     for layer, head, measure, value, uniform in surface[names].itertuples(index=False):
         behaviour, over = (BROADLY, BROAD * uniform) if measure == "entropy" else doing.get(measure, ("", float("inf")))
         if value > over:
-            yield Found(layer, head, behaviour, "", value, over)
+            yield HeadBehaviour(layer, head, behaviour, "", value, over)
 
 
-def _syntactic(best: pd.DataFrame) -> Iterator[Found]:
+def _syntactic(best: pd.DataFrame) -> Iterator[HeadBehaviour]:
     names = ["layer", "head", "relation", "accuracy", "offset_accuracy", *DIFFERENCE]
     for layer, head, *evidence in best.loc[_often(best) & is_ahead(best), names].itertuples(index=False):
-        yield Found(layer, head, SYNTACTIC, *evidence)
+        yield HeadBehaviour(layer, head, SYNTACTIC, *evidence)
 
 
 def _often(best: pd.DataFrame) -> pd.Series:
@@ -184,17 +147,17 @@ def _often(best: pd.DataFrame) -> pd.Series:
     return (best["count"] >= OFTEN) & ~best["relation"].isin(_TOGETHER) & ~punctuation
 
 
-def _coreferring(coref: pd.DataFrame) -> Iterator[Found]:
+def _coreferring(coref: pd.DataFrame) -> Iterator[HeadBehaviour]:
     names = ["layer", "head", "mention_type", "accuracy", "baseline_accuracy", *DIFFERENCE]
-    for _, own in coref[coref["count"] >= OFTEN].groupby("mention_type", sort=False):
-        if is_ahead(own).all():
+    for _, rows in coref[coref["count"] >= OFTEN].groupby("mention_type", sort=False):
+        if is_ahead(rows).all():
             # The baseline that comes closest is the evidence.
-            for layer, head, *evidence in own.nlargest(1, "baseline_accuracy")[names].itertuples(index=False):
-                yield Found(int(layer), int(head), COREFERENCE, *evidence)
+            for layer, head, *evidence in rows.nlargest(1, "baseline_accuracy")[names].itertuples(index=False):
+                yield HeadBehaviour(int(layer), int(head), COREFERENCE, *evidence)
 
 
-def _inducing(induction: pd.DataFrame) -> Iterator[Found]:
+def _inducing(induction: pd.DataFrame) -> Iterator[HeadBehaviour]:
     names = ["layer", "head", "value", *DIFFERENCE]
     enough = (induction["value"] >= ENOUGH) & is_ahead(induction)
     for layer, head, value, *evidence in induction.loc[enough, names].itertuples(index=False):
-        yield Found(int(layer), int(head), INDUCTION, "", value, ENOUGH, *evidence)
+        yield HeadBehaviour(int(layer), int(head), INDUCTION, "", value, ENOUGH, *evidence)

@@ -118,7 +118,7 @@ class MentionReader:
         if self._governors:
             outside = (word for word in span if (up := self._governors.get(word)) == word or up not in span)
             return next(outside, span.end - 1)
-        inside = [each.start for each in self._after if span.start < each.start < span.end]
+        inside = [span_after.start for span_after in self._after if span.start < span_after.start < span.end]
         front = range(span.start, min(inside, default=span.end))
         nouns = [word for word in front if self._tags.get(word, set()) & _NOUN_TAGS] if inside else []
         return nouns[-1] if nouns else front[-1]
@@ -168,8 +168,8 @@ def anaphors(text: Text) -> list[Anaphor]:
         >>> [(each.mention.head, [c.head for c in each.candidates], set(each.antecedents)) for each in anaphors(text)]
         [(4, [2, 0], {0})]
     """
-    found = _of_chains(text) if "chains" in text.edges else _of_pairs(text)
-    return [each for each in found if each.antecedents]
+    candidates = _of_chains(text) if "chains" in text.edges else _of_pairs(text)
+    return [anaphor for anaphor in candidates if anaphor.antecedents]
 
 
 def _of_chains(text: Text) -> Iterator[Anaphor]:
@@ -271,37 +271,37 @@ class CorefMeter:
     def update(self, batch: WatchedBatch) -> None:
         """See `Meter.update`."""
         by_text = [anaphors(text) for text in batch.texts]
-        found = [each for own in by_text for each in own]
-        if not found:
+        mentions = [mention for members in by_text for mention in members]
+        if not mentions:
             return
-        texts = np.repeat(np.arange(len(by_text)), [len(own) for own in by_text])
-        hits = np.vstack([self._by_heads(batch, texts, found), _by_rules(found)]).astype(float)
-        kinds = np.array([[kind in (anaphor.mention.type, ALL) for kind in KINDS] for anaphor in found], float)
-        for text, own in self._sums.together(batch.texts, texts):
-            counted = np.hstack([kinds[own].T @ hits[:, own].T, kinds[own].sum(0)[:, None]])
+        texts = np.repeat(np.arange(len(by_text)), [len(members) for members in by_text])
+        hits = np.vstack([self._by_heads(batch, texts, mentions), _by_rules(mentions)]).astype(float)
+        kinds = np.array([[kind in (anaphor.mention.type, ALL) for kind in KINDS] for anaphor in mentions], float)
+        for text, members in self._sums.together(batch.texts, texts):
+            counted = np.hstack([kinds[members].T @ hits[:, members].T, kinds[members].sum(0)[:, None]])
             self._sums.add(counted.ravel(), text)
 
     def _by_heads(
-        self, batch: WatchedBatch, texts: Int[np.ndarray, " anaphor"], found: Sequence[Anaphor]
+        self, batch: WatchedBatch, texts: Int[np.ndarray, " anaphor"], mentions: Sequence[Anaphor]
     ) -> Bool[np.ndarray, "anyhead anaphor"]:
         """Whether each head gives most to an antecedent, of what it gives to the words that are looked among."""
         words = np.array([len(batch.texts[text].words) for text in texts])
-        places = np.array([anaphor.mention.head for anaphor in found])
-        allowed, right = (np.zeros((len(found), batch.words[0].shape[-1]), bool) for _ in range(2))
-        for at, anaphor in enumerate(found):
-            right[at, list(anaphor.antecedents)] = True
+        places = np.array([anaphor.mention.head for anaphor in mentions])
+        allowed, right = (np.zeros((len(mentions), batch.words[0].shape[-1]), bool) for _ in range(2))
+        for row, anaphor in enumerate(mentions):
+            right[row, list(anaphor.antecedents)] = True
             if self._among == "mentions":
-                allowed[at, [candidate.head for candidate in anaphor.candidates]] = True
+                allowed[row, [candidate.head for candidate in anaphor.candidates]] = True
         if self._among == "words":
             allowed = np.arange(allowed.shape[1]) < words[:, None]
-            allowed[np.arange(len(found)), places] = False
-        here = (torch.from_numpy(each).to(batch.device) for each in (texts, places, allowed, right))
+            allowed[np.arange(len(mentions)), places] = False
+        here = (torch.from_numpy(array).to(batch.device) for array in (texts, places, allowed, right))
         text, place, allowed_there, right_there = here
         hits = []
         for group in batch.words:
             # [anaphor, head, word]
-            top, at = group[text, :, place].masked_fill(~allowed_there[:, None], 0).max(-1)
-            hits.append(right_there.gather(1, at) & (top > 0))
+            top, row = group[text, :, place].masked_fill(~allowed_there[:, None], 0).max(-1)
+            hits.append(right_there.gather(1, row) & (top > 0))
         return torch.cat(hits, 1).T.cpu().numpy()
 
     def units(self) -> CorefHits:
@@ -329,10 +329,13 @@ class CorefMeter:
         return CorefHits(by_kind[..., : self._heads], by_kind[..., self._heads : -1], by_kind[..., -1])
 
 
-def _by_rules(found: Sequence[Anaphor]) -> Bool[np.ndarray, "baseline anaphor"]:
+def _by_rules(mentions: Sequence[Anaphor]) -> Bool[np.ndarray, "baseline anaphor"]:
     return np.array(
         [
-            [(chosen := choose(each, sieves)) is not None and chosen.head in each.antecedents for each in found]
+            [
+                (chosen := choose(anaphor, sieves)) is not None and chosen.head in anaphor.antecedents
+                for anaphor in mentions
+            ]
             for sieves in BASELINES.values()
         ]
     )
@@ -345,7 +348,7 @@ COLUMNS = ("system", "layer", "head", "mention_type", "count", "accuracy", "low"
 CROSS_FITTED = ("crossfit_accuracy", "crossfit_low", "crossfit_high")
 
 
-BESIDE = (
+BEST_ANTECEDENTS = (
     "mention_type", "layer", "head", *COLUMNS[4:], "baseline", "baseline_accuracy", *LEAD, "ahead", *CROSS_FITTED,
     "agrees",
 )  # fmt: skip
@@ -358,11 +361,11 @@ BEST, CROSS = "best head", "best head, cross-fitted"
 def coref_table(meter: CorefMeter, per_block: int, best: pd.DataFrame) -> pd.DataFrame:
     """Every system and type of mention on all documents, as `coref.csv`; the best head as in `best_table`."""
     sums, samples = meter.sums(), meter.samples()
-    own = best.drop_duplicates("mention_type").reset_index(drop=True)
-    crossed = dict(zip(("accuracy", "low", "high"), (own[name] for name in CROSS_FITTED), strict=True))
-    both = own.assign(system=CROSS, layer=np.nan, head=np.nan, **crossed).dropna(subset=["accuracy"])
-    parts = [own.assign(system=BEST)[list(COLUMNS)], *([both[list(COLUMNS)]] if len(both) else [])]
-    heads = [("head", at // per_block + 1, at % per_block + 1) for at in range(sums.heads.shape[-1])]
+    best_rows = best.drop_duplicates("mention_type").reset_index(drop=True)
+    crossed = dict(zip(("accuracy", "low", "high"), (best_rows[name] for name in CROSS_FITTED), strict=True))
+    both = best_rows.assign(system=CROSS, layer=np.nan, head=np.nan, **crossed).dropna(subset=["accuracy"])
+    parts = [best_rows.assign(system=BEST)[list(COLUMNS)], *([both[list(COLUMNS)]] if len(both) else [])]
+    heads = [("head", index // per_block + 1, index % per_block + 1) for index in range(sums.heads.shape[-1])]
     systems = [(name, None, None) for name in BASELINES]
     for named, hits, drawn in (
         (systems, sums.baselines, samples.baselines),
@@ -370,12 +373,18 @@ def coref_table(meter: CorefMeter, per_block: int, best: pd.DataFrame) -> pd.Dat
     ):
         ends = [ratio_intervals(drawn[:, kind], samples.counts[:, kind]) for kind in range(len(KINDS))]
         rows = [
-            (*place, mention_type, int(count), _share(hits[kind, at], count), *(float(end[at]) for end in ends[kind]))
-            for at, place in enumerate(named)
+            (
+                *place,
+                mention_type,
+                int(count),
+                _share(hits[kind, index], count),
+                *(float(end[index]) for end in ends[kind]),
+            )
+            for index, place in enumerate(named)
             for kind, (mention_type, count) in enumerate(zip(KINDS, sums.counts, strict=True))
         ]
         parts.append(pd.DataFrame(rows, columns=list(COLUMNS)))
-    return pd.concat([each.astype({"layer": "Int64", "head": "Int64"}) for each in parts], ignore_index=True)
+    return pd.concat([part.astype({"layer": "Int64", "head": "Int64"}) for part in parts], ignore_index=True)
 
 
 def leads(units: CorefHits, *, seed: int = 0) -> Contrasts:
@@ -408,20 +417,20 @@ def best_table(meter: CorefMeter, per_block: int, *, faithful: bool = False) -> 
         if not all(counts[halves == half].any() for half in (CHOOSING, SCORED)):
             continue
         total = float(counts.sum(dtype=float))
-        found = cross_fit(heads, halves)
-        head = overall if faithful else found.system
+        crossed_heads = cross_fit(heads, halves)
+        head = overall if faithful else crossed_heads.system
         low, high = (float(end[head]) for end in ratio_intervals(samples.heads[:, kind], samples.counts[:, kind]))
         place = (name, head // per_block + 1, head % per_block + 1, int(total))
         scored = (_share(sums.heads[kind, head], total), low, high)
         crossed = (float("nan"),) * 3
         if not faithful:
-            ends = (float(end) for end in ratio_intervals(weights @ found.hits, weights @ counts))
-            crossed = (_share(found.hits.sum(dtype=float), total), *ends)
-        for at, baseline in enumerate(BASELINES):
-            beside = (baseline, _share(sums.baselines[kind, at], total))
-            tested = (float(values[kind, head, at]) for values in tests)
-            rows.append((*place, *scored, *beside, *tested, False, *crossed, faithful or found.agrees))
-    table = pd.DataFrame(rows, columns=list(BESIDE)).astype({"units": int, "needed": int})
+            ends = (float(end) for end in ratio_intervals(weights @ crossed_heads.hits, weights @ counts))
+            crossed = (_share(crossed_heads.hits.sum(dtype=float), total), *ends)
+        for index, baseline in enumerate(BASELINES):
+            beside = (baseline, _share(sums.baselines[kind, index], total))
+            tested = (float(values[kind, head, index]) for values in tests)
+            rows.append((*place, *scored, *beside, *tested, False, *crossed, faithful or crossed_heads.agrees))
+    table = pd.DataFrame(rows, columns=list(BEST_ANTECEDENTS)).astype({"units": int, "needed": int})
     return table.assign(ahead=is_ahead(table))
 
 

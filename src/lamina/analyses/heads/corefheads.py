@@ -11,7 +11,7 @@ import numpy as np
 from lamina.analyses.heads.behaviours import LEAD
 from lamina.analyses.heads.coreference import (
     ALL,
-    BESIDE,
+    BEST_ANTECEDENTS,
     COLUMNS,
     KINDS,
     Among,
@@ -54,12 +54,12 @@ def windows(encoder: Encoder, texts: Iterable[Text], most: int) -> Iterator[Text
         if len(tokens) <= most or not ends or len(text.segments) > 1:
             yield text
             continue
-        own = tokens[tokens != SPECIAL]
+        word_tokens = tokens[tokens != SPECIAL]
         # Pieces before each word: a window's size without cutting it into pieces again.
-        before = np.r_[0, np.cumsum(np.bincount(own, minlength=len(text.words)))]
-        borders = _borders([0, *ends, len(text.words)], before, most - (len(tokens) - len(own)))
-        for at, (start, end) in enumerate(pairwise(borders), start=1):
-            yield _part(text, Span(start, end), at)
+        before = np.r_[0, np.cumsum(np.bincount(word_tokens, minlength=len(text.words)))]
+        borders = _borders([0, *ends, len(text.words)], before, most - (len(tokens) - len(word_tokens)))
+        for number, (start, end) in enumerate(pairwise(borders), start=1):
+            yield _part(text, Span(start, end), number)
 
 
 def _borders(ends: Sequence[int], before: np.ndarray, room: int) -> list[int]:
@@ -70,17 +70,17 @@ def _borders(ends: Sequence[int], before: np.ndarray, room: int) -> list[int]:
     return borders
 
 
-def _part(text: Text, kept: Span, number: int) -> Text:
+def _part(text: Text, span: Span, number: int) -> Text:
     edges = {
-        name: tuple(edge.shift(-kept.start) for edge in found if _inside(edge, kept))
-        for name, found in text.edges.items()
+        name: tuple(edge.shift(-span.start) for edge in annotated if _inside(edge, span))
+        for name, annotated in text.edges.items()
     }
-    return Text(f"{text.id}:{number}", text.words[kept.start : kept.end], edges=edges, doc=document_of(text))
+    return Text(f"{text.id}:{number}", text.words[span.start : span.end], edges=edges, doc=document_of(text))
 
 
-def _inside(edge: Edge, kept: Span) -> bool:
+def _inside(edge: Edge, window: Span) -> bool:
     return all(
-        kept.start <= span.start and span.end <= kept.end for span in (edge.span, edge.other) if span is not None
+        window.start <= span.start and span.end <= window.end for span in (edge.span, edge.other) if span is not None
     )
 
 
@@ -111,7 +111,7 @@ _CALLED = {"nearest": "taking the nearest mention", "head match": "matching head
             "One row per type of mention and baseline: the type's best head against it. `difference`: head minus "
             "baseline; its interval and `p_adjusted` are two-sided, of one family: all heads, types and baselines. "
             "`needed` above 0: untested. `crossfit_` are scores of heads that other documents chose.",
-            BESIDE,
+            BEST_ANTECEDENTS,
         ),
     },
     chapter="heads",
@@ -155,7 +155,7 @@ def corefheads(
         'best head'
     """
     refuse_without_maps(encoder)
-    asked = _asked(corpus)
+    mentions = _count_mentions(corpus)
     halves = halve(corpus, seed)
     if halves.by != "document":
         raise CorpusError(
@@ -171,7 +171,7 @@ def corefheads(
             f"{corpus.name} ({corpus.split}): one half of the documents has no mention with an antecedent in reach; "
             "give more documents, or load them with --unit document"
         )
-    skipped["mentions whose antecedents all lie outside their window"] = asked - int(sum(counts))
+    skipped["mentions whose antecedents all lie outside their window"] = mentions - int(sum(counts))
     best = best_table(meter, encoder.heads, faithful=faithful)
     tables = {"coref": coref_table(meter, encoder.heads, best), "best": best}
     scored = {"mentions": int(sum(counts))}
@@ -182,7 +182,7 @@ def corefheads(
 def _findings(result: Result) -> Iterable[Finding]:
     """The best head against each baseline, over all types of mention."""
     best = result.tables.get("best")
-    if best is None or not set(BESIDE) <= set(best):
+    if best is None or not set(BEST_ANTECEDENTS) <= set(best):
         return
     for row in rows_of(best[(best["mention_type"] == ALL) & (best["count"] > 0)]):
         yield _compared(row, _CALLED[str(row.baseline)])
@@ -220,7 +220,7 @@ def _named(skipped: Mapping[str, int], most: int) -> dict[str, int]:
     return {f"texts cut to their first {most} tokens" if why == CUT else why: count for why, count in skipped.items()}
 
 
-def _asked(corpus: Corpus) -> int:
+def _count_mentions(corpus: Corpus) -> int:
     """How many mentions of the corpus have an antecedent."""
     if not {"chains", "coref"} & set(corpus.annotations):
         has = ", ".join(corpus.annotations) or "none"
@@ -228,7 +228,7 @@ def _asked(corpus: Corpus) -> int:
             f"{corpus.name} has no coreference (annotation chains or coref; it has: {has}); "
             "name a corpus that has, for example gum_open or gap_coreference"
         )
-    asked = sum(len(anaphors(text)) for text in corpus)
-    if not asked:
+    mentions = sum(len(anaphors(text)) for text in corpus)
+    if not mentions:
         raise CorpusError(f"{corpus.name} ({corpus.split}): no mention has an antecedent; load it with --unit document")
-    return asked
+    return mentions

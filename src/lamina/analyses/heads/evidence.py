@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.heads.atlas import NATS, OFTEN, SHARE, TITLES, Card
+from lamina.analyses.heads.atlas import NATS, OFTEN, SHARE, TITLES, HeadCard
 from lamina.analyses.heads.behaviours import BROADLY, COREFERENCE, INDUCTION, SHARES, SYNTACTIC
 from lamina.results.finding import number, rows_of
 from lamina.stats.status import Status, status_of
@@ -15,7 +15,7 @@ _NAN = float("nan")
 _UNITS = dict.fromkeys(TITLES.values(), SHARE) | {TITLES["entropy"]: NATS, TITLES["entropy_first"]: NATS}
 
 
-class Evidence(NamedTuple):
+class HeadEvidence(NamedTuple):
     """One row: a number, its interval, and what it is compared with."""
 
     kind: Literal["finds", "looks", "matters"]
@@ -36,7 +36,7 @@ class Evidence(NamedTuple):
     """Analyses that would tell, where nothing was measured."""
 
 
-def evidence(card: Card) -> list[Evidence]:
+def evidence(card: HeadCard) -> list[HeadEvidence]:
     """The strongest evidence of each kind; a row without a number where its analysis was not run.
 
     Example:
@@ -50,7 +50,7 @@ def evidence(card: Card) -> list[Evidence]:
     return [_finds(card), _looks(card), _matters(card)]
 
 
-def in_a_sentence(card: Card) -> str:
+def in_a_sentence(card: HeadCard) -> str:
     """What the head does, as far as it was measured.
 
     Example:
@@ -83,22 +83,22 @@ def in_a_sentence(card: Card) -> str:
     return "Nothing was measured of it on a corpus yet."
 
 
-def _against(row: Evidence) -> str:
-    shown = {SHARE: "of its attention", NATS: "nats"}.get(row.unit, row.unit)
-    return f"{number(row.value, row.low, row.high)} {shown}; {row.rule} {number(row.beside)}"
+def _against(row: HeadEvidence) -> str:
+    unit = {SHARE: "of its attention", NATS: "nats"}.get(row.unit, row.unit)
+    return f"{number(row.value, row.low, row.high)} {unit}; {row.rule} {number(row.beside)}"
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _finds(card: Card) -> Evidence:
+def _finds(card: HeadCard) -> HeadEvidence:
     """The relation with the largest lead, or the antecedents of a coreference head."""
     mention = next(rows_of(card.coreference.sort_values("accuracy", ascending=False)), None)
     known = next(rows_of(card.behaviours[card.behaviours["behaviour"] == COREFERENCE]), None)
     if mention is not None and (known is not None or card.relations.empty):
         beside, rule = (known.over, "best simple rule") if known is not None else (_NAN, "no rule was scored")
-        return Evidence(
+        return HeadEvidence(
             "finds", f"finds the antecedent of {mention.mention_type} mentions", "accuracy", mention.accuracy,
             mention.low, mention.high, beside, rule, f"{mention.count:,} mentions",
             # Only heads that are clearly ahead of every rule have the behaviour.
@@ -109,44 +109,44 @@ def _finds(card: Card) -> Evidence:
     ordered = often.assign(sure=often["ahead"].astype(bool))
     row: Any = next(rows_of(ordered.sort_values("sure", ascending=False, kind="stable")), None)
     if row is None:
-        return Evidence("finds", "", note="dependencies were not looked for", needs=("heads",))
+        return HeadEvidence("finds", "", note="dependencies were not looked for", needs=("heads",))
     way = "from a word to its head" if row.direction == "dependent" else "from a word to its dependent"
-    held = "also where other documents chose the head" if row.held_out else "on the split it was chosen on"
+    scope = "also where other documents chose the head" if row.held_out else "on the split it was chosen on"
     # The paired and corrected test says so.
     status = "clear" if row.ahead else "open"
-    return Evidence(
+    return HeadEvidence(
         "finds", f"looks {way} by {row.relation}", "accuracy", row.accuracy, row.low, row.high, row.offset_accuracy,
-        f"the best fixed offset ({row.offset:+d})", f"{row.count:,} words, {held}", status,
+        f"the best fixed offset ({row.offset:+d})", f"{row.count:,} words, {scope}", status,
     )  # fmt: skip
 
 
-def _looks(card: Card) -> Evidence:
+def _looks(card: HeadCard) -> HeadEvidence:
     """The measure that gave the head its role, else the one farthest above uniform attention."""
     named = SHARES.get(card.role, ("entropy" if card.role == BROADLY else "", 0))[0]
     shares = card.pattern[card.pattern["title"].isin([title for title in _UNITS if _UNITS[title] == SHARE])]
-    own = card.pattern[card.pattern["title"] == TITLES.get(named, "")]
+    named_rows = card.pattern[card.pattern["title"] == TITLES.get(named, "")]
     lead = (shares["value"] - shares["baseline"]).sort_values(ascending=False, kind="stable")
-    row: Any = next(rows_of(own if len(own) else pd.DataFrame(shares.loc[lead.index])), None)
+    row: Any = next(rows_of(named_rows if len(named_rows) else pd.DataFrame(shares.loc[lead.index])), None)
     if row is None:
-        return Evidence("looks", "", note="its pattern was not measured", needs=("attention",))
-    return Evidence(
+        return HeadEvidence("looks", "", note="its pattern was not measured", needs=("attention",))
+    return HeadEvidence(
         "looks", row.title, _UNITS.get(row.title, SHARE), row.value, row.low, row.high, row.baseline,
         "uniform attention", f"rank {row.rank:.0f} of {row.of:.0f} heads",
         status_of(row.diff_low, row.diff_high, row.p_adjusted, needed=row.needed),
     )  # fmt: skip
 
 
-def _matters(card: Card) -> Evidence:
+def _matters(card: HeadCard) -> HeadEvidence:
     """What breaks without it: what surely does first, then the largest effect."""
     if card.matters.empty:
-        return Evidence("matters", "", note="it was not switched off yet", needs=("roles", "ablate"))
+        return HeadEvidence("matters", "", note="it was not switched off yet", needs=("roles", "ablate"))
     table = card.matters.assign(sure=card.matters["matters"].astype(bool), size=card.matters["effect"].abs())
     row: Any = next(rows_of(table.sort_values(["sure", "size"], ascending=False, kind="stable")))
     of_role = isinstance(row.role, str) and row.role != ""
     unit = NATS if row.target == "loss" else "score"
     beside, rule = (row.others, "other heads of its layer") if of_role else (0.0, "no change")
     status = "clear" if row.matters else "open"
-    return Evidence(
+    return HeadEvidence(
         "matters", f"{row.target} without it, minus with it", unit, row.effect, row.low, row.high, beside, rule,
         f"asked of its role {row.role}" if of_role else "asked of any head", status,
     )  # fmt: skip

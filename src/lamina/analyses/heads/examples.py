@@ -22,7 +22,7 @@ MOST = 5
 _OFFSETS = {"previous": -1, "next": 1}
 
 
-class Sought(NamedTuple):
+class LinkQuery(NamedTuple):
     """Which links of a head are examples."""
 
     relation: str = ""
@@ -41,7 +41,7 @@ class Sought(NamedTuple):
         """What is looked for.
 
         Example:
-            >>> Sought("dobj", "dependent").in_words(), Sought(offset=-1).in_words(), Sought().in_words()
+            >>> LinkQuery("dobj", "dependent").in_words(), LinkQuery(offset=-1).in_words(), LinkQuery().in_words()
             ('from a word to its head by dobj', 'to the previous word', 'between any two words')
         """
         if self.relation:
@@ -50,7 +50,7 @@ class Sought(NamedTuple):
         return {-1: "to the previous word", 1: "to the next word"}.get(self.offset, "between any two words")
 
 
-class Example(NamedTuple):
+class LinkExample(NamedTuple):
     """The strongest link of a head in one sentence."""
 
     text: Text
@@ -63,11 +63,11 @@ class Example(NamedTuple):
     """The dependency that links the two words, if the corpus has one."""
 
 
-class Miss(NamedTuple):
+class LinkMiss(NamedTuple):
     """A word for which a head chooses a wrong one."""
 
     text: Text
-    asked: int
+    word: int
     """The word that the head is asked about."""
     chosen: int
     """The word it attends most to (or, seen from the head of a relation, that attends most to it)."""
@@ -80,16 +80,16 @@ class Miss(NamedTuple):
     """The dependency between the word asked about and the right one, if the corpus has one."""
 
 
-class Shown(NamedTuple):
+class HeadExamples(NamedTuple):
     """What a head does in a corpus: where it does it most clearly, and where it fails."""
 
-    best: list[Example]
+    best: list[LinkExample]
     """The strongest links, the strongest first; at most one per sentence."""
-    misses: list[Miss]
+    misses: list[LinkMiss]
     """Those with the largest weight on a wrong word, the largest first; at most one per sentence."""
-    asked: int
+    count: int
     """Words that it was asked about; 0 where nothing is right or wrong."""
-    found: int
+    hits: int
     """Of those, for how many it chooses the right one."""
 
 
@@ -97,44 +97,44 @@ Head = tuple[int, int]
 """Layer and head, both from 1."""
 
 
-def sought_by(results: Mapping[str, Result], blocks: int, heads: int) -> dict[Head, Sought]:
+def queries_by(results: Mapping[str, Result], blocks: int, heads: int) -> dict[Head, LinkQuery]:
     """What every head is known for by results of `headmap` and `heads`: its best relation, the word before or after.
 
     Example:
-        >>> sought_by({}, 1, 2)
+        >>> queries_by({}, 1, 2)
         {(1, 1): Sought(relation='', direction='', offset=0), (1, 2): Sought(relation='', direction='', offset=0)}
     """
-    found = {(layer + 1, head + 1): Sought() for layer, head in np.ndindex(blocks, heads)}
+    queries = {(layer + 1, head + 1): LinkQuery() for layer, head in np.ndindex(blocks, heads)}
     for row in _rows(results, "headmap", "points"):
         if row.behaviour in _OFFSETS:
-            found[row.layer, row.head] = Sought(offset=_OFFSETS[row.behaviour])
+            queries[row.layer, row.head] = LinkQuery(offset=_OFFSETS[row.behaviour])
     directions = {(row.layer, row.head, row.relation): row.direction for row in _rows(results, "heads", "best")}
     # The relation with the largest lead is looked for: it comes last.
     known = [row for row in _rows(results, "headmap", "behaviours") if row.behaviour == "syntactic"]
-    for row in sorted(known, key=lambda each: each.difference):
+    for row in sorted(known, key=lambda scored: scored.difference):
         direction = directions.get((row.layer, row.head, row.what))
         if direction is not None:
-            found[row.layer, row.head] = Sought(row.what, direction)
-    return found
+            queries[row.layer, row.head] = LinkQuery(row.what, direction)
+    return queries
 
 
-def sought_for(relation: str, results: Mapping[str, Result], blocks: int, heads: int) -> dict[Head, Sought]:
+def queries_for(relation: str, results: Mapping[str, Result], blocks: int, heads: int) -> dict[Head, LinkQuery]:
     """The same relation of every head, each in the direction in which `heads` found more; without it, from dependents.
 
     Example:
-        >>> sought_for("dobj", {}, 1, 1)
+        >>> queries_for("dobj", {}, 1, 1)
         {(1, 1): Sought(relation='dobj', direction='dependent', offset=0)}
     """
-    found = {(layer + 1, head + 1): Sought(relation, DIRECTIONS[0]) for layer, head in np.ndindex(blocks, heads)}
+    queries = {(layer + 1, head + 1): LinkQuery(relation, DIRECTIONS[0]) for layer, head in np.ndindex(blocks, heads)}
     scored = [row for row in _rows(results, "heads", "relations") if row.relation == relation]
-    for row in sorted(scored, key=lambda each: each.accuracy):
-        found[row.layer, row.head] = Sought(relation, row.direction)
-    return found
+    for row in sorted(scored, key=lambda scores: scores.accuracy):
+        queries[row.layer, row.head] = LinkQuery(relation, row.direction)
+    return queries
 
 
 def examples_of(
-    encoder: Encoder, texts: Iterable[Text], sought: Mapping[Head, Sought], *, weights: Weighting = "attention"
-) -> dict[Head, Shown]:
+    encoder: Encoder, texts: Iterable[Text], sought: Mapping[Head, LinkQuery], *, weights: Weighting = "attention"
+) -> dict[Head, HeadExamples]:
     """For every head the sentences where it does most clearly what is sought, and where it fails; one pass for all.
 
     A head's answer for a word is that of the analysis `heads`: the other word with the largest weight in the word's
@@ -148,33 +148,36 @@ def examples_of(
 
     Example:
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
-        >>> found = examples_of(TinyEncoder(), SAMPLE_TEXTS, {(2, 1): Sought(offset=-1)})[2, 1]
+        >>> found = examples_of(TinyEncoder(), SAMPLE_TEXTS, {(2, 1): LinkQuery(offset=-1)})[2, 1]
         >>> [each.source - each.target for each in found.best]
         [1, 1, 1, 1, 1]
         >>> all(each.chosen != each.right == each.asked - 1 for each in found.misses)
         True
     """
-    meter = _Examples(sought)
+    meter = _ExampleMeter(sought)
     watch(encoder, texts, [meter], weights=weights)
-    return {head: Shown(meter.best[head], meter.misses[head], meter.asked[head], meter.found[head]) for head in sought}
+    return {
+        head: HeadExamples(meter.best[head], meter.misses[head], meter.asked[head], meter.found[head])
+        for head in sought
+    }
 
 
-class _Target(NamedTuple):
+class _LinkTarget(NamedTuple):
     """A word asked about, the right answer, and the dependency between the two."""
 
-    asked: int
+    word: int
     right: int
     relation: str
 
 
-class _Examples:
+class _ExampleMeter:
     """Keeps the strongest links and the clearest misses of every head, at most one of each per sentence."""
 
-    def __init__(self, sought: Mapping[Head, Sought]) -> None:
-        self.best: dict[Head, list[Example]] = {head: [] for head in sought}
-        self.misses: dict[Head, list[Miss]] = {head: [] for head in sought}
+    def __init__(self, sought: Mapping[Head, LinkQuery]) -> None:
+        self.best: dict[Head, list[LinkExample]] = {head: [] for head in sought}
+        self.misses: dict[Head, list[LinkMiss]] = {head: [] for head in sought}
         self.asked, self.found = Counter[Head](), Counter[Head]()
-        self._heads: dict[Sought, list[Head]] = {}
+        self._heads: dict[LinkQuery, list[Head]] = {}
         for head, kind in sought.items():
             self._heads.setdefault(kind, []).append(head)
 
@@ -189,85 +192,87 @@ class _Examples:
             targets = _targets(kind, edges, len(text.words))
             if not targets:
                 continue
-            layers, places = (torch.tensor(each) - 1 for each in zip(*heads, strict=True))
+            layers, places = (torch.tensor(numbers) - 1 for numbers in zip(*heads, strict=True))
             backwards = not kind.attends
             # By the word asked about, then its answer, whichever of the two attends.
             links = maps[layers, places].mT if backwards else maps[layers, places]
             self._keep_best(text, heads, links, targets, backwards=backwards)
-            if kind != Sought():
+            if kind != LinkQuery():
                 self._keep_misses(text, heads, links, answers[int(backwards)][layers, places], targets)
 
     def _keep_best(
-        self, text: Text, heads: list[Head], links: Tensor, targets: list[_Target], *, backwards: bool
+        self, text: Text, heads: list[Head], links: Tensor, targets: list[_LinkTarget], *, backwards: bool
     ) -> None:
-        asked, right = _places(targets)
-        best = links[:, asked, right].max(1)
-        for head, weight, at in zip(heads, best.values.tolist(), best.indices.tolist(), strict=True):
-            one, other, relation = targets[at]
+        words, right = _places(targets)
+        best = links[:, words, right].max(1)
+        for head, weight, index in zip(heads, best.values.tolist(), best.indices.tolist(), strict=True):
+            one, other, relation = targets[index]
             source, target = (other, one) if backwards else (one, other)
-            _keep(self.best[head], Example(text, source, target, weight, relation))
+            _keep(self.best[head], LinkExample(text, source, target, weight, relation))
 
     def _keep_misses(
-        self, text: Text, heads: list[Head], links: Tensor, answers: Tensor, targets: list[_Target]
+        self, text: Text, heads: list[Head], links: Tensor, answers: Tensor, targets: list[_LinkTarget]
     ) -> None:
-        asked, right = _places(targets)
-        chosen = answers[:, asked]
-        weights = links[:, asked].gather(2, chosen.clamp(min=0)[..., None])[..., 0]
+        words, right = _places(targets)
+        chosen = answers[:, words]
+        weights = links[:, words].gather(2, chosen.clamp(min=0)[..., None])[..., 0]
         # Where a decoder's word has no answer at all, it is missed, but there is nothing to show.
         worst = weights.masked_fill((chosen == right) | (chosen < 0), -1).max(1)
-        for at, head in enumerate(heads):
+        for index, head in enumerate(heads):
             self.asked[head] += len(targets)
-            self.found[head] += int((chosen[at] == right).sum())
-            weight, number = float(worst.values[at]), int(worst.indices[at])
+            self.found[head] += int((chosen[index] == right).sum())
+            weight, number = float(worst.values[index]), int(worst.indices[index])
             if weight > 0:
-                own = targets[number]
-                beside = float(links[at, own.asked, own.right])
-                miss = Miss(text, own.asked, int(chosen[at, number]), own.right, weight, beside, own.relation)
+                target = targets[number]
+                beside = float(links[index, target.word, target.right])
+                miss = LinkMiss(
+                    text, target.word, int(chosen[index, number]), target.right, weight, beside, target.relation
+                )
                 _keep(self.misses[head], miss)
 
 
-_Kept = TypeVar("_Kept", Example, Miss)
+_Ranked = TypeVar("_Kept", LinkExample, LinkMiss)
 
 
-def _keep(kept: list[_Kept], each: _Kept) -> None:
+def _keep(ranked: list[_Ranked], example: _Ranked) -> None:
     """Add it if it is among the strongest; a corpus may have a sentence twice."""
-    if len(kept) == MOST and each.weight <= kept[-1].weight:
+    if len(ranked) == MOST and example.weight <= ranked[-1].weight:
         return
-    if all(other.text.words != each.text.words for other in kept):
-        kept[:] = sorted([*kept, each], key=lambda one: -one.weight)[:MOST]
+    if all(other.text.words != example.text.words for other in ranked):
+        ranked[:] = sorted([*ranked, example], key=lambda one: -one.weight)[:MOST]
 
 
-def _places(targets: Sequence[_Target]) -> tuple[Tensor, Tensor]:
-    asked, right = torch.tensor([each[:2] for each in targets]).T
-    return asked, right
+def _places(targets: Sequence[_LinkTarget]) -> tuple[Tensor, Tensor]:
+    words, right = torch.tensor([target[:2] for target in targets]).T
+    return words, right
 
 
-def _edges(text: Text) -> dict[_Target, set[str]]:
+def _edges(text: Text) -> dict[_LinkTarget, set[str]]:
     """The dependencies as `heads` asks for them -> what they are counted under."""
-    columns = {name: at for at, name in enumerate(relations_of([text]))}
+    columns = {name: index for index, name in enumerate(relations_of([text]))}
     targets, names = targets_of([text], columns), list(columns)
     labels = [edge.labels[0] for edge in dependencies(text)]
-    rows = zip(targets.asked.tolist(), targets.heads.tolist(), labels, strict=True)
+    rows = zip(targets.words.tolist(), targets.heads.tolist(), labels, strict=True)
     return {
-        _Target(*row): {names[at] for at in np.flatnonzero(member)}
+        _LinkTarget(*row): {names[index] for index in np.flatnonzero(member)}
         for row, member in zip(rows, targets.members, strict=True)
     }
 
 
-def _targets(kind: Sought, edges: Mapping[_Target, set[str]], size: int) -> list[_Target]:
+def _targets(kind: LinkQuery, edges: Mapping[_LinkTarget, set[str]], size: int) -> list[_LinkTarget]:
     """What heads are asked in a text of so many words."""
     if kind.relation:
         # The reader may cut a text: what is gone cannot be asked for.
-        return [each for each, names in edges.items() if kind.relation in names and max(each[:2]) < size]
-    relations = {(each.asked, each.right): each.relation for each in edges}
+        return [target for target, names in edges.items() if kind.relation in names and max(target[:2]) < size]
+    relations = {(target.word, target.right): target.relation for target in edges}
     pairs = ((one, other) for one in range(size) for other in range(size))
     return [
-        _Target(one, other, relations.get((one, other), ""))
+        _LinkTarget(one, other, relations.get((one, other), ""))
         for one, other in pairs
         if (other - one == kind.offset if kind.offset else one != other)
     ]
 
 
 def _rows(results: Mapping[str, Result], analysis: str, table: str) -> Sequence:
-    found = results[analysis].tables.get(table, pd.DataFrame()) if analysis in results else pd.DataFrame()
-    return list(found.itertuples(index=False))
+    rows = results[analysis].tables.get(table, pd.DataFrame()) if analysis in results else pd.DataFrame()
+    return list(rows.itertuples(index=False))

@@ -24,7 +24,7 @@ Beside = Literal["uniform", "layers"]
 """What a mean is compared with: uniform attention on the same texts, or the mean over all layers."""
 
 
-class Means(NamedTuple):
+class HeadMeanValues(NamedTuple):
     """Of each kind, averaged over the texts that have it; NaN where no text has it."""
 
     value: Float[np.ndarray, " kind *place"]
@@ -33,7 +33,7 @@ class Means(NamedTuple):
     baseline: Float[np.ndarray, " kind"]
 
 
-class Tests(NamedTuple):
+class MeanTests(NamedTuple):
     """Differences from what something is compared with: one family."""
 
     kinds: list[int]
@@ -145,11 +145,11 @@ class HeadMeans:
         sums = torch.cat([parts, counted[..., None]], -1).flatten(1)
         self._rows.add(sums, [self._unit.of(text) for text in texts])
 
-    def heads(self) -> Means:
+    def heads(self) -> HeadMeanValues:
         """Every head's means with their 95 % intervals."""
         return self._means(self._shape)
 
-    def layers(self) -> Means:
+    def layers(self) -> HeadMeanValues:
         """The means over a layer's heads, with intervals of their own: heads see the same texts."""
         return self._means(self._shape[:2])
 
@@ -159,48 +159,48 @@ class HeadMeans:
         with np.errstate(invalid="ignore", divide="ignore"):
             return drawn / counts[..., None]
 
-    def head_tests(self, kinds: Sequence[int]) -> Tests:
+    def head_tests(self, kinds: Sequence[int]) -> MeanTests:
         """Every head beside uniform attention: one family of all heads and these kinds, two-sided."""
         return self._tests(kinds, "uniform", self._shape)
 
-    def layer_tests(self, kinds: Sequence[int], beside: Beside | int) -> Tests:
+    def layer_tests(self, kinds: Sequence[int], beside: Beside | int) -> MeanTests:
         """Every layer's mean beside uniform attention, the mean over layers, or another kind of the same layer.
 
         One family of all layers and these kinds, two-sided.
         """
         return self._tests(kinds, beside, self._shape[:2])
 
-    def _tests(self, kinds: Sequence[int], beside: Beside | int, shape: tuple[int, ...]) -> Tests:
+    def _tests(self, kinds: Sequence[int], beside: Beside | int, shape: tuple[int, ...]) -> MeanTests:
         """Signs of documents flipped: the differences are sums over their texts."""
         chosen = list(kinds)
         heads, baseline, counts = self._apart(self._rows.values(), shape)
         front = (..., *[None] * (len(shape) - 1))
-        own, counted = heads[:, chosen], counts[:, chosen]
+        values, counted = heads[:, chosen], counts[:, chosen]
         if beside == "uniform":
-            against = np.broadcast_to(baseline[:, chosen][front], own.shape)
+            against = np.broadcast_to(baseline[:, chosen][front], values.shape)
         elif beside == "layers":
-            against = np.broadcast_to(own.mean(-1, keepdims=True), own.shape)
+            against = np.broadcast_to(values.mean(-1, keepdims=True), values.shape)
         else:
             # As many of the other kind as there are of this one.
             other = counts[:, [int(beside)]]
             share = np.divide(counted, other, out=np.zeros_like(counted), where=other > 0)
             against = heads[:, [int(beside)]] * share[front]
-        many = np.broadcast_to(counted[front], own.shape)
+        many = np.broadcast_to(counted[front], values.shape)
         with np.errstate(invalid="ignore", divide="ignore"):
             means = against.sum(0) / many.sum(0)
-        return Tests(chosen, means, sign_flip_family(own - against, many))
+        return MeanTests(chosen, means, sign_flip_family(values - against, many))
 
     def _draws(self) -> np.ndarray:
         return self._rows.draws(samples=self._samples, seed=self._seed)
 
-    def _means(self, shape: tuple[int, ...]) -> Means:
+    def _means(self, shape: tuple[int, ...]) -> HeadMeanValues:
         value, baseline, counts = self._apart(self._rows.values().sum(0)[None], shape)
         drawn, _, drawn_counts = self._apart(self._draws(), shape)
         ends = [ratio_intervals(drawn[:, kind], drawn_counts[:, kind]) for kind in range(shape[0])]
         low, high = (np.array(side) for side in zip(*ends, strict=True))
         with np.errstate(invalid="ignore"):
             per_kind = counts[0].reshape(-1, *[1] * (len(shape) - 1))
-            return Means(value[0] / per_kind, low, high, baseline[0] / counts[0])
+            return HeadMeanValues(value[0] / per_kind, low, high, baseline[0] / counts[0])
 
     def _apart(self, sums: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sums of heads (or, by a shorter `shape`, means over a layer's heads), of the baseline, and counts."""
@@ -209,25 +209,27 @@ class HeadMeans:
         return heads if shape == self._shape else heads.mean(-1), parts[..., -2], parts[..., -1]
 
 
-def head_table(means: Means, kinds: Sequence[str], columns: Sequence[str], tests: Tests | None = None) -> pd.DataFrame:
+def head_table(
+    means: HeadMeanValues, kinds: Sequence[str], columns: Sequence[str], tests: MeanTests | None = None
+) -> pd.DataFrame:
     """Layer, head, kind, value, low, high under the names of `columns`, and the baseline where a seventh is named.
 
     Blocks and heads count from 1; a head's kinds are together. `tests` add the columns of their differences.
     """
-    at, block, head = (axis.ravel() for axis in np.indices(means.value.shape))
-    spread = (each.ravel() for each in means[:3])
-    values = (block + 1, head + 1, np.array(kinds, object)[at], *spread, means.baseline[at])
+    kind, block, head = (axis.ravel() for axis in np.indices(means.value.shape))
+    spread = (array.ravel() for array in means[:3])
+    values = (block + 1, head + 1, np.array(kinds, object)[kind], *spread, means.baseline[kind])
     table = pd.DataFrame(dict(zip(columns, values, strict=False)))
     if tests is not None:
         table = table.assign(**_columns(tests, means.value.shape))
     return table.sort_values(list(columns[:2]), kind="stable", ignore_index=True)
 
 
-def layer_table(means: Means, kinds: Sequence[str], of: str, tests: Sequence[Tests]) -> pd.DataFrame:
+def layer_table(means: HeadMeanValues, kinds: Sequence[str], of: str, tests: Sequence[MeanTests]) -> pd.DataFrame:
     """Rows of `layers.csv`; `of` is the table that has the single heads."""
-    at, block = (axis.ravel() for axis in np.indices(means.value.shape))
-    spread = (each.ravel() for each in means[:3])
-    values = (block + 1, of, np.array(kinds, object)[at], *spread, means.baseline[at])
+    kind, block = (axis.ravel() for axis in np.indices(means.value.shape))
+    spread = (array.ravel() for array in means[:3])
+    values = (block + 1, of, np.array(kinds, object)[kind], *spread, means.baseline[kind])
     table = pd.DataFrame(dict(zip(LAYERS, values, strict=False)))
     beside = np.full(means.value.shape, np.nan)
     tested = pd.DataFrame({name: np.full(beside.size, np.nan) for name in LEAD})
@@ -242,7 +244,7 @@ def layer_table(means: Means, kinds: Sequence[str], of: str, tests: Sequence[Tes
     )
 
 
-def _columns(tests: Tests, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+def _columns(tests: MeanTests, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
     """The columns `LEAD` for all kinds; what is not tested is missing."""
     columns = {}
     for name, values in zip(LEAD, tests.differences, strict=True):

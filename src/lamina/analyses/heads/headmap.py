@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.analyses.heads.behaviours import LEAD, Found, behaviours, digits_of, named
+from lamina.analyses.heads.behaviours import LEAD, HeadBehaviour, behaviours, digits_of, named
 from lamina.analyses.heads.coreference import CorefMeter
 from lamina.analyses.heads.coreference import best_table as best_antecedents
 from lamina.analyses.heads.head_means import UnitRows
@@ -57,13 +57,13 @@ _WORTH_A_THREAD = 2**13
 _RESAMPLED = 2**26
 """Numbers that bootstrap samples may hold, 256 MiB: models of more than about 500 heads get fewer samples."""
 _FEWEST = 100
-_HELD, _FEWEST_UNITS = 2**25, 64
+_MOST_SUMS, _FEWEST_UNITS = 2**25, 64
 """Numbers that sums of documents may hold, 256 MiB, and the documents that are kept apart whatever their size."""
 _TESTED = 50_000
 """Pairs that are tested, those of 316 heads; more take minutes."""
 
 
-class Apart(NamedTuple):
+class HeadDistances(NamedTuple):
     """Mean divergence per token between every two heads, heads in the order of blocks."""
 
     mean: Float[np.ndarray, "head head"]
@@ -93,7 +93,7 @@ class DivergenceMeter:
         self.samples = min(samples, max(_FEWEST, _RESAMPLED // (pairs + 1)))
         """Of the bootstrap: fewer of models with very many heads."""
         self._seed = seed
-        self._rows = UnitRows(pairs + 1, most=min(MOST_UNITS, max(_FEWEST_UNITS, _HELD // (pairs + 1))))
+        self._rows = UnitRows(pairs + 1, most=min(MOST_UNITS, max(_FEWEST_UNITS, _MOST_SUMS // (pairs + 1))))
         self._summed = torch.zeros(count, count, dtype=torch.float64)
         self.tokens = 0
         """How many tokens' attention was compared."""
@@ -106,26 +106,26 @@ class DivergenceMeter:
     def update(self, batch: WatchedBatch) -> None:
         """See `Meter.update`."""
         heads = batch.groups[0] if len(batch.groups) == 1 else torch.cat(batch.groups, 1)
-        found = divergences(heads, batch.sizes)
-        self._summed = self._summed.to(found.device) + found.sum(0)
-        self.tokens += sum(len(each.ids) for each in batch.tokens)
-        one, other = (torch.from_numpy(each).to(found.device) for each in self._pairs)
-        sums = torch.cat([found[:, one, other], batch.sizes[:, None]], 1)
+        by_pair = divergences(heads, batch.sizes)
+        self._summed = self._summed.to(by_pair.device) + by_pair.sum(0)
+        self.tokens += sum(len(pair.ids) for pair in batch.tokens)
+        one, other = (torch.from_numpy(pair).to(by_pair.device) for pair in self._pairs)
+        sums = torch.cat([by_pair[:, one, other], batch.sizes[:, None]], 1)
         self._rows.add(sums, [self._unit.of(text) for text in batch.texts])
 
-    def apart(self) -> Apart:
+    def apart(self) -> HeadDistances:
         """A token's mean, with the 95 % interval over resampled documents or texts."""
         drawn = self._rows.draws(samples=self.samples, seed=self._seed)
         sides = [np.zeros_like(self.summed) for _ in range(2)]
-        for side, found in zip(sides, ratio_intervals(drawn[:, :-1], drawn[:, -1]), strict=True):
-            side[self._pairs] = found
+        for side, end in zip(sides, ratio_intervals(drawn[:, :-1], drawn[:, -1]), strict=True):
+            side[self._pairs] = end
         low, high = (side + side.T for side in sides)
-        return Apart(self.summed / max(self.tokens, 1), low, high)
+        return HeadDistances(self.summed / max(self.tokens, 1), low, high)
 
     def table(self) -> pd.DataFrame:
         """One row per pair of heads, blocks and heads counted from 1."""
-        places = (each for pair in self._pairs for each in (pair // self._heads + 1, pair % self._heads + 1))
-        value, mean, low, high = (each[self._pairs] for each in (self.summed, *self.apart()))
+        places = (array for pair in self._pairs for array in (pair // self._heads + 1, pair % self._heads + 1))
+        value, mean, low, high = (array[self._pairs] for array in (self.summed, *self.apart()))
         tests = closeness(self._rows.values())
         closest = np.arange(len(mean)) == mean.argmin()
         columns = (*places, value, mean, low, high, *tests, closest)
@@ -170,8 +170,8 @@ def divergences(
     spread = (SMOOTHING / 2 / sizes).view(-1, 1, 1, 1)
     halves = torch.where(cells, maps.float() * ((1 - SMOOTHING) / 2) + spread, 0).flatten(2)
     mixed = _mixed_entropies_by_numpy(halves) if maps.device.type == "cpu" else _mixed_entropies(halves)
-    own = mixed.diagonal(0, -2, -1)
-    upper = (mixed - (own[:, :, None] + own[:, None]) / 2).triu(1).clamp_min(0)
+    single = mixed.diagonal(0, -2, -1)
+    upper = (mixed - (single[:, :, None] + single[:, None]) / 2).triu(1).clamp_min(0)
     return upper + upper.mT
 
 
@@ -192,19 +192,19 @@ def _mixed_entropies(halves: Float[Tensor, "text head cell"]) -> Float[Tensor, "
 
 def _mixed_entropies_by_numpy(halves: Float[Tensor, "text head cell"]) -> Float[Tensor, "text head head"]:
     """The same on a CPU, where numpy's logarithm is several times faster than torch's."""
-    found = []
+    entropies = []
     for text in halves.numpy():
         # Padding is at the end of every row of a map; without it there is less to do.
         there = np.ascontiguousarray(text[:, text[0] > 0])
         threads = min(torch.get_num_threads(), 1 + there.shape[1] // _WORTH_A_THREAD)
         parts = np.array_split(there, threads, axis=1)
         if threads == 1:
-            found.append(_entropies_of_one(there))
+            entropies.append(_entropies_of_one(there))
             continue
         # numpy lets go of the interpreter while it computes.
         with ThreadPoolExecutor(threads) as pool:
-            found.append(np.sum(list(pool.map(_entropies_of_one, parts)), axis=0))
-    return torch.from_numpy(np.stack(found))
+            entropies.append(np.sum(list(pool.map(_entropies_of_one, parts)), axis=0))
+    return torch.from_numpy(np.stack(entropies))
 
 
 def _entropies_of_one(halves: Float[np.ndarray, "head cell"]) -> Float[np.ndarray, "head head"]:
@@ -280,7 +280,7 @@ STARTS, STEPS, EPSILON = 5, 1000, 1e-10
 """The paper's: random starts, of which the best is taken; most steps of each; the gain that is not worth a step."""
 
 
-class Plane(NamedTuple):
+class MapPlane(NamedTuple):
     """Points whose distances come as near to the given ones as two dimensions allow."""
 
     points: Float[np.ndarray, "point 2"]
@@ -289,7 +289,7 @@ class Plane(NamedTuple):
     """Kruskal's stress-1: the root of the squared errors' share in the squared distances; 0 is perfect."""
 
 
-def scale(distances: Float[np.ndarray, "point point"], *, seed: int = 0) -> Plane:
+def scale(distances: Float[np.ndarray, "point point"], *, seed: int = 0) -> MapPlane:
     """Metric MDS from random starts, on its principal axes.
 
     Example:
@@ -303,11 +303,11 @@ def scale(distances: Float[np.ndarray, "point point"], *, seed: int = 0) -> Plan
 
     squares = np.square(distances).sum()
     if not squares:
-        return Plane(np.zeros((len(distances), 2)), 0.0)
+        return MapPlane(np.zeros((len(distances), 2)), 0.0)
     mds = MDS(2, metric="precomputed", n_init=STARTS, init="random", max_iter=STEPS, eps=EPSILON, random_state=seed)
     points = np.asarray(mds.fit_transform(distances))
     errors = np.square(distances - np.linalg.norm(points[:, None] - points, axis=-1)).sum()
-    return Plane(_turned(points), float(np.sqrt(errors / squares)))
+    return MapPlane(_turned(points), float(np.sqrt(errors / squares)))
 
 
 def _turned(points: np.ndarray) -> np.ndarray:
@@ -345,7 +345,9 @@ _DRAWN = 1000
             "minus that of the pair; `p_adjusted` is two-sided, of one family: all pairs.",
             DIVERGENCES,
         ),
-        "behaviours": Table("One row per head and behaviour that holds of it, with the evidence.", Found._fields),
+        "behaviours": Table(
+            "One row per head and behaviour that holds of it, with the evidence.", HeadBehaviour._fields
+        ),
         "likeness": Table(
             "One row: mean divergence of heads of one layer and of heads of two layers, and the difference, heads "
             "resampled; `p_adjusted` is two-sided, of this test alone.",
@@ -393,29 +395,29 @@ def headmap(
     refuse_without_maps(encoder)
     if encoder.blocks * encoder.heads < 2:
         raise ModelError(f"{encoder.name} has a single head; a map needs at least 2")
-    apart = DivergenceMeter(encoder, samples=samples, seed=seed, unit=unit_of(corpus))
+    divergence = DivergenceMeter(encoder, samples=samples, seed=seed, unit=unit_of(corpus))
     surface = SurfaceMeter(encoder, samples=1, seed=seed)
     relations = _relations(encoder, corpus, samples, seed)
     coreference = _coreference(encoder, corpus, samples, seed)
-    meters: list[Meter] = [apart, surface, *(each for each in (relations, coreference) if each is not None)]
+    meters: list[Meter] = [divergence, surface, *(meter_ for meter_ in (relations, coreference) if meter_ is not None)]
     skipped = yield Watch(encoder, corpus, meters, limit=length, total=len(corpus), weights=weights)
-    if not apart.tokens:
+    if not divergence.tokens:
         raise CorpusError(f"{corpus.name}: no text fits {encoder.name}; give shorter words or a larger length")
     best = None if relations is None else _best(relations, encoder.heads)
     coref = None if coreference is None else _best_antecedents(coreference, encoder.heads)
-    made = sequences_of(encoder, REPEATED, seed=seed) if encoder.causal_maps else None
+    sequences = sequences_of(encoder, REPEATED, seed=seed) if encoder.causal_maps else None
     induction = None
-    if made is not None:
-        meter, texts = InductionMeter(made.size), made.repeated + made.unrepeated
+    if sequences is not None:
+        meter, texts = InductionMeter(sequences.size), sequences.repeated + sequences.unrepeated
         yield Watch(encoder, texts, [meter], total=len(texts), weights=weights)
         induction = induction_table(meter, None)
     doing = behaviours(surface.table(), best, coref, induction)
-    plane = scale(apart.apart().mean, seed=seed)
+    plane = scale(divergence.apart().mean, seed=seed)
     tables = {
         "points": _points(encoder, plane, doing),
-        "divergences": apart.table(),
+        "divergences": divergence.table(),
         "behaviours": doing,
-        "fit": pd.DataFrame([(len(apart.summed), apart.tokens, plane.stress)], columns=list(FIT)),
+        "fit": pd.DataFrame([(len(divergence.summed), divergence.tokens, plane.stress)], columns=list(FIT)),
     }
     alike = likeness(tables["divergences"], samples=_DRAWN, seed=seed)
     tables |= {"likeness": alike} if len(alike) else {}
@@ -474,10 +476,10 @@ def likeness(divergences: pd.DataFrame, *, samples: int, seed: int = 0) -> pd.Da
     if not same.any() or same.all() or not np.isfinite(mean).all():
         return empty
     ends = [[*zip(divergences[f"layer_{side}"], divergences[f"head_{side}"], strict=True)] for side in "ab"]
-    places = {name: at for at, name in enumerate(sorted({*ends[0], *ends[1]}))}
+    places = {name: index for index, name in enumerate(sorted({*ends[0], *ends[1]}))}
     cells = tuple([places[name] for name in side] for side in ends)
     units = Units.of((f"{layer}-{head}" for layer, head in places), "item")
-    order = [units.owner[at] for at in range(len(places))]
+    order = [units.owner[index] for index in range(len(places))]
     drawn = units.weights(samples=samples, seed=seed)[:, order].astype(float)
     # The first row has every head once.
     weights = np.vstack([np.ones(len(places)), drawn])
@@ -496,10 +498,10 @@ def _relations(encoder: Encoder, corpus: Corpus, samples: int, seed: int) -> Rel
     """None where there are no dependencies, or no second half to score on."""
     if "dep" not in corpus.annotations:
         return None
-    found, halves = relations_of(corpus), halve(corpus, seed)
-    if not found or not halves.choosing:
+    counts, halves = relations_of(corpus), halve(corpus, seed)
+    if not counts or not halves.choosing:
         return None
-    return RelationMeter(encoder.blocks * encoder.heads, found, halves, samples=samples, seed=seed)
+    return RelationMeter(encoder.blocks * encoder.heads, counts, halves, samples=samples, seed=seed)
 
 
 def _best(meter: RelationMeter, per_block: int) -> pd.DataFrame:
@@ -521,9 +523,9 @@ def _coreference(encoder: Encoder, corpus: Corpus, samples: int, seed: int) -> C
     return CorefMeter(encoder.blocks * encoder.heads, halves, among="words", samples=samples, seed=seed)
 
 
-def _points(encoder: Encoder, plane: Plane, doing: pd.DataFrame) -> pd.DataFrame:
+def _points(encoder: Encoder, plane: MapPlane, doing: pd.DataFrame) -> pd.DataFrame:
     rows = []
-    for at, (x, y) in enumerate(plane.points.tolist()):
-        layer, head = at // encoder.heads + 1, at % encoder.heads + 1
+    for index, (x, y) in enumerate(plane.points.tolist()):
+        layer, head = index // encoder.heads + 1, index % encoder.heads + 1
         rows.append((layer, head, x, y, named(doing, layer, head)))
     return pd.DataFrame(rows, columns=list(POINTS))

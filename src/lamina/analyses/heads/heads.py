@@ -59,7 +59,7 @@ _RELATIONS = 6
 _EACH = 2
 
 
-class Shown(NamedTuple):
+class RelationHead(NamedTuple):
     """A head and the relation it finds."""
 
     relation: str
@@ -76,40 +76,40 @@ def examples_table(
     Sentences are taken in the order of the corpus, whether the head is right about them or not: a picture of the
     best sentences would say nothing.
     """
-    texts = _texts(corpus, shown := _worth_showing(best))
-    drawer = _Drawer(texts)
+    texts = _texts(corpus, examples := _worth_showing(best))
+    drawer = _ExampleMaps(texts)
     shown_texts = {text.id: text for some in texts.values() for text in some}.values()
     watch(encoder, shown_texts, [drawer], rows=rows, weights=weights)
-    ordered = [row for each in shown for row in drawer.found if row[:4] == each]
+    ordered = [row for example in examples for row in drawer.found if row[:4] == example]
     return pd.DataFrame(ordered, columns=list(EXAMPLES))
 
 
-def _worth_showing(best: pd.DataFrame) -> list[Shown]:
+def _worth_showing(best: pd.DataFrame) -> list[RelationHead]:
     """The heads whose lead is established, the largest leads first."""
     clear = pd.DataFrame(best[(best["kind"] == RELATION) & best["ahead"]])
     ranked = clear.sort_values("difference", ascending=False, kind="stable").head(_RELATIONS)
-    return [Shown(*row) for row in ranked[list(Shown._fields)].itertuples(index=False)]
+    return [RelationHead(*row) for row in ranked[list(RelationHead._fields)].itertuples(index=False)]
 
 
-def _texts(corpus: Corpus, shown: Sequence[Shown]) -> dict[Shown, list[Text]]:
+def _texts(corpus: Corpus, examples: Sequence[RelationHead]) -> dict[RelationHead, list[Text]]:
     """The first texts that fit, each for the first relation that still wants one."""
-    texts: dict[Shown, list[Text]] = {each: [] for each in shown}
+    texts: dict[RelationHead, list[Text]] = {example: [] for example in examples}
     for text in corpus:
-        wanting = [each for each in shown if len(texts[each]) < _EACH]
+        wanting = [example for example in examples if len(texts[example]) < _EACH]
         if not wanting:
             break
         if len(text.words) in WORDS:
             relations = {edge.labels[0] for edge in dependencies(text)}
-            for each in [each for each in wanting if each.relation in relations][:1]:
-                texts[each].append(text)
+            for example in [example for example in wanting if example.relation in relations][:1]:
+                texts[example].append(text)
     return texts
 
 
-class _Drawer:
+class _ExampleMaps:
     """Keeps the maps of a few heads on a few short texts."""
 
-    def __init__(self, texts: dict[Shown, list[Text]]) -> None:
-        self._shown = [(text.id, shown) for shown, some in texts.items() for text in some]
+    def __init__(self, texts: dict[RelationHead, list[Text]]) -> None:
+        self._shown = [(text.id, example) for example, some in texts.items() for text in some]
         self.found: list[tuple] = []
 
     def update(self, batch: WatchedBatch) -> None:
@@ -118,26 +118,26 @@ class _Drawer:
 
     def _draw(self, watched: WatchedText) -> None:
         words, special = watched.words
-        for text_id, shown in self._shown:
+        for text_id, example in self._shown:
             if text_id != watched.text.id:
                 continue
-            weights = words[shown.layer - 1, shown.head - 1].tolist()
-            rest = special[shown.layer - 1, shown.head - 1].tolist()
-            links = _links(watched.text, shown)
-            said = watched.text.words
-            for one, other in product(range(len(said)), range(-1, len(said))):
-                to, weight = (SPECIAL_TOKENS, rest[one]) if other < 0 else (said[other], weights[one][other])
-                self.found.append((*shown, text_id, said[one], to, one, other, weight, (one, other) in links))
+            weights = words[example.layer - 1, example.head - 1].tolist()
+            rest = special[example.layer - 1, example.head - 1].tolist()
+            links = _links(watched.text, example)
+            names = watched.text.words
+            for one, other in product(range(len(names)), range(-1, len(names))):
+                to, weight = (SPECIAL_TOKENS, rest[one]) if other < 0 else (names[other], weights[one][other])
+                self.found.append((*example, text_id, names[one], to, one, other, weight, (one, other) in links))
 
 
-def _links(text: Text, shown: Shown) -> set[tuple[int, int]]:
+def _links(text: Text, example: RelationHead) -> set[tuple[int, int]]:
     """From whom to whom a head of this direction should attend."""
     pairs = [
         (edge.span.start, edge.other.start)
         for edge in dependencies(text)
-        if edge.other is not None and edge.labels[0] == shown.relation
+        if edge.other is not None and edge.labels[0] == example.relation
     ]
-    return set(pairs) if shown.direction == "dependent" else {(head, dependent) for dependent, head in pairs}
+    return set(pairs) if example.direction == "dependent" else {(head, dependent) for dependent, head in pairs}
 
 
 @analysis(
@@ -213,18 +213,18 @@ def heads(
         ['punct']
     """
     refuse_without_maps(encoder)
-    found = _relations(corpus)
+    counts = _relations(corpus)
     halves = halve(corpus, seed)
     if not faithful and not halves.choosing:
         raise CorpusError(
             f"{corpus.name}: one half of the texts chooses heads and the other is scored, and there is one text only; "
             "give more, or choose and score on the same one (faithful)"
         )
-    meter = RelationMeter(encoder.blocks * encoder.heads, found, halves, samples=samples, seed=seed)
+    meter = RelationMeter(encoder.blocks * encoder.heads, counts, halves, samples=samples, seed=seed)
     skipped = yield Watch(encoder, corpus, [meter], rows=rows, total=len(corpus), weights=weights)
     everywhere = relations_table(meter, encoder.heads)
     best = best_table(meter, everywhere, faithful=faithful)
-    skipped["dependencies lost where their text was cut"] = found[ALL] - _counted(meter)
+    skipped["dependencies lost where their text was cut"] = counts[ALL] - _counted(meter)
     if not faithful:
         lone = int(best["crossfit_accuracy"].isna().sum())
         skipped["relations that only one half of the texts has, without a cross-fitted score"] = lone
@@ -256,11 +256,11 @@ def _relations(corpus: Corpus) -> Counter[str]:
         raise CorpusError(
             f"{corpus.name} has no dependencies (annotation dep; it has: {has}); name a treebank, for example ewt"
         )
-    found = relations_of(corpus)
-    if not found:
+    counts = relations_of(corpus)
+    if not counts:
         raise CorpusError(f"{corpus.name} ({corpus.split}) has no dependency: all its sentences have one word")
-    together = {name: found[name] for name in (ALL, NO_PUNCTUATION) if name in found}
-    return Counter(together | dict(found.most_common()))
+    together = {name: counts[name] for name in (ALL, NO_PUNCTUATION) if name in counts}
+    return Counter(together | dict(counts.most_common()))
 
 
 def _counted(meter: RelationMeter) -> int:

@@ -41,7 +41,7 @@ TOO_FEW = "its vocabulary has too few words of one token to repeat"
 ENCODER = "not measured: attention in both directions can look at a copy anywhere, so that nothing is to be inferred"
 
 
-class Sequences(NamedTuple):
+class RepeatedSequences(NamedTuple):
     """Random tokens said twice, and the same after other ones; a word before them, since a text's first is special.
 
     Byte-level tokenizers write it without the space of all others, and decoders have their sink there.
@@ -53,7 +53,7 @@ class Sequences(NamedTuple):
     """Tokens in each half."""
 
 
-def sequences_of(encoder: Encoder, count: int, *, seed: int) -> Sequences | None:
+def sequences_of(encoder: Encoder, count: int, *, seed: int) -> RepeatedSequences | None:
     """So many random sequences of words that are one token each; None where the vocabulary has too few of them.
 
     Example:
@@ -71,34 +71,34 @@ def sequences_of(encoder: Encoder, count: int, *, seed: int) -> Sequences | None
         return None
     repeated, unrepeated = [], []
     for number in range(count):
-        before, *drawn = (words[at] for at in draw.choice(len(words), _BEFORE + 2 * size, replace=False))
-        said, other = drawn[:size], drawn[size:]
-        repeated.append(Text(f"repeated {number}", (before, *said, *said)))
-        unrepeated.append(Text(f"unrepeated {number}", (before, *other, *said)))
-    return Sequences(repeated, unrepeated, size)
+        before, *drawn = (words[index] for index in draw.choice(len(words), _BEFORE + 2 * size, replace=False))
+        tokens, other = drawn[:size], drawn[size:]
+        repeated.append(Text(f"repeated {number}", (before, *tokens, *tokens)))
+        unrepeated.append(Text(f"unrepeated {number}", (before, *other, *tokens)))
+    return RepeatedSequences(repeated, unrepeated, size)
 
 
 def _words(encoder: Encoder, draw: np.random.Generator) -> list[str]:
     """Different words of the vocabulary that are one token each, wherever they are said."""
     known = encoder.vocabulary() or _letters(draw)
     named = list(dict.fromkeys(word for word in known if word and not any(letter.isspace() for letter in word)))
-    some = [named[at] for at in draw.permutation(len(named))[:_CANDIDATES]]
+    some = [named[index] for index in draw.permutation(len(named))[:_CANDIDATES]]
     if not some:
         return []
     # Each after another word: what tokenizers do to a text's first word does not matter.
-    cut = encoder.tokenize_all([Text(str(at), ("a", word, "a", word)) for at, word in enumerate(some)])
-    found: dict[int, str] = {}
+    cut = encoder.tokenize_all([Text(str(index), ("a", word, "a", word)) for index, word in enumerate(some)])
+    words: dict[int, str] = {}
     for word, tokens in zip(some, cut, strict=True):
         once, again = (tokens.ids[tokens.words == place] for place in (1, 3))
         if not tokens.unknown and len(once) == len(again) == 1 and once[0] == again[0]:
-            found.setdefault(int(once[0]), word)
-    return list(found.values())
+            words.setdefault(int(once[0]), word)
+    return list(words.values())
 
 
 def _letters(draw: np.random.Generator) -> list[str]:
     """For an encoder that does not say what its vocabulary is."""
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-    return ["".join(each) for each in letters[draw.integers(0, 26, (_CANDIDATES // 10, 3))]]
+    return ["".join(triple) for triple in letters[draw.integers(0, 26, (_CANDIDATES // 10, 3))]]
 
 
 class InductionMeter:
@@ -130,9 +130,9 @@ class InductionMeter:
             heads.diagonal(by - self._size, -2, -1)[..., by : by + self._size - 1].mean(-1).unflatten(1, (blocks, -1))
             for by in (1, 0)
         )
-        for at, (text, tokens) in enumerate(zip(batch.texts, batch.tokens, strict=True)):
+        for index, (text, tokens) in enumerate(zip(batch.texts, batch.tokens, strict=True)):
             places = np.flatnonzero(tokens.words >= _BEFORE + self._size)[: self._size - 1]
-            self._after[text.id], self._copy[text.id] = after[at].cpu().numpy(), copy[at].cpu().numpy()
+            self._after[text.id], self._copy[text.id] = after[index].cpu().numpy(), copy[index].cpu().numpy()
             self._uniform[text.id] = float((1 / (1 + places)).mean())
 
     def values(self, kind: str) -> Float[np.ndarray, "sequence block head"]:
@@ -167,7 +167,7 @@ def induction_table(meter: InductionMeter, twin: InductionMeter | None) -> pd.Da
         *(block + 1, head + 1, value, low, high, np.full_like(value, meter.uniform), unrepeated.mean(0)),
         *(*tests, meter.copies(), *beside, missing),
     )
-    table = pd.DataFrame({name: np.ravel(each) for name, each in zip(INDUCTION, columns, strict=True)})
+    table = pd.DataFrame({name: np.ravel(column) for name, column in zip(INDUCTION, columns, strict=True)})
     table = table.astype({"units": int, "needed": int})
     return table.assign(induction=(table["value"] >= ENOUGH) & is_ahead(table))
 

@@ -55,7 +55,7 @@ HeadOrRollout = tuple[int, int] | Literal["rollout"]
 """Layer and head, both from 1, or all of them together."""
 
 
-class Units(NamedTuple):
+class MapUnits(NamedTuple):
     """The rows and columns of a map: words or pieces, and special tokens."""
 
     names: list[str]
@@ -65,7 +65,7 @@ class Units(NamedTuple):
     """Whether it is a special token."""
 
 
-def see(
+def watch_sentence(
     encoder: Encoder,
     sentence: str | Sequence[str],
     meters: Sequence[Meter] = (),
@@ -84,7 +84,7 @@ def see(
 
     Example:
         >>> from lamina.testing import TinyEncoder
-        >>> see(TinyEncoder(), "Dogs bark.").maps.shape
+        >>> watch_sentence(TinyEncoder(), "Dogs bark.").maps.shape
         torch.Size([2, 2, 7, 7])
     """
     refuse_without_maps(encoder)
@@ -94,12 +94,12 @@ def see(
     _refuse_broken(words)
     text = Text("typed", words)
     _refuse_too_long(encoder, text, most)
-    kept = _Keeper()
-    watch(encoder, [text], [*meters, kept], weights=weights)
-    return kept.watched
+    keeper = _SingleText()
+    watch(encoder, [text], [*meters, keeper], weights=weights)
+    return keeper.watched
 
 
-class _Keeper:
+class _SingleText:
     """Keeps the one text there is."""
 
     watched: WatchedText
@@ -127,7 +127,7 @@ def _refuse_too_long(encoder: Encoder, text: Text, most: int | None) -> None:
         raise InputError(f"the sentence has {size} tokens; at most {most} are shown here; give a shorter one")
 
 
-def head_of(encoder: Encoder, said: str) -> tuple[int, int]:
+def head_of(encoder: Encoder, name: str) -> tuple[int, int]:
     """Layer and head of `3-7`, both from 1.
 
     Example:
@@ -136,10 +136,10 @@ def head_of(encoder: Encoder, said: str) -> tuple[int, int]:
         (2, 1)
     """
     refuse_without_maps(encoder)
-    found = re.fullmatch(r"\s*(\d+)-(\d+)\s*", said)
-    if found is None:
-        raise InputError(f"the head {said!r} cannot be read; write LAYER-HEAD, as 3-7")
-    layer, head = int(found[1]), int(found[2])
+    match = re.fullmatch(r"\s*(\d+)-(\d+)\s*", name)
+    if match is None:
+        raise InputError(f"the head {name!r} cannot be read; write LAYER-HEAD, as 3-7")
+    layer, head = int(match[1]), int(match[2])
     if not (1 <= layer <= encoder.blocks and 1 <= head <= encoder.heads):
         raise InputError(
             f"there is no head {layer}-{head}: {encoder.name} has layers 1 to {encoder.blocks} "
@@ -148,7 +148,7 @@ def head_of(encoder: Encoder, said: str) -> tuple[int, int]:
     return layer, head
 
 
-def units_of(encoder: Encoder, text: Text, tokens: Tokens, level: Level) -> Units:
+def units_of(encoder: Encoder, text: Text, tokens: Tokens, level: Level) -> MapUnits:
     """The words or pieces of a text, with its special tokens.
 
     Example:
@@ -164,10 +164,10 @@ def units_of(encoder: Encoder, text: Text, tokens: Tokens, level: Level) -> Unit
         "[special]" if word == SPECIAL else text.words[word] for word in tokens.words.tolist()
     ]
     names = [
-        named[at] if special[at] or level == "piece" else text.words[tokens.words[at]]
-        for at in np.flatnonzero(starts).tolist()
+        named[index] if special[index] or level == "piece" else text.words[tokens.words[index]]
+        for index in np.flatnonzero(starts).tolist()
     ]
-    return Units(names, np.cumsum(starts) - 1, special[starts])
+    return MapUnits(names, np.cumsum(starts) - 1, special[starts])
 
 
 def reach(watched: WatchedText) -> Float[np.ndarray, "block head"]:
@@ -175,7 +175,7 @@ def reach(watched: WatchedText) -> Float[np.ndarray, "block head"]:
 
     Example:
         >>> from lamina.testing import TinyEncoder
-        >>> reach(see(TinyEncoder(), "Dogs bark.")).shape
+        >>> reach(watch_sentence(TinyEncoder(), "Dogs bark.")).shape
         (2, 2)
     """
     maps = watched.words.maps
@@ -188,7 +188,7 @@ FLOOR, MOST = 0.01, 24
 """The smallest weight that is a link, and the most links of one word."""
 
 
-class Links(NamedTuple):
+class RowLinks(NamedTuple):
     """The links of each row, strongest first; the rest of a row is kept as a sum."""
 
     counts: Int[np.ndarray, " unit"]
@@ -200,17 +200,17 @@ class Links(NamedTuple):
     """What each row gives to everything else."""
 
 
-class Lines(NamedTuple):
+class SentenceLinks(NamedTuple):
     """One sentence and the links of a few heads on it."""
 
-    units: Units
+    units: MapUnits
     words: list[int]
     """The word each unit belongs to; -1 for special tokens."""
-    links: list[Links]
+    links: list[RowLinks]
     """Of each head, in the order asked for."""
 
 
-def lines(
+def sentence_links(
     encoder: Encoder,
     sentence: str | Sequence[str],
     heads: Sequence[HeadOrRollout],
@@ -218,7 +218,7 @@ def lines(
     level: Level = "word",
     most: int | None = None,
     weights: Weighting = "attention",
-) -> Lines:
+) -> SentenceLinks:
     """Where some heads look in a sentence, as links between words or pieces.
 
     Args:
@@ -231,19 +231,19 @@ def lines(
 
     Example:
         >>> from lamina.testing import TinyEncoder
-        >>> found = lines(TinyEncoder(), "Dogs bark.", [(2, 1)])
+        >>> found = sentence_links(TinyEncoder(), "Dogs bark.", [(2, 1)])
         >>> found.units.names, found.words, found.links[0].counts.tolist()
         (['[special]', 'Dogs', 'bark', '.', '[special]'], [-1, 0, 1, 2, -1], [5, 5, 5, 5, 5])
     """
-    seen = see(encoder, sentence, most=most, weights=weights)
+    seen = watch_sentence(encoder, sentence, most=most, weights=weights)
     units = units_of(encoder, seen.text, seen.tokens, level)
-    wanted = [rollout(seen.maps)[-1] if each == ROLLOUT else seen.maps[each[0] - 1, each[1] - 1] for each in heads]
+    wanted = [rollout(seen.maps)[-1] if head == ROLLOUT else seen.maps[head[0] - 1, head[1] - 1] for head in heads]
     maps = to_words(torch.stack(wanted)[None], units.owners).maps[0].numpy()
     firsts = np.flatnonzero(np.diff(units.owners, prepend=-1))
-    return Lines(units, seen.tokens.words[firsts].tolist(), [strongest(each) for each in maps])
+    return SentenceLinks(units, seen.tokens.words[firsts].tolist(), [strongest(head) for head in maps])
 
 
-def strongest(weights: Float[np.ndarray, "unit unit"], *, floor: float = FLOOR, most: int = MOST) -> Links:
+def strongest(weights: Float[np.ndarray, "unit unit"], *, floor: float = FLOOR, most: int = MOST) -> RowLinks:
     """The links of each row: weights of at least the floor, and of those the largest.
 
     Example:
@@ -253,9 +253,9 @@ def strongest(weights: Float[np.ndarray, "unit unit"], *, floor: float = FLOOR, 
     """
     order = np.argsort(-weights, axis=1, kind="stable")[:, :most]
     best = np.take_along_axis(weights, order, axis=1)
-    kept = best >= floor
-    rest = np.maximum(weights.sum(1) - np.where(kept, best, 0).sum(1), 0)
-    return Links(kept.sum(1), order[kept], best[kept], rest)
+    linked = best >= floor
+    rest = np.maximum(weights.sum(1) - np.where(linked, best, 0).sum(1), 0)
+    return RowLinks(linked.sum(1), order[linked], best[linked], rest)
 
 
 ATTENTION = ("layer", "head", "from", "from_word", "to", "to_word", "weight")
@@ -272,10 +272,10 @@ STANDING_OUT = {
 }
 """Measure -> in words. Where no head is named, the head with the most of each is shown, and the most far-reaching."""
 FAR = "farther words"
-ASKED = "asked for"
+REQUESTED = "asked for"
 
 
-class Chosen(NamedTuple):
+class OutstandingHead(NamedTuple):
     """A head to show, and why."""
 
     layer: int
@@ -298,7 +298,9 @@ class Chosen(NamedTuple):
     version=2,  # a table of rollout
     tables={
         "attention": Table("One row per head and pair of words; positions count from 0.", ATTENTION),
-        "heads": Table("One row per head shown: why, and how much it has of what it stands out by.", Chosen._fields),
+        "heads": Table(
+            "One row per head shown: why, and how much it has of what it stands out by.", OutstandingHead._fields
+        ),
         "rollout": Table(
             "One row per layer and pair of words: how much of the input word's vector is mixed into the other there.",
             ROLLOUT_COLUMNS,
@@ -340,29 +342,29 @@ def look(
         [['Dogs', 'Dogs'], ['Dogs', 'bark'], ['Dogs', '.']]
     """
     refuse_without_maps(encoder)
-    asked = [Chosen(*head_of(encoder, said), ASKED, float("nan")) for said in heads]
+    requested = [OutstandingHead(*head_of(encoder, name), REQUESTED, float("nan")) for name in heads]
     surface = SurfaceMeter(encoder, samples=1)
-    seen = see(encoder, sentence, [surface], weights=weights)
+    seen = watch_sentence(encoder, sentence, [surface], weights=weights)
     units = units_of(encoder, seen.text, seen.tokens, level)
-    chosen = asked or standing_out(surface.table(), reach(seen))
+    chosen = requested or standing_out(surface.table(), reach(seen))
     maps = to_words(seen.maps, units.owners).maps
-    shown = np.flatnonzero(~units.special | special)
-    table = pd.DataFrame(_rows(maps, units, chosen, shown), columns=list(ATTENTION))
-    at = None if focus is None else _position(table, focus)
+    visible = np.flatnonzero(~units.special | special)
+    table = pd.DataFrame(_rows(maps, units, chosen, visible), columns=list(ATTENTION))
+    position = None if focus is None else _position(table, focus)
     tables = {
         "attention": table,
-        "heads": pd.DataFrame(chosen, columns=list(Chosen._fields)),
-        "rollout": _rolled(to_words(rollout(seen.maps)[:, None], units.owners).maps[:, 0], units, shown),
+        "heads": pd.DataFrame(chosen, columns=list(OutstandingHead._fields)),
+        "rollout": _rolled(to_words(rollout(seen.maps)[:, None], units.owners).maps[:, 0], units, visible),
     }
-    return Tables(tables, data={"words": list(seen.text.words), "focus": at})
+    return Tables(tables, data={"words": list(seen.text.words), "focus": position})
 
 
 @look.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """The heads that stand out; one sentence can test nothing."""
-    shown = result.tables["heads"].dropna(subset=["value"])
-    if len(shown):
-        named = ", ".join(f"{row.layer}-{row.head} ({row.why}: {number(row.value)})" for row in rows_of(shown))
+    outstanding = result.tables["heads"].dropna(subset=["value"])
+    if len(outstanding):
+        named = ", ".join(f"{row.layer}-{row.head} ({row.why}: {number(row.value)})" for row in rows_of(outstanding))
         whether = f"the heads that stand out on this sentence, {named}, do so on others"
         yield not_tested(whether, "one sentence has no interval", source=[Source("heads")])
 
@@ -374,53 +376,59 @@ def _overview(result: Result) -> Iterable[str]:
         yield f"{layer}-{head}  {why}" + ("" if np.isnan(value) else f" {value:.2f}")
 
 
-def standing_out(surface: pd.DataFrame, far: Float[np.ndarray, "block head"]) -> list[Chosen]:
+def standing_out(surface: pd.DataFrame, far: Float[np.ndarray, "block head"]) -> list[OutstandingHead]:
     """The head with the most of each measure, and the most far-reaching; one that leads several is named once."""
     rows = list(surface[["layer", "head", "measure", "value"]].itertuples(index=False))
-    found = [
-        max((Chosen(layer, head, why, value) for layer, head, name, value in rows if name == measure), key=_value)
+    leaders = [
+        max(
+            (OutstandingHead(layer, head, why, value) for layer, head, name, value in rows if name == measure),
+            key=_value,
+        )
         for measure, why in STANDING_OUT.items()
     ]
     layer, head = divmod(int(far.argmax()), far.shape[1])
-    found.append(Chosen(layer + 1, head + 1, FAR, float(far.max())))
-    first: dict[tuple[int, int], Chosen] = {}
-    for each in found:
-        if each.value > 0:
-            first.setdefault((each.layer, each.head), each)
+    leaders.append(OutstandingHead(layer + 1, head + 1, FAR, float(far.max())))
+    first: dict[tuple[int, int], OutstandingHead] = {}
+    for leader in leaders:
+        if leader.value > 0:
+            first.setdefault((leader.layer, leader.head), leader)
     return list(first.values())
 
 
-def _value(chosen: Chosen) -> float:
+def _value(chosen: OutstandingHead) -> float:
     return -1.0 if np.isnan(chosen.value) else chosen.value
 
 
 def _rows(
-    maps: Float[torch.Tensor, "block head unit unit"], units: Units, chosen: Iterable[Chosen], shown: np.ndarray
+    maps: Float[torch.Tensor, "block head unit unit"],
+    units: MapUnits,
+    chosen: Iterable[OutstandingHead],
+    visible: np.ndarray,
 ) -> Iterator[tuple]:
     for layer, head, *_ in chosen:
-        weights = maps[layer - 1, head - 1][shown][:, shown].tolist()
+        weights = maps[layer - 1, head - 1][visible][:, visible].tolist()
         for one, row in enumerate(weights):
             for other, weight in enumerate(row):
-                yield layer, head, one, units.names[shown[one]], other, units.names[shown[other]], weight
+                yield layer, head, one, units.names[visible[one]], other, units.names[visible[other]], weight
 
 
-def _rolled(rolled: Float[torch.Tensor, "block unit unit"], units: Units, shown: np.ndarray) -> pd.DataFrame:
-    weights = rolled.numpy()[:, shown[:, None], shown]
+def _rolled(rolled: Float[torch.Tensor, "block unit unit"], units: MapUnits, visible: np.ndarray) -> pd.DataFrame:
+    weights = rolled.numpy()[:, visible[:, None], visible]
     layer, one, other = (axis.ravel() for axis in np.indices(weights.shape))
-    names = np.array(units.names, object)[shown]
+    names = np.array(units.names, object)[visible]
     columns = (layer + 1, one, names[one], other, names[other], weights.ravel())
     return pd.DataFrame(dict(zip(ROLLOUT_COLUMNS, columns, strict=True)))
 
 
 def _position(table: pd.DataFrame, focus: str) -> int:
     words = dict(zip(table["from"], table["from_word"], strict=True))
-    places = [at for at, word in words.items() if word.lower() == focus.lower()]
+    places = [position for position, word in words.items() if word.lower() == focus.lower()]
     if not places and focus.isdecimal() and int(focus) in words:
         places = [int(focus)]
     if len(places) != 1:
-        listed = ", ".join(f"{at}:{word}" for at, word in words.items() if not places or at in places)
-        found = f"is in the sentence {len(places)} times" if places else "is not in the sentence"
-        raise InputError(f"{focus!r} {found}; give the word's number: {listed}")
+        listed = ", ".join(f"{position}:{word}" for position, word in words.items() if not places or position in places)
+        problem = f"is in the sentence {len(places)} times" if places else "is not in the sentence"
+        raise InputError(f"{focus!r} {problem}; give the word's number: {listed}")
     return places[0]
 
 

@@ -17,9 +17,9 @@ from lamina.activations import Runtime, default_root
 from lamina.analyses.heads.behaviours import LEAD
 from lamina.analyses.heads.relations import most_attended
 from lamina.analyses.heads.trees import (
-    HELD_BYTES,
-    Learner,
-    Tree,
+    WAITING_BYTES,
+    DependencyTree,
+    ParserTrainer,
     default_vectors,
     gold_tree,
     links_found,
@@ -51,7 +51,7 @@ NOBODY = -2
 """An answer that is never right; unlike UNKNOWN, which marks a word without annotation."""
 
 
-class Choice(NamedTuple):
+class MapChoice(NamedTuple):
     """The map that did best on the training texts; the last one is the mean of all heads."""
 
     map: int
@@ -60,7 +60,7 @@ class Choice(NamedTuple):
     score: float
 
 
-class HeadChoice:
+class MapChooser:
     """How well each single map, and the mean of all, finds heads (by argmax) and links (by spanning tree)."""
 
     def __init__(self, maps: int) -> None:
@@ -81,19 +81,19 @@ class HeadChoice:
         self._words += int(tree.scored.sum())
         self._pairs += len(tree.links)
 
-    def best_for_heads(self, *, mean: bool = False) -> Choice:
+    def best_for_heads(self, *, mean: bool = False) -> MapChoice:
         """The map and direction whose argmax is most often right: of single heads, or of their mean."""
         return self._best(self._heads, self._words, mean=mean)
 
-    def best_for_links(self, *, mean: bool = False) -> Choice:
+    def best_for_links(self, *, mean: bool = False) -> MapChoice:
         """The map whose spanning trees have most links."""
         return self._best(self._links[None], self._pairs, mean=mean)
 
-    def _best(self, hits: np.ndarray, of: int, *, mean: bool) -> Choice:
+    def _best(self, hits: np.ndarray, of: int, *, mean: bool) -> MapChoice:
         among = hits[:, -1:] if mean else hits[:, :-1]
-        column, at = np.unravel_index(int(among.argmax()), among.shape)
-        number = hits.shape[1] - 1 if mean else int(at)
-        return Choice(number, bool(column), float(among[column, at]) / of if of else float("nan"))
+        column, index = np.unravel_index(int(among.argmax()), among.shape)
+        number = hits.shape[1] - 1 if mean else int(index)
+        return MapChoice(number, bool(column), float(among[column, index]) / of if of else float("nan"))
 
 
 def with_mean(watched: WatchedText) -> Float[torch.Tensor, "map word word"]:
@@ -104,20 +104,20 @@ def with_mean(watched: WatchedText) -> Float[torch.Tensor, "map word word"]:
 
 def picked(maps: Float[torch.Tensor, "map word word"]) -> Int[np.ndarray, "direction map word"]:
     """As candidate numbers, the other word each word gives most to, and the one it gets most from; NOBODY for none."""
-    found = most_attended(maps).numpy()
-    return np.where(found < 0, NOBODY, found + 1)
+    answers = most_attended(maps).numpy()
+    return np.where(answers < 0, NOBODY, answers + 1)
 
 
 def shuffled(texts: Iterable[Text], seed: int) -> list[Text]:
     """All texts, in an order drawn with the seed: treebanks are sorted by genre."""
-    held = list(texts)
-    return [held[number] for number in np.random.default_rng(seed).permutation(len(held))]
+    ordered = list(texts)
+    return [ordered[number] for number in np.random.default_rng(seed).permutation(len(ordered))]
 
 
 RIGHT = "right-branching"
 
 
-class Score(NamedTuple):
+class ParserScore(NamedTuple):
     """One system on the scored texts."""
 
     system: str
@@ -127,14 +127,14 @@ class Score(NamedTuple):
     high: float
 
 
-class _Parsed(NamedTuple):
+class _ParsedText(NamedTuple):
     """What one system says of a text: each word's head, or weights for a spanning tree, or both."""
 
     heads: np.ndarray | None
     weights: np.ndarray | None
 
 
-class UnitHits(NamedTuple):
+class ParserHits(NamedTuple):
     """What was counted in each document, or text where there is one document."""
 
     words: Float[np.ndarray, " unit"]
@@ -143,7 +143,7 @@ class UnitHits(NamedTuple):
     """System -> words whose head it finds; systems without heads are left out."""
 
 
-class Scorer:
+class ParserScorer:
     """Counts right heads and right links of every system, by document; intervals resample documents."""
 
     def __init__(
@@ -155,8 +155,8 @@ class Scorer:
         samples: int,
         seed: int,
         unit: Unit = BY_DOCUMENT,
-        trees: Mapping[str, Choice] | None = None,
-        picks: Mapping[str, Choice] | None = None,
+        trees: Mapping[str, MapChoice] | None = None,
+        picks: Mapping[str, MapChoice] | None = None,
         baseline: bool = False,
     ) -> None:
         self._probes, self._vectors, self._causal = probes, vectors, causal
@@ -180,11 +180,11 @@ class Scorer:
         tree = gold_tree(watched.text)
         self.lone += len(tree.heads) == 1
         self.empty += not tree.scored.any()
-        said = self._parse(watched, tree)
+        parses = self._parse(watched, tree)
         nothing = np.full(len(tree.heads), NOBODY)
-        heads = np.stack([nothing if each.heads is None else each.heads for each in said])
+        heads = np.stack([nothing if parse_.heads is None else parse_.heads for parse_ in parses])
         flat = np.zeros((len(tree.heads),) * 2)
-        weights = np.stack([flat if each.weights is None else each.weights for each in said])
+        weights = np.stack([flat if parse_.weights is None else parse_.weights for parse_ in parses])
         right = (heads == tree.heads)[:, tree.scored].sum(1)
         self._sums.add(np.r_[right, links_found(weights, tree), tree.scored.sum(), len(tree.links)], watched.text)
 
@@ -193,24 +193,24 @@ class Scorer:
         """How many words were scored."""
         return int(self._sums.total()[-2])
 
-    def units(self) -> UnitHits:
+    def units(self) -> ParserHits:
         """Words, and right heads of every system, by unit; units have one order for all who score the same texts."""
         values = self._sums.values().astype(float)
-        right = {name: values[:, at] for at, name in enumerate(self.systems) if name not in self._trees}
-        return UnitHits(values[:, -2], right)
+        right = {name: values[:, index] for index, name in enumerate(self.systems) if name not in self._trees}
+        return ParserHits(values[:, -2], right)
 
-    def scores(self) -> list[Score]:
+    def scores(self) -> list[ParserScore]:
         """UAS and UUAS of every system; the interval is of UAS, or of UUAS where there is no UAS."""
         count = len(self.systems)
         total, units = self._sums.total(), self._sums.values()
         drawn = self._sums.weights(samples=self._samples, seed=self._seed) @ units
         rows = []
-        for at, system in enumerate(self.systems):
-            uas = float("nan") if system in self._trees else _share(total[at], total[-2])
-            uuas = float("nan") if system in self._picks else _share(total[count + at], total[-1])
-            hits, counted = (count + at, -1) if system in self._trees else (at, -2)
+        for index, system in enumerate(self.systems):
+            uas = float("nan") if system in self._trees else _share(total[index], total[-2])
+            uuas = float("nan") if system in self._picks else _share(total[count + index], total[-1])
+            hits, counted = (count + index, -1) if system in self._trees else (index, -2)
             low, high = ratio_intervals(drawn[:, hits], drawn[:, counted])
-            rows.append(Score(system, uas, uuas, float(low), float(high)))
+            rows.append(ParserScore(system, uas, uuas, float(low), float(high)))
         return rows
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -218,23 +218,23 @@ class Scorer:
         in the scores of words, and of the first token and separators in the root's."""
         return {name: mean.value for name, mean in self._weighed.items()}
 
-    def _parse(self, watched: WatchedText, tree: Tree) -> list[_Parsed]:
+    def _parse(self, watched: WatchedText, tree: DependencyTree) -> list[_ParsedText]:
         size = len(tree.heads)
         place = np.arange(size)
-        said = [_Parsed(right_branching(size), -np.abs(place[:, None] - place).astype(float))] * self._baseline
+        parses = [_ParsedText(right_branching(size), -np.abs(place[:, None] - place).astype(float))] * self._baseline
         sentence = to_sentence(watched, self._vectors, causal=self._causal)
         with torch.no_grad():
             for name, probe in self._probes.items():
                 chances = probe(sentence).softmax(1).numpy()
-                said.append(_Parsed(chances.argmax(1), chances[:, 1:]))
+                parses.append(_ParsedText(chances.argmax(1), chances[:, 1:]))
                 if name in self._weighed:
                     self._weighed[name].add(sentence, tree)
         if self._trees or self._picks:
             maps = with_mean(watched)
-            said += [_Parsed(None, maps[each.map].numpy()) for each in self._trees.values()]
-            found = picked(maps)
-            said += [_Parsed(found[int(each.column), each.map], None) for each in self._picks.values()]
-        return said
+            parses += [_ParsedText(None, maps[choice.map].numpy()) for choice in self._trees.values()]
+            answers = picked(maps)
+            parses += [_ParsedText(answers[int(choice.column), choice.map], None) for choice in self._picks.values()]
+        return parses
 
 
 WEIGHED = (AttentionOnly, AttentionAndWords)
@@ -250,15 +250,15 @@ class _MeanWeights:
         self._sums = np.zeros((2, 2, maps))
         self._counts = np.zeros((2, 1, 1))
 
-    def add(self, sentence: ParserInput, tree: Tree) -> None:
+    def add(self, sentence: ParserInput, tree: DependencyTree) -> None:
         heads, scored = torch.from_numpy(tree.heads), torch.from_numpy(tree.scored)
         # Words that are not scored are given some head, and their weights thrown away.
         heads = heads.masked_fill(~scored, ROOT)
         words, root = self._probe.weights(sentence, heads)
         below = heads != ROOT
-        for at, kept in enumerate((words, root[scored[~below]])):
-            self._sums[at] += kept.double().sum(0).numpy()
-            self._counts[at] += len(kept)
+        for index, weights in enumerate((words, root[scored[~below]])):
+            self._sums[index] += weights.double().sum(0).numpy()
+            self._counts[index] += len(weights)
 
     @property
     def value(self) -> np.ndarray:
@@ -290,7 +290,7 @@ CLAIMS = (
 """Systems that are compared, and how they are called."""
 
 
-class _Settings(NamedTuple):
+class _ParserSettings(NamedTuple):
     """What both runs, of the model and of its twin, have in common."""
 
     splits: Splits
@@ -302,17 +302,17 @@ class _Settings(NamedTuple):
     seed: int
 
 
-class _Run(NamedTuple):
+class _ParserRun(NamedTuple):
     """All that one encoder's maps gave."""
 
     probes: Mapping[str, ParserProbe]
-    scores: list[Score]
+    scores: list[ParserScore]
     weights: Mapping[str, np.ndarray]
-    choices: Mapping[str, Choice]
+    choices: Mapping[str, MapChoice]
     skipped: Counter[str]
     words: int
     """Scored."""
-    units: UnitHits
+    units: ParserHits
 
 
 @analysis(
@@ -333,7 +333,8 @@ class _Run(NamedTuple):
     version=3,
     tables={
         "uas": Table(
-            "One row per system: UAS, UUAS, and the interval of UAS (of UUAS where there is no UAS).", Score._fields
+            "One row per system: UAS, UUAS, and the interval of UAS (of UUAS where there is no UAS).",
+            ParserScore._fields,
         ),
         "contrasts": Table(
             "One row per pair of systems that is compared. `difference`: UAS of the one minus that of the other; "
@@ -389,12 +390,12 @@ def parse(
     _refuse_without_trees(corpus)
     splits = replace(corpus, train=thin(corpus.train, texts, seed))
     static = static_vectors(encoder, vectors)
-    settings = _Settings(splits, static, rows, weights, faithful, samples, seed)
+    settings = _ParserSettings(splits, static, rows, weights, faithful, samples, seed)
     runs = {encoder.name: _run(encoder, settings, bare=True)}
     if twin:
         beside = encoder.random_twin(seed, keep_embeddings=True)
         runs[beside.name] = _run(beside, settings, bare=False)
-    made = list(runs.values())
+    parser_runs = list(runs.values())
     trained_by = {
         "rows": rows,
         "weights": weights,
@@ -404,14 +405,14 @@ def parse(
         "vectors": static.fingerprint,
     }
     path = _path(question_key("parse", encoder.fingerprint, splits.fingerprint, trained_by), runtime)
-    _save(made, path)
+    _save(parser_runs, path)
     return Tables(
-        _tables(made, encoder.heads),
+        _tables(parser_runs, encoder.heads),
         {f"{name}: {reason}": count for name, run in runs.items() for reason, count in run.skipped.items()},
         model={"vectors": static.describe()},
         data={"train": splits.train.describe(), "resampled": f"{unit_of(splits.scored).by}s"},
         files={PROBES: path},
-        scored={"words": made[0].words},
+        scored={"words": parser_runs[0].words},
     )
 
 
@@ -442,7 +443,7 @@ def _findings(result: Result) -> Iterable[Finding]:
         )
 
 
-def contrasts(runs: Iterable[UnitHits]) -> pd.DataFrame:
+def contrasts(runs: Iterable[ParserHits]) -> pd.DataFrame:
     """Every pair of `CLAIMS` whose systems were scored, paired by document; one family, two-sided."""
     scored = list(runs)
     right = {name: hits for run in scored for name, hits in run.right.items()}
@@ -455,8 +456,8 @@ def contrasts(runs: Iterable[UnitHits]) -> pd.DataFrame:
     total = words.sum()
     shares = [[float(right[name].sum() / total) if total else np.nan for name in pair] for pair in pairs]
     rows = [
-        (*pair, *share, *(values[at] for values in tests))
-        for at, (pair, share) in enumerate(zip(pairs, shares, strict=True))
+        (*pair, *share, *(values[index] for values in tests))
+        for index, (pair, share) in enumerate(zip(pairs, shares, strict=True))
     ]
     return pd.DataFrame(rows, columns=list(CONTRASTS)).astype({"units": int, "needed": int})
 
@@ -485,10 +486,10 @@ def _cost(
     refuse_without_maps(encoder)
     _refuse_without_trees(corpus)
     whole = estimator.trial(passes=1 + twin, data=replace(corpus, train=thin(corpus.train, texts, seed)))
-    return replace(whole, memory=whole.memory + HELD_BYTES)
+    return replace(whole, memory=whole.memory + WAITING_BYTES)
 
 
-def _run(encoder: Encoder, settings: _Settings, *, bare: bool) -> _Run:
+def _run(encoder: Encoder, settings: _ParserSettings, *, bare: bool) -> _ParserRun:
     """Train and score over one encoder's maps; `bare`: what needs no training, or no maps, too.
 
     The maps are watched here and not by way of the runner: what is learned depends on the order of the texts, which
@@ -503,8 +504,8 @@ def _run(encoder: Encoder, settings: _Settings, *, bare: bool) -> _Run:
     }
     if bare:
         probes[DISTANCE] = DistanceAndWords(width, seed=seed)
-    learner = Learner(probes, settings.vectors, causal=causal, seed=seed)
-    chooser = HeadChoice(maps)
+    learner = ParserTrainer(probes, settings.vectors, causal=causal, seed=seed)
+    chooser = MapChooser(maps)
     skipped: Counter[str] = Counter()
     train = shuffled(_disjoint(settings.splits, skipped), seed)
     meters = [learner, chooser] if bare else [learner]
@@ -513,7 +514,7 @@ def _run(encoder: Encoder, settings: _Settings, *, bare: bool) -> _Run:
     _refuse_nothing(learner.sentences, settings.splits)
     trees = {f"{TREE}, {BEST}": chooser.best_for_links(), f"{TREE}, {MEAN}": chooser.best_for_links(mean=True)}
     picks = {f"{PICK}, {BEST}": chooser.best_for_heads(), f"{PICK}, {MEAN}": chooser.best_for_heads(mean=True)}
-    scorer = Scorer(
+    scorer = ParserScorer(
         probes,
         settings.vectors,
         causal=causal,
@@ -531,7 +532,7 @@ def _run(encoder: Encoder, settings: _Settings, *, bare: bool) -> _Run:
     skipped["training texts of one word, whose only candidate is the root"] = learner.lone
     skipped["scored texts of one word, whose only candidate is the root"] = scorer.lone
     skipped["scored texts of punctuation alone, or without dependencies, that score nothing"] = scorer.empty
-    return _Run(
+    return _ParserRun(
         probes, scorer.scores(), scorer.weights(), trees | picks if bare else {}, skipped, scorer.words, scorer.units()
     )
 
@@ -562,7 +563,7 @@ def _refuse_nothing(sentences: int, splits: Splits) -> None:
         raise CorpusError(f"{splits.name}: no training text is left to learn from; give more texts")
 
 
-def _tables(runs: Sequence[_Run], heads: int) -> dict[str, pd.DataFrame]:
+def _tables(runs: Sequence[_ParserRun], heads: int) -> dict[str, pd.DataFrame]:
     scores = [score for run in runs for score in run.scores]
     weights = [
         (system, number // heads + 1, number % heads + 1, direction, float(weight))
@@ -572,14 +573,14 @@ def _tables(runs: Sequence[_Run], heads: int) -> dict[str, pd.DataFrame]:
         for number, weight in enumerate(row)
     ]
     return {
-        "uas": pd.DataFrame(scores, columns=list(Score._fields)),
+        "uas": pd.DataFrame(scores, columns=list(ParserScore._fields)),
         "contrasts": contrasts(run.units for run in runs),
         "weights": pd.DataFrame(weights, columns=list(WEIGHTS)),
         "chosen": _chosen(runs[0].choices, heads),
     }
 
 
-def _chosen(choices: Mapping[str, Choice], heads: int) -> pd.DataFrame:
+def _chosen(choices: Mapping[str, MapChoice], heads: int) -> pd.DataFrame:
     """The map behind each parser that is not trained; the mean of all heads has neither layer nor head."""
     rows = []
     for system, choice in choices.items():
@@ -597,7 +598,7 @@ def _path(question: str, runtime: Runtime) -> Path:
     return root / "parse" / answer_key(question, parse.version)[:32] / PROBES
 
 
-def _save(runs: Sequence[_Run], path: Path) -> None:
+def _save(runs: Sequence[_ParserRun], path: Path) -> None:
     """All trained numbers, by system and name."""
     tensors = {
         f"{system}/{name}": value

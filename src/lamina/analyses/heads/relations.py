@@ -38,13 +38,13 @@ POSSESSIVE_SIGNS = frozenset({"'s", "s'", "\u2019s", "s\u2019"})
 """With a typewriter's apostrophe or a printer's."""
 
 
-class Targets(NamedTuple):
+class DependencyTargets(NamedTuple):
     """The dependencies of some texts, the roots left out."""
 
     texts: Int[np.ndarray, " target"]
     """Number of the text."""
     dependents: Int[np.ndarray, " target"]
-    asked: Int[np.ndarray, " target"]
+    words: Int[np.ndarray, " target"]
     """Whose prediction counts: the dependent's, or that of the `'s` after it."""
     heads: Int[np.ndarray, " target"]
     members: Float[np.ndarray, "target relation"]
@@ -59,9 +59,9 @@ def dependencies(text: Text) -> list[Edge]:
 def _dependencies(text: Text) -> Iterator[tuple[Edge, int]]:
     """Dependencies with the first word of the head."""
     for edge in text.edges.get("dep", ()):
-        own, other = edge.span, edge.other
+        span, other = edge.span, edge.other
         # Faster than comparing spans, and there are very many.
-        if other is not None and (other.start != own.start or other.end != own.end):
+        if other is not None and (other.start != span.start or other.end != span.end):
             yield edge, other.start
 
 
@@ -74,11 +74,11 @@ def relations_of(texts: Iterable[Text]) -> Counter[str]:
         >>> dict(relations_of([Text("t", ("Dogs", "bark"), edges={"dep": edges})]))
         {'nsubj': 1, 'all': 1, 'all without punctuation': 1}
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for text in texts:
         for edge in dependencies(text):
-            found.update(_names(edge))
-    return found
+            counts.update(_names(edge))
+    return counts
 
 
 def _names(edge: Edge) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def _is_punctuation(relation: str) -> bool:
     return relation.partition(":")[0].lower() == "punct"
 
 
-def targets_of(texts: Sequence[Text], columns: Mapping[str, int]) -> Targets:
+def targets_of(texts: Sequence[Text], columns: Mapping[str, int]) -> DependencyTargets:
     """What every head is asked of some texts.
 
     The `'s` rule: models attach a possessor's phrase by its `'s`, treebanks by its noun. So where a possessor is
@@ -108,11 +108,11 @@ def targets_of(texts: Sequence[Text], columns: Mapping[str, int]) -> Targets:
                 numbers[relation] = len(counted)
                 counted.append(np.zeros(len(columns), np.float32))
                 counted[-1][[columns[name] for name in _names(edge)]] = 1
-            asked = dependent + (relation in POSSESSIVES and _followed_by_sign(text, dependent))
-            rows.append((number, dependent, asked, head, numbers[relation]))
-    of_text, dependents, asked_words, heads, own = np.array(rows, int).reshape(-1, 5).T
-    members = np.array(counted)[own] if counted else np.zeros((0, len(columns)), np.float32)
-    return Targets(of_text, dependents, asked_words, heads, members)
+            word = dependent + (relation in POSSESSIVES and _followed_by_sign(text, dependent))
+            rows.append((number, dependent, word, head, numbers[relation]))
+    of_text, dependents, asked_words, heads, relations = np.array(rows, int).reshape(-1, 5).T
+    members = np.array(counted)[relations] if counted else np.zeros((0, len(columns)), np.float32)
+    return DependencyTargets(of_text, dependents, asked_words, heads, members)
 
 
 def _followed_by_sign(text: Text, word: int) -> bool:
@@ -127,10 +127,10 @@ def most_attended(maps: Float[Tensor, "*text head word word"]) -> Int[Tensor, "d
     """
     bare = maps.clone()
     bare.diagonal(0, -2, -1).zero_()
-    return torch.stack([torch.where(top > 0, at, -1) for top, at in (bare.max(-1), bare.max(-2))])
+    return torch.stack([torch.where(top > 0, index, -1) for top, index in (bare.max(-1), bare.max(-2))])
 
 
-class Hits(NamedTuple):
+class RelationHits(NamedTuple):
     """Sums of a half, or of the whole split; with one more axis in front, those of its units or of its samples."""
 
     heads: Float[np.ndarray, "*units direction head relation"]
@@ -162,7 +162,7 @@ class RelationMeter:
         # Of each relation: hits of every direction and head, hits of every baseline, dependencies.
         self._systems = len(DIRECTIONS) * heads + len(BASELINES) + 1
         self._sums = UnitSums(len(self.relations) * self._systems, halves)
-        self._arriving: tuple[PendingNumbers, Targets, Sequence[Text]] | None = None
+        self._arriving: tuple[PendingNumbers, DependencyTargets, Sequence[Text]] | None = None
         self._samples, self._seed = samples, seed
 
     def update(self, batch: WatchedBatch) -> None:
@@ -170,37 +170,37 @@ class RelationMeter:
         targets = targets_of(batch.texts, self._columns)
         if not len(targets.heads):
             return
-        found = PendingNumbers(self._found(batch, targets))
+        answers = PendingNumbers(self._found(batch, targets))
         # Counted when the next batch comes, so that the device need not wait for the counting.
         self._count()
-        self._arriving = found, targets, batch.texts
+        self._arriving = answers, targets, batch.texts
 
     def _count(self) -> None:
         """Count what was found in the last batch."""
         if self._arriving is None:
             return
-        found, targets, texts = self._arriving
+        answers, targets, texts = self._arriving
         self._arriving = None
-        placed = targets.heads[:, None] - targets.asked[:, None] == np.array(OFFSETS)
+        placed = targets.heads[:, None] - targets.words[:, None] == np.array(OFFSETS)
         next_one = targets.heads - targets.dependents == 1
-        counted = np.column_stack([found.numpy(), placed, next_one, np.ones_like(next_one)]).astype(np.float32)
-        for text, own in self._sums.together(texts, targets.texts):
-            self._sums.add((targets.members[own].T @ counted[own]).ravel(), text)
+        counted = np.column_stack([answers.numpy(), placed, next_one, np.ones_like(next_one)]).astype(np.float32)
+        for text, rows in self._sums.together(texts, targets.texts):
+            self._sums.add((targets.members[rows].T @ counted[rows]).ravel(), text)
 
     @property
     def _counted(self) -> UnitSums:
         self._count()
         return self._sums
 
-    def _found(self, batch: WatchedBatch, targets: Targets) -> Bool[Tensor, "target answer"]:
+    def _found(self, batch: WatchedBatch, targets: DependencyTargets) -> Bool[Tensor, "target answer"]:
         """Whether each head is right about each target."""
-        place = (torch.from_numpy(each).to(batch.device) for each in (targets.texts, targets.asked, targets.heads))
-        texts, asked, heads = place
+        place = (torch.from_numpy(array).to(batch.device) for array in (targets.texts, targets.words, targets.heads))
+        texts, words, heads = place
         # By target first, since an index before a slice and one after it come to the front.
-        right = [most_attended(group)[:, texts, :, asked] == heads[:, None, None] for group in batch.words]
+        right = [most_attended(group)[:, texts, :, words] == heads[:, None, None] for group in batch.words]
         return torch.cat(right, -1).flatten(1)
 
-    def units(self) -> Hits:
+    def units(self) -> RelationHits:
         """What was counted in each document (or text, where there is one document only)."""
         return self._shaped(self._counted.values())
 
@@ -213,7 +213,7 @@ class RelationMeter:
         """What a unit is."""
         return self._sums.kind
 
-    def sums(self, half: int | None = None) -> Hits:
+    def sums(self, half: int | None = None) -> RelationHits:
         """What was counted in one half, or in both."""
         return self._shaped(self._counted.total(half))
 
@@ -221,16 +221,16 @@ class RelationMeter:
         """How often each bootstrap sample draws each unit."""
         return self._counted.weights(samples=self._samples, seed=self._seed)
 
-    def samples(self) -> Hits:
+    def samples(self) -> RelationHits:
         """Sums over units drawn with replacement."""
         return self._shaped(self.weights() @ self._counted.values())
 
-    def _shaped(self, flat: np.ndarray) -> Hits:
+    def _shaped(self, flat: np.ndarray) -> RelationHits:
         front = flat.shape[:-1]
         systems = flat.reshape(*front, len(self.relations), self._systems).swapaxes(-1, -2)
         every = len(DIRECTIONS) * self._heads
         heads = systems[..., :every, :].reshape(*front, len(DIRECTIONS), self._heads, len(self.relations))
-        return Hits(heads, systems[..., every:-1, :], systems[..., -1, :])
+        return RelationHits(heads, systems[..., every:-1, :], systems[..., -1, :])
 
 
 RELATIONS = (
@@ -261,12 +261,12 @@ def kind_of(relation: str, count: int) -> str:
     return RELATION if count >= OFTEN else RARE
 
 
-def best_offsets(units: Hits) -> Int[np.ndarray, " relation"]:
+def best_offsets(units: RelationHits) -> Int[np.ndarray, " relation"]:
     """Of each relation, the fixed offset that finds most of its dependencies."""
     return units.baselines[:, : len(OFFSETS)].sum(0).argmax(0)
 
 
-def leads(units: Hits, offsets: Int[np.ndarray, " relation"], *, seed: int = 0) -> Contrasts:
+def leads(units: RelationHits, offsets: Int[np.ndarray, " relation"], *, seed: int = 0) -> Contrasts:
     """Every head and direction beside the best fixed offset of every relation: does it find more, on the same units?
 
     One family: all heads, directions and relations of at least `OFTEN` dependencies, signs of whole documents flipped,
@@ -286,10 +286,10 @@ def leads(units: Hits, offsets: Int[np.ndarray, " relation"], *, seed: int = 0) 
     every = [np.full(lead.shape[1:], np.nan) for _ in Contrasts._fields]
     for values, tested in zip(every, tests, strict=True):
         values[..., often] = tested
-    found = Contrasts(*every)
-    found.estimate[:] = lead.sum(0, dtype=float) / np.where(counts > 0, counts, np.nan)
-    found.units[:] = (units.counts > 0).sum(0)
-    return found._replace(needed=np.nan_to_num(found.needed))
+    contrasts = Contrasts(*every)
+    contrasts.estimate[:] = lead.sum(0, dtype=float) / np.where(counts > 0, counts, np.nan)
+    contrasts.units[:] = (units.counts > 0).sum(0)
+    return contrasts._replace(needed=np.nan_to_num(contrasts.needed))
 
 
 def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
@@ -329,10 +329,10 @@ def best_table(meter: RelationMeter, relations: pd.DataFrame, *, faithful: bool 
     """
     best = relations.loc[relations.groupby("relation", sort=False)["accuracy"].idxmax()].reset_index(drop=True)
     kinds = [kind_of(name, int(count)) for name, count in zip(best["relation"], best["count"], strict=True)]
-    told = best.assign(unit=meter.kind, kind=kinds, ahead=is_ahead(best))
+    table = best.assign(unit=meter.kind, kind=kinds, ahead=is_ahead(best))
     units, halves, weights = meter.units(), meter.halves(), meter.weights()
     scores = []
-    for relation in map(meter.relations.index, told["relation"]):
+    for relation in map(meter.relations.index, table["relation"]):
         counts = units.counts[:, relation]
         if faithful or not all((counts[halves == half] > 0).any() for half in (CHOOSING, SCORED)):
             scores.append((*[np.nan] * len(CROSS_FITTED), faithful))
@@ -340,9 +340,9 @@ def best_table(meter: RelationMeter, relations: pd.DataFrame, *, faithful: bool 
         head = cross_fit(units.heads[..., relation].reshape(len(halves), -1), halves)
         offset = cross_fit(units.baselines[:, : len(OFFSETS), relation], halves)
         low, high = ratio_intervals(weights @ head.hits, weights @ counts)
-        shares = (float(each.hits.sum(dtype=float) / counts.sum(dtype=float)) for each in (head, offset))
+        shares = (float(crossed.hits.sum(dtype=float) / counts.sum(dtype=float)) for crossed in (head, offset))
         scores.append((next(shares), float(low), float(high), next(shares), head.agrees))
-    return pd.concat([told, pd.DataFrame(scores, columns=[*CROSS_FITTED, "agrees"])], axis=1)[list(BEST)]
+    return pd.concat([table, pd.DataFrame(scores, columns=[*CROSS_FITTED, "agrees"])], axis=1)[list(BEST)]
 
 
 def baselines_table(meter: RelationMeter) -> pd.DataFrame:
@@ -357,10 +357,17 @@ def _baselines(meter: RelationMeter) -> Iterator[tuple]:
         if not count:
             continue
         low, high = ratio_intervals(samples.baselines[..., relation], samples.counts[:, relation])
-        for at, system in enumerate(BASELINES):
+        for index, system in enumerate(BASELINES):
             # A tree's shape is a parser of sentences, not of one relation.
-            if at < len(OFFSETS) or name in (ALL, NO_PUNCTUATION):
-                yield system, name, int(count), sums.baselines[at, relation] / count, float(low[at]), float(high[at])
+            if index < len(OFFSETS) or name in (ALL, NO_PUNCTUATION):
+                yield (
+                    system,
+                    name,
+                    int(count),
+                    sums.baselines[index, relation] / count,
+                    float(low[index]),
+                    float(high[index]),
+                )
 
 
 _MOST = 3

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from lamina.analyses.heads.behaviours import LEAD
-from lamina.analyses.heads.head_means import HeadMeans, Means, head_table, layer_table
+from lamina.analyses.heads.head_means import HeadMeans, HeadMeanValues, head_table, layer_table
 from lamina.framework.watch import TokenRoles, WatchedBatch, punctuation_ids
 from lamina.models import Encoder
 from lamina.stats.units import BY_DOCUMENT, Unit
@@ -71,7 +71,7 @@ class SurfaceMeter:
         counted[:, MEASURES.index("other_to_separator")] *= (batch.inside & ~roles.separators).any(1)
         self.means.add(values.unflatten(2, (len(batch.maps), -1)), counted, batch.texts, uniform[..., 0])
 
-    def measured(self) -> Means:
+    def measured(self) -> HeadMeanValues:
         """The means over all texts seen so far, with 95 % intervals."""
         return self.means.heads()
 
@@ -83,10 +83,10 @@ class SurfaceMeter:
 
     def layers(self) -> pd.DataFrame:
         """Rows of `layers.csv`: shares beside uniform attention, entropies beside the mean over layers."""
-        entropies_of = [at for at in range(len(MEASURES)) if at not in SHARES_OF_ATTENTION]
+        entropies_of = [index for index in range(len(MEASURES)) if index not in SHARES_OF_ATTENTION]
         tests = [
             self.means.layer_tests(SHARES_OF_ATTENTION, "uniform"),
-            *(self.means.layer_tests([at], "layers") for at in entropies_of),
+            *(self.means.layer_tests([index], "layers") for index in entropies_of),
         ]
         return layer_table(self.means.layers(), MEASURES, "surface", tests)
 
@@ -104,10 +104,10 @@ def constant_measures(surface: pd.DataFrame) -> list[str]:
         >>> constant_measures(pd.DataFrame(rows, columns=["head", "measure", "value", "baseline"]))
         ['to_next']
     """
-    told = surface.dropna(subset=["value"])
-    bounds = told.groupby("measure", sort=False)[["value", "baseline"]].agg(["min", "max"])
-    at = [(name, {round(float(each) / _EXACT) for each in row}) for name, *row in bounds.itertuples(name=None)]
-    return [str(name) for name, values in at if values == {0} or values == {round(1 / _EXACT)}]
+    measured = surface.dropna(subset=["value"])
+    bounds = measured.groupby("measure", sort=False)[["value", "baseline"]].agg(["min", "max"])
+    rounded = [(name, {round(float(bound) / _EXACT) for bound in row}) for name, *row in bounds.itertuples(name=None)]
+    return [str(name) for name, values in rounded if values == {0} or values == {round(1 / _EXACT)}]
 
 
 def measure(
@@ -117,7 +117,7 @@ def measure(
     sizes: Int[Tensor, " text"],
 ) -> Float[Tensor, "text measure head"]:
     """All measures of the maps of one block; 0 where a text has no such token. Maps are 0 from and to padding."""
-    separators, punctuation = (each[:, None].to(maps.dtype) for each in roles)
+    separators, punctuation = (role[:, None].to(maps.dtype) for role in roles)
     to_separator = (maps * separators[:, None]).sum(-1)
     from_separators = (separators * to_separator).sum(-1)
     to_separator = to_separator.sum(-1)
@@ -153,15 +153,15 @@ def entropies(maps: Float[Tensor, "*head token token"]) -> Float[Tensor, "*head 
         return torch.special.entr(maps).sum(-1)
     # numpy's logarithm is several times faster than torch's on a CPU.
     rows = maps.contiguous().numpy().reshape(-1, maps.shape[-1])
-    found = np.empty(len(rows), np.float32)
+    sums = np.empty(len(rows), np.float32)
     step = max(1, _AT_ONCE // rows.shape[1])
     logs = np.empty((min(step, len(rows)), rows.shape[1]), np.float32)
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
         room = logs[: len(part)]
         np.log(np.maximum(part, np.finfo(np.float32).tiny, out=room), out=room)
-        np.vecdot(part, room, out=found[start : start + step])
-    return torch.from_numpy(0 - found).view(maps.shape[:-1])
+        np.vecdot(part, room, out=sums[start : start + step])
+    return torch.from_numpy(0 - sums).view(maps.shape[:-1])
 
 
 def uniform_maps(inside: Bool[Tensor, "text token"], *, causal: bool) -> Float[Tensor, "text 1 token token"]:
@@ -184,7 +184,7 @@ STRONG, ENOUGH = 0.35, 0.1
 """How much of the attention that is left a part needs, and how much of all attention; chosen on maps labelled by
 eye, and checked on others: docs/methods/attention.md has the agreement."""
 
-UNTOLD = "texts too short, or of special tokens and punctuation alone, to tell a pattern"
+UNCLASSIFIED = "texts too short, or of special tokens and punctuation alone, to tell a pattern"
 
 
 class PatternMeter:
@@ -208,12 +208,12 @@ class PatternMeter:
 
     def update(self, batch: WatchedBatch) -> None:
         """See `Meter.update`."""
-        found, told = patterns_of(batch, self._punctuation, causal=self._causal)
-        kinds = torch.arange(len(PATTERNS), device=found.device)[:, None, None]
-        counted = told[:, None].expand(-1, len(PATTERNS)).float()
-        self.means.add((found[:, None] == kinds).float(), counted, batch.texts)
+        patterns, clear = patterns_of(batch, self._punctuation, causal=self._causal)
+        kinds = torch.arange(len(PATTERNS), device=patterns.device)[:, None, None]
+        counted = clear[:, None].expand(-1, len(PATTERNS)).float()
+        self.means.add((patterns[:, None] == kinds).float(), counted, batch.texts)
         # Counted where the maps are: reading a number there waits for all the work before it.
-        self._untold = self._untold.to(told.device) + (~told).sum()
+        self._untold = self._untold.to(clear.device) + (~clear).sum()
 
     @property
     def untold(self) -> int:
@@ -242,41 +242,41 @@ def patterns_of(
     marks[:, 0] = True
     segments = _segments(batch)
     flat = uniform_maps(batch.inside, causal=causal)
-    uniform = _held(flat, flat.sum(-2), marks, segments, batch.sizes)
-    told = ~torch.stack([left - held < 1e-6 for held, left in uniform[:2]]).any(0)[:, 0]
+    uniform = _map_parts(flat, flat.sum(-2), marks, segments, batch.sizes)
+    clear = ~torch.stack([left - parts < 1e-6 for parts, left in uniform[:2]]).any(0)[:, 0]
     several = torch.tensor([len(text.segments) > 1 for text in batch.texts], device=batch.device)
-    found = []
+    patterns = []
     for group, received in zip(batch.groups, batch.received, strict=True):
-        held = _held(group, received, marks, segments, batch.sizes)
-        strong = torch.stack([_strong(one, other) for one, other in zip(held, uniform, strict=True)], -1)
+        parts = _map_parts(group, received, marks, segments, batch.sizes)
+        strong = torch.stack([_strong(one, other) for one, other in zip(parts, uniform, strict=True)], -1)
         strong[..., 2] &= several[:, None]
-        found.append(pattern_of(strong))
-    return torch.cat(found, 1).unflatten(1, (len(batch.maps), -1)), told
+        patterns.append(pattern_of(strong))
+    return torch.cat(patterns, 1).unflatten(1, (len(batch.maps), -1)), clear
 
 
-class _Part(NamedTuple):
+class _PartShare(NamedTuple):
     """What a part of maps holds, and how much is left for it once the other parts have theirs."""
 
-    held: Float[Tensor, "text head"]
+    share: Float[Tensor, "text head"]
     left: Float[Tensor, "text head"]
 
 
-class _Held(NamedTuple):
+class _MapParts(NamedTuple):
     """Shares of all attention. Cells that are both vertical and diagonal (a neighbour that is a separator) speak for
     neither."""
 
-    vertical: _Part
-    diagonal: _Part
-    block: _Part
+    vertical: _PartShare
+    diagonal: _PartShare
+    block: _PartShare
 
 
-def _held(
+def _map_parts(
     maps: Float[Tensor, "text head token token"],
     received: Float[Tensor, "text head token"],
     marks: Bool[Tensor, "text token"],
     segments: Bool[Tensor, "text token segment"],
     sizes: Int[Tensor, " text"],
-) -> _Held:
+) -> _MapParts:
     """Vertical is attention to marks, diagonal that to a token and its neighbours, block any other within a segment."""
     to_marks = (received * marks[:, None]).sum(-1)
     inside = _inside_segments(maps, segments, marks)
@@ -285,15 +285,17 @@ def _held(
         weights = maps.diagonal(offset, -2, -1)
         # Row i and column i + offset.
         rows, columns = (slice(max(0, by), maps.shape[-1] + min(0, by)) for by in (-offset, offset))
-        own = (segments[:, rows] & segments[:, columns]).any(-1) & ~marks[:, columns]
+        inside_segment = (segments[:, rows] & segments[:, columns]).any(-1) & ~marks[:, columns]
         near += weights.sum(-1)
         near_marks += (weights * marks[:, None, columns]).sum(-1)
-        near_inside += (weights * own[:, None]).sum(-1)
+        near_inside += (weights * inside_segment[:, None]).sum(-1)
     shares = torch.stack([to_marks - near_marks, near - near_marks, near_marks, inside - near_inside])
     vertical, diagonal, both, block = (shares / sizes[:, None]).double()
     left = 1 - both
-    return _Held(
-        _Part(vertical, left - diagonal), _Part(diagonal, left - vertical), _Part(block, left - vertical - diagonal)
+    return _MapParts(
+        _PartShare(vertical, left - diagonal),
+        _PartShare(diagonal, left - vertical),
+        _PartShare(block, left - vertical - diagonal),
     )
 
 
@@ -304,17 +306,17 @@ def _inside_segments(
 ) -> Float[Tensor, "text head"]:
     """What tokens give to those of their own segment that are no marks; 0 where there is one segment only."""
     inside = maps.new_zeros(maps.shape[:2])
-    for own in segments.unbind(-1) if segments.shape[-1] > 1 else ():
-        received = (maps * own[:, None, :, None]).sum(-2)
-        inside += (received * (own & ~marks)[:, None]).sum(-1)
+    for segment in segments.unbind(-1) if segments.shape[-1] > 1 else ():
+        received = (maps * segment[:, None, :, None]).sum(-2)
+        inside += (received * (segment & ~marks)[:, None]).sum(-1)
     return inside
 
 
-def _strong(part: _Part, uniform: _Part) -> Bool[Tensor, "text head"]:
+def _strong(part: _PartShare, uniform: _PartShare) -> Bool[Tensor, "text head"]:
     """Whether it holds enough, and of what is left clearly more than uniform attention would give it."""
-    share, expected = part.held / part.left, uniform.held / uniform.left
+    share, expected = part.share / part.left, uniform.share / uniform.left
     clearly = share - expected >= STRONG * (1 - expected)
-    return (part.held >= ENOUGH) & clearly & (uniform.left - uniform.held > 1e-6)
+    return (part.share >= ENOUGH) & clearly & (uniform.left - uniform.share > 1e-6)
 
 
 def pattern_of(strong: Bool[Tensor, "*head 3"]) -> Int[Tensor, "*head"]:
@@ -336,5 +338,5 @@ def _segments(batch: WatchedBatch) -> Bool[Tensor, "text token segment"]:
         return batch.inside[..., None]
     ends = [[*(segment.end for segment in text.segments), *[len(text.words)] * count][:count] for text in batch.texts]
     after = torch.tensor(ends, device=batch.device)[:, None] <= batch.owners[..., None]
-    own = after.sum(-1).cummax(1).values
-    return (own[..., None] == torch.arange(count, device=batch.device)) & batch.inside[..., None]
+    number = after.sum(-1).cummax(1).values
+    return (number[..., None] == torch.arange(count, device=batch.device)) & batch.inside[..., None]

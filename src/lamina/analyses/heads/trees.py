@@ -20,7 +20,7 @@ from lamina.types import Text
 UNKNOWN = -1
 
 
-class Tree(NamedTuple):
+class DependencyTree(NamedTuple):
     """The annotated heads of a text's words."""
 
     heads: Int[np.ndarray, " word"]
@@ -41,7 +41,7 @@ class Tree(NamedTuple):
         return links[~self.punctuation[links[:, 1]]]
 
 
-def gold_tree(text: Text) -> Tree:
+def gold_tree(text: Text) -> DependencyTree:
     """A text's heads and punctuation, from `dep` and `pos`; the root is an edge of a word to itself.
 
     Example:
@@ -62,7 +62,7 @@ def gold_tree(text: Text) -> Tree:
     for edge in text.edges.get("pos", ()):
         if "PUNCT" in edge.labels:
             punctuation[edge.span.start : edge.span.end] = True
-    return Tree(heads, punctuation)
+    return DependencyTree(heads, punctuation)
 
 
 def right_branching(words: int) -> Int[np.ndarray, " word"]:
@@ -84,65 +84,65 @@ def spanning_trees(weights: Float[np.ndarray, "tree word word"]) -> Int[np.ndarr
         >>> spanning_trees(np.array([[[0, 1, 5], [1, 0, 4], [5, 4, 0]]], float)).tolist()
         [[0, 2, 0]]
     """
-    each = np.arange(len(weights))
+    row = np.arange(len(weights))
     outside = np.ones(weights.shape[:2], bool)
     outside[:, 0] = False
     via = np.zeros(weights.shape[:2], int)
     reach = np.where(outside, weights[:, 0], -np.inf)
     for _ in range(1, weights.shape[1]):
         nearest = reach.argmax(1)
-        outside[each, nearest] = False
-        reach[each, nearest] = -np.inf
-        from_there = weights[each, nearest]
+        outside[row, nearest] = False
+        reach[row, nearest] = -np.inf
+        from_there = weights[row, nearest]
         better = outside & (from_there > reach)
         np.copyto(via, nearest[:, None], where=better)
         np.copyto(reach, from_there, where=better)
     return via
 
 
-def links_found(weights: Float[np.ndarray, "tree word word"], tree: Tree) -> Int[np.ndarray, " tree"]:
+def links_found(weights: Float[np.ndarray, "tree word word"], tree: DependencyTree) -> Int[np.ndarray, " tree"]:
     """How many annotated links each maximum spanning tree has, whichever way they point.
 
     Punctuation is left out of the trees, as it is of the annotated links. Of a pair's two weights the
     larger counts: a good parser gives one direction much and the other, for that very reason, little.
     """
-    kept = np.flatnonzero(~tree.punctuation)
+    words = np.flatnonzero(~tree.punctuation)
     links = tree.links
     if not len(links):
         return np.zeros(len(weights), int)
-    inner = weights[:, kept[:, None], kept]
+    inner = weights[:, words[:, None], words]
     via = spanning_trees(np.maximum(inner, inner.transpose(0, 2, 1)))
-    one, other = np.searchsorted(kept, links).T
+    one, other = np.searchsorted(words, links).T
     return ((via[:, one] == other) | (via[:, other] == one)).sum(1)
 
 
-GLOVE, OWN = "glove", "model"
+GLOVE, MODEL = "glove", "model"
 
 
 def default_vectors() -> str:
     """GloVe where this machine has it, the model's own piece embeddings otherwise."""
-    return GLOVE if assets.local_folder(GLOVE) else OWN
+    return GLOVE if assets.held(GLOVE) else MODEL
 
 
 def static_vectors(encoder: Encoder, name: str | None) -> Encoder:
     """Where words get their vectors: `model`, the model's own piece embeddings, or the name or file of word vectors."""
     chosen = name or default_vectors()
-    if chosen == OWN:
+    if chosen == MODEL:
         if not isinstance(encoder, HuggingFaceEncoder):
             raise ModelError(f"{encoder.name} has no piece embeddings of its own; name word vectors, for example glove")
         return encoder.lexical()
-    found = load_encoder(chosen)
-    if found.blocks:
+    vectors = load_encoder(chosen)
+    if vectors.blocks:
         raise ModelError(f"{chosen} is a model with contexts, not word vectors; name glove, model or a file of vectors")
-    return found
+    return vectors
 
 
 def word_vectors(encoder: Encoder, text: Text) -> Float[torch.Tensor, "word width"]:
     """The static vector of every word: the mean of its pieces."""
-    made = next(iter(encoder.encode([text])))
-    if made.states is None:
+    encoded = next(iter(encoder.encode([text])))
+    if encoded.states is None:
         raise ModelError(f"{encoder.name} gave no vectors for text {text.id!r}")
-    return _means(made.states[:, 0], made.tokens.words)
+    return _means(encoded.states[:, 0], encoded.tokens.words)
 
 
 def to_sentence(watched: WatchedText, vectors: Encoder, *, causal: bool) -> ParserInput:
@@ -172,12 +172,12 @@ def _means(tokens: torch.Tensor, words: np.ndarray) -> torch.Tensor:
 
 LEARNING_RATE = 0.002
 
-_HELD_TEXTS = 1024
-HELD_BYTES = 256 * 2**20
+_WAITING_TEXTS = 1024
+WAITING_BYTES = 256 * 2**20
 """Sentences that wait to be learned from, at most."""
 
 
-class Learner:
+class ParserTrainer:
     """Trains probes on one sentence at a time, all of them on the same stream.
 
     Texts come batch by batch, the longest first. A bounded number of them is held, in half precision, and learned from
@@ -209,7 +209,7 @@ class Learner:
         sentence = ParserInput(*(part.half() for part in to_sentence(watched, self._vectors, causal=self._causal)))
         self._held.append((sentence, heads))
         self._bytes += sum(part.nbytes for part in sentence)
-        if len(self._held) >= _HELD_TEXTS or self._bytes >= HELD_BYTES:
+        if len(self._held) >= _WAITING_TEXTS or self._bytes >= WAITING_BYTES:
             self.finish()
 
     def finish(self) -> None:

@@ -15,7 +15,7 @@ from lamina.web.api.heads import CardWanted, saved_results
 from lamina.web.app_state import State
 
 if TYPE_CHECKING:
-    from lamina.analyses.heads.examples import Example, Head, Miss, Shown, Sought
+    from lamina.analyses.heads.examples import Head, HeadExamples, LinkExample, LinkMiss, LinkQuery
     from lamina.corpora import Corpus
     from lamina.framework.watch import Weighting
     from lamina.models import Encoder
@@ -108,7 +108,7 @@ def examples(app: State, wanted: ExamplesWanted) -> ExamplesOfHead:
     It fails where it chooses a wrong word. The first head of a model takes seconds: all heads are looked at in one
     pass.
     """
-    from lamina.analyses.heads.examples import sought_by, sought_for
+    from lamina.analyses.heads.examples import queries_by, queries_for
     from lamina.analyses.heads.look import head_of
     from lamina.corpora import load_corpus
 
@@ -117,7 +117,7 @@ def examples(app: State, wanted: ExamplesWanted) -> ExamplesOfHead:
     entries, results = saved_results(app, encoder, wanted.weights)
     with using(*entries):
         size = (encoder.blocks, encoder.heads)
-        sought = sought_for(wanted.relation, results, *size) if wanted.relation else sought_by(results, *size)
+        sought = queries_for(wanted.relation, results, *size) if wanted.relation else queries_by(results, *size)
     corpus = load_corpus(app.settings.corpora[0], split="dev", limit=SENTENCES)
     shown, count = _LOOKED.examples(encoder, corpus, sought, wanted.weights)
     kind, own = sought[place], shown[place]
@@ -130,8 +130,8 @@ def examples(app: State, wanted: ExamplesWanted) -> ExamplesOfHead:
         sentences=count,
         limits=f"of the first {SENTENCES} sentences those of {SHORTEST} to {LONGEST} words",
         examples=[_example(each) for each in own.best],
-        asked=own.asked,
-        found=own.found,
+        asked=own.count,
+        found=own.hits,
         misses=[_miss(each) for each in own.misses],
     )
 
@@ -141,11 +141,11 @@ class _Looked:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._sets: dict[tuple, tuple[dict[Head, Shown], int]] = {}
+        self._sets: dict[tuple, tuple[dict[Head, HeadExamples], int]] = {}
 
     def examples(
-        self, encoder: Encoder, corpus: Corpus, sought: dict[Head, Sought], weights: Weighting
-    ) -> tuple[dict[Head, Shown], int]:
+        self, encoder: Encoder, corpus: Corpus, sought: dict[Head, LinkQuery], weights: Weighting
+    ) -> tuple[dict[Head, HeadExamples], int]:
         """What every head does in the corpus, and the number of sentences."""
         from lamina.analyses.heads.examples import examples_of
 
@@ -165,7 +165,7 @@ class _Looked:
 _LOOKED = _Looked()
 
 
-def _example(example: Example) -> ExampleOfHead:
+def _example(example: LinkExample) -> ExampleOfHead:
     return ExampleOfHead(
         id=example.text.id,
         words=list(example.text.words),
@@ -176,11 +176,11 @@ def _example(example: Example) -> ExampleOfHead:
     )
 
 
-def _miss(miss: Miss) -> MissOfHead:
+def _miss(miss: LinkMiss) -> MissOfHead:
     return MissOfHead(
         id=miss.text.id,
         words=list(miss.text.words),
-        asked=miss.asked,
+        asked=miss.word,
         chosen=miss.chosen,
         right=miss.right,
         weight=round(miss.weight, 4),

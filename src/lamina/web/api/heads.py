@@ -14,9 +14,9 @@ from lamina.web.api.answers import ERRORS, Typed, rows_of
 from lamina.web.app_state import AppState, State
 
 if TYPE_CHECKING:
-    from lamina.analyses.heads.atlas import Measure as Measured
+    from lamina.analyses.heads.atlas import HeadMeasure as Measured
     from lamina.analyses.heads.look import HeadOrRollout as Drawn
-    from lamina.analyses.heads.look import Links
+    from lamina.analyses.heads.look import RowLinks
     from lamina.models import Encoder
     from lamina.results.index import SavedResult
 
@@ -221,7 +221,7 @@ def atlas(app: State, wanted: AtlasWanted) -> Atlas:
 def lines(app: State, wanted: LinesWanted) -> Lines:
     """Attention of some heads on a sentence: each word's strongest links, and the sum of all others."""
     from lamina.analyses.heads.look import ROLLOUT, head_of
-    from lamina.analyses.heads.look import lines as linked
+    from lamina.analyses.heads.look import sentence_links as linked
 
     app.check_length(*([wanted.sentence] if isinstance(wanted.sentence, str) else wanted.sentence))
     with app.model(wanted.model) as encoder:
@@ -325,7 +325,7 @@ def measure_of(measure: Measured) -> Measure:
     )
 
 
-def links_of(head: str, links: Links) -> HeadLinks:
+def links_of(head: str, links: RowLinks) -> HeadLinks:
     """The links of one head, as JSON has them."""
     return HeadLinks(
         head=head,

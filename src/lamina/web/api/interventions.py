@@ -138,8 +138,8 @@ def _told(
     marked: Sequence[MarkedTarget],
 ) -> Told:
     from lamina.analyses.heads.atlas import sentence_atlas
-    from lamina.analyses.heads.look import ROLLOUT, head_of, lines
-    from lamina.analyses.layers.trace.trace import over_seeds
+    from lamina.analyses.heads.look import ROLLOUT, head_of, sentence_links
+    from lamina.analyses.probing.live import over_seeds
 
     believed = [] if tracer is None else over_seeds(tracer.beliefs(words, marked))
     measures, links = [], []
@@ -148,7 +148,7 @@ def _told(
         measures = [measure_of(each) for each in found.measures]
     if asked.shown:
         drawn: list[Drawn] = [ROLLOUT if each == ROLLOUT else head_of(encoder, each) for each in asked.shown]
-        linked = lines(encoder, asked.sentence, drawn, level="word", most=MOST_TOKENS, weights=asked.weights)
+        linked = sentence_links(encoder, asked.sentence, drawn, level="word", most=MOST_TOKENS, weights=asked.weights)
         links = [links_of(each, own) for each, own in zip(asked.shown, linked.links, strict=True)]
     return Told(
         beliefs=[belief for each in believed for belief in beliefs_of(each)],

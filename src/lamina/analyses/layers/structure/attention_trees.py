@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from lamina.analyses.heads.trees import Learner, right_branching, static_vectors, to_sentence
+from lamina.analyses.heads.trees import ParserTrainer, right_branching, static_vectors, to_sentence
 from lamina.analyses.layers.structure.probing import SentenceTally, StructureIntervals, chain_distances
 from lamina.analyses.layers.structure.trees import GoldTree, arborescence, directed_from, rooted, smallest_tree
 from lamina.framework.watch import WatchedBatch, WatchedText, watch
@@ -318,7 +318,7 @@ def trees_from_attention(
     """
     chooser = _HeadChooser(train_trees)
     parsers, vectors = _parsers(encoder, seed)
-    learner = Learner(parsers, vectors, causal=encoder.causal_maps, seed=seed) if vectors is not None else None
+    learner = ParserTrainer(parsers, vectors, causal=encoder.causal_maps, seed=seed) if vectors is not None else None
     cut = watch(encoder, train, [chooser] if learner is None else [chooser, learner], total=len(train))
     if learner is not None:
         learner.finish()
