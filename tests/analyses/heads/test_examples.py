@@ -29,7 +29,7 @@ def test_a_miss_is_the_word_chosen_beside_the_right_one():
     (miss,) = found[1, 2].misses
     assert (miss.word, miss.chosen, miss.right, miss.relation) == (2, 3, 1, "obj")
     assert (miss.weight, miss.right_weight) == pytest.approx((0.4, 0.0))
-    assert (found[1, 2].count, found[1, 2].hits) == (1, 0)
+    assert (found[1, 2].targets, found[1, 2].hits) == (1, 0)
     # What no word attends to has no answer: it counts as missed, and there is nothing to show.
     assert found[1, 1][1:] == ([], 1, 0)
 
@@ -57,7 +57,7 @@ def test_five_misses_are_kept_one_per_sentence_those_with_the_most_on_a_wrong_wo
     shown = examples_of(Painted(maps), [*texts, twice], {(1, 1): LinkQuery("obj", "dependent")})[1, 1]
     assert [each.weight for each in shown.misses] == pytest.approx([0.4, 0.35, 0.3, 0.25, 0.2])
     assert len({each.text.id for each in shown.misses}) == MOST
-    assert (shown.count, shown.hits) == (8, 0)
+    assert (shown.targets, shown.hits) == (8, 0)
 
 
 def test_words_next_to_each_other_can_be_missed_too_and_any_link_cannot():
@@ -65,9 +65,9 @@ def test_words_next_to_each_other_can_be_missed_too_and_any_link_cannot():
     # Word 3 looks at the first one, not at the one before it.
     maps = torch.stack([to(1, 0, 1, 0), to(1, 0, 1, 0)])[None]
     found = examples_of(Painted({"s": maps}), [text], {(1, 1): LinkQuery(offset=-1), (1, 2): LinkQuery()})
-    assert (found[1, 1].count, found[1, 1].hits) == (3, 2)
+    assert (found[1, 1].targets, found[1, 1].hits) == (3, 2)
     assert [(each.word, each.chosen, each.right) for each in found[1, 1].misses] == [(3, 0, 2)]
-    assert (found[1, 2].count, found[1, 2].misses) == (0, [])
+    assert (found[1, 2].targets, found[1, 2].misses) == (0, [])
 
 
 def test_the_sign_of_a_possessor_is_asked_as_it_is_scored():
@@ -87,6 +87,6 @@ def test_counts_are_those_of_the_analysis_in_the_direction_that_finds_more(relat
     table = result.tables["relations"]
     scored = table[table["relation"] == relation].groupby(["layer", "head"])["accuracy"].max()
     for place, shown in examples_of(encoder, texts, sought).items():
-        assert shown.hits / shown.count == pytest.approx(scored[place])
-        assert len(shown.misses) <= shown.count - shown.hits
+        assert shown.hits / shown.targets == pytest.approx(scored[place])
+        assert len(shown.misses) <= shown.targets - shown.hits
         assert all(miss.chosen != miss.right and miss.weight >= miss.right_weight for miss in shown.misses)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.heads.attention import attention
+from lamina.analyses.heads.behaviours import LEAD
 from lamina.analyses.heads.coreference import BEST_ANTECEDENTS
 from lamina.analyses.heads.corefheads import corefheads
 from lamina.analyses.heads.head_means import LAYERS

@@ -107,9 +107,9 @@ def contrast_table(
     together are one family; those of the single tasks are another one.
     """
     names = sorted({task_of(stratum) for answered in by_seed for stratum in answered.strata})
-    together = [_Side(TOGETHER, by_seed, samples=samples, seed=seed)]
+    together = [_TaskContrast(TOGETHER, by_seed, samples=samples, seed=seed)]
     single = [
-        _Side(task, parts, samples=samples, seed=seed)
+        _TaskContrast(task, parts, samples=samples, seed=seed)
         for task in names
         # One task is all of them.
         if len(names) > 1 and (parts := [part for stratum in by_seed if (part := _of_task(stratum, task)) is not None])
@@ -118,7 +118,7 @@ def contrast_table(
     return pd.concat(tables, ignore_index=True)[list(CONTRAST)]
 
 
-def _tested(sides: Sequence[_Side], model: str, unit: str) -> pd.DataFrame:
+def _tested(sides: Sequence[_TaskContrast], model: str, unit: str) -> pd.DataFrame:
     """The rows of one family."""
     table = pd.concat([side.rows(model) for side in sides], ignore_index=True)
     draws = np.concatenate([side.draws for side in sides], axis=1)
@@ -139,7 +139,7 @@ def _of_task(answered: AnsweredQuestions, task: str) -> AnsweredQuestions | None
     return AnsweredQuestions(answered.values[members], answered.right[members], *names)
 
 
-class _Side:
+class _TaskContrast:
     """Right and wrong answers of one task (or of all), matched.
 
     Each wrongly answered question is compared with the mean of the rightly answered ones of its document and stratum;
@@ -149,7 +149,7 @@ class _Side:
 
     def __init__(self, task: str, by_seed: Sequence[AnsweredQuestions], *, samples: int, seed: int) -> None:
         self._task, self._shape = task, by_seed[0].values.shape[1:]
-        self._matches = [_Match(matched) for matched in by_seed]
+        self._matches = [_AnswerMatching(matched) for matched in by_seed]
         whole = [match.means(np.ones((1, match.units))) for match in self._matches]
         drawn = [match.draws(samples, seed) for match in self._matches]
         self._sides = {}
@@ -176,7 +176,7 @@ class _Side:
         return pd.DataFrame(columns | {"difference": difference, "units": units, **_counts(self._matches)})
 
 
-def _counts(matches: Sequence[_Match]) -> dict[str, np.ndarray]:
+def _counts(matches: Sequence[_AnswerMatching]) -> dict[str, np.ndarray]:
     """How many wrongly answered questions were matched; of several seeds, the mean."""
     return {
         name: np.mean([getattr(match, name) for match in matches], axis=0).round().astype(int)
@@ -184,7 +184,7 @@ def _counts(matches: Sequence[_Match]) -> dict[str, np.ndarray]:
     }
 
 
-class _Match:
+class _AnswerMatching:
     """Sums over cells: the questions of one document and stratum."""
 
     def __init__(self, answered: AnsweredQuestions) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from lamina.stats.status import SURE
+from lamina.stats.status import SURE, Status
 
 FIRST = "first"
 """What a sink on the text's first token is called; in a decoder it draws what separators draw elsewhere."""
@@ -125,6 +125,46 @@ def named(behaviours_table: pd.DataFrame, layer: int, head: int) -> str:
         behaviours_table.loc[(behaviours_table["layer"] == layer) & (behaviours_table["head"] == head), "behaviour"]
     )
     return next((behaviour for behaviour in BEHAVIOURS if behaviour in names), OTHER)
+
+
+def with_tests(behaviours_table: pd.DataFrame, surface: pd.DataFrame | None) -> pd.DataFrame:
+    """Behaviours with the corrected test behind each, and its `status`: clear, open or untested.
+
+    A share of attention is tested against uniform attention, over all heads, by `attention`; that it passes the share
+    that makes the behaviour is a definition. Without that result, and for broad attention, nothing was tested.
+
+    Example:
+        >>> columns = ["layer", "head", "measure", *DIFFERENCE]
+        >>> shares = pd.DataFrame([(1, 2, "to_first", 0.5, 0.4, 0.6, 0.01)], columns=columns)
+        >>> rows = [HeadBehaviour(1, 2, "first", "", 0.7, 0.6), HeadBehaviour(1, 2, "broad", "", 3.0, 2.0)]
+        >>> with_tests(pd.DataFrame(rows), shares)[["behaviour", "difference", "status"]].values.tolist()
+        [['first', 0.5, 'clear'], ['broad', nan, 'untested']]
+    """
+    tests = dict(zip(DIFFERENCE, _differences(behaviours_table, surface), strict=True))
+    return behaviours_table.assign(**tests).assign(
+        status=lambda rows: [_status(*test) for test in rows[["difference", "p_adjusted"]].itertuples(index=False)]
+    )
+
+
+def _differences(behaviours_table: pd.DataFrame, surface: pd.DataFrame | None) -> list[list[float]]:
+    """Columns of tested differences: those of `surface` for shares of attention, else those of the behaviour."""
+    known: dict[tuple[int, int, str], tuple[float, ...]] = {}
+    if surface is not None and set(DIFFERENCE) <= set(surface):
+        keys = surface[["layer", "head", "measure"]].itertuples(index=False, name=None)
+        known = dict(zip(keys, surface[list(DIFFERENCE)].itertuples(index=False, name=None), strict=True))
+    differences = behaviours_table[list(DIFFERENCE)].itertuples(index=False, name=None)
+    places = behaviours_table[["layer", "head", "behaviour"]].itertuples(index=False, name=None)
+    rows = [
+        known.get((layer, head, SHARES.get(behaviour, ("",))[0]), difference)
+        for (layer, head, behaviour), difference in zip(places, differences, strict=True)
+    ]
+    return [[float(row[column]) for row in rows] for column in range(len(DIFFERENCE))]
+
+
+def _status(difference: float, p: float) -> Status:
+    if math.isnan(p):
+        return "untested"
+    return "clear" if p < SURE and difference > 0 else "open"
 
 
 def _on_the_surface(surface: pd.DataFrame) -> Iterator[HeadBehaviour]:

@@ -87,7 +87,7 @@ class HeadExamples(NamedTuple):
     """The strongest links, the strongest first; at most one per sentence."""
     misses: list[LinkMiss]
     """Those with the largest weight on a wrong word, the largest first; at most one per sentence."""
-    count: int
+    targets: int
     """Words that it was asked about; 0 where nothing is right or wrong."""
     hits: int
     """Of those, for how many it chooses the right one."""
@@ -151,13 +151,13 @@ def examples_of(
         >>> found = examples_of(TinyEncoder(), SAMPLE_TEXTS, {(2, 1): LinkQuery(offset=-1)})[2, 1]
         >>> [each.source - each.target for each in found.best]
         [1, 1, 1, 1, 1]
-        >>> all(each.chosen != each.right == each.asked - 1 for each in found.misses)
+        >>> all(each.chosen != each.right == each.targets - 1 for each in found.misses)
         True
     """
     meter = _ExampleMeter(sought)
     watch(encoder, texts, [meter], weights=weights)
     return {
-        head: HeadExamples(meter.best[head], meter.misses[head], meter.asked[head], meter.found[head])
+        head: HeadExamples(meter.best[head], meter.misses[head], meter.targets[head], meter.hits[head])
         for head in sought
     }
 
@@ -176,7 +176,7 @@ class _ExampleMeter:
     def __init__(self, sought: Mapping[Head, LinkQuery]) -> None:
         self.best: dict[Head, list[LinkExample]] = {head: [] for head in sought}
         self.misses: dict[Head, list[LinkMiss]] = {head: [] for head in sought}
-        self.asked, self.found = Counter[Head](), Counter[Head]()
+        self.targets, self.hits = Counter[Head](), Counter[Head]()
         self._heads: dict[LinkQuery, list[Head]] = {}
         for head, kind in sought.items():
             self._heads.setdefault(kind, []).append(head)
@@ -219,8 +219,8 @@ class _ExampleMeter:
         # Where a decoder's word has no answer at all, it is missed, but there is nothing to show.
         worst = weights.masked_fill((chosen == right) | (chosen < 0), -1).max(1)
         for index, head in enumerate(heads):
-            self.asked[head] += len(targets)
-            self.found[head] += int((chosen[index] == right).sum())
+            self.targets[head] += len(targets)
+            self.hits[head] += int((chosen[index] == right).sum())
             weight, number = float(worst.values[index]), int(worst.indices[index])
             if weight > 0:
                 target = targets[number]

@@ -568,8 +568,8 @@ def _tables(runs: Sequence[_ParserRun], heads: int) -> dict[str, pd.DataFrame]:
     weights = [
         (system, number // heads + 1, number % heads + 1, direction, float(weight))
         for run in runs
-        for system, found in run.weights.items()
-        for direction, row in zip(DIRECTIONS, found, strict=True)
+        for system, by_direction in run.weights.items()
+        for direction, row in zip(DIRECTIONS, by_direction, strict=True)
         for number, weight in enumerate(row)
     ]
     return {

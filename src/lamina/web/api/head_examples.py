@@ -130,7 +130,7 @@ def examples(app: State, wanted: ExamplesWanted) -> ExamplesOfHead:
         sentences=count,
         limits=f"of the first {SENTENCES} sentences those of {SHORTEST} to {LONGEST} words",
         examples=[_example(each) for each in own.best],
-        asked=own.count,
+        asked=own.targets,
         found=own.hits,
         misses=[_miss(each) for each in own.misses],
     )

@@ -139,7 +139,7 @@ def _told(
 ) -> Told:
     from lamina.analyses.heads.atlas import sentence_atlas
     from lamina.analyses.heads.look import ROLLOUT, head_of, sentence_links
-    from lamina.analyses.probing.live import over_seeds
+    from lamina.analyses.layers.trace.trace import over_seeds
 
     believed = [] if tracer is None else over_seeds(tracer.beliefs(words, marked))
     measures, links = [], []
