@@ -15,7 +15,7 @@ from lamina.analyses.answering.roles import (
     roles_of,
     runs_of,
 )
-from lamina.corpora.question import Question, make_question
+from lamina.corpora.questions.question import Question, make_question
 from lamina.types import Span
 
 QUESTION, SUPPORT, ANSWER, OTHER, PREDICTED, WORDS = range(len(GROUPS))
