@@ -101,7 +101,8 @@ def test_only_texts_that_need_windows_are_refused_where_windows_fail(model_folde
 
 
 def test_a_report_leaves_out_what_is_refused_and_says_what_fails(texts, tmp_path, monkeypatch):
-    from lamina.report import making, page
+    from lamina.report import page
+    from lamina.report import report as making
 
     monkeypatch.setattr(page, "chart_script", str)  # takes longer than all else
     few = {each.name: each for each in all_analyses() if each.name in ("geometry", "heads")}

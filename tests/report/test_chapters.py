@@ -14,8 +14,9 @@ from lamina.errors import ModelError
 from lamina.figures import captions_of
 from lamina.framework.estimate import Cost
 from lamina.framework.registry import get_analysis
-from lamina.report import make_report, making
-from lamina.report.making import in_report
+from lamina.report import make_report
+from lamina.report import report as making
+from lamina.report.report import in_report
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from tests.language_models import tiny_masked

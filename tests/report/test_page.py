@@ -23,7 +23,7 @@ from lamina.files.checking import list_files, write_json
 from lamina.framework.registry import names
 from lamina.report import write_report
 from lamina.report.chapters import how_sure, strongest, words_of
-from lamina.report.page import Coming, ReportPage
+from lamina.report.page import PendingAnalysis, ReportPage
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
 from lamina.results.folder import read_head
@@ -212,10 +212,14 @@ def test_how_sure_says_the_samples_that_a_comparison_used():
 
 def test_a_page_in_the_making_says_what_is_to_come(small, tmp_path):
     page = ReportPage(tmp_path, "t")
-    text = page.write([small], coming=[Coming("Edge probing", 170), Coming("Heads")]).read_text(encoding="utf-8")
+    text = page.write([small], coming=[PendingAnalysis("Edge probing", 170), PendingAnalysis("Heads")]).read_text(
+        encoding="utf-8"
+    )
     assert "Still being made" in text
     assert "To come: Edge probing (about 3 min), Heads; in all about 3 min." in text
-    assert "This run was stopped" in page.write([small], coming=[Coming("Heads")], stopped=True).read_text("utf-8")
+    assert "This run was stopped" in page.write([small], coming=[PendingAnalysis("Heads")], stopped=True).read_text(
+        "utf-8"
+    )
     assert "To come" not in page.write([small]).read_text(encoding="utf-8")
 
 

@@ -12,7 +12,7 @@ import lamina.models
 from lamina.cli.main import app
 from lamina.errors import InputError
 from lamina.framework.registry import get_analysis
-from lamina.report import making
+from lamina.report import report as making
 from lamina.testing import TinyEncoder
 
 
@@ -48,7 +48,7 @@ def test_a_dry_run_counts_and_writes_nothing(run):
 
 def test_names_are_separated_by_commas_or_options_are_repeated(run, monkeypatch):
     asked = []
-    monkeypatch.setattr(making._Report, "write", lambda self, names, **_: asked.append(list(names)))
+    monkeypatch.setattr(making.ReportRun, "write", lambda self, names, **_: asked.append(list(names)))
     for given in (["--only", "geometry,attention"], ["--only", "geometry", "--only", "attention"]):
         assert run(*given).exit_code == 0
     assert run("--only", "heads,geometry,attention", "--without", "heads").exit_code == 0
@@ -68,7 +68,7 @@ def test_a_dry_run_counts_fine_tuning_or_says_that_it_is_left_out(run, monkeypat
     def question(self, name, tuned=None):
         return asked if name == "finetune" else SimpleNamespace(analysis=few[name])
 
-    monkeypatch.setattr(making._Report, "question", question)
+    monkeypatch.setattr(making.ReportRun, "question", question)
     monkeypatch.setattr(
         "lamina.framework.estimate.estimate", lambda asked: Cost(steps=9, seconds=seconds[asked.analysis.name])
     )
@@ -103,7 +103,7 @@ def test_targets_of_edge_jsonl_get_their_name(run, monkeypatch):
     line = '{"text": "dogs bark", "targets": [{"span1": [0, 1], "label": "NOUN"}, {"span1": [1, 2], "label": "VERB"}]}'
     Path("mine.jsonl").write_text(f"{line}\n" * 20, encoding="utf-8")
     seen = []
-    monkeypatch.setattr(making._Report, "write", lambda self, *_, **__: seen.append(self.texts.annotations))
+    monkeypatch.setattr(making.ReportRun, "write", lambda self, *_, **__: seen.append(self.texts.annotations))
     done = run("--corpus", "mine.jsonl", "--format", "edge_jsonl", "--annotation", "pos")
     assert done.exit_code == 0
     assert seen == [("pos",)]

@@ -18,7 +18,7 @@ from lamina.results import Provenance, Result
 from lamina.results.folder import read_head
 from lamina.results.index import ResultIndex
 from lamina.testing import TinyEncoder
-from lamina.web.report_page import shown_report
+from lamina.web.pages import embedded_report
 
 PROVENANCE = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {})
 
@@ -57,7 +57,7 @@ def test_a_page_of_opened_tags_is_shown_in_linear_time(tmp_path: Path) -> None:
     for size in (50_000, 400_000):
         page.write_text("<body " * size)
         start = time.process_time()
-        shown_report(page, "<nav></nav>")
+        embedded_report(page, "<nav></nav>")
         times.append(time.process_time() - start)
     # Eight times as long; quadratic would be 64 times (44 s).
     assert times[1] < 30 * max(times[0], 0.01)

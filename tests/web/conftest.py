@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from lamina.models import Encoder
 from lamina.testing import TinyEncoder
-from lamina.web import Settings, create_app
+from lamina.web import ServerSettings, create_app
 from lamina.web.serving import make_server
 
 PORT = 8600
@@ -27,7 +27,7 @@ def client(monkeypatch, tmp_path) -> Callable[..., TestClient]:
         own = tmp_path / "results"
         own.mkdir(exist_ok=True)
         monkeypatch.setattr("lamina.web.app._load", lambda name, **_: encoders[name])
-        asked = Settings(models=tuple(encoders), folders=tuple(folders or [own]), port=PORT, **settings)
+        asked = ServerSettings(models=tuple(encoders), folders=tuple(folders or [own]), port=PORT, **settings)
         return TestClient(create_app(asked), base_url=f"http://127.0.0.1:{PORT}")
 
     return make
@@ -67,7 +67,7 @@ def served() -> Iterator[Callable[..., str]]:
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         own = {"models": tuple(models), "folders": tuple(folders), "port": port, "estimates": False}
-        server = make_server(Settings(**own, **settings))
+        server = make_server(ServerSettings(**own, **settings))
         thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         started.append((server, thread))

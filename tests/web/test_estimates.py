@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lamina.web.estimates import Estimate, Estimates
+from lamina.web.jobs import CostEstimate, Estimates
 
 PROGRAM = """
 import json, sys
@@ -37,7 +37,7 @@ def estimating(tmp_path, monkeypatch):
         each.close()
 
 
-def settled(estimates: Estimates, request) -> Estimate:
+def settled(estimates: Estimates, request) -> CostEstimate:
     for _ in range(1000):
         if (found := estimates.get(request)).state in ("known", "failed"):
             return found
@@ -48,7 +48,7 @@ def settled(estimates: Estimates, request) -> Estimate:
 def test_a_trial_is_made_once_and_remembered(estimating, tmp_path):
     one = estimating()
     assert one.get(estimating.request).state in ("waiting", "trying")
-    assert settled(one, estimating.request) == Estimate("known", 41.5, 10**9, 7)
+    assert settled(one, estimating.request) == CostEstimate("known", 41.5, 10**9, 7)
     again = estimating()
     # Where the result would go changes nothing.
     assert again.known({**estimating.request, "out": "elsewhere"}) == 41.5

@@ -18,7 +18,7 @@ import pytest
 from lamina.framework.requests import read_request
 from lamina.results import Result
 from lamina.testing import TinyEncoder
-from lamina.web.jobs import Job, Jobs, TooManyJobsError, UnknownJobError, _read_progress
+from lamina.web.jobs import BackgroundJob, Jobs, TooManyJobsError, UnknownJobError, _read_progress
 
 PROGRAM = """
 import json, os, signal, sys, time
@@ -42,11 +42,11 @@ def jobs(tmp_path):
     made.close()
 
 
-def begin(jobs: Jobs, kind: str) -> Job:
+def begin(jobs: Jobs, kind: str) -> BackgroundJob:
     return jobs.start({"kind": kind}, f"lamina {kind}")
 
 
-def wait(job: Job, until=lambda job: job.over, seconds: int = 20) -> Job:
+def wait(job: BackgroundJob, until=lambda job: job.over, seconds: int = 20) -> BackgroundJob:
     for _ in range(100 * seconds):
         if until(job):
             return job
@@ -136,7 +136,7 @@ class TestAJobThatCannotStart:
 
 def test_odd_progress_is_not_progress(jobs):
     odd = ['{"what": 1, "done": "x", "total": 1}', "[" * 100_000, '{"what": "a", "done": 1e400, "total": []}', "told"]
-    job = Job("0", {}, "")
+    job = BackgroundJob("0", {}, "")
     assert _read_progress(odd, job)[-1] == "told"
     assert (job.done, job.total) == (0.0, None)
 

@@ -10,7 +10,7 @@ from lamina.framework.registry import get_analysis
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
 from lamina.testing import TinyEncoder
-from lamina.web.estimates import Estimate
+from lamina.web.jobs import CostEstimate
 
 
 def geometry(fingerprint: str, *findings: Finding, created: str = "2026-01-01T00:00:00+00:00") -> Result:
@@ -80,8 +80,8 @@ def test_what_was_not_measured_has_an_estimate_and_what_to_send(client, tmp_path
     geometry(TinyEncoder().fingerprint).save(tmp_path / "results" / "geometry", charts=False)
     asked = []
     monkeypatch.setattr(
-        "lamina.web.estimates.Estimates.get",
-        lambda _, request: asked.append(request["analysis"]) or Estimate("known", 12.0, 10**9, 0),
+        "lamina.web.jobs.Estimates.get",
+        lambda _, request: asked.append(request["analysis"]) or CostEstimate("known", 12.0, 10**9, 0),
     )
     server = client()
     told = {each["analysis"]: each for each in server.get("/api/unmeasured/tiny").json()}

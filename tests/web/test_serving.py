@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from lamina.web.serving import make_server
-from lamina.web.settings import Limits, Settings
+from lamina.web.settings import Limits, ServerSettings
 
 HALF_A_HEADER = b"GET / HTTP/1.1\r\nHost: x"
 HALF_A_BODY = b"POST /api/lens HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: 1000\r\n\r\n{"
@@ -25,7 +25,7 @@ class Served:
     def __init__(self, limits: Limits) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self.listener.getsockname()[1]
-        self.server: uvicorn.Server = make_server(Settings(port=self.port, models=("none",), limits=limits))
+        self.server: uvicorn.Server = make_server(ServerSettings(port=self.port, models=("none",), limits=limits))
         self.thread = Thread(target=self.server.run, kwargs={"sockets": [self.listener]}, daemon=True)
         self.thread.start()
 

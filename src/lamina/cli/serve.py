@@ -17,7 +17,7 @@ from lamina.errors import InputError
 from lamina.results.index import usual_folders
 
 if TYPE_CHECKING:
-    from lamina.web.settings import Settings
+    from lamina.web.settings import ServerSettings
 
 VARIABLE = "LAMINA_TOKEN"
 """Environment variable: the token that every request needs."""
@@ -84,11 +84,11 @@ def serve(
         )
     secret = _token(token_file)
     with _listening(host, port) as listener:
-        from lamina.web.settings import Settings, is_loopback
+        from lamina.web.settings import ServerSettings, is_loopback
 
         if secret is None and not is_loopback(host):
             secret = secrets.token_urlsafe(24)
-        settings = Settings(
+        settings = ServerSettings(
             models=tuple(dict.fromkeys(model or ["minilm"])),
             folders=folders,
             corpora=tuple(dict.fromkeys(corpus or ["ewt"])),
@@ -153,14 +153,14 @@ def _listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _run(settings: Settings, listener: socket.socket) -> None:
+def _run(settings: ServerSettings, listener: socket.socket) -> None:
     from lamina.web.serving import run
 
     _tell(settings)
     run(settings, listener)
 
 
-def _tell(settings: Settings) -> None:
+def _tell(settings: ServerSettings) -> None:
     from lamina.web.settings import is_loopback
 
     host, token = settings.host, settings.token

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lamina.report.making import choose, estimate_report, expand, find_report, make_report, named_apart
 from lamina.report.page import write_report
+from lamina.report.report import choose, estimate_report, expand, find_report, make_report, named_apart
 
 __all__ = ["choose", "estimate_report", "expand", "find_report", "make_report", "named_apart", "write_report"]

@@ -31,7 +31,7 @@ SHORT = 360
 _SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)" height="([\d.]+)"')
 
 
-class Figure(NamedTuple):
+class ReportFigure(NamedTuple):
     """One chart: to play with, and as a still image for print and for readers without scripts."""
 
     id: str
@@ -60,7 +60,7 @@ class Figure(NamedTuple):
         return len(self.summary) <= SHORT
 
 
-class Sheet(NamedTuple):
+class TablePreview(NamedTuple):
     """One table: what the page shows of it."""
 
     name: str
@@ -73,7 +73,7 @@ class Sheet(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class ReportedResult:
     """One result, drawn and described."""
 
     id: str
@@ -83,14 +83,14 @@ class Part:
     method: str
     findings: tuple[Finding, ...]
     provenance: Provenance
-    figures: list[Figure]
-    sheets: list[Sheet]
+    figures: list[ReportFigure]
+    sheets: list[TablePreview]
     folder: Path | None
     """Where the result is saved."""
     result: Result
 
 
-class Told(NamedTuple):
+class RankedFinding(NamedTuple):
     """A finding on the page, and where it comes from."""
 
     text: str
@@ -102,23 +102,23 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Chapter:
+class ReportChapter:
     """One screen: a headline, a figure and how sure it is; the rest is folded."""
 
     id: str
     title: str
     question: str
-    headline: Told | None
-    figure: Figure | None
+    headline: RankedFinding | None
+    figure: ReportFigure | None
     sure: list[str]
-    others: list[Told]
+    others: list[RankedFinding]
     """Its further findings."""
-    parts: list[Part]
+    parts: list[ReportedResult]
     command: str
     """Makes this chapter again."""
 
 
-def part_of(id: str, result: Result, folder: Path | None) -> Part:
+def part_of(id: str, result: Result, folder: Path | None) -> ReportedResult:
     """A result with its charts as specifications and still images; those saved with it are not drawn again."""
     title, question, method = words_of(result.analysis)
     if _subject(result) != result.analysis:
@@ -130,19 +130,19 @@ def part_of(id: str, result: Result, folder: Path | None) -> Part:
     ]
     sheets = [_sheet(result, name, table) for name, table in result.tables.items()]
     words = (title, question, method, result.findings, result.provenance)
-    return Part(id, result.analysis, *words, figures, sheets, folder, result)
+    return ReportedResult(id, result.analysis, *words, figures, sheets, folder, result)
 
 
-def figure_of(id: str, spec: dict[str, Any], caption: str, folder: Path | None = None, name: str = "") -> Figure:
+def figure_of(id: str, spec: dict[str, Any], caption: str, folder: Path | None = None, name: str = "") -> ReportFigure:
     """A chart with its still image."""
     svg = (folder and saved_svg(spec, folder, name)) or to_svg(spec)
     found = _SIZE.search(svg)
     title, subtitle = _titles(spec.get("title"))
     size = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
-    return Figure(id, id, title, subtitle, spec, svg, *size, str(spec.get("description", "")), caption)
+    return ReportFigure(id, id, title, subtitle, spec, svg, *size, str(spec.get("description", "")), caption)
 
 
-def at_a_glance(results: Sequence[Result]) -> list[Figure]:
+def at_a_glance(results: Sequence[Result]) -> list[ReportFigure]:
     """Abilities by layer and heads by role, in one chart: a layer pointed at lights up in both."""
     from lamina.figures import overview
 
@@ -159,7 +159,7 @@ def at_a_glance(results: Sequence[Result]) -> list[Figure]:
     return [figure_of("overview-figure", spec, " ".join(captions))]
 
 
-def chapters_of(parts: Sequence[Part]) -> list[Chapter]:
+def chapters_of(parts: Sequence[ReportedResult]) -> list[ReportChapter]:
     """The chapters that have a result, in their order."""
     placed = {
         card.name: [part for part in parts if chapter_of(_subject(part.result)) == card.name] for card in CHAPTERS
@@ -167,15 +167,17 @@ def chapters_of(parts: Sequence[Part]) -> list[Chapter]:
     return [_chapter(card, placed[card.name]) for card in CHAPTERS if placed[card.name]]
 
 
-def _chapter(card: ChapterCard, parts: list[Part]) -> Chapter:
+def _chapter(card: ChapterCard, parts: list[ReportedResult]) -> ReportChapter:
     lead, figure = _lead(card, parts)
     ordered = [lead, *(part for part in parts if part is not lead)]
     by_finding = {id(finding): part for part in ordered for finding in part.findings}
     ranked = strongest_first(finding for part in ordered for finding in part.findings)
     found = [(finding, by_finding[id(finding)]) for finding in ranked]
-    told = [Told(finding.text, finding.status, card.name, part.title, finding.weight) for finding, part in found]
+    told = [
+        RankedFinding(finding.text, finding.status, card.name, part.title, finding.weight) for finding, part in found
+    ]
     best = found[0][0] if found else None
-    return Chapter(
+    return ReportChapter(
         card.name,
         card.title,
         card.question,
@@ -188,7 +190,7 @@ def _chapter(card: ChapterCard, parts: list[Part]) -> Chapter:
     )
 
 
-def _lead(card: ChapterCard, parts: list[Part]) -> tuple[Part, Figure | None]:
+def _lead(card: ChapterCard, parts: list[ReportedResult]) -> tuple[ReportedResult, ReportFigure | None]:
     """What the chapter opens with."""
     named = {figure.id: (part, figure) for part in parts for figure in part.figures}
     wanted = [f"{analysis}-{chart}" for analysis, chart in card.leads]
@@ -198,7 +200,7 @@ def _lead(card: ChapterCard, parts: list[Part]) -> tuple[Part, Figure | None]:
     return next((named[each] for each in wanted if each in named), drawn[0] if drawn else (parts[0], None))
 
 
-def strongest(chapters: Sequence[Chapter]) -> list[Told]:
+def strongest(chapters: Sequence[ReportChapter]) -> list[RankedFinding]:
     """All findings, clear and important ones first; among equals the headline of each chapter first."""
     turns = [
         (turn, place, told)
@@ -318,11 +320,11 @@ def _lines(said: Any) -> list[str]:
     return [str(each) for each in said] if isinstance(said, list) else [str(said)] if said else []
 
 
-def _sheet(result: Result, name: str, table: pandas.DataFrame) -> Sheet:
+def _sheet(result: Result, name: str, table: pandas.DataFrame) -> TablePreview:
     columns = [str(column) for column in table.columns]
     rows = [[_cell(value) for value in row] for row in table.head(SHOWN_ROWS).itertuples(index=False)]
     kept = "parquet" if name in result.parquet else "csv"
-    return Sheet(name, columns, rows, len(table), f"{name}.{kept}", table)
+    return TablePreview(name, columns, rows, len(table), f"{name}.{kept}", table)
 
 
 def _cell(value: object) -> str:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import base64
 import os
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple
 
-from lamina.errors import ResultError
+from lamina.errors import LaminaError, ResultError
 from lamina.figures import chart_script, colour_tokens, drawing_script, smaller_svg
 from lamina.files.reading import read_regular
 from lamina.files.writing import write_error, write_text
 from lamina.framework.passports import passport_notes
+from lamina.framework.registry import get_analysis, names
 from lamina.report.chapters import (
-    Figure,
-    Part,
-    Sheet,
+    ReportedResult,
+    ReportFigure,
+    TablePreview,
     about_the_run,
     at_a_glance,
     chapters_of,
@@ -36,7 +40,7 @@ FIRST = 6
 _MARK = '<meta name="generator" content="lamina">'
 
 
-class Coming(NamedTuple):
+class PendingAnalysis(NamedTuple):
     """An analysis that is still to come."""
 
     title: str
@@ -48,7 +52,7 @@ class Coming(NamedTuple):
         """With the time, as people say it.
 
         Example:
-            >>> Coming("Edge probing", 100).in_words, Coming("Heads", 20).in_words, Coming("Map of heads").in_words
+            >>> PendingAnalysis("Edge probing", 100).in_words, PendingAnalysis("Heads", 20).in_words, PendingAnalysis("Map of heads").in_words
             ('Edge probing (about 2 min)', 'Heads (under a minute)', 'Map of heads')
         """
         if self.seconds is None:
@@ -62,7 +66,7 @@ class ReportPage:
 
     def __init__(self, out: str | os.PathLike[str], title: str, *, single_file: bool = False) -> None:
         self.out, self.title, self._single = Path(out), title, single_file
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, ReportedResult] = {}
 
     def write(
         self,
@@ -70,7 +74,7 @@ class ReportPage:
         *,
         notes: Sequence[str] = (),
         folders: Sequence[Path] = (),
-        coming: Sequence[Coming] = (),
+        coming: Sequence[PendingAnalysis] = (),
         stopped: bool = False,
     ) -> Path:
         """Write the page; see `write_report`. `coming` is what is still being made, or was not when a run `stopped`."""
@@ -107,7 +111,7 @@ class ReportPage:
         )
         return _write_whole(page, html)
 
-    def _part(self, result: Result, folder: Path | None, time: int) -> Part:
+    def _part(self, result: Result, folder: Path | None, time: int) -> ReportedResult:
         """The result, drawn; the second of the same analysis has a name of its own."""
         name = result.analysis if time == 1 else f"{result.analysis}-{time}"
         known = self._parts.get(name)
@@ -115,7 +119,7 @@ class ReportPage:
             self._parts[name] = part_of(name, result, folder)
         return self._parts[name]
 
-    def _still(self, figure: Figure) -> str:
+    def _still(self, figure: ReportFigure) -> str:
         """The address of a figure's still image, which is written beside the page."""
         svg = smaller_svg(figure.svg)
         if self._single:
@@ -124,7 +128,7 @@ class ReportPage:
         _write_beside(self.out / name, svg)
         return name
 
-    def _link(self, part: Part, sheet: Sheet) -> str:
+    def _link(self, part: ReportedResult, sheet: TablePreview) -> str:
         """The address of a table with all of its rows; none where one row per item would be too much for the page."""
         if self._single:
             large = sheet.filename.endswith(".parquet")
@@ -224,3 +228,86 @@ def _write_whole(path: Path, text: str) -> Path:
         raise write_error(path, error.errno) from error
     write_text(path, text)
     return path
+
+
+# The page while it is made: there after the first analysis, written again after each, left where a run stops.
+
+_REUSED = 1.0
+"""Seconds below which an answer was not computed but reused, and says nothing of the pace."""
+
+
+class Pace:
+    """How fast analyses are on this machine with this model, against what they take in the default report.
+
+    What is left is told from that, scaled by how long the finished ones took here; others have no time.
+
+    Example:
+        >>> pace = Pace()
+        >>> pace.left("probe") is None
+        True
+        >>> pace.took(["geometry"], 13)
+        >>> pace.left("probe"), pace.left("my_own") is None
+        (88.5, True)
+    """
+
+    def __init__(self) -> None:
+        self._seconds, self._measured = 0.0, 0.0
+
+    def took(self, names: Sequence[str], seconds: float) -> None:
+        """Note how long analyses took together."""
+        known = sum(_usual_seconds(name) or 0 for name in names)
+        if known and seconds >= _REUSED:
+            self._seconds += seconds
+            self._measured += known
+
+    def left(self, name: str) -> float | None:
+        """Seconds that an analysis will take; None where nothing tells."""
+        takes = _usual_seconds(name)
+        return takes * self._seconds / self._measured if takes and self._measured else None
+
+
+def _usual_seconds(name: str) -> float | None:
+    return get_analysis(name).takes if name in names() else None
+
+
+class GrowingPage:
+    """Writes the page as results come in. Use as a context: what stops a run is said on the page."""
+
+    def __init__(self, page: ReportPage, titles: Mapping[str, str]) -> None:
+        """`titles`: analysis -> title, of all that the page will have, in their order."""
+        self._page, self._titles, self._pace = page, titles, Pace()
+        self._done: set[str] = set()
+        self._since = time.monotonic()
+        self._state: tuple[Sequence[Result], Sequence[Path], Sequence[str]] = ((), (), ())
+
+    def __enter__(self) -> GrowingPage:
+        """Start the clock."""
+        self._since = time.monotonic()
+        return self
+
+    def grow(
+        self, results: Sequence[Result], folders: Sequence[Path], notes: Sequence[str], done: Sequence[str]
+    ) -> None:
+        """Write the page with these results, unless they were only reused or are the last ones."""
+        seconds = time.monotonic() - self._since
+        self._pace.took([name for name in done if name not in self._done], seconds)
+        self._done.update(done)
+        self._state = (results, folders, notes)
+        coming = self._coming()
+        if results and coming and seconds >= _REUSED:
+            self._page.write(results, folders=folders, notes=notes, coming=coming)
+        self._since = time.monotonic()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Where a run was stopped or failed, leave a page that says what is missing."""
+        results, folders, notes = self._state
+        if error is None or not results:
+            return
+        with suppress(LaminaError, OSError):
+            self._page.write(results, folders=folders, notes=notes, coming=self._coming(), stopped=True)
+
+    def _coming(self) -> list[PendingAnalysis]:
+        left = [name for name in self._titles if name not in self._done]
+        return [PendingAnalysis(self._titles[name], self._pace.left(name)) for name in left]

@@ -21,20 +21,19 @@ from lamina.errors import DamagedError, InputError, LaminaError
 from lamina.figures import chart_script, colour_tokens, drawing_script
 from lamina.results.index import ResultIndex, UnknownResultError
 from lamina.web.api import ROUTERS
-from lamina.web.app_state import AppState, BusyError, State, TooLongError
-from lamina.web.estimates import Estimates
-from lamina.web.guarding import REPORT_POLICY, Guard
-from lamina.web.jobs import Jobs, TooManyJobsError, UnknownJobError
+from lamina.web.guard import REPORT_POLICY, Guard
+from lamina.web.jobs import Estimates, Jobs, TooManyJobsError, UnknownJobError
 from lamina.web.models import Models, UnknownModelError
-from lamina.web.report_page import shown_report, table_beside
+from lamina.web.pages import embedded_report, table_beside
 from lamina.web.requests import UnfitRequestError
-from lamina.web.settings import Settings
+from lamina.web.settings import ServerSettings
+from lamina.web.state import AppState, BusyError, State, TooLongError
 
 if TYPE_CHECKING:
     from lamina.framework.inputs import Precision
 
 
-class View(NamedTuple):
+class AppPage(NamedTuple):
     """One page."""
 
     name: str
@@ -50,27 +49,27 @@ class View(NamedTuple):
 
 
 VIEWS = (
-    View("overview", "/overview", "Overview", "What this model knows, and where.", "layer"),
-    View("sentence", "/sentence", "Sentence", "What each layer makes of every word of a sentence.", "sentence"),
-    View("heads", "/heads", "Heads", "Where every attention head looks, and what it is good at.", "sentence"),
-    View("compare", "/compare", "Compare", "Models side by side, and where they differ.", "sentence"),
-    View("runs", "/runs", "Runs", "What was run, where it came from, and how to run it again.", "model"),
+    AppPage("overview", "/overview", "Overview", "What this model knows, and where.", "layer"),
+    AppPage("sentence", "/sentence", "Sentence", "What each layer makes of every word of a sentence.", "sentence"),
+    AppPage("heads", "/heads", "Heads", "Where every attention head looks, and what it is good at.", "sentence"),
+    AppPage("compare", "/compare", "Compare", "Models side by side, and where they differ.", "sentence"),
+    AppPage("runs", "/runs", "Runs", "What was run, where it came from, and how to run it again.", "model"),
 )
 """The tabs."""
 
-QUESTIONS = View(
+QUESTIONS = AppPage(
     "questions", "/sentence/question", "A question", "How a model comes to its answer.", "layer", "sentence"
 )
 """A mode of the tab Sentence."""
 
-_NO_REPORT = View(
+_NO_REPORT = AppPage(
     "no_report",
     "",
     "There is no report here",
     "None of the folders that this server was started with holds one.",
     "nothing",
 )
-_MISSING = View(
+_MISSING = AppPage(
     "missing", "", "There is no such page", "The address may be mistyped, or of another version.", "nothing"
 )
 
@@ -117,7 +116,7 @@ def _report(app: State) -> HTMLResponse:
     if app.report is None:
         return _rendered(_NO_REPORT, status=404)
     way_back = _templates().get_template("_way_back.html").render(views=VIEWS)
-    return HTMLResponse(shown_report(app.report, way_back), headers={"content-security-policy": REPORT_POLICY})
+    return HTMLResponse(embedded_report(app.report, way_back), headers={"content-security-policy": REPORT_POLICY})
 
 
 def _report_table(path: str, app: State) -> Response:
@@ -128,21 +127,21 @@ def _report_table(path: str, app: State) -> Response:
     return FileResponse(table, filename=table.name)
 
 
-def _page(view: View):
+def _page(view: AppPage):
     def page() -> HTMLResponse:
         return _rendered(view)
 
     return page
 
 
-def _rendered(view: View, status: int = 200, **more: object) -> HTMLResponse:
+def _rendered(view: AppPage, status: int = 200, **more: object) -> HTMLResponse:
     page = _templates().get_template(f"{view.name}.html").render(view=view, views=VIEWS, **more)
     return HTMLResponse(page, status_code=status)
 
 
 def _api_page(request: Request) -> HTMLResponse:
     described = request.app.openapi()
-    view = View("api", "/api", "The API", "What programs can ask this server.", "nothing")
+    view = AppPage("api", "/api", "The API", "What programs can ask this server.", "nothing")
     return _rendered(view, api=described)
 
 
@@ -182,11 +181,11 @@ _STATUS: dict[type[LaminaError], int] = {
 """Error -> status code; the first class that matches. 503: not the request's fault, and it may work later."""
 
 
-def create_app(settings: Settings) -> FastAPI:
+def create_app(settings: ServerSettings) -> FastAPI:
     """The application as `lamina serve` runs it.
 
     Example:
-        >>> create_app(Settings()).title
+        >>> create_app(ServerSettings()).title
         'lamina'
     """
     results = ResultIndex(settings.folders)

@@ -30,10 +30,10 @@ Specs = Mapping[str, dict[str, Any]]
 
 def charts_of(results: ResultIndex, entry: SavedResult, tasks: tuple[str, ...] = ()) -> Specs:
     """Every chart of a result, the most important first; only of the given tasks, if any."""
-    if not tasks and (saved := _saved(entry)):
+    if not tasks and (saved := _saved_charts(entry)):
         return saved
     with using(entry):
-        return _drawn(_Drawing(results, entry.id, entry.saved, tasks))
+        return _drawn_charts(_ChartKey(results, entry.id, entry.saved, tasks))
 
 
 def tasks_of(result: Result) -> list[str]:
@@ -42,7 +42,7 @@ def tasks_of(result: Result) -> list[str]:
     return list(dict.fromkeys(str(task) for column in named for task in column))
 
 
-def of_tasks(result: Result, tasks: tuple[str, ...]) -> Result:
+def rows_of_tasks(result: Result, tasks: tuple[str, ...]) -> Result:
     """The result with only the rows of these tasks, and all tables without tasks.
 
     Example:
@@ -50,7 +50,7 @@ def of_tasks(result: Result, tasks: tuple[str, ...]) -> Result:
         >>> from lamina.results import Provenance
         >>> scores = pd.DataFrame({"task": ["pos", "ner"], "value": [0.9, 0.8]})
         >>> result = Result("probe", {"scores": scores}, Provenance({}, {}, {}))
-        >>> of_tasks(result, ("ner",)).tables["scores"]["value"].tolist()
+        >>> rows_of_tasks(result, ("ner",)).tables["scores"]["value"].tolist()
         [0.8]
     """
     tables = dict(result.tables)
@@ -61,7 +61,7 @@ def of_tasks(result: Result, tasks: tuple[str, ...]) -> Result:
     return replace(result, tables=tables)
 
 
-def _saved(entry: SavedResult) -> dict[str, dict[str, Any]]:
+def _saved_charts(entry: SavedResult) -> dict[str, dict[str, Any]]:
     """The charts in the folder; none if one of them cannot be used, so that all are drawn again."""
     read = {}
     for path in entry.folder.glob("*.vl.json"):
@@ -91,7 +91,7 @@ def _content(path: Path) -> bytes:
     return content
 
 
-class _Drawing(NamedTuple):
+class _ChartKey(NamedTuple):
     """What is drawn."""
 
     results: ResultIndex
@@ -102,7 +102,7 @@ class _Drawing(NamedTuple):
 
 
 @lru_cache(maxsize=_HELD)
-def _drawn(what: _Drawing) -> Specs:
+def _drawn_charts(what: _ChartKey) -> Specs:
     result = what.results.result(what.id)
-    shown = of_tasks(result, what.tasks) if what.tasks else result
+    shown = rows_of_tasks(result, what.tasks) if what.tasks else result
     return {name: spec_of(chart) for name, chart in draw(shown).items()}

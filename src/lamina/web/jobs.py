@@ -5,6 +5,7 @@ A job that fails, runs out of memory or even crashes Python takes nothing with i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -12,16 +13,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
 from threading import Condition, Thread
 from typing import Any, Literal
 
 from lamina import lifeline, progress
-from lamina.errors import InputError
+from lamina.errors import InputError, LaminaError
+from lamina.files.checking import read_json, write_json
+from lamina.files.places import cache_dir
 
-PROGRAM = (sys.executable, "-m", "lamina", "run", "-")
+JOB_PROGRAM = (sys.executable, "-m", "lamina", "run", "-")
 """Reads a request from its standard input."""
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -45,7 +50,7 @@ class TooManyJobsError(InputError):
 
 
 @dataclass
-class Job:
+class BackgroundJob:
     """One request and its progress."""
 
     id: str
@@ -82,19 +87,19 @@ class Job:
 class Jobs:
     """A queue of requests, run one after another: two at once on the same cores would only slow each other."""
 
-    def __init__(self, *, most: int, memory: int, program: Sequence[str] = PROGRAM) -> None:
+    def __init__(self, *, most: int, memory: int, program: Sequence[str] = JOB_PROGRAM) -> None:
         self._most = most
         self._memory = memory
         self._program = tuple(program)
         self._changed = Condition()
-        self._jobs: dict[str, Job] = {}
-        self._queue: deque[Job] = deque()
+        self._jobs: dict[str, BackgroundJob] = {}
+        self._queue: deque[BackgroundJob] = deque()
         self._worker: Thread | None = None
         self._closed = False
         self._lifeline: tuple[int, ...] = ()
         """Both ends of a pipe: jobs get the first, and end when the second is closed, if only by this process's end."""
 
-    def start(self, request: Mapping[str, Any], command: str, estimate: float | None = None) -> Job:
+    def start(self, request: Mapping[str, Any], command: str, estimate: float | None = None) -> BackgroundJob:
         """Queue a request; `command` is shown to people, and `estimate`, the seconds it is expected to take."""
         with self._changed:
             if sum(not job.over for job in self._jobs.values()) >= self._most:
@@ -106,26 +111,26 @@ class Jobs:
                 worker = Thread(target=self._work, name="jobs", daemon=True)
                 worker.start()
                 self._worker = worker
-            job = Job(secrets.token_hex(6), request, command, estimate=estimate)
+            job = BackgroundJob(secrets.token_hex(6), request, command, estimate=estimate)
             self._jobs[job.id] = job
             self._forget_old()
             self._queue.append(job)
             self._changed.notify_all()
             return job
 
-    def all(self) -> list[Job]:
+    def all(self) -> list[BackgroundJob]:
         """All jobs in the list, the newest first."""
         with self._changed:
             return list(reversed(self._jobs.values()))
 
-    def get(self, id: str) -> Job:
+    def get(self, id: str) -> BackgroundJob:
         """The job with this id."""
         with self._changed:
             if id not in self._jobs:
                 raise UnknownJobError(f"there is no computation {id!r}; it may have been forgotten")
             return self._jobs[id]
 
-    def cancel(self, id: str) -> Job:
+    def cancel(self, id: str) -> BackgroundJob:
         """Cancel a job, as Ctrl-C would: finished parts are kept. A job that is over stays as it is."""
         job = self.get(id)
         with self._changed:
@@ -138,7 +143,7 @@ class Jobs:
             _end(process)
         return job
 
-    def dismiss(self, id: str) -> Job:
+    def dismiss(self, id: str) -> BackgroundJob:
         """Take a job that is over off the list."""
         job = self.get(id)
         with self._changed:
@@ -179,7 +184,7 @@ class Jobs:
                 # Whatever it is: this job fails, and the next one has its turn.
                 self._finish(job, "failed", f"it could not be run ({error or type(error).__name__}); try it again")
 
-    def _next(self) -> Job | None:
+    def _next(self) -> BackgroundJob | None:
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._closed)
             if self._closed:
@@ -188,7 +193,7 @@ class Jobs:
             job.state, job.started = "running", time.monotonic()
             return job
 
-    def _run(self, job: Job) -> None:
+    def _run(self, job: BackgroundJob) -> None:
         with self._begin(job.request) as process:
             try:
                 with self._changed:
@@ -225,14 +230,14 @@ class Jobs:
                 pass_fds=self._lifeline[:1],
             )
 
-    def _finish(self, job: Job, state: JobState, message: str) -> None:
+    def _finish(self, job: BackgroundJob, state: JobState, message: str) -> None:
         with self._changed:
             # A cancelled job stays cancelled.
             if job.state == "running":
                 job.state, job.message, job.ended = state, message, time.monotonic()
 
 
-def _read_progress(lines: Iterable[str], job: Job) -> list[str]:
+def _read_progress(lines: Iterable[str], job: BackgroundJob) -> list[str]:
     """Read a job's progress until it ends; returns the last lines that are not progress."""
     last: deque[str] = deque(maxlen=_LAST_LINES)
     for line in lines:
@@ -246,7 +251,7 @@ def _read_progress(lines: Iterable[str], job: Job) -> list[str]:
     return list(last)
 
 
-def _watch_memory(job: Job, process: subprocess.Popen[str], most: int) -> None:
+def _watch_memory(job: BackgroundJob, process: subprocess.Popen[str], most: int) -> None:
     """Stop a job that uses too much memory."""
     import psutil
 
@@ -278,3 +283,157 @@ def _end(process: subprocess.Popen[str]) -> None:
 def _reason(code: int, last: list[str]) -> str:
     said = [line.removeprefix("lamina: ") for line in last if line.startswith("lamina: ")] or last[-1:]
     return said[-1] if said else f"it ended with status {code} and said nothing"
+
+
+# What computations would take for a model: tried one after another in processes of their own, and remembered.
+#
+# A trial loads the model and runs a small sample, for seconds to a minute. It runs with low priority, and not while a
+# computation runs, which would make both slower and the estimate wrong.
+
+TRIAL_PROGRAM = (sys.executable, "-m", "lamina", "run", "-", "--dry-run", "--json")
+"""Reads a request from its standard input, and prints the cost."""
+
+_TRIAL_PATIENCE = 180.0
+"""Seconds after which a trial is given up."""
+_PAUSE = 1.0
+"""Seconds between two looks whether computations are over."""
+_NICE = 15
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """What a computation would take, as far as that is known."""
+
+    state: Literal["waiting", "trying", "known", "failed", "off"]
+    seconds: float | None = None
+    memory: int | None = None
+    """Bytes."""
+    disk: int | None = None
+    """Bytes that stay."""
+    why: str = ""
+    """Why it could not be estimated."""
+
+
+class Estimates:
+    """Estimates by request, each tried once per machine; `busy` says whether computations run."""
+
+    def __init__(self, busy: Callable[[], bool], *, on: bool = True, program: Sequence[str] = TRIAL_PROGRAM) -> None:
+        """`on`: whether trials are run at all; without, only what was tried before is known."""
+        self._busy = busy
+        self._on = on
+        self._program = tuple(program)
+        self._changed = Condition()
+        self._known: dict[str, CostEstimate] = {}
+        self._queue: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self._worker: Thread | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._closed = False
+
+    def get(self, request: Mapping[str, Any]) -> CostEstimate:
+        """What is known of a request; one that nobody tried yet is queued."""
+        key = _key(request)
+        with self._changed:
+            if key not in self._known:
+                self._known[key] = _remembered(key) or CostEstimate("waiting" if self._on else "off")
+                if self._known[key].state == "waiting":
+                    self._queue[key] = request
+                    self._begin()
+            return self._known[key]
+
+    def known(self, request: Mapping[str, Any]) -> float | None:
+        """Seconds, if they are known already."""
+        found = self._known.get(_key(request)) or _remembered(_key(request))
+        return None if found is None else found.seconds
+
+    def close(self) -> None:
+        """Stop trying."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            process = self._process
+        if process is not None:
+            process.kill()
+
+    def _begin(self) -> None:
+        if self._worker is None:
+            self._worker = Thread(target=self._work, name="estimates", daemon=True)
+            self._worker.start()
+        self._changed.notify_all()
+
+    def _work(self) -> None:
+        while (turn := self._next()) is not None:
+            key, request = turn
+            found = self._try(request)
+            # Before it is told: whoever hears of it may ask another server.
+            if found.state == "known":
+                _remember(key, found)
+            with self._changed:
+                self._known[key] = found
+
+    def _next(self) -> tuple[str, Mapping[str, Any]] | None:
+        with self._changed:
+            while not self._closed and (not self._queue or self._busy()):
+                self._changed.wait(_PAUSE if self._queue else None)
+            if self._closed:
+                return None
+            key, request = self._queue.popitem(last=False)
+            self._known[key] = replace(self._known[key], state="trying")
+            return key, request
+
+    def _try(self, request: Mapping[str, Any]) -> CostEstimate:
+        errors = ""
+        try:
+            with self._started() as process:
+                try:
+                    said, errors = process.communicate(json.dumps(request), timeout=_TRIAL_PATIENCE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    return CostEstimate("failed", why=f"a trial took more than {_TRIAL_PATIENCE:g} s and was given up")
+            cost = json.loads(said)
+            return CostEstimate("known", float(cost["seconds"]), int(cost["memory"]), int(cost["disk"]))
+        except (OSError, ValueError, LookupError, TypeError):
+            lines = [line.removeprefix("lamina: ") for line in errors.splitlines() if line.startswith("lamina: ")]
+            return CostEstimate("failed", why=lines[-1] if lines else "the trial ended without an answer")
+        finally:
+            self._process = None
+
+    def _started(self) -> subprocess.Popen[str]:
+        self._process = subprocess.Popen(
+            self._program,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        if hasattr(os, "setpriority"):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
+        return self._process
+
+
+def _key(request: Mapping[str, Any]) -> str:
+    """Of what is asked, by which version, on how large a machine; where the result goes does not matter."""
+    asked = {name: value for name, value in request.items() if name not in ("out", "store", "replace")}
+    about = json.dumps([asked, version("lamina"), os.cpu_count()], sort_keys=True, default=str)
+    return hashlib.sha256(about.encode()).hexdigest()[:20]
+
+
+def _path(key: str) -> Path:
+    return cache_dir() / "estimates" / f"{key}.json"
+
+
+def _remembered(key: str) -> CostEstimate | None:
+    try:
+        found = read_json(_path(key))
+        return CostEstimate("known", float(found["seconds"]), int(found["memory"]), int(found["disk"]))
+    except (OSError, LaminaError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _remember(key: str, found: CostEstimate) -> None:
+    try:
+        _path(key).parent.mkdir(parents=True, exist_ok=True)
+        write_json(_path(key), {"seconds": found.seconds, "memory": found.memory, "disk": found.disk})
+    except (OSError, LaminaError):
+        # It will be tried again; nothing else follows from it.
+        return

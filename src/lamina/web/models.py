@@ -23,7 +23,7 @@ class UnknownModelError(ModelError):
     """A model that the server was not started with."""
 
 
-class _Slot:
+class _LoadedModel:
     """One model: loaded once, used by one request at a time."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Models:
         self._lock = Lock()
         self.importing = Lock()
         """Held while transformers is imported: two threads that import it at once break it."""
-        self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        self._slots: OrderedDict[str, _LoadedModel] = OrderedDict()
         self._examined: dict[str, ExaminedModel] = {}
         self._fingerprints: dict[str, str] = {}
         self._failed: dict[str, str] = {}
@@ -138,9 +138,9 @@ class Models:
             raise
         self._failed.pop(name, None)
 
-    def _slot(self, name: str) -> _Slot:
+    def _slot(self, name: str) -> _LoadedModel:
         with self._lock:
-            slot = self._slots.setdefault(name, _Slot())
+            slot = self._slots.setdefault(name, _LoadedModel())
             self._slots.move_to_end(name)
             while len(self._slots) > self._most:
                 # A request that still uses it keeps it in memory until it is done.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lamina.framework.inputs import Input
     from lamina.framework.requests import Request
     from lamina.framework.settings import DeclaredSetting
-    from lamina.web.app_state import AppState
+    from lamina.web.state import AppState
 
 STORIES = "stories"
 """Questions that are always available: lamina generates them."""

@@ -10,18 +10,18 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lamina.web.app import create_app
-from lamina.web.settings import Limits, Settings
+from lamina.web.settings import Limits, ServerSettings
 
 _GRACE = 1.0
 """Seconds for the answer to a slow request to be sent before its connection is closed."""
 
 
-def run(settings: Settings, listener: socket.socket) -> None:
+def run(settings: ServerSettings, listener: socket.socket) -> None:
     """Answer requests until Ctrl-C or SIGTERM."""
     make_server(settings).run(sockets=[listener])
 
 
-def make_server(settings: Settings) -> uvicorn.Server:
+def make_server(settings: ServerSettings) -> uvicorn.Server:
     """The server, not yet running."""
     config = uvicorn.Config(
         create_app(settings),

@@ -51,7 +51,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """What the server was started with."""
 
     models: tuple[str, ...] = ("minilm",)

@@ -26,9 +26,9 @@ def typescript() -> str:
         True
     """
     from lamina.web.app import create_app
-    from lamina.web.settings import Settings
+    from lamina.web.settings import ServerSettings
 
-    described = create_app(Settings()).openapi()
+    described = create_app(ServerSettings()).openapi()
     shapes = [_interface(name, schema) for name, schema in described["components"]["schemas"].items()]
     return "\n".join([_HEAD, *shapes, *_addresses(described["paths"])])
 

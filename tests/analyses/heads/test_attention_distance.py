@@ -140,14 +140,14 @@ def test_it_appears_everywhere(tmp_path: Path) -> None:
 
     from lamina.cli.main import app
     from lamina.report import choose
-    from lamina.web import Settings, create_app
+    from lamina.web import ServerSettings, create_app
 
     assert NAME in lamina.__all__
     assert NAME in CliRunner().invoke(app, ["--help"]).output
     assert "words away" not in CliRunner().invoke(app, [NAME, "--help"]).output
     assert CliRunner().invoke(app, ["describe", NAME]).exit_code == 0
     assert NAME in choose()
-    client = TestClient(create_app(Settings(folders=(tmp_path,))), base_url="http://127.0.0.1:8600")
+    client = TestClient(create_app(ServerSettings(folders=(tmp_path,))), base_url="http://127.0.0.1:8600")
     assert NAME in client.get("/api/analyses").text
     generator = (SOURCE.parents[1] / "docs" / "generate.py").read_text(encoding="utf-8")
     assert "all_analyses()" in generator, "the reference page lists every analysis"

@@ -9,11 +9,11 @@ from lamina.web.api import (
     heads,
     interventions,
     jobs,
-    lens,
     overview,
     questions,
     results,
 )
+from lamina.web.api import sentence as lens
 
 ROUTERS = tuple(
     each.router

@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from pydantic import BaseModel
 
-from lamina.web.api.answers import ERRORS
-from lamina.web.app_state import State
+from lamina.web.api.schema import ERRORS
 from lamina.web.settings import EXAMPLES
+from lamina.web.state import State
 
 router = APIRouter(tags=["about"], responses={code: ERRORS[code] for code in (401, 403)})
 
@@ -36,7 +36,7 @@ class ExampleSentence(BaseModel):
     why: str
 
 
-class About(BaseModel):
+class AboutServer(BaseModel):
     """What every page needs."""
 
     models: list[ModelCard]
@@ -46,7 +46,7 @@ class About(BaseModel):
 
 
 @router.get("/about")
-def about(app: State) -> About:
+def about(app: State) -> AboutServer:
     """Models, corpora and the example sentence."""
     loaded, own = app.models.loaded(), app.results.models()
     cards = [
@@ -60,7 +60,9 @@ def about(app: State) -> About:
         for name in app.models.names()
     ]
     examples = [ExampleSentence(sentence=sentence, why=why) for sentence, why in EXAMPLES]
-    return About(models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence, examples=examples)
+    return AboutServer(
+        models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence, examples=examples
+    )
 
 
 class CheckCard(BaseModel):
@@ -128,7 +130,7 @@ def model(app: State, name: Annotated[str, Path(max_length=1000)]) -> ModelVerdi
     )
 
 
-class PassedOver(BaseModel):
+class UnlistedFolderCard(BaseModel):
     """A folder that looks like a result and is not listed."""
 
     name: str
@@ -137,12 +139,12 @@ class PassedOver(BaseModel):
 
 
 @router.get("/passed-over")
-def passed_over(app: State) -> list[PassedOver]:
+def passed_over(app: State) -> list[UnlistedFolderCard]:
     """Folders that look like results and are not listed, with the reason."""
-    return [PassedOver(name=each.name, why=each.why) for each in app.results.passed_over()]
+    return [UnlistedFolderCard(name=each.name, why=each.why) for each in app.results.passed_over()]
 
 
-class Look(BaseModel):
+class MarkStyle(BaseModel):
     """How one kind of thing is drawn."""
 
     name: str
@@ -159,9 +161,9 @@ class Look(BaseModel):
 class Theme(BaseModel):
     """Names, colours and shapes, in the order of legends."""
 
-    behaviours: list[Look]
+    behaviours: list[MarkStyle]
     """Of heads, the most telling first; the last is for all other heads."""
-    roles: list[Look]
+    roles: list[MarkStyle]
     """Of tokens."""
     rarest: list[str]
     """Roles whose tokens are labelled on a map; a token with several is drawn as the first."""
@@ -181,11 +183,11 @@ def theme() -> Theme:
 
     return Theme(
         behaviours=[
-            Look(name=name, short=look.short, colour=look.colour, fill=_fill(look.colour), shape=look.shape)
+            MarkStyle(name=name, short=look.short, colour=look.colour, fill=_fill(look.colour), shape=look.shape)
             for name, look in BEHAVIOUR_LOOKS.items()
         ],
         roles=[
-            Look(name=role.name, short=role.name, colour=role.colour, fill=_fill(role.colour), shape=role.shape)
+            MarkStyle(name=role.name, short=role.name, colour=role.colour, fill=_fill(role.colour), shape=role.shape)
             for role in ROLES
         ],
         rarest=[role.name for role in RAREST_FIRST if role is not SPECIAL],

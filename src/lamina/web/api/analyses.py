@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from lamina.web.api.answers import ERRORS
-from lamina.web.app_state import AppState, State
+from lamina.web.api.schema import ERRORS
 from lamina.web.requests import allowed_data, default_data, is_job
+from lamina.web.state import AppState, State
 
 if TYPE_CHECKING:
     from lamina.framework.declare import Analysis

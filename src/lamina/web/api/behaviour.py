@@ -12,8 +12,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from lamina.errors import InputError
-from lamina.web.api.answers import ERRORS, Typed
-from lamina.web.app_state import AppState, State, TooLongError
+from lamina.web.api.schema import ERRORS, Typed
+from lamina.web.state import AppState, State, TooLongError
 
 if TYPE_CHECKING:
     from lamina.models.language.language_model import LanguageModel
@@ -92,7 +92,7 @@ class TypedCloze(BaseModel):
     top: int = Field(10, ge=1, le=MOST_TOP)
 
 
-class Said(BaseModel):
+class TokenGuess(BaseModel):
     """A piece that a model would say."""
 
     piece: str
@@ -117,12 +117,12 @@ class ClozeAnswer(BaseModel):
     kind: Literal["causal", "masked"]
     sees_after: bool
     """Whether it sees what follows the gap: masked models do."""
-    top: list[Said]
+    top: list[TokenGuess]
     candidates: list[RatedCandidate]
     """In the order given."""
 
 
-class TypedLens(BaseModel):
+class LensText(BaseModel):
     """A text, and the model whose layers are put through its head."""
 
     model: Name
@@ -133,7 +133,7 @@ class TypedLens(BaseModel):
 class GridCell(BaseModel):
     """What one layer says in the place of one token."""
 
-    top: list[Said]
+    top: list[TokenGuess]
     actual: float | None
     """Probability of the token itself; null after the end of the text."""
     kl: float
@@ -188,7 +188,7 @@ def cloze(app: State, asked: TypedCloze) -> list[ClozeAnswer]:
 
 
 @router.post("/logit_lens")
-def logit_lens(app: State, asked: TypedLens) -> LogitLens:
+def logit_lens(app: State, asked: LensText) -> LogitLens:
     """Every layer of a text through the model's own head, token by token, as `lamina lens --text` tells it."""
     from lamina.analyses.behaviour.lens.readings import token_table
 
@@ -206,7 +206,7 @@ def logit_lens(app: State, asked: TypedLens) -> LogitLens:
         surprisal[index] = round(-log2(actual), _DIGITS) if actual > 0 else None
         known = None if isnan(actual) else round(actual, _DIGITS)
         cell = grid.setdefault((index, layer), GridCell(top=[], actual=known, kl=round(kl, _DIGITS)))
-        cell.top.append(Said(piece=piece, probability=round(probability, _DIGITS)))
+        cell.top.append(TokenGuess(piece=piece, probability=round(probability, _DIGITS)))
     cells = [[grid[index, layer] for layer in range(layers)] for index in tokens]
     return LogitLens(
         model=asked.model,
@@ -294,7 +294,7 @@ def _answer(name: str, model: LanguageModel, before: str, after: str, asked: Typ
             RatedCandidate(word=word, logprob=round(logprob, _DIGITS), pieces=pieces, rank=rated.rank(at))
             for at, (word, logprob, pieces) in enumerate(numbers)
         ]
-    said = [Said(piece=each.piece, probability=round(exp(each.logprob), _DIGITS))
+    said = [TokenGuess(piece=each.piece, probability=round(exp(each.logprob), _DIGITS))
             for each in next(top(model, [slot], asked.top))]  # fmt: skip
     return ClozeAnswer(model=name, kind=model.kind, sees_after=model.kind == "masked", top=said, candidates=candidates)
 

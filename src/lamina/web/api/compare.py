@@ -10,16 +10,24 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from lamina.comparison.probes import tasks_of
+from lamina.comparison.side_by_side import (
+    NO_RESULT,
+    ModelResults,
+    NotComparable,
+    all_layer_scores,
+    comparable_results,
+    layer_curves,
+    newest_results,
+)
 from lamina.errors import InputError, LaminaError
 from lamina.figures import captions_for, draw, spec_of
 from lamina.framework.registry import get_analysis
 from lamina.results import Result
 from lamina.results.index import ResultIndex, SavedResult, using
-from lamina.web.api.answers import ERRORS, Typed
-from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
-from lamina.web.app_state import AppState, State
+from lamina.web.api.results import FigureCard, FindingCard, ResultSummary, summary_of
+from lamina.web.api.schema import ERRORS, Typed
 from lamina.web.models import TWIN
-from lamina.web.side_by_side import NONE, Side, Unlike, curves, full_scores, newest, shared
+from lamina.web.state import AppState, State
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,13 +46,13 @@ _Name = Annotated[Typed, Field(max_length=1000)]
 _SCORES = ("score_full", "score_best_layer", "items")
 
 
-class Several(BaseModel):
+class ComparisonRequest(BaseModel):
     """Models to compare; the first is the baseline. `NAME (random)` is a model's twin with random weights."""
 
     models: list[_Name] = Field(min_length=2, max_length=MOST)
 
 
-class Offer(BaseModel):
+class ComparisonOffer(BaseModel):
     """A model that can be compared with the baseline, or the reason why not."""
 
     name: str
@@ -57,7 +65,7 @@ class Offer(BaseModel):
     """Why it is not offered; empty if it is."""
 
 
-class Score(BaseModel):
+class ModelScore(BaseModel):
     """The score of one model at one task; null where it is not available."""
 
     analysis: str
@@ -72,7 +80,7 @@ class Score(BaseModel):
     reason: str
 
 
-class Apart(Score):
+class ScoreDifference(ModelScore):
     """A model's score minus the baseline's."""
 
     p: float | None
@@ -81,7 +89,7 @@ class Apart(Score):
     """Whether the interval is of the same draws of the same texts; otherwise as if both were independent."""
 
 
-class ReadAt(BaseModel):
+class TaskLayer(BaseModel):
     """A layer that a task is read from."""
 
     task: str
@@ -94,47 +102,47 @@ class ReadAt(BaseModel):
     """Whether it is in the confidence set of best layers of all models."""
 
 
-class Curves(BaseModel):
+class AnalysisCurves(BaseModel):
     """One analysis of several models in one chart: all on the same axes."""
 
     analysis: str
     title: str
-    figure: Figure
+    figure: FigureCard
 
 
-class NotCompared(BaseModel):
+class ComparisonGap(BaseModel):
     """What cannot be compared, and why."""
 
     what: str
     why: str
 
 
-class Comparison(BaseModel):
+class ModelComparison(BaseModel):
     """What the saved results say about several models."""
 
     models: list[str]
     """The baseline first."""
     shapes: list[tuple[int, int]]
     """Blocks of each, and heads per block."""
-    scores: list[Score]
-    differences: list[Apart]
-    curves: list[Curves]
-    figures: list[Figure]
+    scores: list[ModelScore]
+    differences: list[ScoreDifference]
+    curves: list[AnalysisCurves]
+    figures: list[FigureCard]
     """Of the probing results: as `lamina compare` draws them."""
     findings: list[FindingCard]
-    layers: list[ReadAt]
+    layers: list[TaskLayer]
     """For each task the best layer of every model, the best of all first."""
     heads_of: list[str]
     """Analyses of heads whose results are alike for all of the models."""
     by_head: list[str]
     """Models whose heads are at the same places as the baseline's: it, its twin and those fine-tuned from it."""
-    not_compared: list[NotCompared]
-    diff: Summary | None
+    not_compared: list[ComparisonGap]
+    diff: ResultSummary | None
     """The newest `diff` result of the baseline and the second model, if there is one."""
 
 
 @router.get("/models/{baseline:path}")
-def offers(app: State, baseline: Annotated[str, Path(max_length=1000)]) -> list[Offer]:
+def offers(app: State, baseline: Annotated[str, Path(max_length=1000)]) -> list[ComparisonOffer]:
     """Every model and random twin of this server: what it shares with the baseline, or why it is not offered."""
     own = _side(app, baseline)
     names = app.models.names()
@@ -143,27 +151,27 @@ def offers(app: State, baseline: Annotated[str, Path(max_length=1000)]) -> list[
 
 
 @router.post("")
-def compared(app: State, several: Several) -> Comparison:
+def compared(app: State, several: ComparisonRequest) -> ModelComparison:
     """Saved results of several models: scores, differences from the first, and curves by layer, on shared scales."""
     names = list(dict.fromkeys(several.models))
     if len(names) < 2:
         raise InputError("a comparison needs two models; pick another")
     sides = [_side(app, name) for name in names]
-    alike, unlike = shared(sides)
+    alike, unlike = comparable_results(sides)
     found: list[tuple[str, Result]] = []
     for analysis in ("probe", *ITEMS):
         made, why = _compared(app, analysis, sides)
         if made is not None:
             found.append((analysis, made))
         elif why:
-            unlike.append(Unlike(analysis, why))
+            unlike.append(NotComparable(analysis, why))
     scores = [row for analysis, made in found for row in _scores(analysis, made, sides)]
     differences = [row for analysis, made in found for row in _differences(analysis, made, sides)]
     beside, apart = _twins(app, sides, scores)
     probed = next((made for analysis, made in found if analysis == "probe"), None)
-    left_out = [NotCompared(what="", why=said) for _, made in found for said in made.provenance.skipped]
+    left_out = [ComparisonGap(what="", why=said) for _, made in found for said in made.provenance.skipped]
     diff = app.results.newest("diff", " and ".join(_shown(side) for side in sides[:2]))
-    return Comparison(
+    return ModelComparison(
         models=names,
         shapes=[(shape.blocks, shape.heads) for shape in map(app.examined, names)],
         scores=[*scores, *beside],
@@ -178,21 +186,21 @@ def compared(app: State, several: Several) -> Comparison:
         layers=[] if probed is None else _layers(probed),
         heads_of=[name for name, own in alike.items() if len(own) == len(sides) and not any(s.twin for s in sides)],
         by_head=_by_head(app, names),
-        not_compared=[*(NotCompared(what=each.what, why=each.why) for each in unlike), *left_out],
+        not_compared=[*(ComparisonGap(what=each.what, why=each.why) for each in unlike), *left_out],
         diff=None if diff is None else summary_of(app, diff),
     )
 
 
-def _side(app: AppState, name: str) -> Side:
+def _side(app: AppState, name: str) -> ModelResults:
     """The model's results, matched by its weights; those of a twin are in the results of its model."""
     base = app.models.twin_of(name)
     entries = app.results.of_model(app.models.fingerprint(base or name))
     if base is not None:
         entries = [each for each in entries if each.parameters.get("twin")]
-    return Side(name, base is not None, newest(entries))
+    return ModelResults(name, base is not None, newest_results(entries))
 
 
-def _offer(app: AppState, baseline: Side, name: str) -> Offer:
+def _offer(app: AppState, baseline: ModelResults, name: str) -> ComparisonOffer:
     base = app.models.twin_of(name)
     title = f"{base}, random twin" if base else name
     try:
@@ -200,29 +208,35 @@ def _offer(app: AppState, baseline: Side, name: str) -> Offer:
         blank = base is not None and not app.examined(base).blocks
     except LaminaError as error:
         # A model that cannot be loaded is named, and the others are offered.
-        return Offer(name=name, title=title, twin=base is not None, shares=[], why=f"{name} cannot be loaded: {error}")
+        return ComparisonOffer(
+            name=name, title=title, twin=base is not None, shares=[], why=f"{name} cannot be loaded: {error}"
+        )
     if blank:
-        return Offer(name=name, title=title, twin=True, shares=[], why=f"{base} has no blocks, so no random twin")
-    alike, unlike = shared([baseline, side])
+        return ComparisonOffer(
+            name=name, title=title, twin=True, shares=[], why=f"{base} has no blocks, so no random twin"
+        )
+    alike, unlike = comparable_results([baseline, side])
     heads = app.examined(base or name).heads and app.examined(_base(app, baseline.name)).heads
-    reasons = [f"{each.what}: {each.why}" for each in unlike if not each.why.startswith(NONE)]
+    reasons = [f"{each.what}: {each.why}" for each in unlike if not each.why.startswith(NO_RESULT)]
     nothing = "; ".join(reasons) or f"there is no analysis that both {baseline.name} and {name} have"
     shares = [app.words_of(analysis)[0] for analysis in alike]
-    return Offer(name=name, title=title, twin=base is not None, shares=shares, why="" if shares or heads else nothing)
+    return ComparisonOffer(
+        name=name, title=title, twin=base is not None, shares=shares, why="" if shares or heads else nothing
+    )
 
 
 def _base(app: AppState, name: str) -> str:
     return app.models.twin_of(name) or name
 
 
-def _shown(side: Side) -> str:
+def _shown(side: ModelResults) -> str:
     """The model's name in results."""
     entry = next(iter(side.entries.values()), None)
     own = side.name.removesuffix(TWIN) if entry is None else entry.model
     return f"{own}{TWIN}" if side.twin else own
 
 
-def _compared(app: AppState, analysis: str, sides: Sequence[Side]) -> tuple[Result | None, str]:
+def _compared(app: AppState, analysis: str, sides: Sequence[ModelResults]) -> tuple[Result | None, str]:
     """The paired comparison of one analysis, or why there is none; both empty where nobody has it."""
     probed = [_asked(app, analysis, side.name) for side in sides if not side.twin]
     # Models of the same weights have the same results.
@@ -263,7 +277,7 @@ def _comparison(results: ResultIndex, ids: tuple[tuple[str, int], ...]) -> Resul
     return get_analysis("compare")([results.result(id) for id, _ in ids])
 
 
-def _names(sides: Sequence[Side]) -> dict[str, str]:
+def _names(sides: Sequence[ModelResults]) -> dict[str, str]:
     """Names in results -> names in requests."""
     return {_shown(side): side.name for side in sides}
 
@@ -273,15 +287,15 @@ def _rows(found: Result, table: str) -> Iterator[dict]:
     yield from own[own["statistic"].isin(_SCORES)].to_dict("records")
 
 
-def _scores(analysis: str, found: Result, sides: Sequence[Side]) -> list[Score]:
+def _scores(analysis: str, found: Result, sides: Sequence[ModelResults]) -> list[ModelScore]:
     names = _names(sides)
     return [_score(analysis, row | {"model": names.get(row["model"], row["model"])}) for row in _rows(found, "compare")]
 
 
-def _score(analysis: str, row: dict) -> Score:
+def _score(analysis: str, row: dict) -> ModelScore:
     from lamina.figures.theme import title_of
 
-    return Score(
+    return ModelScore(
         analysis=analysis,
         task=row["task"],
         title=title_of(row["task"]),
@@ -293,7 +307,7 @@ def _score(analysis: str, row: dict) -> Score:
     )
 
 
-def _differences(analysis: str, found: Result, sides: Sequence[Side]) -> list[Apart]:
+def _differences(analysis: str, found: Result, sides: Sequence[ModelResults]) -> list[ScoreDifference]:
     """Each model minus the baseline: rows of the table are a - b."""
     names, baseline, told = _names(sides), sides[0].name, []
     for row in _rows(found, "differences"):
@@ -304,22 +318,24 @@ def _differences(analysis: str, found: Result, sides: Sequence[Side]) -> list[Ap
         if a == baseline:
             value, low, high = -value, -high, -low
         own = _score(analysis, row | {"model": b if a == baseline else a, "value": value, "low": low, "high": high})
-        told.append(Apart(**own.model_dump(), p=_number(row["p_adjusted"]), paired=True))
+        told.append(ScoreDifference(**own.model_dump(), p=_number(row["p_adjusted"]), paired=True))
     return told
 
 
-def _twins(app: AppState, sides: Sequence[Side], scores: Sequence[Score]) -> tuple[list[Score], list[Apart]]:
+def _twins(
+    app: AppState, sides: Sequence[ModelResults], scores: Sequence[ModelScore]
+) -> tuple[list[ModelScore], list[ScoreDifference]]:
     """Scores of random twins, whose predictions are not saved: differences have no intervals."""
     twins = {side.name for side in sides if side.twin}
     known = {each.model for each in scores if each.statistic == "score_full"}
-    beside: list[Score] = []
+    beside: list[ModelScore] = []
     for side in sides:
         entry = side.entries.get("probe")
         # A model that no other is compared with still has its twin beside it.
         if entry is None or not twins or side.name in known:
             continue
         with using(entry):
-            told = full_scores(app.results.result(entry.id), twin=side.twin)
+            told = all_layer_scores(app.results.result(entry.id), twin=side.twin)
         more = {"statistic": "score_full", "model": side.name, "reason": ""}
         beside += [_score("probe", row | more) for row in told]
     full = {(each.task, each.model): each for each in (*scores, *beside) if each.statistic == "score_full"}
@@ -332,11 +348,11 @@ def _twins(app: AppState, sides: Sequence[Side], scores: Sequence[Score]) -> tup
             # Without paired draws there is no interval: overlapping ones are no comparison.
             value = round(own.value - other.value, 6)
             about = own.model_copy(update={"value": value, "low": None, "high": None})
-            apart.append(Apart(**about.model_dump(), p=None, paired=False))
+            apart.append(ScoreDifference(**about.model_dump(), p=None, paired=False))
     return beside, apart
 
 
-def _curves(app: AppState, alike: dict[str, list[Side]]) -> Iterator[Curves]:
+def _curves(app: AppState, alike: dict[str, list[ModelResults]]) -> Iterator[AnalysisCurves]:
     import pandas as pd
 
     from lamina.figures.compare import by_task
@@ -347,7 +363,7 @@ def _curves(app: AppState, alike: dict[str, list[Side]]) -> Iterator[Curves]:
         for side in sides:
             entry = side.entries[analysis]
             with using(entry):
-                own = curves(app.results.result(entry.id), twin=side.twin)
+                own = layer_curves(app.results.result(entry.id), twin=side.twin)
             parts.append(own.assign(model=side.name, task=own["series"].str.replace("_", " "), metric="value"))
         rows = pd.concat([part for part in parts if len(part)]) if any(map(len, parts)) else pd.DataFrame()
         rows = _of_several(rows)
@@ -361,8 +377,8 @@ def _curves(app: AppState, alike: dict[str, list[Side]]) -> Iterator[Curves]:
             "One panel per measure; all models on the same axes. Bars: 95 % interval of each model alone, not of the "
             "difference. Models of different depth are drawn by share of their depth."
         )
-        figure = Figure(name="curves", spec=spec, summary=str(spec.get("description", "")), caption=caption)
-        yield Curves(analysis=analysis, title=title, figure=figure)
+        figure = FigureCard(name="curves", spec=spec, summary=str(spec.get("description", "")), caption=caption)
+        yield AnalysisCurves(analysis=analysis, title=title, figure=figure)
 
 
 def _of_several(rows: pd.DataFrame) -> pd.DataFrame:
@@ -372,19 +388,19 @@ def _of_several(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows.groupby("task")["model"].transform("nunique") > 1]
 
 
-def _figures(found: Result) -> list[Figure]:
+def _figures(found: Result) -> list[FigureCard]:
     captions = captions_for(found)
     specs = {name: spec_of(chart) for name, chart in draw(found).items()}
     return [
-        Figure(name=name, spec=spec, summary=str(spec.get("description", "")), caption=captions.get(name, ""))
+        FigureCard(name=name, spec=spec, summary=str(spec.get("description", "")), caption=captions.get(name, ""))
         for name, spec in specs.items()
     ]
 
 
-def _layers(found: Result) -> list[ReadAt]:
+def _layers(found: Result) -> list[TaskLayer]:
     table = found.tables["best_layers"]
     best = table.drop_duplicates(["task", "model"])
-    return [ReadAt(**{name: row[name] for name in ReadAt.model_fields}) for row in best.to_dict("records")]
+    return [TaskLayer(**{name: row[name] for name in TaskLayer.model_fields}) for row in best.to_dict("records")]
 
 
 def _by_head(app: AppState, names: Sequence[str]) -> list[str]:

@@ -10,9 +10,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from lamina.results.index import using
-from lamina.web.api.answers import ERRORS, Typed
-from lamina.web.api.heads import CardWanted, saved_results
-from lamina.web.app_state import State
+from lamina.web.api.heads import HeadRequest, saved_results
+from lamina.web.api.schema import ERRORS, Typed
+from lamina.web.state import State
 
 if TYPE_CHECKING:
     from lamina.analyses.heads.examples import Head, HeadExamples, LinkExample, LinkMiss, LinkQuery
@@ -32,7 +32,7 @@ _SETS = 8
 """Sets of examples kept in memory, one per model, kind of maps and relation asked for."""
 
 
-class ExamplesWanted(CardWanted):
+class HeadExamplesRequest(HeadRequest):
     """Which head of which model, and examples of what."""
 
     relation: Annotated[
@@ -45,7 +45,7 @@ class ExamplesWanted(CardWanted):
     ] = ""
 
 
-class ExampleOfHead(BaseModel):
+class HeadExampleCard(BaseModel):
     """A sentence of the corpus, and the head's strongest link in it."""
 
     id: str
@@ -59,7 +59,7 @@ class ExampleOfHead(BaseModel):
     """The dependency between the two words in the corpus; empty if there is none."""
 
 
-class MissOfHead(BaseModel):
+class HeadMissCard(BaseModel):
     """A sentence of the corpus, and a word in it for which the head chooses a wrong one."""
 
     id: str
@@ -92,17 +92,17 @@ class ExamplesOfHead(BaseModel):
     """So many were looked at."""
     limits: str
     """Which sentences of the corpus, in words."""
-    examples: list[ExampleOfHead]
+    examples: list[HeadExampleCard]
     asked: int
     """Words that the head was asked about in these sentences; 0 where no link is right or wrong."""
     found: int
     """Of these, for how many it chooses the right word."""
-    misses: list[MissOfHead]
+    misses: list[HeadMissCard]
     """Of the others those with the largest weight on a wrong word, at most one per sentence."""
 
 
 @router.post("/examples")
-def examples(app: State, wanted: ExamplesWanted) -> ExamplesOfHead:
+def examples(app: State, wanted: HeadExamplesRequest) -> ExamplesOfHead:
     """Five sentences of the server's first corpus (dev) with the head's strongest links, and five where it fails.
 
     It fails where it chooses a wrong word. The first head of a model takes seconds: all heads are looked at in one
@@ -165,8 +165,8 @@ class _Looked:
 _LOOKED = _Looked()
 
 
-def _example(example: LinkExample) -> ExampleOfHead:
-    return ExampleOfHead(
+def _example(example: LinkExample) -> HeadExampleCard:
+    return HeadExampleCard(
         id=example.text.id,
         words=list(example.text.words),
         source=example.source,
@@ -176,8 +176,8 @@ def _example(example: LinkExample) -> ExampleOfHead:
     )
 
 
-def _miss(miss: LinkMiss) -> MissOfHead:
-    return MissOfHead(
+def _miss(miss: LinkMiss) -> HeadMissCard:
+    return HeadMissCard(
         id=miss.text.id,
         words=list(miss.text.words),
         asked=miss.word,

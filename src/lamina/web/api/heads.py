@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 
 from lamina.results import Result
 from lamina.results.index import using
-from lamina.web.api.answers import ERRORS, Typed, rows_of
-from lamina.web.app_state import AppState, State
+from lamina.web.api.schema import ERRORS, Typed, rows_of
+from lamina.web.state import AppState, State
 
 if TYPE_CHECKING:
     from lamina.analyses.heads.atlas import HeadMeasure as Measured
@@ -45,7 +45,7 @@ Sentence = Annotated[Typed, Field(examples=["The old man the boats ."])]
 Word = Annotated[Typed, Field(max_length=1000, pattern=r"\S")]
 
 
-class AtlasWanted(BaseModel):
+class AtlasRequest(BaseModel):
     """Which model, on which sentence."""
 
     model: Model
@@ -53,7 +53,7 @@ class AtlasWanted(BaseModel):
     weights: Weights = "attention"
 
 
-class Source(BaseModel):
+class SourceResult(BaseModel):
     """A saved result that numbers come from."""
 
     analysis: str
@@ -63,7 +63,7 @@ class Source(BaseModel):
     created: str
 
 
-class Measure(BaseModel):
+class HeadMeasure(BaseModel):
     """One number per head; a category if `names` is not empty."""
 
     source: str
@@ -80,14 +80,14 @@ class Measure(BaseModel):
     names: list[str]
 
 
-class Group(BaseModel):
+class MeasureGroup(BaseModel):
     """Measures of one source."""
 
     source: str
     title: str
 
 
-class Outstanding(BaseModel):
+class OutstandingHead(BaseModel):
     """A head that stands out on the sentence, and by what."""
 
     head: str
@@ -95,22 +95,22 @@ class Outstanding(BaseModel):
     value: float
 
 
-class Atlas(BaseModel):
+class HeadAtlas(BaseModel):
     """All heads, by every available measure."""
 
     layers: int
     heads: int
     tokens: int
-    measures: list[Measure]
-    groups: list[Group]
+    measures: list[HeadMeasure]
+    groups: list[MeasureGroup]
     """Where the measures come from, in their order."""
-    outstanding: list[Outstanding]
-    sources: list[Source]
+    outstanding: list[OutstandingHead]
+    sources: list[SourceResult]
     missing: list[str]
     """Analyses of which this model has no saved result."""
 
 
-class LinesWanted(BaseModel):
+class LinesRequest(BaseModel):
     """Which heads, on which sentence."""
 
     model: Model
@@ -132,7 +132,7 @@ class HeadLinks(BaseModel):
     """The sum of each unit's weaker links."""
 
 
-class Lines(BaseModel):
+class AttentionLines(BaseModel):
     """Words or pieces, and the links between them."""
 
     tokens: list[str]
@@ -142,7 +142,7 @@ class Lines(BaseModel):
     heads: list[HeadLinks]
 
 
-class CardWanted(BaseModel):
+class HeadRequest(BaseModel):
     """Which head of which model."""
 
     model: Model
@@ -169,7 +169,7 @@ class EvidenceRow(BaseModel):
     """Analyses that would tell, where nothing was measured."""
 
 
-class CardOfHead(BaseModel):
+class HeadCard(BaseModel):
     """What saved results say about one head; lists are empty if the analysis was not run."""
 
     head: str
@@ -186,12 +186,12 @@ class CardOfHead(BaseModel):
     matters: list[dict[str, Any]]
     neighbours: list[dict[str, Any]]
     points: list[dict[str, Any]]
-    sources: list[Source]
+    sources: list[SourceResult]
     missing: list[str]
 
 
 @router.post("/atlas")
-def atlas(app: State, wanted: AtlasWanted) -> Atlas:
+def atlas(app: State, wanted: AtlasRequest) -> HeadAtlas:
     """One number per head: of this sentence, and of saved results of this model."""
     from lamina.analyses.heads.atlas import result_atlas, sentence_atlas
 
@@ -203,14 +203,15 @@ def atlas(app: State, wanted: AtlasWanted) -> Atlas:
     for entry in entries:
         with using(entry):
             measures += result_atlas(results[entry.analysis], encoder.blocks, encoder.heads)
-    return Atlas(
+    return HeadAtlas(
         layers=encoder.blocks,
         heads=encoder.heads,
         tokens=found.tokens,
         measures=[measure_of(each) for each in measures],
         groups=[_group(app, source) for source in dict.fromkeys(each.source for each in measures)],
         outstanding=[
-            Outstanding(head=f"{each.layer}-{each.head}", why=each.why, value=each.value) for each in found.outstanding
+            OutstandingHead(head=f"{each.layer}-{each.head}", why=each.why, value=each.value)
+            for each in found.outstanding
         ],
         sources=[_source(entry) for entry in entries],
         missing=_missing(results),
@@ -218,7 +219,7 @@ def atlas(app: State, wanted: AtlasWanted) -> Atlas:
 
 
 @router.post("/lines")
-def lines(app: State, wanted: LinesWanted) -> Lines:
+def lines(app: State, wanted: LinesRequest) -> AttentionLines:
     """Attention of some heads on a sentence: each word's strongest links, and the sum of all others."""
     from lamina.analyses.heads.look import ROLLOUT, head_of
     from lamina.analyses.heads.look import sentence_links as linked
@@ -227,7 +228,7 @@ def lines(app: State, wanted: LinesWanted) -> Lines:
     with app.model(wanted.model) as encoder:
         heads: list[Drawn] = [ROLLOUT if said == ROLLOUT else head_of(encoder, said) for said in wanted.heads]
         found = linked(encoder, wanted.sentence, heads, level=wanted.level, most=MOST_TOKENS, weights=wanted.weights)
-    return Lines(
+    return AttentionLines(
         tokens=found.units.names,
         special=found.units.special.tolist(),
         words=found.words,
@@ -236,7 +237,7 @@ def lines(app: State, wanted: LinesWanted) -> Lines:
 
 
 @router.post("/card")
-def card(app: State, wanted: CardWanted) -> CardOfHead:
+def card(app: State, wanted: HeadRequest) -> HeadCard:
     """What saved results say about one head: role, relations, what breaks without it, pattern and neighbours."""
     from lamina.analyses.heads.atlas import card as card_of
     from lamina.analyses.heads.evidence import evidence, in_a_sentence
@@ -249,7 +250,7 @@ def card(app: State, wanted: CardWanted) -> CardOfHead:
         found = card_of(layer, head, results)
         says, rows = in_a_sentence(found), evidence(found)
     tables = {name: rows_of(table) for name, table in found._asdict().items() if name != "role"}
-    return CardOfHead(
+    return HeadCard(
         head=f"{layer}-{head}",
         role=found.role,
         says=says,
@@ -291,8 +292,8 @@ def _doing(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"unit": unit, **rules}
 
 
-def _source(entry: SavedResult) -> Source:
-    return Source(
+def _source(entry: SavedResult) -> SourceResult:
+    return SourceResult(
         analysis=entry.analysis,
         id=entry.id,
         name=entry.name,
@@ -301,17 +302,17 @@ def _source(entry: SavedResult) -> Source:
     )
 
 
-def _group(app: AppState, source: str) -> Group:
+def _group(app: AppState, source: str) -> MeasureGroup:
     from lamina.analyses.heads.atlas import SENTENCE
 
-    return Group(source=source, title="On this sentence" if source == SENTENCE else app.words_of(source)[0])
+    return MeasureGroup(source=source, title="On this sentence" if source == SENTENCE else app.words_of(source)[0])
 
 
-def measure_of(measure: Measured) -> Measure:
+def measure_of(measure: Measured) -> HeadMeasure:
     """A measure of all heads, as JSON has it."""
     values = [[_number(value) for value in row] for row in measure.values.tolist()]
     known = [value for row in values for value in row if value is not None]
-    return Measure(
+    return HeadMeasure(
         source=measure.source,
         name=measure.name,
         title=measure.title,

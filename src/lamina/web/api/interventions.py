@@ -12,11 +12,11 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from lamina.errors import InputError
-from lamina.web.api.answers import ERRORS, Typed
-from lamina.web.api.behaviour import Said
-from lamina.web.api.heads import Head, HeadLinks, HeadOrRollout, Measure, Weights, links_of, measure_of
-from lamina.web.api.lens import Belief, MarkedSentence, beliefs_of, marked_of, tracer_of, words_of
-from lamina.web.app_state import State, TooLongError
+from lamina.web.api.behaviour import TokenGuess
+from lamina.web.api.heads import Head, HeadLinks, HeadMeasure, HeadOrRollout, Weights, links_of, measure_of
+from lamina.web.api.schema import ERRORS, Typed
+from lamina.web.api.sentence import Belief, TracedSentence, beliefs_of, marked_of, tracer_of, words_of
+from lamina.web.state import State, TooLongError
 
 if TYPE_CHECKING:
     from lamina.analyses.heads.look import HeadOrRollout as Drawn
@@ -42,7 +42,7 @@ router = APIRouter(
 )
 
 
-class SwitchedOff(MarkedSentence):
+class InterventionRequest(TracedSentence):
     """A sentence, and the parts of the model that are switched off."""
 
     heads: list[Head] = Field(default=[], max_length=MOST_OFF)
@@ -67,23 +67,23 @@ class SpanAnswer(BaseModel):
     """Probability of its start times probability of its end."""
 
 
-class Told(BaseModel):
+class ModelReading(BaseModel):
     """What the model makes of the sentence."""
 
     beliefs: list[Belief]
     """Of its saved probes, under every layer; empty where there are none."""
-    measures: list[Measure]
+    measures: list[HeadMeasure]
     """One number per head: where it looks in the sentence; empty where the model has no maps."""
     links: list[HeadLinks]
     """Between words, of the heads that were asked for."""
-    said: list[Said] | None
+    said: list[TokenGuess] | None
     """What a language model says next (causal), or in the gap of the sentence, written [MASK], [Y] or ___; null where
     it has no language-model head, or a masked one has no gap to fill."""
     answer: SpanAnswer | None
     """Null where nothing was asked, or the model has no span head."""
 
 
-class Changed(BaseModel):
+class Intervention(BaseModel):
     """A sentence with and without the change."""
 
     words: list[str]
@@ -91,14 +91,14 @@ class Changed(BaseModel):
     """Words and special tokens, between which links are."""
     tokens: int
     """Of the model, special ones included."""
-    before: Told
+    before: ModelReading
     """By the whole model."""
-    after: Told
+    after: ModelReading
     """With the parts switched off."""
 
 
 @router.post("")
-def switched(app: State, asked: SwitchedOff) -> Changed:
+def switched(app: State, asked: InterventionRequest) -> Intervention:
     """Beliefs, attention and answers with some heads and blocks switched off, beside those of the whole model."""
     from lamina.analyses.cause.edits import disabled
     from lamina.analyses.heads.look import head_of
@@ -119,7 +119,7 @@ def switched(app: State, asked: SwitchedOff) -> Changed:
             with change:
                 told.append(_told(encoder, tracer, asked, words, marked))
         units = _units(encoder, words)
-    return Changed(words=list(words), units=units, tokens=tokens, before=told[0], after=told[1])
+    return Intervention(words=list(words), units=units, tokens=tokens, before=told[0], after=told[1])
 
 
 @lru_cache(maxsize=_KEPT)
@@ -133,10 +133,10 @@ def _parts(encoder: Encoder) -> Interventions:
 def _told(
     encoder: Encoder,
     tracer: SentenceTracer | None,
-    asked: SwitchedOff,
+    asked: InterventionRequest,
     words: Sequence[str],
     marked: Sequence[MarkedTarget],
-) -> Told:
+) -> ModelReading:
     from lamina.analyses.heads.atlas import sentence_atlas
     from lamina.analyses.heads.look import ROLLOUT, head_of, sentence_links
     from lamina.analyses.layers.trace.trace import over_seeds
@@ -150,7 +150,7 @@ def _told(
         drawn: list[Drawn] = [ROLLOUT if each == ROLLOUT else head_of(encoder, each) for each in asked.shown]
         linked = sentence_links(encoder, asked.sentence, drawn, level="word", most=MOST_TOKENS, weights=asked.weights)
         links = [links_of(each, own) for each, own in zip(asked.shown, linked.links, strict=True)]
-    return Told(
+    return ModelReading(
         beliefs=[belief for each in believed for belief in beliefs_of(each)],
         measures=measures,
         links=links,
@@ -159,7 +159,7 @@ def _told(
     )
 
 
-def _said(encoder: Encoder, asked: SwitchedOff) -> list[Said] | None:
+def _said(encoder: Encoder, asked: InterventionRequest) -> list[TokenGuess] | None:
     """The most likely pieces after a text, or in its gap."""
     from lamina.corpora.suites.cloze import SLOT
     from lamina.models.language.language_model import has_language_model, language_model
@@ -176,10 +176,10 @@ def _said(encoder: Encoder, asked: SwitchedOff) -> list[Said] | None:
         (asked.sentence[: gaps[0].start()], asked.sentence[gaps[0].end() :]) if gaps else (f"{asked.sentence} ", "")
     )
     found = next(top(model, [Gap("typed", before, after)], asked.top))
-    return [Said(piece=each.piece, probability=round(exp(each.logprob), _DIGITS)) for each in found]
+    return [TokenGuess(piece=each.piece, probability=round(exp(each.logprob), _DIGITS)) for each in found]
 
 
-def _answer(encoder: Encoder, asked: SwitchedOff) -> SpanAnswer | None:
+def _answer(encoder: Encoder, asked: InterventionRequest) -> SpanAnswer | None:
     from lamina.analyses.behaviour.perturb.scores import has_span_head, span_answerer
     from lamina.corpora.questions.question_sets import typed_question
 

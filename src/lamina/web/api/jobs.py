@@ -8,15 +8,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from lamina.web.api.answers import ERRORS, Typed, whole
-from lamina.web.app_state import State
-from lamina.web.jobs import Job, JobState
+from lamina.web.api.schema import ERRORS, Typed, whole
+from lamina.web.jobs import BackgroundJob, JobState
 from lamina.web.requests import job_request
+from lamina.web.state import State
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses={code: ERRORS[code] for code in (401, 403, 404, 422)})
 
 
-class Wanted(BaseModel):
+class JobRequest(BaseModel):
     """What to compute: the same table as `lamina run` reads, its inputs under the names of the analysis."""
 
     model_config = ConfigDict(
@@ -35,12 +35,12 @@ class Wanted(BaseModel):
     settings: dict[str, Any] = Field(default_factory=dict, description="As `GET /api/analyses` describes them.")
 
     @model_validator(mode="after")
-    def _readable(self) -> Wanted:
+    def _readable(self) -> JobRequest:
         whole(json.dumps(self.model_dump(), ensure_ascii=False, default=str))
         return self
 
 
-class Progress(BaseModel):
+class JobProgress(BaseModel):
     """A computation and its progress."""
 
     id: str
@@ -57,13 +57,13 @@ class Progress(BaseModel):
 
 
 @router.get("")
-def listed(app: State) -> list[Progress]:
+def listed(app: State) -> list[JobProgress]:
     """All computations, the newest first."""
     return [_progress(job) for job in app.jobs.all()]
 
 
 @router.post("", status_code=202, responses={code: ERRORS[code] for code in (400, 413, 429)})
-def start(app: State, wanted: Wanted) -> Progress:
+def start(app: State, wanted: JobRequest) -> JobProgress:
     """Queue a computation; its result appears among the results when it is done."""
     request = job_request(app, wanted.model_dump(exclude_unset=True))
     table = request.table()
@@ -71,20 +71,20 @@ def start(app: State, wanted: Wanted) -> Progress:
 
 
 @router.get("/{id}")
-def one(app: State, id: Annotated[str, Path(max_length=40)]) -> Progress:
+def one(app: State, id: Annotated[str, Path(max_length=40)]) -> JobProgress:
     """One computation."""
     return _progress(app.jobs.get(id))
 
 
 @router.delete("/{id}")
-def cancel(app: State, id: Annotated[str, Path(max_length=40)]) -> Progress:
+def cancel(app: State, id: Annotated[str, Path(max_length=40)]) -> JobProgress:
     """Cancel a computation; finished parts are kept. One that is over is taken off the list."""
     over = app.jobs.get(id).over
     return _progress(app.jobs.dismiss(id) if over else app.jobs.cancel(id))
 
 
-def _progress(job: Job) -> Progress:
-    return Progress(
+def _progress(job: BackgroundJob) -> JobProgress:
+    return JobProgress(
         id=job.id,
         state=job.state,
         command=job.command,

@@ -12,10 +12,10 @@ from pydantic import BaseModel
 from lamina.errors import LaminaError
 from lamina.results.finding import strongest_first
 from lamina.results.index import ResultIndex, SavedResult, using
-from lamina.web.api.answers import ERRORS
-from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
-from lamina.web.app_state import AppState, BusyError, State
+from lamina.web.api.results import FigureCard, FindingCard, ResultSummary, summary_of
+from lamina.web.api.schema import ERRORS
 from lamina.web.requests import is_job, job_request
+from lamina.web.state import AppState, BusyError, State
 
 if TYPE_CHECKING:
     from lamina.framework.declare import Analysis
@@ -28,7 +28,7 @@ _HELD = 8
 """Drawings of models that are kept."""
 
 
-class Found(FindingCard):
+class OverviewFinding(FindingCard):
     """A finding, and the result that it comes from."""
 
     result: str
@@ -41,16 +41,16 @@ class ChapterOfModel(BaseModel):
     name: str
     title: str
     question: str
-    results: list[Summary]
+    results: list[ResultSummary]
 
 
 class ModelOverview(BaseModel):
     """What was measured of a model."""
 
     model: str
-    findings: list[Found]
+    findings: list[OverviewFinding]
     """Clear ones first."""
-    glance: Figure | None
+    glance: FigureCard | None
     """Abilities by layers and heads by roles, linked by the layer; null if neither was measured."""
     captions: list[str]
     """How to read its panels; without a figure, why it cannot be drawn."""
@@ -89,11 +89,13 @@ def overview(app: State, name: ModelName) -> ModelOverview:
     )
 
 
-def _in_turn(chapters: list[ChapterOfModel]) -> list[Found]:
+def _in_turn(chapters: list[ChapterOfModel]) -> list[OverviewFinding]:
     """As the report tells them: clear ones first; among equals the headline of each chapter, then its others."""
     told = [
         [
-            Found(text=each.text, status=each.status, weight=each.weight, result=summary.id, title=summary.title)
+            OverviewFinding(
+                text=each.text, status=each.status, weight=each.weight, result=summary.id, title=summary.title
+            )
             for summary in chapter.results
             for each in strongest_first(summary.findings)
         ]
@@ -118,7 +120,7 @@ def _newest(app: AppState, name: str) -> list[SavedResult]:
 
 
 @lru_cache(maxsize=_HELD)
-def _glance(index: ResultIndex, saved: tuple[tuple[str, int], ...]) -> tuple[Figure | None, list[str]]:
+def _glance(index: ResultIndex, saved: tuple[tuple[str, int], ...]) -> tuple[FigureCard | None, list[str]]:
     """Drawn once for the same results: a new one in a folder has another time."""
     from lamina.analyses.overview import ability_layers, head_roles
     from lamina.figures import spec_of
@@ -135,10 +137,10 @@ def _glance(index: ResultIndex, saved: tuple[tuple[str, int], ...]) -> tuple[Fig
     summary = " ".join(str(panel.to_dict().get("description", "")) for panel in panels.values())
     captions = [CAPTIONS[name] for name in panels]
     spec = spec_of(beside(*panels.values()))
-    return Figure(name="glance", spec=spec, summary=summary, caption=" ".join(captions)), captions
+    return FigureCard(name="glance", spec=spec, summary=summary, caption=" ".join(captions)), captions
 
 
-class Unmeasured(BaseModel):
+class MissingAnalysis(BaseModel):
     """An analysis that was not run for a model, and what it would take."""
 
     analysis: str
@@ -157,7 +159,7 @@ class Unmeasured(BaseModel):
 
 
 @router.get("/unmeasured/{name:path}")
-def unmeasured(app: State, name: ModelName) -> list[Unmeasured]:
+def unmeasured(app: State, name: ModelName) -> list[MissingAnalysis]:
     """What a report would ask of a model and nobody has, with an estimate from a trial on this machine."""
     done = {entry.analysis for entry in _newest(app, name)}
     wanted = [each for each in app.analyses if each.report is not None and is_job(each) and each.name not in done]
@@ -174,17 +176,17 @@ def _refused(app: AppState, name: str, analyses: list[Analysis]) -> dict[str, st
     return dict.fromkeys(silent, "the model has no language-model head") | refused_analyses(passport, analyses)
 
 
-def _estimated(app: AppState, name: str, analysis: Analysis, refused: str | None) -> Unmeasured:
+def _estimated(app: AppState, name: str, analysis: Analysis, refused: str | None) -> MissingAnalysis:
     from lamina.framework.chapters import chapter_of
-    from lamina.web.estimates import Estimate
+    from lamina.web.jobs import CostEstimate
 
     wanted = {"analysis": analysis.name, "model": name, "settings": dict(analysis.report or {})}
     try:
         request = job_request(app, wanted) if refused is None else None
-        estimate = Estimate("failed", why=refused or "") if request is None else app.estimates.get(request.table())
+        estimate = CostEstimate("failed", why=refused or "") if request is None else app.estimates.get(request.table())
     except LaminaError as error:
-        estimate = Estimate("failed", why=str(error))
-    return Unmeasured(
+        estimate = CostEstimate("failed", why=str(error))
+    return MissingAnalysis(
         analysis=analysis.name,
         title=analysis.title,
         question=analysis.question,

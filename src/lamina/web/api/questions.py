@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 
 from lamina.errors import InputError, ModelError
 from lamina.results import Result
-from lamina.web.api.answers import ERRORS, Typed, rows_of
-from lamina.web.app_state import AppState, State, TooLongError
+from lamina.web.api.schema import ERRORS, Typed, rows_of
+from lamina.web.state import AppState, State, TooLongError
 
 if TYPE_CHECKING:
     from lamina.corpora.questions.question import Question
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Place = tuple[float, float]
 
 
-class Token(BaseModel):
+class MapToken(BaseModel):
     """A token, the same at every layer."""
 
     word: str
@@ -41,7 +41,7 @@ class Token(BaseModel):
     predicted: bool
 
 
-class Layer(BaseModel):
+class MapLayer(BaseModel):
     """What the map of one layer shows, and what it leaves out."""
 
     layer: int
@@ -61,12 +61,12 @@ class Layer(BaseModel):
 class TokenMap(BaseModel):
     """The tokens of one question at every layer."""
 
-    tokens: list[Token]
+    tokens: list[MapToken]
     positions: list[list[Place | None]]
     """[layer][token] from -1 to 1, both ways to the same scale; null for what is not drawn."""
     clusters: list[list[int]]
     """[layer][token] of k-means in the full space; -1 for an outlier."""
-    layers: list[Layer]
+    layers: list[MapLayer]
     drawn: int
     """Tokens on the map; if there are very many, some without a role are left out."""
 
@@ -87,7 +87,7 @@ def map_of(result: Result) -> TokenMap:
     columns = ["word", "sentence", "question", "support", "gold", "predicted"]
     named = {"question": QUESTION.name, "support": SUPPORT.name, "gold": ACCEPTED, "predicted": PREDICTED.name}
     tokens = [
-        Token(**row, role=role, roles=[name for column, name in named.items() if row[column]] or [role])
+        MapToken(**row, role=role, roles=[name for column, name in named.items() if row[column]] or [role])
         for row, role in zip(rows_of(table[columns][:size]), roles, strict=True)
     ]
     return TokenMap(
@@ -99,12 +99,12 @@ def map_of(result: Result) -> TokenMap:
     )
 
 
-def _layer(row: Mapping[str, Any]) -> Layer:
+def _layer(row: Mapping[str, Any]) -> MapLayer:
     from lamina.analyses.answering.groups import STABLE
 
     # Results of older versions have not measured it.
     stability = row.get("stability")
-    return Layer(**{**row, "stability": stability, "stable": stability is None or stability >= STABLE})
+    return MapLayer(**{**row, "stability": stability, "stable": stability is None or stability >= STABLE})
 
 
 router = APIRouter(prefix="/questions", tags=["questions"], responses={code: ERRORS[code] for code in (401, 403)})
@@ -125,7 +125,7 @@ _MOST = {"pca": 14_000, "ica": 14_000, "tsne": 3_600}
 Clusters = Annotated[int, Field(ge=2, le=20)]
 
 
-class Example(BaseModel):
+class StoryExample(BaseModel):
     """A story that no model was fine-tuned on, with its answer."""
 
     id: str
@@ -136,7 +136,7 @@ class Example(BaseModel):
     answer: str
 
 
-class Answering(BaseModel):
+class AnsweringModel(BaseModel):
     """A model that lamina fine-tuned."""
 
     name: str
@@ -147,7 +147,7 @@ class Answering(BaseModel):
     """The model of this server that it was fine-tuned from."""
 
 
-class Asked(BaseModel):
+class QuestionRequest(BaseModel):
     """An example, or a question about a context."""
 
     model: Typed = Field(max_length=1000)
@@ -160,7 +160,7 @@ class Asked(BaseModel):
     clusters: Clusters | None = Field(None, description="By default, layer by layer, what the silhouette says.")
 
 
-class Part(BaseModel):
+class ContextPart(BaseModel):
     """A word of the context, or the text between two words."""
 
     text: str
@@ -171,7 +171,7 @@ class Part(BaseModel):
     predicted: bool
 
 
-class Said(BaseModel):
+class ModelAnswer(BaseModel):
     """The model's answer and its quality."""
 
     answers: bool
@@ -184,12 +184,12 @@ class Said(BaseModel):
     """Whether it is one of the accepted answers (of spans, by SQuAD's definition); null where none is known."""
 
 
-class Answered(BaseModel):
+class AnsweredQuestion(BaseModel):
     """An answer, the context with its roles, and the tokens at every layer."""
 
     model: str
-    answer: Said
-    text: list[Part]
+    answer: ModelAnswer
+    text: list[ContextPart]
     map: TokenMap
     notes: list[str]
     """What was left out, in words."""
@@ -198,14 +198,14 @@ class Answered(BaseModel):
 
 
 @router.get("/examples")
-def examples() -> list[Example]:
+def examples() -> list[StoryExample]:
     """Example stories; no model was fine-tuned on them."""
     made = []
     for name in _SHOWN:
         story = _stories()[f"stories-{name}"]
         title = f"{story.question} ({_ABOUT[story.task]}, {len(story.text.edges['sentence'])} sentences)"
         made.append(
-            Example(
+            StoryExample(
                 id=story.text.id,
                 title=title,
                 question=story.question,
@@ -217,13 +217,13 @@ def examples() -> list[Example]:
 
 
 @router.get("/models")
-def models(app: State) -> list[Answering]:
+def models(app: State) -> list[AnsweringModel]:
     """The fine-tuned models among the results, the newest first."""
     return [made for name, folder in app.results.models().items() if (made := _answering(app, name, folder))]
 
 
 @router.post("", responses={code: ERRORS[code] for code in (400, 404, 413, 422, 429, 503)})
-def answered(app: State, asked: Asked) -> Answered:
+def answered(app: State, asked: QuestionRequest) -> AnsweredQuestion:
     """A model's answer, and the position of every token at every layer."""
     from lamina.analyses.answering.roles import marked_context
     from lamina.analyses.answering.token_map import token_map
@@ -235,10 +235,10 @@ def answered(app: State, asked: Asked) -> Answered:
         _check_size(encoder, question, asked)
         result = token_map(encoder, questions, method=asked.method, fit=asked.fit, clusters=asked.clusters)
     place = result.tables["answer"][["start", "end"]].dropna().astype(int).to_numpy().tolist()
-    return Answered(
+    return AnsweredQuestion(
         model=asked.model,
         answer=_said(result, question),
-        text=[Part(**part._asdict()) for part in marked_context(question, tuple(place[0]) if place else None)],
+        text=[ContextPart(**part._asdict()) for part in marked_context(question, tuple(place[0]) if place else None)],
         map=map_of(result),
         notes=_notes(result),
         phases=_phases(app, result),
@@ -252,7 +252,7 @@ def _stories() -> dict[str, Question]:
     return {story.text.id: story for story in load_questions("stories", "test").questions()}
 
 
-def _questions(asked: Asked) -> Questions:
+def _questions(asked: QuestionRequest) -> Questions:
     from lamina.corpora.questions.question_sets import questions_from, typed_question
 
     if asked.example is None:
@@ -262,7 +262,7 @@ def _questions(asked: Asked) -> Questions:
     return questions_from([_stories()[asked.example]], "stories", "test")
 
 
-def _check_size(encoder: Encoder, question: Question, asked: Asked) -> None:
+def _check_size(encoder: Encoder, question: Question, asked: QuestionRequest) -> None:
     """Refuse maps that would take too long."""
     tokens, most = len(encoder.tokenize(question.text).ids), _MOST[asked.method] // encoder.layers
     if tokens > most:
@@ -273,11 +273,11 @@ def _check_size(encoder: Encoder, question: Question, asked: Asked) -> None:
         )
 
 
-def _said(result: Result, question: Question) -> Said:
+def _said(result: Result, question: Question) -> ModelAnswer:
     row = result.tables["answer"].iloc[0]
     answers = bool(row["predicted"])
     judged = answers and bool(question.answers)
-    return Said(
+    return ModelAnswer(
         answers=answers,
         predicted=str(row["predicted"]),
         confidence=round(float(row["confidence"]), 4) if answers else None,
@@ -308,7 +308,7 @@ def _is_asked(about: Mapping[str, Any]) -> bool:
     return by_class or about.get("head") == "QuestionAnswering"
 
 
-def _answering(app: AppState, name: str, folder: str) -> Answering | None:
+def _answering(app: AppState, name: str, folder: str) -> AnsweringModel | None:
     from lamina.training.provenance import read_about
 
     try:
@@ -318,7 +318,7 @@ def _answering(app: AppState, name: str, folder: str) -> Answering | None:
     start = about.get("base")
     base = str(start.get("name", "")) if isinstance(start, dict) else ""
     known = [other for other in app.models.names() if base in (other, Path(other).name)]
-    return Answering(
+    return AnsweringModel(
         name=name,
         task=str(about.get("task", "")),
         answers=_is_asked(about),

@@ -14,9 +14,9 @@ from lamina.results.finding import read_finding
 from lamina.results.folder import WITH_CONTRASTS
 from lamina.results.index import NAME, SavedResult, UnknownResultError, using
 from lamina.stats.status import Status
-from lamina.web.api.answers import ERRORS
-from lamina.web.app_state import AppState, State
+from lamina.web.api.schema import ERRORS
 from lamina.web.drawing import charts_of, tasks_of
+from lamina.web.state import AppState, State
 
 router = APIRouter(
     prefix="/results", tags=["results"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 422)}
@@ -45,7 +45,7 @@ class FindingCard(BaseModel):
     """How much the claim is worth, for ordering."""
 
 
-class Summary(BaseModel):
+class ResultSummary(BaseModel):
     """A result in the list."""
 
     id: str
@@ -64,7 +64,7 @@ class Summary(BaseModel):
     """Clear ones first; empty for results of older versions."""
 
 
-class Figure(BaseModel):
+class FigureCard(BaseModel):
     """One chart: a Vega-Lite specification, and the same in words."""
 
     name: str
@@ -73,12 +73,12 @@ class Figure(BaseModel):
     caption: str
 
 
-class Whole(Summary):
+class ResultDetails(ResultSummary):
     """A result with its provenance and charts; tables and images have their own addresses."""
 
     question: str
     method: str
-    figures: list[Figure]
+    figures: list[FigureCard]
     tasks: list[str]
     """Tasks that the charts can be filtered by."""
     rows: dict[str, int]
@@ -87,22 +87,22 @@ class Whole(Summary):
 
 
 @router.get("")
-def listed(app: State) -> list[Summary]:
+def listed(app: State) -> list[ResultSummary]:
     """Every result in the named folders, the newest first."""
     return [summary_of(app, entry) for entry in app.results.entries()]
 
 
 @router.get("/{id}")
-def whole(app: State, id: ResultId, tasks: Tasks = None) -> Whole:
+def whole(app: State, id: ResultId, tasks: Tasks = None) -> ResultDetails:
     """One result: findings, charts and provenance."""
     entry, result = app.results.entry(id), app.results.result(id)
     _, question, method = app.words_of(result.analysis)
     captions = captions_for(result)
     figures = [
-        Figure(name=name, spec=spec, summary=str(spec.get("description", "")), caption=captions.get(name, ""))
+        FigureCard(name=name, spec=spec, summary=str(spec.get("description", "")), caption=captions.get(name, ""))
         for name, spec in charts_of(app.results, entry, _known(tasks_of(result), tasks, entry)).items()
     ]
-    return Whole(
+    return ResultDetails(
         **_facts(app, entry),
         question=question,
         method=method,
@@ -155,9 +155,9 @@ def _file(body: str | bytes, kind: str, name: str) -> Response:
     return Response(body, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
-def summary_of(app: AppState, entry: SavedResult) -> Summary:
+def summary_of(app: AppState, entry: SavedResult) -> ResultSummary:
     """A result as the list has it."""
-    return Summary(**_facts(app, entry))
+    return ResultSummary(**_facts(app, entry))
 
 
 def _facts(app: AppState, entry: SavedResult) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lamina.web.settings import Settings, is_loopback
+from lamina.web.settings import ServerSettings, is_loopback
 
 COOKIE = "lamina_token"
 _ASKING = "this server asks for its token: open the address it printed when it started"
@@ -43,7 +43,7 @@ this server nor read its pages, and nothing can be loaded or sent."""
 class Guard:
     """Refuses requests that are not for this server, and adds security headers to every response."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self._app = app
         self._settings = settings
         ports = {"", f":{settings.port}"} if settings.port in (80, 443) else {f":{settings.port}"}

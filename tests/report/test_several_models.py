@@ -10,8 +10,9 @@ from lamina.activations import Runtime
 from lamina.corpora import corpus_from
 from lamina.errors import InputError
 from lamina.framework.registry import get_analysis
-from lamina.report import make_report, making
-from lamina.report.several import folder_names
+from lamina.report import make_report
+from lamina.report import report as making
+from lamina.report.several_models import folder_names
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from tests.language_models import tiny_causal

@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field
 
 from lamina.errors import InputError, ModelError, ResultError, SpanError
 from lamina.results.index import using
-from lamina.web.api.answers import ERRORS, Typed
-from lamina.web.app_state import AppState, BusyError, State, TooLongError
+from lamina.web.api.schema import ERRORS, Typed
+from lamina.web.state import AppState, BusyError, State, TooLongError
 
 if TYPE_CHECKING:
     from lamina.analyses.heads.look import StrongestPartners
@@ -29,25 +29,25 @@ MOST_WORDS = 512
 MOST_MARKED = 32
 
 
-class Plain(BaseModel):
+class SentenceText(BaseModel):
     """A sentence, whatever the model."""
 
     sentence: Typed = Field(max_length=1_000_000)
 
 
-class Sentence(Plain):
+class SentenceRequest(SentenceText):
     """A sentence and a model."""
 
     model: Typed = Field(max_length=1000)
 
 
-class Words(BaseModel):
+class SentenceWords(BaseModel):
     """A sentence cut into words, as every analysis of a typed sentence counts them."""
 
     words: list[str]
 
 
-class Mark(BaseModel):
+class MarkedSpan(BaseModel):
     """Words that are asked about; a second span for tasks of pairs. Both ends are included."""
 
     task: Typed = Field(max_length=100)
@@ -57,13 +57,13 @@ class Mark(BaseModel):
     last2: int | None = Field(None, ge=0, lt=MOST_WORDS)
 
 
-class MarkedSentence(Sentence):
+class TracedSentence(SentenceRequest):
     """A sentence with the spans that are asked about."""
 
-    marked: list[Mark] = Field(default_factory=list, max_length=MOST_MARKED)
+    marked: list[MarkedSpan] = Field(default_factory=list, max_length=MOST_MARKED)
 
 
-class OneWord(Sentence):
+class WordRequest(SentenceRequest):
     """A word of a sentence."""
 
     word: int = Field(ge=0, lt=MOST_WORDS)
@@ -82,7 +82,7 @@ class TaskCard(BaseModel):
     labels: int
 
 
-class Label(BaseModel):
+class LabelBelief(BaseModel):
     """One label's probability under the probes P(0)..P(L)."""
 
     label: str
@@ -95,10 +95,10 @@ class Belief(BaseModel):
     task: str
     spans: list[tuple[int, int]]
     """First word and one past the last."""
-    labels: list[Label]
+    labels: list[LabelBelief]
 
 
-class Lens(BaseModel):
+class SentenceView(BaseModel):
     """A sentence with the probes' answers."""
 
     words: list[str]
@@ -114,7 +114,7 @@ class Lens(BaseModel):
     """The word to start with: the one whose belief changes most from layer to layer."""
 
 
-class Head(BaseModel):
+class WordHead(BaseModel):
     """A head's largest weight between the word and another one."""
 
     layer: int
@@ -124,16 +124,16 @@ class Head(BaseModel):
     weight: float
 
 
-class Heads(BaseModel):
+class WordHeads(BaseModel):
     """All heads, the strongest first."""
 
-    incoming: list[Head]
+    incoming: list[WordHead]
     """From another word to this one."""
-    outgoing: list[Head]
+    outgoing: list[WordHead]
     """From this word to another one."""
 
 
-class Word(BaseModel):
+class WordView(BaseModel):
     """A word at every layer."""
 
     path: list[tuple[float, float]]
@@ -142,11 +142,11 @@ class Word(BaseModel):
     """At each layer, the positions of all words of the sentence."""
     explained: tuple[float, float]
     """The share of all variance that the two axes show."""
-    attended: Heads | None
+    attended: WordHeads | None
     """None if the model has no heads, or the text is longer than its limit."""
 
 
-class Neighbour(BaseModel):
+class NearestWord(BaseModel):
     """A word of the corpus near the one asked about."""
 
     word: str
@@ -154,13 +154,13 @@ class Neighbour(BaseModel):
     similarity: float
 
 
-class Neighbours(BaseModel):
+class NearestWords(BaseModel):
     """At each layer the words nearest by cosine, the nearest first."""
 
     corpus: str
     sentences: int
     words: int
-    layers: list[list[Neighbour]]
+    layers: list[list[NearestWord]]
 
 
 router = APIRouter(
@@ -181,7 +181,7 @@ _WAITING = BoundedSemaphore(8)
 
 
 @router.post("")
-def lens(app: State, asked: MarkedSentence) -> Lens:
+def lens(app: State, asked: TracedSentence) -> SentenceView:
     """What the trained probes believe: part of speech of every word, and whatever is marked."""
     from lamina.analyses.layers.trace.trace import over_seeds
     from lamina.types import Text
@@ -192,7 +192,7 @@ def lens(app: State, asked: MarkedSentence) -> Lens:
         tracer = tracer_of(app, encoder)
         told = [] if tracer is None else over_seeds(tracer.beliefs(words, marked))
         chosen = _interesting(encoder, words, told)
-    return Lens(
+    return SentenceView(
         words=list(words),
         tokens=len(encoder.tokenize(Text("typed", words)).ids),
         layers=encoder.layers,
@@ -204,13 +204,13 @@ def lens(app: State, asked: MarkedSentence) -> Lens:
 
 
 @router.post("/words")
-def words(app: State, asked: Plain) -> Words:
+def words(app: State, asked: SentenceText) -> SentenceWords:
     """The words of a sentence; no model is needed, so nothing is waited for."""
-    return Words(words=list(words_of(app, asked)))
+    return SentenceWords(words=list(words_of(app, asked)))
 
 
 @router.post("/word")
-def word(app: State, asked: OneWord) -> Word:
+def word(app: State, asked: WordRequest) -> WordView:
     """One word at every layer in two dimensions, and the attention to it and from it."""
     from lamina.analyses.heads.look import attended
     from lamina.analyses.layers.trace.trace import encode_sentence, token_paths, word_vectors
@@ -222,16 +222,16 @@ def word(app: State, asked: OneWord) -> Word:
     paths = token_paths(word_vectors(made, len(words)))
     found = attended(made, asked.word)
     places = [[(round(x, 5), round(y, 5)) for x, y in layer] for layer in paths.places.tolist()]
-    return Word(
+    return WordView(
         path=[layer[asked.word] for layer in places],
         others=places,
         explained=paths.explained,
-        attended=None if found is None else Heads(incoming=_heads(found.incoming), outgoing=_heads(found.outgoing)),
+        attended=None if found is None else WordHeads(incoming=_heads(found.incoming), outgoing=_heads(found.outgoing)),
     )
 
 
 @router.post("/neighbours")
-def neighbours(app: State, asked: OneWord) -> Neighbours:
+def neighbours(app: State, asked: WordRequest) -> NearestWords:
     """The words nearest to one, layer by layer, among the first sentences of the server's first corpus (dev)."""
     from lamina.analyses.layers.trace.trace import encode_sentence, word_vectors
     from lamina.analyses.words.neighbours import nearest_in_corpus
@@ -244,15 +244,15 @@ def neighbours(app: State, asked: OneWord) -> Neighbours:
         vectors = word_vectors(encode_sentence(encoder, words), len(words))
     index = _index_in_turn(encoder, corpus)
     found = nearest_in_corpus(index, vectors[:, asked.word], NEIGHBOURS)
-    return Neighbours(
+    return NearestWords(
         corpus=corpus.name,
         sentences=len(index.sentences),
         words=len(index.places),
-        layers=[[Neighbour(**each._asdict()) for each in layer] for layer in found],
+        layers=[[NearestWord(**each._asdict()) for each in layer] for layer in found],
     )
 
 
-def words_of(app: AppState, asked: Plain) -> tuple[str, ...]:
+def words_of(app: AppState, asked: SentenceText) -> tuple[str, ...]:
     """The words of a typed sentence; too many are refused."""
     from lamina.corpora.tokenising import split_words
 
@@ -270,7 +270,7 @@ def _check_word(words: tuple[str, ...], word: int) -> None:
         raise SpanError(f"there is no word {word}; the sentence has {len(words)}, counted from 0")
 
 
-def marked_of(mark: Mark) -> MarkedTarget:
+def marked_of(mark: MarkedSpan) -> MarkedTarget:
     """What a request marks, as probes are asked about it."""
     from lamina.analyses.layers.trace.trace import MarkedTarget
     from lamina.types import Span
@@ -362,13 +362,13 @@ def beliefs_of(told: Beliefs) -> Iterator[Belief]:
         own = told.probabilities[:, target]
         order = (-own.mean(0)).argsort(kind="stable").tolist()
         shown = order[:LABELS] if told.task in EVERY_WORD else order
-        labels = [Label(label=told.labels[at], probabilities=own[:, at].round(4).tolist()) for at in shown]
+        labels = [LabelBelief(label=told.labels[at], probabilities=own[:, at].round(4).tolist()) for at in shown]
         yield Belief(task=told.task, spans=[(start, end) for start, end in spans], labels=labels)
 
 
-def _heads(strongest: StrongestPartners) -> list[Head]:
+def _heads(strongest: StrongestPartners) -> list[WordHead]:
     heads = [
-        Head(layer=layer, head=head, word=partner, weight=round(weight, 5))
+        WordHead(layer=layer, head=head, word=partner, weight=round(weight, 5))
         for layer, (weights, partners) in enumerate(
             zip(strongest.weight.tolist(), strongest.partner.tolist(), strict=True), start=1
         )

@@ -15,7 +15,7 @@ TABLES = (".csv", ".parquet")
 """The only files beside a report that are served."""
 
 
-def shown_report(report: Path, way_back: str) -> str:
+def embedded_report(report: Path, way_back: str) -> str:
     """The report with `way_back` at its top, its images inside it, and its links to tables leading to the app's.
 
     In its sandbox the page can load nothing: images beside it come with it, tables by links of their own.
@@ -25,7 +25,7 @@ def shown_report(report: Path, way_back: str) -> str:
     if len(content) > LONGEST:
         raise InputError(f"the report has more than {LONGEST:,} bytes; open its index.html itself")
     page = content.decode("utf-8", "replace")
-    stills = _Stills(report)
+    stills = _EmbeddedImages(report)
     whole = re.sub(r'src="figures/([\w.-]{1,200})"', lambda still: f'src="{stills.inside(still[1])}"', page)
     # By hand: a search for the whole tag takes quadratic time where many open and none closes.
     start = whole.find("<body")
@@ -44,7 +44,7 @@ def table_beside(report: Path, path: str) -> Path | None:
     return _beside(report, f"results/{path}", *TABLES)
 
 
-class _Stills:
+class _EmbeddedImages:
     """Images of a report as data addresses; missing or oversized images are left out."""
 
     def __init__(self, report: Path) -> None:

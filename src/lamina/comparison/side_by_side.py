@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _HARMLESS = frozenset({"samples", "seed", "twin", "reference", "tasks", "suite", "mdl", "store", "twin_limit"})
 """Settings that do not change what is measured, only how surely or what beside it."""
-NONE = "no saved result of "
+NO_RESULT = "no saved result of "
 """How the reason begins why something of a model is not compared."""
 _NUMBERS = ("layer", "value", "low", "high")
 _TWIN = "random"
@@ -22,7 +22,7 @@ _MOST = 24
 """Series of one table: more cannot be read side by side."""
 
 
-class Side(NamedTuple):
+class ModelResults(NamedTuple):
     """A model, or its random twin, with its newest result of each analysis."""
 
     name: str
@@ -31,12 +31,12 @@ class Side(NamedTuple):
     entries: Mapping[str, SavedResult]
 
 
-def newest(entries: Sequence[SavedResult]) -> dict[str, SavedResult]:
+def newest_results(entries: Sequence[SavedResult]) -> dict[str, SavedResult]:
     """Analysis -> its newest result; `entries` come newest first."""
     return {each.analysis: each for each in reversed(entries)}
 
 
-def why_unlike(a: SavedResult, b: SavedResult) -> str:
+def why_not_comparable(a: SavedResult, b: SavedResult) -> str:
     """Why two results of one analysis cannot be compared; empty where they can."""
     if a.head.get("version", 0) != b.head.get("version", 0):
         return f"made by different versions of the analysis ({a.head.get('version', 0)}, {b.head.get('version', 0)})"
@@ -58,24 +58,24 @@ def _corpus(entry: SavedResult) -> str:
     return f"{entry.corpus.get('name', '?')} {entry.corpus.get('split', '')}".strip()
 
 
-class Unlike(NamedTuple):
+class NotComparable(NamedTuple):
     """What is not compared, and why."""
 
     what: str
     why: str
 
 
-def shared(sides: Sequence[Side]) -> tuple[dict[str, list[Side]], list[Unlike]]:
+def comparable_results(sides: Sequence[ModelResults]) -> tuple[dict[str, list[ModelResults]], list[NotComparable]]:
     """Analysis -> the sides whose results are like the first's that has it; and what is left out, with the reason."""
-    found: dict[str, list[Side]] = {}
+    found: dict[str, list[ModelResults]] = {}
     unlike, missing = [], {side.name: [] for side in sides}
     for analysis in dict.fromkeys(name for side in sides for name in side.entries):
         own = [side for side in sides if analysis in side.entries]
         alike = [own[0]]
         for side in own[1:]:
-            why = why_unlike(own[0].entries[analysis], side.entries[analysis])
+            why = why_not_comparable(own[0].entries[analysis], side.entries[analysis])
             if why:
-                unlike.append(Unlike(f"{analysis} of {side.name}", why))
+                unlike.append(NotComparable(f"{analysis} of {side.name}", why))
             else:
                 alike.append(side)
         for side in sides:
@@ -83,10 +83,13 @@ def shared(sides: Sequence[Side]) -> tuple[dict[str, list[Side]], list[Unlike]]:
                 missing[side.name].append(analysis)
         if len(alike) > 1:
             found[analysis] = alike
-    return found, [*unlike, *(Unlike(name, f"{NONE}{', '.join(own)}") for name, own in missing.items() if own)]
+    return found, [
+        *unlike,
+        *(NotComparable(name, f"{NO_RESULT}{', '.join(own)}") for name, own in missing.items() if own),
+    ]
 
 
-def curves(result: Result, *, twin: bool) -> pd.DataFrame:
+def layer_curves(result: Result, *, twin: bool) -> pd.DataFrame:
     """Numbers by layer with intervals, of the model or of its twin: `series,layer,value,low,high,relative_depth`.
 
     Read from any table that has them: whatever else its columns say names the series.
@@ -98,7 +101,7 @@ def curves(result: Result, *, twin: bool) -> pd.DataFrame:
         >>> rows += [("m (random)", 0, "size", 0.1, 0, 0.2)]
         >>> table = pd.DataFrame(rows, columns=["model", "layer", "measure", "value", "low", "high"])
         >>> result = Result("geometry", {"layers": table}, Provenance({"name": "m"}, {}, {}))
-        >>> curves(result, twin=False)[["series", "layer", "relative_depth"]].values.tolist()
+        >>> layer_curves(result, twin=False)[["series", "layer", "relative_depth"]].values.tolist()
         [['size', 0, 0.0], ['size', 2, 1.0]]
     """
     import pandas as pd
@@ -149,7 +152,7 @@ def _names_series(name: str, column: pd.Series) -> bool:
     return name not in about and column.dtype.kind not in "fiub"
 
 
-def full_scores(result: Result, *, twin: bool) -> list[dict[str, Any]]:
+def all_layer_scores(result: Result, *, twin: bool) -> list[dict[str, Any]]:
     """The scores of the probe of all layers, of the model or of its twin, one per task."""
     table = result.tables.get("scores")
     if table is None or "of" not in table:

@@ -14,7 +14,9 @@ import lamina.models
 from lamina.activations import Runtime
 from lamina.figures import geometry
 from lamina.framework.registry import get_analysis
-from lamina.report import find_report, make_report, making, up_to_date
+from lamina.report import find_report, make_report
+from lamina.report import report as making
+from lamina.report import reuse as up_to_date
 from lamina.testing import TinyEncoder
 
 OPTIONS = {"split": "all", "unit": "sentence", "format": "plain", "annotation": None, "limit": None}

@@ -15,7 +15,9 @@ from lamina.figures import geometry
 from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings, check_words
 from lamina.models.checks.passports import passport_of
-from lamina.report import choose, growing, make_report, making
+from lamina.report import choose, make_report
+from lamina.report import page as growing
+from lamina.report import report as making
 from lamina.report.page import ReportPage
 from lamina.results import Result
 from lamina.testing import TinyEncoder
@@ -196,7 +198,7 @@ def test_the_page_is_there_after_the_first_analysis_and_stays_when_a_run_is_stop
     few = {name: get_analysis(name) for name in ("geometry", "heads")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
-    monkeypatch.setattr(making._Report, "question", _stopping(making._Report.question))
+    monkeypatch.setattr(making.ReportRun, "question", _stopping(making.ReportRun.question))
     with pytest.raises(KeyboardInterrupt):
         make_report(TinyEncoder(), corpus_from(SENTENCES, name="pets"), tmp_path, runtime=Runtime(tmp_path / "store"))
     assert seen == [(["geometry"], ["Heads that find dependencies"])] * 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lamina.testing import TinyEncoder
-from lamina.web.app_state import BusyError, TooLongError
 from lamina.web.models import Models, UnknownModelError
 from lamina.web.settings import Limits
+from lamina.web.state import BusyError, TooLongError
 
 
 def state_of(client, **settings):

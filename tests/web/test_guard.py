@@ -8,8 +8,8 @@ import re
 import pytest
 
 from lamina.errors import InputError
-from lamina.web.guarding import Guard
-from lamina.web.settings import Limits, Settings
+from lamina.web.guard import Guard
+from lamina.web.settings import Limits, ServerSettings
 
 KNOWN = "a-long-secret"
 
@@ -115,8 +115,8 @@ def test_odd_cookies_of_others_do_not_hide_the_token(client):
 
 def test_no_other_machine_is_let_in_without_a_token():
     with pytest.raises(InputError, match="needs a token"):
-        Settings(host="192.0.2.7")
-    assert "a-long" not in repr(Settings(host="192.0.2.7", token=KNOWN))
+        ServerSettings(host="192.0.2.7")
+    assert "a-long" not in repr(ServerSettings(host="192.0.2.7", token=KNOWN))
 
 
 @pytest.mark.parametrize("length", ["-1", "+5", "abc", "\xb2", "9" * 5000, ""])
@@ -162,7 +162,7 @@ def asked(messages, *, limits: Limits, kind: str = "http") -> list[dict]:
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Guard(app, Settings(limits=limits))(scope, receive, send))
+    asyncio.run(Guard(app, ServerSettings(limits=limits))(scope, receive, send))
     return sent
 
 
@@ -202,7 +202,7 @@ def test_a_request_that_is_cut_off_by_the_servers_end_is_told():
             "query_string": b"",
             "headers": [(b"host", b"[::1]:8600")],
         }
-        task = asyncio.create_task(Guard(endless, Settings())(scope, receive, send))
+        task = asyncio.create_task(Guard(endless, ServerSettings())(scope, receive, send))
         await asyncio.sleep(0)
         task.cancel()
         await task

@@ -11,7 +11,7 @@ from lamina.framework.registry import get_analysis
 from lamina.report.page import write_report
 
 if TYPE_CHECKING:
-    from lamina.report.making import _Report
+    from lamina.report.report import ReportRun
     from lamina.results import Result
 
 COMPARED = ("geometry", "probe", "attention", "surprisal", "pairs", "cloze", "lens")
@@ -50,7 +50,7 @@ def folder_names(models: Sequence[Any]) -> list[str]:
 
 
 def write_several(
-    reports: Mapping[str, Callable[[Path], _Report]],
+    reports: Mapping[str, Callable[[Path], ReportRun]],
     names: Sequence[str],
     out: Path,
     *,

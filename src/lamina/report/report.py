@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,11 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, FormatError, InputError, ModelError, TaskError
 from lamina.framework.registry import all_analyses
-from lamina.report.growing import GrowingPage
-from lamina.report.learning import FINETUNE, LONGEST, SlowError, announce, in_words, learning_settings, too_slow
-from lamina.report.page import ReportPage
-from lamina.report.several import folder_names, names_compared, write_several
-from lamina.report.up_to_date import RECORD, inputs_key, page_up_to_date, record_report
+from lamina.progress import say
+from lamina.report.page import GrowingPage, ReportPage
+from lamina.report.reuse import RECORD, inputs_key, page_up_to_date, record_report
+from lamina.report.several_models import folder_names, names_compared, write_several
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime
@@ -26,6 +26,76 @@ if TYPE_CHECKING:
     from lamina.framework.inputs import Precision
     from lamina.models import Encoder
     from lamina.results import Result
+
+
+# The small fine-tuning of the chapter on answering: how long it takes, and whether it is done unasked.
+
+FINETUNE = "finetune"
+"""The analysis whose model the chapter looks at."""
+LONGEST = 120.0
+"""Seconds of fine-tuning that a report spends unasked."""
+
+
+class SlowFineTuningError(ModelError):
+    """Fine-tuning would take longer than a report may take unasked."""
+
+
+def finetuning_settings(declared: Analysis, limit: int | None) -> dict[str, Any]:
+    """The settings of the fine-tuning; with a limit, no more stories than that are learned from, or scored.
+
+    Example:
+        >>> from lamina.framework.registry import get_analysis
+        >>> finetuning_settings(get_analysis("finetune"), 100)["max_steps"]
+        7
+    """
+    settings: Mapping[str, Any] = declared.report or {}
+    if limit is None:
+        return dict(settings)
+    steps = math.ceil(limit / settings["batch"])
+    return {**settings, "max_steps": min(steps, settings["max_steps"]), "limit": limit}
+
+
+def in_minutes(seconds: float) -> str:
+    """A time as one says it.
+
+    Example:
+        >>> in_minutes(38.2), in_minutes(310)
+        ('about 38 s', 'about 5 minutes')
+    """
+    return f"about {max(1, round(seconds))} s" if seconds < 100 else f"about {round(seconds / 60)} minutes"
+
+
+def too_slow(asked: Query, cost: Cost) -> str:
+    """Why fine-tuning is left out, and how to ask for it."""
+    return (
+        f"Answering stories is left out: fine-tuning {asked.loaded.model['name']} for it would take "
+        f"{in_minutes(cost.seconds)}; ask for it with --with {asked.analysis.name}"
+    )
+
+
+def cost_in_words(asked: Query, cost: Cost) -> str:
+    """What is about to be done, and how to do without."""
+    return (
+        f"fine-tuning {asked.loaded.model['name']} on stories ({cost.steps:,} steps): {in_minutes(cost.seconds)}; "
+        f"leave it out with --without {asked.analysis.name}"
+    )
+
+
+def announce(asked: Query, folder: Path, *, wanted: bool) -> None:
+    """Say how long the fine-tuning takes; raise SlowError where that is too long and nobody wants it.
+
+    Nothing is said of one that is done already.
+    """
+    from lamina.framework.cache import saved
+    from lamina.framework.estimate import estimate
+
+    if saved(asked, folder) is not None:
+        return
+    cost = estimate(asked)
+    if cost.seconds > LONGEST and not wanted:
+        raise SlowFineTuningError(too_slow(asked, cost))
+    say(cost_in_words(asked, cost))
+
 
 _FULL: Precision = "float32"
 """What models compute in unless a report says otherwise."""
@@ -134,7 +204,7 @@ def make_report(
     names = choose(only, without)
     if isinstance(model, list):
         return _make_several(model, data, names, Path(out), how, runtime, only=only, replace=replace, key=key)
-    report = _Report.of(model, data, how, Path(out), runtime, replace=replace)
+    report = ReportRun.of(model, data, how, Path(out), runtime, replace=replace)
     page = report.write(names, asked_for=bool(only))
     # What was left out may be there next time; what changed meanwhile is not what the report was made from.
     if key is not None and not report.left_out and key == _key(model, data, only, how):
@@ -156,8 +226,8 @@ def _make_several(
 ) -> Path:
     """A page that compares models; see `make_report`."""
 
-    def loading(model: Any) -> Callable[[Path], _Report]:
-        return lambda results: _Report.of(model, data, how, out, runtime, replace=replace, results=results)
+    def loading(model: Any) -> Callable[[Path], ReportRun]:
+        return lambda results: ReportRun.of(model, data, how, out, runtime, replace=replace, results=results)
 
     reports = {folder: loading(model) for folder, model in zip(folder_names(models), models, strict=True)}
     compared = names_compared(names, only)
@@ -202,7 +272,7 @@ def _key(model: Any, data: Any, only: Sequence[str] | None, options: Mapping[str
         return None if None in keys else fingerprint_of("several", keys)
     if not isinstance(model, str | Path) or not isinstance(data, str | Path):
         return None
-    return inputs_key(model, *_read(data, options), only, options)
+    return inputs_key(model, *_load_texts(data, options), only, options)
 
 
 class ReportCost(NamedTuple):
@@ -228,7 +298,7 @@ def estimate_report(
         asked = names_compared(names, only)
         each = [estimate_report(one, data, only=asked, options=options, runtime=runtime) for one in model]
         return ReportCost(sum((cost.total for cost in each), Cost(passes=0)), [])
-    report = _Report.of(model, data, options, Path("report"), runtime, replace=False)
+    report = ReportRun.of(model, data, options, Path("report"), runtime, replace=False)
     total, notes, left_out = Cost(passes=0), [], set()
     for name in sorted(names, key=lambda name: name != FINETUNE):
         if name in left_out:
@@ -243,12 +313,12 @@ def estimate_report(
                 notes.append(f"{too_slow(asked, cost)}.")
                 left_out = _learned()
                 continue
-            notes.append(f"of this, {in_words(asked, cost)}")
+            notes.append(f"of this, {cost_in_words(asked, cost)}")
         total += cost
     return ReportCost(total, notes)
 
 
-class _Report:
+class ReportRun:
     """One report in the making."""
 
     def __init__(
@@ -294,7 +364,7 @@ class _Report:
         *,
         replace: bool,
         results: Path | None = None,
-    ) -> _Report:
+    ) -> ReportRun:
         """With texts to score, and texts to learn from where there are any."""
         from lamina.activations import Runtime
         from lamina.corpora.corpus import in_memory
@@ -303,7 +373,7 @@ class _Report:
         where = runtime or Runtime()
         if options.get("dtype", _FULL) != _FULL and not isinstance(model, str | Path):
             raise InputError("dtype is for a model given by name; this model is already loaded")
-        texts, train = _read(data, options)
+        texts, train = _load_texts(data, options)
         encoder = as_encoder(model, options, where)
         # Every analysis reads them, most several times.
         texts, train = in_memory(texts), None if train is None else in_memory(train)
@@ -383,7 +453,7 @@ class _Report:
             if given is None:
                 raise self._cannot_ask(declared)
             inputs = given
-        settings = learning_settings(declared, self._limit) if name == FINETUNE else declared.report or {}
+        settings = finetuning_settings(declared, self._limit) if name == FINETUNE else declared.report or {}
         return declared.ask(**inputs, **settings, runtime=self.runtime)
 
     def _ask(self, name: str) -> None:
@@ -421,7 +491,7 @@ class _Report:
         from lamina.models import load_encoder
 
         if self._too_slow:
-            raise SlowError(self._too_slow)
+            raise SlowFineTuningError(self._too_slow)
         if FINETUNE not in self._made:
             self._ask(FINETUNE)
         if self._learned is None:
@@ -457,7 +527,7 @@ class _Report:
     def _tolerant(self, name: str, names: Sequence[str], asked_for: bool, work: Callable[[], None]) -> None:
         try:
             work()
-        except SlowError as error:
+        except SlowFineTuningError as error:
             if not self._too_slow:
                 self._lacking.append(f"{error}.")
             self._too_slow = str(error)
@@ -480,7 +550,7 @@ def _watches(name: str) -> bool:
     return inspect.isgeneratorfunction(inspect.unwrap(in_report()[name].function))
 
 
-def _read(data: Any, options: Mapping[str, Any]) -> tuple[Corpus, Corpus | None]:
+def _load_texts(data: Any, options: Mapping[str, Any]) -> tuple[Corpus, Corpus | None]:
     """Texts to score, and texts to learn from where there are any."""
     from lamina.corpora import Corpus
     from lamina.framework.inputs import as_corpus, as_splits

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     import pandas
 
 
-class Problem(BaseModel):
+class ApiError(BaseModel):
     """An error, in one readable sentence."""
 
     error: str
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "The request cannot be answered; the message says why."},
-    401: {"model": Problem, "description": "The server's token is missing."},
-    403: {"model": Problem, "description": "Not from a page of this server."},
-    404: {"model": Problem, "description": "No such model, result or computation."},
-    413: {"model": Problem, "description": "Too much text."},
-    422: {"model": Problem, "description": "The request does not fit the API."},
-    429: {"model": Problem, "description": "Too many requests or computations at once."},
-    503: {"model": Problem, "description": "The server cannot do it now: a download, its disk, its store."},
+    400: {"model": ApiError, "description": "The request cannot be answered; the message says why."},
+    401: {"model": ApiError, "description": "The server's token is missing."},
+    403: {"model": ApiError, "description": "Not from a page of this server."},
+    404: {"model": ApiError, "description": "No such model, result or computation."},
+    413: {"model": ApiError, "description": "Too much text."},
+    422: {"model": ApiError, "description": "The request does not fit the API."},
+    429: {"model": ApiError, "description": "Too many requests or computations at once."},
+    503: {"model": ApiError, "description": "The server cannot do it now: a download, its disk, its store."},
 }
 """For `responses` of a router."""
 

@@ -14,10 +14,9 @@ from fastapi import Depends, Request
 
 from lamina.errors import InputError
 from lamina.results.index import ResultIndex
-from lamina.web.estimates import Estimates
-from lamina.web.jobs import Jobs
+from lamina.web.jobs import Estimates, Jobs
 from lamina.web.models import Models
-from lamina.web.settings import Settings
+from lamina.web.settings import ServerSettings
 
 if TYPE_CHECKING:
     from lamina.framework.declare import Analysis
@@ -37,7 +36,7 @@ class BusyError(InputError):
 class AppState:
     """What endpoints share."""
 
-    settings: Settings
+    settings: ServerSettings
     models: Models
     results: ResultIndex
     jobs: Jobs

@@ -12,7 +12,7 @@ from lamina.analyses.layers.trace.trace import trace
 from lamina.probes.edge import EdgeProbes, LayerCut, save_probes
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
-from lamina.web.api.lens import MOST_WORDS
+from lamina.web.api.sentence import MOST_WORDS
 
 WORDS = ["the", "unhesitating", "dogs", "barked"]
 SENTENCE = " ".join(WORDS)
@@ -163,7 +163,7 @@ def test_neighbours_come_from_the_first_corpus(client, pets):
 def test_too_many_that_wait_for_the_corpus_are_sent_away(client, pets, monkeypatch):
     nobody = BoundedSemaphore(1)
     nobody.acquire()
-    monkeypatch.setattr("lamina.web.api.lens._WAITING", nobody)
+    monkeypatch.setattr("lamina.web.api.sentence._WAITING", nobody)
     answer = client(corpora=(pets,)).post("/api/lens/neighbours", json={**ASKED, "word": 2})
     assert answer.status_code == 429
     assert "try again" in answer.json()["error"]
