@@ -24,7 +24,7 @@ from lamina.analyses import ANALYSES
 from lamina.analyses.layers.probe.training import PRESETS as PROBING_PRESETS
 from lamina.analyses.words.contextualize.scores import PRESETS as WORDS_PRESETS
 from lamina.corpora import Corpus, Splits, corpus_from
-from lamina.corpora.questions import babi as stories
+from lamina.corpora.questions import babi
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training.reading import Sets
@@ -213,7 +213,7 @@ SHORT = replace(PROBING.schedule, validate_every=2, max_validations=1)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing is tested elsewhere; a moment of training is enough to see that numbers change."""
     monkeypatch.setattr(Result, "charts", lambda self: {})
-    monkeypatch.setattr(stories, "_SIZES", {"train": 20, "dev": 8, "test": 8})
+    monkeypatch.setattr(babi, "_SIZES", {"train": 20, "dev": 8, "test": 8})
     monkeypatch.setitem(PROBING_PRESETS, "quick", replace(PROBING, schedule=SHORT, small=SHORT))
     monkeypatch.setitem(WORDS_PRESETS, "quick", replace(WORDS, training=replace(WORDS.training, epochs=3)))
 

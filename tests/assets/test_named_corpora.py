@@ -14,11 +14,15 @@ from lamina import assets
 from lamina.assets.cache import fetch
 from lamina.assets.origins import Origin, OriginFiles, blob_id
 from lamina.assets.recipes import gum, suites
-from lamina.assets.recipes import published as litbank
-from lamina.assets.recipes import published as masc
-from lamina.assets.recipes import published as question_sets
-from lamina.assets.recipes import published as wikitext
-from lamina.assets.recipes import published as wnut17
+from lamina.assets.recipes.published import (
+    BABI,
+    LITBANK_ENTITIES,
+    MASC_CARD,
+    MASC_PATHS,
+    WIKITEXT_CARD,
+    WNUT17_CARD,
+    count_entities,
+)
 from lamina.assets.recipes.recipe import CorpusRecipe, as_is
 from lamina.assets.sources import Card, Npm, npm_pack
 from lamina.assets.unpack import Allowance
@@ -136,11 +140,11 @@ def test_what_is_left_out_because_it_cannot_be_had_is_said(shelf: Path, capfd: p
 def test_every_named_corpus_and_suite_lists_what_its_origin_has() -> None:
     sources = {
         "gum_open": gum.OPEN,
-        "babi_en": question_sets.BABI,
-        "wikitext2": wikitext.WIKITEXT_CARD,
-        "litbank_entities": litbank.LITBANK_ENTITIES,
-        "masc_senses": masc.MASC_CARD,
-        "wnut17": wnut17.WNUT17_CARD,
+        "babi_en": BABI,
+        "wikitext2": WIKITEXT_CARD,
+        "litbank_entities": LITBANK_ENTITIES,
+        "masc_senses": MASC_CARD,
+        "wnut17": WNUT17_CARD,
         **{each.name: each for each in suites.SUITES},
     }
     files = {name: len(each.sources[0].blobs) for name, each in sources.items()}
@@ -161,12 +165,12 @@ def test_every_named_corpus_and_suite_lists_what_its_origin_has() -> None:
 
 def test_sentences_of_wnut17_end_at_lines_that_hold_a_tab() -> None:
     content = b"Ada\tB-person\nRay\tI-person\n\t\nin\tO\n\n\nRome\tB-location\n"
-    assert wnut17.count_entities(content) == {"sentences": 3, "entities": 2}
+    assert count_entities(content) == {"sentences": 3, "entities": 2}
 
 
 def test_no_file_has_a_name_that_windows_refuses() -> None:
-    assert not [name for name in masc.MASC_PATHS.values() if ":" in name]
-    assert len(set(masc.MASC_PATHS.values())) == len(masc.MASC_PATHS)
+    assert not [name for name in MASC_PATHS.values() if ":" in name]
+    assert len(set(MASC_PATHS.values())) == len(MASC_PATHS)
 
 
 def test_a_file_is_taken_out_of_a_package(tmp_path: Path) -> None:

@@ -19,9 +19,7 @@ from lamina import assets
 from lamina.assets import origins
 from lamina.assets.cache import cached, fetch
 from lamina.assets.origins import Origin, OriginFiles, blob_id
-from lamina.assets.recipes import ewt as propbank
-from lamina.assets.recipes import ewt as streusle
-from lamina.assets.recipes import ewt as uds
+from lamina.assets.recipes.ewt import derive_propbank, derive_protoroles, derive_streusle, derive_wordsense_factuality
 from lamina.assets.recipes.recipe import CorpusRecipe, DerivedFile, as_is
 from lamina.assets.sources import Card, Url
 from lamina.assets.write_manifest import manifest_of
@@ -283,7 +281,7 @@ def test_propbank_gets_its_words_from_the_sentences_of_equal_length(shelf: Path,
     skeleton = {"data/google/ewt/reviews/00/7.xml.gold_skel": SKELETON.encode()}
     parts = derived(
         shelf,
-        propbank.derive_propbank,
+        derive_propbank,
         {"propbank/propbank-release": skeleton, "UniversalDependencies/UD_English-EWT": ewt_files(train=CONLLU)},
     )
     train = parts["ewt_srl_const.train.jsonl"]
@@ -302,12 +300,12 @@ def test_propbank_gets_its_words_from_the_sentences_of_equal_length(shelf: Path,
 def test_propbank_drops_a_pair_whose_tags_disagree(shelf: Path) -> None:
     skeleton = {"data/google/ewt/reviews/00/7.xml.gold_skel": SKELETON.replace("DT", "CD").replace("IN", "CD").encode()}
     treebank = {"UniversalDependencies/UD_English-EWT": ewt_files(train=CONLLU)}
-    parts = derived(shelf, propbank.derive_propbank, {"propbank/propbank-release": skeleton, **treebank})
+    parts = derived(shelf, derive_propbank, {"propbank/propbank-release": skeleton, **treebank})
     rows = [json.loads(line) for line in parts["ewt_srl_const.train.jsonl"].content.splitlines()]
     assert [row["sent_id"] for row in rows] == ["reviews-7-0002"], "3 of 5 tags agree in the first"
     skeleton = {"data/google/ewt/reviews/00/7.xml.gold_skel": SKELETON.replace("- - *)\n", "- - *) *\n").encode()}
     with pytest.raises(AssetError, match=r"7\.xml\.gold_skel has a sentence without one column per predicate"):
-        derived(shelf, propbank.derive_propbank, {"propbank/propbank-release": skeleton, **treebank})
+        derived(shelf, derive_propbank, {"propbank/propbank-release": skeleton, **treebank})
 
 
 def zipped(subject: str, data: object) -> bytes:
@@ -349,12 +347,12 @@ def test_uds_is_joined_to_the_words_of_the_treebank(shelf: Path, tmp_path: Path)
         },
         "UniversalDependencies/UD_English-EWT": ewt_files(train=CONLLU),
     }
-    roles = derived(shelf, uds.derive_protoroles, sources)["protoroles.train.jsonl"]
+    roles = derived(shelf, derive_protoroles, sources)["protoroles.train.jsonl"]
     assert roles.counts == {"sentences": 1, "edges": 1}
     (text,) = read_part(read_uds, roles, tmp_path)
     (edge,) = text.edges["spr"]
     assert (edge.labels, edge.span.start, edge.other.start, edge.other.end) == (("sentient",), 1, 3, 5), "the moon"
-    senses = derived(shelf, uds.derive_wordsense_factuality, sources)["uds.train.jsonl"]
+    senses = derived(shelf, derive_wordsense_factuality, sources)["uds.train.jsonl"]
     assert senses.counts == {"sentences": 1, "nouns": 1, "predicates": 1}
     (text,) = read_part(read_uds, senses, tmp_path)
     assert text.edges["supersense"][0].labels == ("Tops", "object")
@@ -376,7 +374,7 @@ def test_streusle_leaves_out_expressions_with_a_gap(shelf: Path, tmp_path: Path)
     ]
     content = "\n".join(["# newdoc id = reviews-7", "# sent_id = reviews-7-0001", *rows, "", ""]).encode()
     files = {f"{split}/streusle.ud_{split}.conllulex": content for split in ("train", "dev", "test")}
-    parts = derived(shelf, streusle.derive_streusle, {"nert-nlp/streusle": files})
+    parts = derived(shelf, derive_streusle, {"nert-nlp/streusle": files})
     train = parts["supersenses.train.jsonl"]
     assert train.counts == {"sentences": 1, "tokens": 6, "supersenses": 1}
     assert json.loads(train.content)["exprs"] == [

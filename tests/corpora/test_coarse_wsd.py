@@ -9,7 +9,7 @@ import pytest
 
 from lamina.corpora import load_corpus
 from lamina.corpora.detection import detect, folder_contents
-from lamina.corpora.formats import word_senses as coarse_wsd
+from lamina.corpora.formats.word_senses import read_coarse_wsd
 from lamina.corpora.reading import Fault
 from lamina.types import Edge, Span
 
@@ -41,7 +41,7 @@ def put(root: Path, name: str, content: str) -> Path:
 
 def faults_of(path: Path) -> list[Fault]:
     faults: list[Fault] = []
-    list(coarse_wsd.read_coarse_wsd(path, faults.append))
+    list(read_coarse_wsd(path, faults.append))
     return faults
 
 
@@ -59,14 +59,14 @@ def test_a_folder_of_words_is_one_corpus(corpus: Path) -> None:
 
 def test_senses_without_names_keep_their_numbers(corpus: Path) -> None:
     (corpus / "mole/classes_map.txt").unlink()
-    labels = [text.edges["sense"][0].labels for text in coarse_wsd.read_coarse_wsd(corpus / "mole/train.data.txt")]
+    labels = [text.edges["sense"][0].labels for text in read_coarse_wsd(corpus / "mole/train.data.txt")]
     assert labels == [("mole%0",), ("mole%1",)]
 
 
 def test_out_of_domain_rows_are_read_too(tmp_path: Path) -> None:
     path = put(tmp_path, "outofdomain.tsv", "club\tclub_club_(weapon)\t2\tA heavy club .\n")
     assert detect(path).name == "coarse_wsd"
-    (text,) = coarse_wsd.read_coarse_wsd(path)
+    (text,) = read_coarse_wsd(path)
     assert text.edges["sense"] == (Edge(("club%club_(weapon)",), Span(2, 3)),)
 
 

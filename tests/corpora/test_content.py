@@ -8,8 +8,7 @@ import pytest
 
 from lamina.corpora import load_corpus
 from lamina.corpora.detection import detect
-from lamina.corpora.formats import lines as plain
-from lamina.corpora.formats.lines import not_running_text
+from lamina.corpora.formats.lines import looks_like_plain, not_running_text
 from lamina.errors import CorpusError
 
 PROSE = [
@@ -60,7 +59,7 @@ def test_data_is_not_plain(kind: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "own.txt"
     path.write_bytes(text.encode())
     assert kind in (not_running_text(path) or "")
-    assert not plain.looks_like_plain(path)
+    assert not looks_like_plain(path)
 
 
 def test_utf16_says_so(tmp_path: Path) -> None:

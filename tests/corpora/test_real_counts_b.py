@@ -8,11 +8,10 @@ import pytest
 
 from lamina import assets
 from lamina.corpora import load_corpus
-from lamina.corpora.formats import lines as plain
-from lamina.corpora.formats import marked_pairs as gap
-from lamina.corpora.formats import marked_pairs as semeval
 from lamina.corpora.formats import streusle, uds
-from lamina.corpora.formats import uds as uds_jsonl
+from lamina.corpora.formats.lines import read_plain
+from lamina.corpora.formats.marked_pairs import read_gap, read_semeval
+from lamina.corpora.formats.uds import read_jsonl
 from lamina.types import Text
 
 
@@ -51,7 +50,7 @@ def test_uds_graphs(graphs, split, texts, spr, supersense):
 @pytest.mark.data
 def test_uds_graphs_agree_with_the_joined_files(data_dir, graphs):
     by_id = {text.id: text for text in graphs["dev"]}
-    for joined in uds_jsonl.read_jsonl(data_dir / "uds_protoroles" / "protoroles.dev.jsonl"):
+    for joined in read_jsonl(data_dir / "uds_protoroles" / "protoroles.dev.jsonl"):
         ours = [(edge.span, edge.labels, edge.rated) for edge in by_id[joined.id].edges["spr"]]
         assert Counter(ours) == Counter((edge.span, edge.labels, edge.rated) for edge in joined.edges["spr"])
 
@@ -59,7 +58,7 @@ def test_uds_graphs_agree_with_the_joined_files(data_dir, graphs):
 @pytest.mark.data
 @pytest.mark.parametrize(("split", "texts", "edges"), [("train", 2191, 5669), ("dev", 291, 751), ("test", 276, 670)])
 def test_uds_protoroles(data_dir, split, texts, edges):
-    found = list(uds_jsonl.read_jsonl(data_dir / "uds_protoroles" / f"protoroles.{split}.jsonl"))
+    found = list(read_jsonl(data_dir / "uds_protoroles" / f"protoroles.{split}.jsonl"))
     assert (len(found), _count(found)["spr"]) == (texts, edges)
     assert len({name for text in found for edge in text.edges["spr"] for name in edge.rated}) == 18
 
@@ -70,7 +69,7 @@ def test_uds_protoroles(data_dir, split, texts, edges):
     [("train", 5103, 8548, 11440), ("dev", 1358, 1850, 2646), ("test", 1328, 1793, 2548)],
 )
 def test_uds_wordsense_factuality(data_dir, split, texts, nouns, predicates):
-    counts = _count(uds_jsonl.read_jsonl(data_dir / "uds_wordsense_factuality" / f"uds.{split}.jsonl"))
+    counts = _count(read_jsonl(data_dir / "uds_wordsense_factuality" / f"uds.{split}.jsonl"))
     assert (counts["texts"], counts["supersense"], counts["factuality"]) == (texts, nouns, predicates)
 
 
@@ -99,14 +98,14 @@ def test_streusle_records_agree_with_conllulex(data_dir):
 @pytest.mark.data
 @pytest.mark.parametrize(("split", "texts"), [("development", 2000), ("test", 2000), ("validation", 454)])
 def test_gap(data_dir, split, texts):
-    counts = _count(gap.read_gap(data_dir / "gap_coreference" / f"gap-{split}.tsv"))
+    counts = _count(read_gap(data_dir / "gap_coreference" / f"gap-{split}.tsv"))
     assert (counts["texts"], counts["coref"]) == (texts, 2 * texts)
 
 
 @pytest.mark.data
 @pytest.mark.parametrize(("file", "texts"), [("TRAIN_FILE.TXT", 8000), ("TEST_FILE_FULL.TXT", 2717)])
 def test_semeval(data_dir, file, texts):
-    found = list(semeval.read_semeval(data_dir / "semeval2010_task8" / file))
+    found = list(read_semeval(data_dir / "semeval2010_task8" / file))
     assert (len(found), _count(found)["rel"]) == (texts, texts)
     assert len({edge.labels for text in found for edge in text.edges["rel"]}) == 19
 
@@ -117,6 +116,6 @@ def test_semeval(data_dir, file, texts):
 )
 def test_wikitext(data_dir, split, lines, tokens, articles):
     """Headings count as lines and tokens; no end-of-line token does."""
-    found = list(plain.read_plain(data_dir / "wikitext2" / f"{split}.txt"))
+    found = list(read_plain(data_dir / "wikitext2" / f"{split}.txt"))
     assert (len(found), _count(found)["words"]) == (lines, tokens)
     assert len({text.doc for text in found}) == articles

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from lamina.corpora import load_corpus
-from lamina.corpora.formats import lines as trec
+from lamina.corpora.formats.lines import read_trec
 from lamina.corpora.loading import find_source, part_of
 from lamina.corpora.questions import squad
 from lamina.corpora.questions.hotpot import YES_NO
@@ -104,7 +104,7 @@ def test_babi_stories_stay_whole(at_hand, tmp_path):
 
 def test_trec_as_counted(at_hand):
     noted = Notes()
-    texts = list(trec.read_trec(at_hand / "trec_qtypes" / "questions.txt", noted=noted))
+    texts = list(read_trec(at_hand / "trec_qtypes" / "questions.txt", noted=noted))
     assert (len(texts), sum(noted.counts().values())) == (4941, 57)
     labels = {name: {edge.labels for text in texts for edge in text.edges[name]} for name in ("ques", "ques_coarse")}
     assert (len(labels["ques"]), len(labels["ques_coarse"])) == (49, 6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.corpora.formats import marked_pairs as semeval
+from lamina.corpora.formats.marked_pairs import looks_like_semeval, read_semeval
 
 GOOD = '1\t"The <e1>child</e1>\'s crib has <e2>wooden bars</e2>."\nComponent-Whole(e2,e1)\nComment: fine\n\n'
 
@@ -17,8 +17,8 @@ def _file(tmp_path, content):
 
 def test_nominals_become_spans(tmp_path):
     path = _file(tmp_path, GOOD)
-    (text,) = semeval.read_semeval(path)
-    assert semeval.looks_like_semeval(path)
+    (text,) = read_semeval(path)
+    assert looks_like_semeval(path)
     assert text.words == ("The", "child", "'s", "crib", "has", "wooden", "bars", ".")
     (edge,) = text.edges["rel"]
     assert edge.labels == ("Component-Whole(e2,e1)",)
@@ -26,7 +26,7 @@ def test_nominals_become_spans(tmp_path):
 
 
 def test_the_second_nominal_may_come_first_and_the_comment_be_missing(tmp_path):
-    (text,) = semeval.read_semeval(_file(tmp_path, '7\t"<e2>A</e2> of <e1>b</e1>"\nOther'))
+    (text,) = read_semeval(_file(tmp_path, '7\t"<e2>A</e2> of <e1>b</e1>"\nOther'))
     (edge,) = text.edges["rel"]
     assert (edge.span.start, edge.other.start) == (2, 0)
 
@@ -46,11 +46,11 @@ def test_the_second_nominal_may_come_first_and_the_comment_be_missing(tmp_path):
 def test_faults_name_the_line(tmp_path, record, line, what):
     faults = []
     path = _file(tmp_path, GOOD + record + GOOD)
-    assert len(list(semeval.read_semeval(path, faults.append))) == 2
+    assert len(list(read_semeval(path, faults.append))) == 2
     assert [fault.line for fault in faults] == [line]
     assert what in faults[0].what
 
 
 def test_other_files_are_not_taken_for_it(tmp_path):
-    assert not semeval.looks_like_semeval(_file(tmp_path, "plain text\n"))
-    assert not semeval.looks_like_semeval(tmp_path)
+    assert not looks_like_semeval(_file(tmp_path, "plain text\n"))
+    assert not looks_like_semeval(tmp_path)

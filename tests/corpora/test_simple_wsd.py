@@ -8,7 +8,7 @@ import pytest
 
 from lamina.corpora import load_corpus
 from lamina.corpora.detection import detect
-from lamina.corpora.formats import word_senses as simple_wsd
+from lamina.corpora.formats.word_senses import NO_TEXT, OWN_NAME, looks_like_simple_wsd, read_simple_wsd
 from lamina.corpora.reading import Notes
 from lamina.errors import FormatError
 from lamina.types import Edge, Span
@@ -52,7 +52,7 @@ BODY = [
 
 def test_sentences_follow_the_break_levels_and_senses_the_lemmas(write) -> None:
     noted = Notes()
-    first, second = simple_wsd.read_simple_wsd(write(document(*OWN, *BODY)), noted=noted)
+    first, second = read_simple_wsd(write(document(*OWN, *BODY)), noted=noted)
     assert first.words == ("Banks", "don", "'t", "lend")
     assert first.edges["sense"] == (
         Edge(("bank%m_en_us12.001",), Span(0, 1)),
@@ -60,21 +60,21 @@ def test_sentences_follow_the_break_levels_and_senses_the_lemmas(write) -> None:
     )
     assert (second.words, second.edges) == (("They", "save"), {"sense": ()})
     assert (first.id, second.id, first.doc) == ("written/email/7-1", "written/email/7-2", "written/email/7")
-    assert noted.counts() == {simple_wsd.OWN_NAME: 1}
+    assert noted.counts() == {OWN_NAME: 1}
 
 
 def test_only_the_whole_name_is_left_out(write) -> None:
-    (text,) = simple_wsd.read_simple_wsd(write(document(*OWN[:4], word("again"))))
+    (text,) = read_simple_wsd(write(document(*OWN[:4], word("again"))))
     assert text.words == ("/", "written", "/", "email", "again")
-    (text,) = simple_wsd.read_simple_wsd(write(document(*OWN[:4])))
+    (text,) = read_simple_wsd(write(document(*OWN[:4])))
     assert len(text.words) == 4
 
 
 def test_empty_words_are_noted(write) -> None:
     noted = Notes()
-    (text,) = simple_wsd.read_simple_wsd(write(document(word("Go"), word(" "), word("on"), name="d")), noted=noted)
+    (text,) = read_simple_wsd(write(document(word("Go"), word(" "), word("on"), name="d")), noted=noted)
     assert text.words == ("Go", "on")
-    assert noted.counts() == {simple_wsd.NO_TEXT: 1}
+    assert noted.counts() == {NO_TEXT: 1}
 
 
 def test_the_format_is_told_by_its_root(write, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_format_is_told_by_its_root(write, tmp_path: Path) -> None:
     assert load_corpus(path, "all").annotations == ("sense",)
     other = tmp_path / "other.xml"
     other.write_text("<html></html>")
-    assert not simple_wsd.looks_like_simple_wsd(other)
+    assert not looks_like_simple_wsd(other)
 
 
 BOMB = '<?xml version="1.0"?>\n<!DOCTYPE SimpleWsdDoc [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n'
@@ -103,12 +103,12 @@ BOMB = '<?xml version="1.0"?>\n<!DOCTYPE SimpleWsdDoc [<!ENTITY a "aaaa"><!ENTIT
 )
 def test_what_cannot_be_read_is_a_fault_with_its_line(content: str, what: str, write) -> None:
     with pytest.raises(FormatError, match=what):
-        list(simple_wsd.read_simple_wsd(write(content)))
+        list(read_simple_wsd(write(content)))
 
 
 def test_a_file_cut_short_gives_its_whole_sentences(write) -> None:
     faults = []
     content = document(*BODY)
-    texts = list(simple_wsd.read_simple_wsd(write(content[: content.index('<word text="save"')]), faults.append))
+    texts = list(read_simple_wsd(write(content[: content.index('<word text="save"')]), faults.append))
     assert [text.words[0] for text in texts] == ["Banks"]
     assert len(faults) == 1

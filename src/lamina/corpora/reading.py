@@ -1,4 +1,4 @@
-"""Shared by all readers: faults, blocks of lines, headings and JSON records."""
+"""Shared by all readers: faults, notes, blocks of lines, headings and JSON records."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ def _short(value: object) -> str:
     return repr((value if isinstance(value, str) else reprlib.repr(value))[:60])
 
 
-# What a reader left out or changed, apart from faults: counted, so that provenance can say it.
+# Notes: what a reader left out or changed, apart from faults.
 
 
 class Notes:
@@ -380,7 +380,7 @@ class Notes:
         return "; ".join(f"{what}: {len(ids):,}" for what, ids in ranked)
 
 
-# Many faults as a short answer: the first of each kind, and how many there are.
+# Summary of many faults: the first of each kind, and how many there are.
 
 _SHOWN = 5
 """Faults shown of each kind."""

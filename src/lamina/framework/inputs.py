@@ -180,7 +180,8 @@ def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corp
 def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     """Texts to learn from and texts to score; where only one set is given, it is split by document."""
     from lamina.corpora import Corpus
-    from lamina.corpora.learning import Splits, load_splits, split_by_document
+    from lamina.corpora.learning import Splits, split_by_document
+    from lamina.corpora.loading import load_splits
 
     asked = {name: options[name] for name in _AS_READ if name in options}
     scored = str(options.get("split", "dev"))

@@ -1,4 +1,4 @@
-"""English Web Treebank (UD v2) as released, and its words by sentence for the corpora annotated on top of it."""
+"""English Web Treebank (UD v2) as released, and corpora annotated on it: PropBank, STREUSLE, UDS 1.0, Universal NER."""
 
 from __future__ import annotations
 

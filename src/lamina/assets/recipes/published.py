@@ -1,4 +1,4 @@
-"""WikiText-2 as PyTorch's examples have it: pre-tokenised, with `<unk>`."""
+"""Corpora as they were published: WikiText-2, WNUT17, LitBank, MASC with word senses, bAbI, a sample of HotpotQA."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dataclasses import replace
 from lamina.assets.origins import Origin, OriginFiles, read_manifest
 from lamina.assets.recipes.recipe import CorpusRecipe, DerivedFile, as_is
 from lamina.assets.sources import Card
+
+# WikiText-2 as PyTorch's examples have it: pre-tokenised, with `<unk>`.
 
 _WHOLE = read_manifest("wikitext2")
 _SCORED = _WHOLE.only("*/valid.txt", "*/test.txt")

@@ -1,4 +1,4 @@
-"""The formats lamina reads; `folders` detects which one a file or folder has."""
+"""The formats lamina reads, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -22,19 +22,33 @@ from lamina.corpora.formats import (
     streusle,
     uds,
 )
-from lamina.corpora.formats import lines as fasttext
-from lamina.corpora.formats import lines as parallel
-from lamina.corpora.formats import lines as plain
-from lamina.corpora.formats import lines as trec
-from lamina.corpora.formats import marked_pairs as gap
-from lamina.corpora.formats import marked_pairs as semeval
-from lamina.corpora.formats import uds as uds_jsonl
-from lamina.corpora.formats import word_senses as coarse_wsd
-from lamina.corpora.formats import word_senses as simple_wsd
-from lamina.corpora.formats import word_senses as wiki_pse
+from lamina.corpora.formats.lines import (
+    looks_like_fasttext,
+    looks_like_parallel,
+    looks_like_plain,
+    looks_like_trec,
+    parallel_companions,
+    read_fasttext,
+    read_parallel,
+    read_plain,
+    read_trec,
+    trec_questions,
+)
+from lamina.corpora.formats.marked_pairs import looks_like_gap, looks_like_semeval, read_gap, read_semeval
+from lamina.corpora.formats.uds import looks_like_jsonl, read_jsonl
+from lamina.corpora.formats.word_senses import (
+    coarse_wsd_companions,
+    looks_like_coarse_wsd,
+    looks_like_simple_wsd,
+    looks_like_wiki_pse,
+    read_coarse_wsd,
+    read_simple_wsd,
+    read_wiki_pse,
+    wiki_pse_companions,
+)
 from lamina.corpora.questions import babi, hotpot, squad
 from lamina.corpora.questions.question import Question
-from lamina.corpora.tables import reader as tables
+from lamina.corpora.tables import reader
 from lamina.errors import CorpusError
 from lamina.types import Text
 
@@ -103,8 +117,8 @@ FORMATS = (
         "uds_jsonl",
         "UDS proto-roles, supersenses, factuality (JSONL)",
         "UDS",
-        uds_jsonl.read_jsonl,
-        uds_jsonl.looks_like_jsonl,
+        read_jsonl,
+        looks_like_jsonl,
         version=2,
     ),
     Format(
@@ -153,17 +167,17 @@ FORMATS = (
         "simple_wsd",
         "word senses in XML: SemCor and MASC with NOAD senses",
         "NOAD senses",
-        simple_wsd.read_simple_wsd,
-        simple_wsd.looks_like_simple_wsd,
+        read_simple_wsd,
+        looks_like_simple_wsd,
         notes=True,
     ),
     Format(
         "coarse_wsd",
         "CoarseWSD: indexed sentences and numbers of senses, one folder per word",
         "CoarseWSD senses",
-        coarse_wsd.read_coarse_wsd,
-        coarse_wsd.looks_like_coarse_wsd,
-        companions=coarse_wsd.coarse_wsd_companions,
+        read_coarse_wsd,
+        looks_like_coarse_wsd,
+        companions=coarse_wsd_companions,
         glob="**/*.data.txt",
     ),
     Format(
@@ -198,24 +212,24 @@ FORMATS = (
         "fasttext",
         "texts with their classes as `__label__NAME`, fastText style",
         "as given",
-        fasttext.read_fasttext,
-        fasttext.looks_like_fasttext,
+        read_fasttext,
+        looks_like_fasttext,
     ),
     Format(
         "trec",
         "TREC question types, one `COARSE:fine question` per line",
         "Li and Roth",
-        trec.read_trec,
-        trec.looks_like_trec,
+        read_trec,
+        looks_like_trec,
         notes=True,
-        questions=trec.questions,
+        questions=trec_questions,
     ),
     Format(
         "gap",
         "GAP coreference (TSV)",
         "GAP",
-        gap.read_gap,
-        gap.looks_like_gap,
+        read_gap,
+        looks_like_gap,
     ),
     # Version 2: STS-B's scores and CoLA are read; quotation marks that a program put around cells are taken away.
     Format(
@@ -232,8 +246,8 @@ FORMATS = (
         "semeval",
         "SemEval-2010 task 8",
         "SemEval-2010 task 8",
-        semeval.read_semeval,
-        semeval.looks_like_semeval,
+        read_semeval,
+        looks_like_semeval,
     ),
     # Version 2: a layer whose column is empty in the whole file is absent, no longer annotated with nothing.
     Format(
@@ -276,35 +290,35 @@ FORMATS = (
         "wiki_pse",
         "Wiki-PSE: text with `@word@-class` tokens, and word lists",
         "Wiki-PSE semantic classes",
-        wiki_pse.read_wiki_pse,
-        wiki_pse.looks_like_wiki_pse,
-        companions=wiki_pse.wiki_pse_companions,
+        read_wiki_pse,
+        looks_like_wiki_pse,
+        companions=wiki_pse_companions,
     ),
     Format(
         "parallel",
         "texts in one file and their labels in another, line by line",
         "as given",
-        parallel.read_parallel,
-        parallel.looks_like_parallel,
-        companions=parallel.companions,
+        read_parallel,
+        looks_like_parallel,
+        companions=parallel_companions,
         notes=True,
     ),
     Format(
         "table",
         "tables: CSV, TSV, JSON lines or lists, Parquet, Arrow",
         "as given",
-        tables.read,
-        tables.looks_like,
+        reader.read,
+        reader.looks_like,
         notes=True,
         generic=True,
-        explain=tables.explain,
+        explain=reader.explain,
     ),
     Format(
         "plain",
         "plain text, one paragraph per line",
         "no labels",
-        plain.read_plain,
-        plain.looks_like_plain,
+        read_plain,
+        looks_like_plain,
         generic=True,
     ),
 )
@@ -322,13 +336,13 @@ def get_format(name: str) -> Format:
     """
     kind, colon, columns = name.partition(":")
     if kind == "table" and colon:
-        chosen = tables.parse_columns(columns)
+        chosen = reader.parse_columns(columns)
         # The columns are part of the name, and so of every fingerprint.
         return get_format(kind)._replace(
             name=name,
-            read=partial(tables.read, chosen=chosen),
-            looks_like=partial(tables.has_columns, chosen=chosen),
-            explain=partial(tables.explain, chosen=chosen),
+            read=partial(reader.read, chosen=chosen),
+            looks_like=partial(reader.has_columns, chosen=chosen),
+            explain=partial(reader.explain, chosen=chosen),
         )
     for one in FORMATS:
         if one.name == name:

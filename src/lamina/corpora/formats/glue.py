@@ -3,7 +3,7 @@
 Tab-separated; the first line names the columns. One column is the label (`label`, MRPC's `Quality`, QQP's
 `is_duplicate`, `gold_label`) or STS-B's graded `score`, one or two are the sentences; other columns are ignored. Two
 sentences are two segments. Annotation: `label` or `score`, of the whole text; a test file without labels has none.
-Any other table is read by `lamina.corpora.tables.reader`, of which this is a part with fixed names.
+Any other table is read by `lamina.corpora.reader.reader`, of which this is a part with fixed names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from lamina.corpora.questions.question import Question, labelled_question
 from lamina.corpora.questions.views import View
 from lamina.corpora.reading import Fault, Notes, Report, raise_fault
-from lamina.corpora.tables import reader as tables
+from lamina.corpora.tables import reader
 from lamina.corpora.tables.files import DelimitedLayout, layout_of
 from lamina.types import Text
 
@@ -56,7 +56,7 @@ def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -
         names = "sentence and label, tab-separated (or MRPC's Quality, #1 String, #2 String)"
         report(Fault(path, 1, "the first line does not name its columns", names))
         return
-    yield from tables.read(path, report, noted, chosen, own_ids=False, unlabelled=False)
+    yield from reader.read(path, report, noted, chosen, own_ids=False, unlabelled=False)
 
 
 def questions(

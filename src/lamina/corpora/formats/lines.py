@@ -1,4 +1,6 @@
-"""Plain text: one paragraph per line, each of them one text; blank lines are skipped.
+"""One text per line: plain text, fastText, texts with a file of labels, TREC questions.
+
+Plain text: one paragraph per line; blank lines are skipped.
 
 Wikitext headings (` = Title = `) are texts too; a first-level heading starts a document. Words are split at whitespace
 if the file is pre-tokenised, otherwise by `corpora.tokenising`. A file counts as pre-tokenised if, in its first 64 KB,
@@ -17,7 +19,7 @@ from pathlib import Path
 from lamina.corpora.questions.question import Question, labelled_question
 from lamina.corpora.questions.views import View
 from lamina.corpora.reading import Fault, Notes, Report, head_lines, json_start, raise_fault, read_lines
-from lamina.corpora.tables import reader as tables
+from lamina.corpora.tables import reader
 from lamina.corpora.tables.columns import SAMPLED
 from lamina.corpora.tables.files import TableRow, layout_of
 from lamina.corpora.tables.reader import PlannedTable, TableFile
@@ -26,7 +28,7 @@ from lamina.errors import CorpusError
 from lamina.files.reading import open_regular, read_regular
 from lamina.types import Edge, Span, Text
 
-# What a file holds that is not running text: data that is never read as plain text.
+# Data that is never read as plain text.
 
 _CONTENT_SAMPLE = 1 << 16
 _MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
@@ -85,7 +87,7 @@ def _is_number(cell: str) -> bool:
 
 def why_not_read(path: Path) -> str | None:
     """Why no reader takes a file, and what to do; None if nothing is known about it."""
-    said = tables.why_not(path)
+    said = reader.why_not(path)
     if said is not None:
         return said
     held = not_running_text(path)
@@ -209,7 +211,7 @@ def looks_like_parallel(path: Path) -> bool:
     return bool(found) and len({_count(each) for each in (path, *found.values())}) == 1
 
 
-def companions(path: Path) -> tuple[Path, ...]:
+def parallel_companions(path: Path) -> tuple[Path, ...]:
     """The files of labels, and the names of the classes."""
     mapping = path.parent / _MAPPING
     return (*_labels(path).values(), *([mapping] if mapping.is_file() else []))
@@ -326,7 +328,7 @@ def read_trec(path: Path, report: Report = raise_fault, noted: Notes | None = No
             report(Fault(path, number, what, "one type per question"))
 
 
-def questions(
+def trec_questions(
     path: Path,
     report: Report = raise_fault,
     noted: Notes | None = None,

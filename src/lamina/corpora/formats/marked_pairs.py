@@ -1,4 +1,6 @@
-"""SemEval-2010 task 8: the relation between two marked nominals.
+"""Pairs of marked spans: SemEval-2010 task 8 (relations of nominals) and GAP (a pronoun and two names).
+
+SemEval-2010 task 8:
 
 Records of four lines: `id<TAB>"sentence with <e1>..</e1> and <e2>..</e2>"`, the relation with its direction, a comment
 (sometimes left out), a blank line. Words come from `corpora.tokenising`, with a boundary at every marker. Annotation

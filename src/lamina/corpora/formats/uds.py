@@ -1,4 +1,4 @@
-"""Universal Decompositional Semantics 2.0 as in the decomp wheel: English Web Treebank sentences as graphs.
+"""Universal Decompositional Semantics: graphs of version 2.0 (decomp wheel), and JSON lines of version 1.0.
 
 `uds-ewt-sentences-{train,dev,test}-normalized.json` holds the graphs; `ud_ids.json`, next to it or in a folder above,
 says which sentence and document each one is. The file is streamed, with one sentence in memory at a time.

@@ -1,4 +1,6 @@
-"""Word senses in XML: `SimpleWsdDoc`, the format of Google's SemCor and MASC with NOAD senses.
+"""Word senses: `SimpleWsdDoc` (XML), CoarseWSD, Wiki-PSE.
+
+`SimpleWsdDoc` is the format of Google's SemCor and MASC with NOAD senses.
 
 A document is a list of `<word text= break_level= lemma= pos= sense=/>`. A sentence ends before a word whose
 `break_level` is SENTENCE_BREAK or PARAGRAPH_BREAK; a LINE_BREAK is mostly the end of a printed line within a sentence,

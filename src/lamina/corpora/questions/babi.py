@@ -1,6 +1,6 @@
-"""bAbI: short stories of facts with questions about them; twenty tasks, one file per task and split.
+"""bAbI, and generated stories in its style: facts with questions about them.
 
-Lines are `n fact` or `n question<TAB>answer<TAB>numbers of the supporting facts`; a new story starts again at 1. The
+bAbI has twenty tasks, one file per task and split. Lines are `n fact` or `n question<TAB>answer<TAB>numbers of the supporting facts`; a new story starts again at 1. The
 context of a question is the facts before it. There are two views. `span` appends the possible answers of the task
 (those of all files of that task in the folder, sorted; `apple,milk` is one of them) as `Possible answers: a; b; c.`,
 and the answer span is always in that list, since not every answer occurs in the story. `classification` leaves the
@@ -188,7 +188,7 @@ def _parsed(
     )
 
 
-# Generated stories in the style of bAbI: facts, a question, its answer, and the supporting facts.
+# Generated stories: facts, a question, its answer, and the supporting facts.
 #
 # Tasks, by bAbI's numbers: 1 where somebody is (one supporting fact), 2 where a thing is (two), 3 where a thing was
 # before (three), 15 what somebody is afraid of (deduction from two). The answer always occurs in a supporting fact, so

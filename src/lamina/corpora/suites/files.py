@@ -10,14 +10,14 @@ from lamina.corpora.tables.files import (
     DelimitedLayout,
     TableRow,
     arrow_kind,
+    arrow_rows,
+    delimited_rows,
     is_lines,
+    json_rows,
     layout_of,
     list_of,
     unique_names,
 )
-from lamina.corpora.tables.files import arrow_rows as arrow_rows
-from lamina.corpora.tables.files import delimited_rows as delimited_rows
-from lamina.corpora.tables.files import json_rows as json_rows
 from lamina.errors import CorpusError, FormatError, LaminaError
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular

@@ -1,4 +1,4 @@
-"""SyntaxGym's formulas: what a suite predicts about the surprisals of regions.
+"""SyntaxGym's formulas, read and evaluated: what a suite predicts about the surprisals of regions.
 
 `(6;%match%)` is the surprisal of region 6 in the condition `match`, `(*;%match%)` that of the whole sentence. `+` and
 `-` join amounts, `<`, `>` and `=` compare two of them, `&` and `|` join comparisons; square and round brackets group.
@@ -305,7 +305,7 @@ def _amount(amount: Amount, values: Mapping[Key, float] | Mapping[Key, np.ndarra
     return left + right if amount.sign == "+" else left - right
 
 
-# Reads SyntaxGym's formulas; `formulas` says what they mean.
+# The parser of formulas.
 
 _DEEPEST, _MOST_OPERATORS = 50, 200
 _REGION = re.compile(r"\(\s*([0-9]{1,9}|\*)\s*;\s*%([^%]+)%\s*\)")

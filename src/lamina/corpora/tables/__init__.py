@@ -1,1 +1,1 @@
-"""Tables."""
+"""Tables: rows of a file, what their columns hold, and one text per row."""

@@ -1,4 +1,4 @@
-"""Rows of a table as texts: which column holds what, and one text per row.
+"""Columns and cells of a table: which column holds what, and one text per row.
 
 Used for data in memory (`corpus_from`) and for files of tables, so that both are read alike. A table has one row per
 text (running text or a list of words, with classes, values, tags or spans), one row per word (with the text it belongs

@@ -20,9 +20,6 @@ from typing import Any, Protocol
 
 from lamina.corpora.entities import TAG
 from lamina.corpora.reading import Fault, Notes, Report, raise_fault
-from lamina.corpora.tables import files as arrow_tables
-from lamina.corpora.tables import files as delimited
-from lamina.corpora.tables import files as json_tables
 from lamina.corpora.tables.columns import (
     SAMPLED,
     TablePlan,
@@ -33,7 +30,24 @@ from lamina.corpora.tables.columns import (
     text_of,
     values_by_column,
 )
-from lamina.corpora.tables.files import TableRow
+from lamina.corpora.tables.files import (
+    ArrowKind,
+    DelimitedLayout,
+    TableRow,
+    arrow_kind,
+    arrow_rows,
+    class_names,
+    delimited_rows,
+    fractions,
+    is_lines,
+    json_rows,
+    json_sample,
+    layout_of,
+    list_of,
+    schema_of,
+    unique_names,
+    without_long_cells,
+)
 from lamina.corpora.tokenising import words_in
 from lamina.errors import CorpusError
 from lamina.files.reading import check_depth, parse_json
@@ -160,7 +174,7 @@ def _are_tags(name: str, text: str, sample: Sequence[Mapping[str, Any]]) -> bool
     return len(set(flat)) <= _REPEATED * len(flat)
 
 
-# A table of any make, and what its columns hold: from rows to texts.
+# From rows to texts.
 
 BLOCK = "sentence_id"
 """The column that is added where blank lines separate sentences: the number of the sentence."""
@@ -359,16 +373,16 @@ def open_table(path: Path, header: bool | None = None) -> TableFile | None:
     """
     if not path.is_file():
         return None
-    make = arrow_tables.arrow_kind(path)
+    make = arrow_kind(path)
     if make is not None:
-        schema = arrow_tables.schema_of(path, make)
+        schema = schema_of(path, make)
         read = partial(_arrow_rows, path, make)
-        classes, graded = arrow_tables.class_names(schema), arrow_tables.fractions(schema)
-        return TableFile(path, f"a table in {make}", delimited.unique_names(schema.names), read, classes, graded)
-    where = json_tables.list_of(path)
-    if where is not None or json_tables.is_lines(path):
+        classes, graded = class_names(schema), fractions(schema)
+        return TableFile(path, f"a table in {make}", unique_names(schema.names), read, classes, graded)
+    where = list_of(path)
+    if where is not None or is_lines(path):
         return _json_table(path, where)
-    layout = delimited.layout_of(path, header)
+    layout = layout_of(path, header)
     if layout is None:
         return None
     obvious = None if layout.header else _obvious(layout)
@@ -386,39 +400,39 @@ def open_table(path: Path, header: bool | None = None) -> TableFile | None:
 
 
 def _arrow_rows(
-    path: Path, make: arrow_tables.ArrowKind, report: Report, columns: Sequence[str] | None = None
+    path: Path, make: ArrowKind, report: Report, columns: Sequence[str] | None = None
 ) -> Iterator[TableRow]:
-    return delimited.without_long_cells(arrow_tables.arrow_rows(path, make, columns, report), path, report)
+    return without_long_cells(arrow_rows(path, make, columns, report), path, report)
 
 
 def _json_table(path: Path, where: str | None) -> TableFile | None:
     columns: dict[str, None] = {}
-    for row in json_tables.json_sample(path, where, _LOOKED_AT):
+    for row in json_sample(path, where, _LOOKED_AT):
         columns.update(dict.fromkeys(row))
     kind = "JSON lines" if where is None else "a JSON list"
 
     def read(report: Report, columns: Sequence[str] | None = None) -> Iterator[TableRow]:  # noqa: ARG001 - as any table
-        return delimited.without_long_cells(json_tables.json_rows(path, where, report), path, report)
+        return without_long_cells(json_rows(path, where, report), path, report)
 
     return TableFile(path, kind, tuple(columns), read, {}) if columns else None
 
 
 def _delimited_rows(
     path: Path,
-    layout: delimited.DelimitedLayout,
+    layout: DelimitedLayout,
     blocks: bool,
     report: Report,
     columns: Sequence[str] | None = None,  # noqa: ARG001 - as any table
 ) -> Iterator[TableRow]:
     block = 1
-    for row in delimited.delimited_rows(path, layout, report):
+    for row in delimited_rows(path, layout, report):
         if blocks:
             block += row.after_blank
             row.values[BLOCK] = str(block)
         yield row
 
 
-def _obvious(layout: delimited.DelimitedLayout) -> Mapping[str, str] | None:
+def _obvious(layout: DelimitedLayout) -> Mapping[str, str] | None:
     """One or two columns of running text and one of labels, in a file without a header; None if it is not so clear."""
     texts, labels = [], []
     for at, column in enumerate(layout.columns):
