@@ -73,7 +73,7 @@ def rows_of(encoder: HuggingFaceEncoder, sentences: int) -> list[InputRow]:
     """The rows of some sentences of EWT dev, evenly drawn."""
     texts = list(load_corpus("ewt", split="dev"))
     some = texts[:: len(texts) // sentences][:sentences]
-    return [row for at, text in enumerate(some) for row in encoder.rows(at, encoder.pieces(text))]
+    return [row for at, text in enumerate(some) for row in encoder.rows(at, encoder.word_tokenizer(text))]
 
 
 def shared(parts: Interventions, rows: Sequence[InputRow], heads: Sequence[tuple[int, int]], **asked: Any) -> None:

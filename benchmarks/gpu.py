@@ -33,7 +33,7 @@ class _RandomStates:
     def size(self, index: int) -> int:
         return TOKENS
 
-    held = None
+    resident = None
 
     def start(self, index: int) -> int:
         return 0

@@ -134,7 +134,7 @@ def by_lamina(data: Data) -> tuple[str, Train]:
     class Kept:
         """The vectors of one part, as a store would give them."""
 
-        held = None
+        resident = None
 
         def __init__(self, part: Part) -> None:
             self._texts = [torch.from_numpy(each) for each in np.split(part.states, _starts(part.text))]

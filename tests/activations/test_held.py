@@ -51,7 +51,7 @@ def test_held_states_are_what_a_store_gives(corpus: Corpus, tmp_path: Path) -> N
         assert mine.tokens.words.tolist() == theirs.tokens.words.tolist()
         assert torch.equal(mine.states, theirs.states)
         start = held.start(index)
-        assert torch.equal(held.held[start : start + held.size(index)], theirs.states)
+        assert torch.equal(held.resident[start : start + held.size(index)], theirs.states)
     lengths = [len(text.words) for text in corpus]
     for layer in range(3):
         assert torch.equal(held.layer(layer), stored.layer(layer))
@@ -62,8 +62,8 @@ def test_each_text_is_encoded_once_and_nothing_is_written(corpus: Corpus, tmp_pa
     encoder, where = Counting(), Runtime(tmp_path / "store", keep=False)
     first = where.extract(encoder, corpus)
     # Another analysis, and a part of the same texts.
-    assert where.extract(encoder, corpus).held is first.held
-    assert where.extract(encoder, corpus.take(9)).held is first.held
+    assert where.extract(encoder, corpus).resident is first.resident
+    assert where.extract(encoder, corpus.take(9)).resident is first.resident
     assert encoder.encoded == 60
     assert not (tmp_path / "store").exists()
 

@@ -48,4 +48,4 @@ def test_ranks_are_among_all_pieces_of_the_vocabulary(model: LanguageModel) -> N
         by_hand = 1 + int((vocabulary.double().numpy() > rated.logprobs[at] + 1e-6).sum())
         assert abs(rated.rank(at) - by_hand) <= 1
     best = int(vocabulary.argmax())
-    assert rated.top(model, 1) == [model.encoder.piece_names([best])[0].strip()]
+    assert rated.top(model, 1) == [model.encoder.token_names([best])[0].strip()]

@@ -61,7 +61,7 @@ def test_top_layer_is_that_of_allennlp(fixture):
     carried = None
     for number in range(len(lists[0])):
         texts = [Text(str(own), tuple(lists[own][number].split())) for own in range(LISTS)]
-        words, sizes = encoder.sentences([encoder.pieces(text).types for text in texts])
+        words, sizes = encoder.sentences([encoder.word_tokenizer(text).types for text in texts])
         # The original carries its state from batch to batch; lamina does so here only.
         layers, carried = encoder.network.layers(words, sizes, carried)
         for own, text in enumerate(texts):

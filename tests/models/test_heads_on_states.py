@@ -51,7 +51,7 @@ def test_heads_on_padded_states_say_what_the_model_says_of_each_text(architectur
     encoder = tuned(architecture, head)
     own = head_on_states(encoder, KINDS[head])
     texts = [Text("", ("the", "dog", "runs", "far", "away")), Text("", ("a", "cat"))]
-    rows = [encoder.rows(at, encoder.pieces(text))[0] for at, text in enumerate(texts)]
+    rows = [encoder.rows(at, encoder.word_tokenizer(text))[0] for at, text in enumerate(texts)]
     made = own(rows, encoder.last(rows))
     whole: Any = encoder.whole
     if encoder.pooler is not None:

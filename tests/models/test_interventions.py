@@ -21,7 +21,8 @@ from lamina.models.checks.passports import examine
 from lamina.models.contract import apart
 from lamina.models.interventions import edited_runs as resumed_runs
 from lamina.models.interventions import interventions
-from lamina.models.interventions.interventions import RESAMPLED, Edit, EditedStates, Interventions, lengths_alike
+from lamina.models.interventions.edited_runs import RESAMPLED, Edit, EditedStates, lengths_alike
+from lamina.models.interventions.interventions import Interventions
 from lamina.models.loading.encoders import encoder_from
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
@@ -53,7 +54,7 @@ def masked() -> Interventions:
 
 
 def rows_of(own: HuggingFaceEncoder) -> list[InputRow]:
-    return [row for at, text in enumerate(TEXTS) for row in own.rows(at, own.pieces(text))]
+    return [row for at, text in enumerate(TEXTS) for row in own.rows(at, own.word_tokenizer(text))]
 
 
 def ran(parts: Interventions, edits: list[Edit], **asked: object) -> dict[int | None, dict[int, torch.Tensor]]:

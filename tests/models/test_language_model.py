@@ -132,8 +132,8 @@ def test_the_mark_of_a_turn_does_not_begin_a_text() -> None:
 )
 def test_the_last_block_is_run_where_it_is_asked(name: str, mixes: str) -> None:
     encoder = tiny_language_model(name)
-    assert type(last_mixer(encoder)).__name__ == mixes
-    rows = [row for text in (TEXT, Text("u", TEXT.words[:4])) for row in encoder.rows(0, encoder.pieces(text))]
+    assert type(last_mixer(encoder.model, encoder.trial_ids)).__name__ == mixes
+    rows = [row for text in (TEXT, Text("u", TEXT.words[:4])) for row in encoder.rows(0, encoder.word_tokenizer(text))]
     whole = encoder.last(rows)
     places = torch.tensor([5, 2])
     torch.testing.assert_close(encoder.last(rows, places)[:, 0], whole[torch.arange(2), places], atol=1e-5, rtol=1e-5)

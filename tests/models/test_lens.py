@@ -68,7 +68,7 @@ def test_the_last_layer_says_what_the_model_says_and_the_last_block_gets_there(n
     encoder = encoder_of(name)
     model = language_model(encoder)
     assert ending_of(encoder).names == ENDINGS.get(name, ())
-    inputs = encoder.inputs(encoder.rows(0, encoder.pieces(TEXT)))
+    inputs = encoder.inputs(encoder.rows(0, encoder.word_tokenizer(TEXT)))
     with torch.no_grad():
         own = encoder.whole(**inputs).logits[0].float()
         made = watch_blocks(encoder.model, {each: inputs[each] for each in inputs}).reads[-1].output

@@ -36,7 +36,7 @@ def loaded(folder: Path) -> HuggingFaceEncoder:
 def last_states(parts: Interventions, removed: RemovedParts) -> list[torch.Tensor]:
     """Of each text, the last layer while parts are taken away."""
     encoder = parts.encoder
-    rows = [row for at, text in enumerate(TEXTS) for row in encoder.rows(at, encoder.pieces(text))]
+    rows = [row for at, text in enumerate(TEXTS) for row in encoder.rows(at, encoder.word_tokenizer(text))]
     found: dict[int, torch.Tensor] = {}
     for made in parts.run(rows, [removed.edit(parts)]):
         if made.edit is not None:
@@ -110,7 +110,7 @@ def test_removed_heads_stay_removed_while_the_rest_learns(name: str, tmp_path: P
     parts = Interventions(encoder)
     weights: list[Any] = [parts.out(block).weight for block in range(3)]
     before = [each.clone() for each in weights]
-    row = encoder.rows(0, encoder.pieces(TEXTS[0]))
+    row = encoder.rows(0, encoder.word_tokenizer(TEXTS[0]))
 
     def loss_of(rows: Sequence[int]) -> torch.Tensor:
         return encoder.model(**encoder.inputs(row * len(rows))).last_hidden_state.square().mean((1, 2))

@@ -143,7 +143,7 @@ class Constant:
     def size(self, index: int) -> int:
         return 30
 
-    held = None
+    resident = None
 
     def start(self, index: int) -> int:
         return 0

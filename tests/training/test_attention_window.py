@@ -113,7 +113,7 @@ def test_an_encoder_through_a_window_sees_what_training_showed(encoder) -> None:
     base = encoder("bert")
     text = Text("a", ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog"))
     near = next(WindowedEncoder(base, 1).encode([text])).states
-    row = TrainingRow(0, *base.pieces(text)[0][:1], np.zeros(0), base.tokenize(text).words)
+    row = TrainingRow(0, *base.word_tokenizer(text)[0][:1], np.zeros(0), base.tokenize(text).words)
     mask = make_sight(base.model, 1, causal=False)([row], len(row.ids))
     with torch.no_grad():
         expected = base.model(torch.from_numpy(row.ids[None]).long(), attention_mask=mask).last_hidden_state[0]

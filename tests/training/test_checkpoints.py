@@ -52,7 +52,7 @@ Learned = tuple[TrainedPlan, dict[str, torch.Tensor]]
 def learn(encoder, toy_texts) -> Callable[..., Learned]:
     """Train in a folder: what was trained, and the weights it ends with."""
     base, items = encoder("bert"), toy_texts(8, 1)
-    objective = TagObjective.learn(base.pieces, 32, "pos", items)
+    objective = TagObjective.learn(base.word_tokenizer, 32, "pos", items)
     rows = rows_of(objective, items)
 
     def run(folder: Path, *callbacks: TrainerCallback) -> Learned:

@@ -39,7 +39,7 @@ def story(facts: int, support: int, answer: str = "mat", id: str = "q") -> Quest
 
 
 def test_of_a_long_story_the_newest_facts_are_kept_whole_and_the_question_with_them(encoder) -> None:
-    pieces, question = encoder("bert").pieces, story(9, support=2)
+    pieces, question = encoder("bert").word_tokenizer, story(9, support=2)
     whole = pieces(question.text)[0]
     length = len(whole.ids) - 5
     objective = ClassObjective(pieces, length, ("dog", "mat"))
@@ -63,13 +63,13 @@ def test_of_a_long_story_the_newest_facts_are_kept_whole_and_the_question_with_t
 
 @pytest.mark.parametrize(("support", "lost"), [(0, 1), (8, 0)])
 def test_a_lost_supporting_fact_is_counted(encoder, support: int, lost: int) -> None:
-    objective = ClassObjective(encoder("bert").pieces, 30, ("dog", "mat"))
+    objective = ClassObjective(encoder("bert").word_tokenizer, 30, ("dog", "mat"))
     objective.rows(0, story(9, support))
     assert objective.noted[LOST.format(30)] == lost
 
 
 def test_what_fits_is_not_cut_and_a_single_long_fact_loses_its_beginning(encoder) -> None:
-    pieces = encoder("bert").pieces
+    pieces = encoder("bert").word_tokenizer
     objective = ClassObjective(pieces, 400, ("dog", "mat"))
     assert len(objective.rows(0, story(9, 0))[0].ids) == len(pieces(story(9, 0).text)[0].ids)
     assert not objective.noted
@@ -185,10 +185,10 @@ def test_a_model_of_spans_is_not_asked_for_classes(encoder, model_folder, toy_te
     with pytest.raises(ModelError, match="answers with a span of a context, and the questions of toys have none"):
         refuse_unfit(tuned, asked, "toys")
     with pytest.raises(TaskError, match="no question with a context"):
-        SpanObjective(encoder("bert").pieces, 30).rows(0, asked[0])
+        SpanObjective(encoder("bert").word_tokenizer, 30).rows(0, asked[0])
 
 
 def test_a_choice_is_scored(encoder) -> None:
-    objective = ClassObjective(encoder("bert").pieces, 100, ("dog", "mat", "fox"))
+    objective = ClassObjective(encoder("bert").word_tokenizer, 100, ("dog", "mat", "fox"))
     assert objective.judge(story(2, 0), [ClassChoice("mat", 0.9)]).sums["accuracy"].top == 1
     assert objective.judge(story(2, 0), [ClassChoice("dog", 0.9)]).task == "qa1"

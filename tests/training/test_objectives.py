@@ -28,7 +28,7 @@ from lamina.training.objective import (
 )
 from lamina.training.running import Collator
 from lamina.training.spans import SpanObjective, best_spans, borders, place, windows
-from lamina.training.tags import TagObjective, entities, guess_by_word, last_pieces, word_labels
+from lamina.training.tags import TagObjective, entities, guess_by_word, last_tokens, word_labels
 from lamina.types import Edge, Span, Text
 
 CONTEXT = " ".join(["the lazy dog barked", "cats sat on the mat", "unhesitatingly over"] * 6)
@@ -43,7 +43,7 @@ def long_question(encoder):
 @settings(max_examples=50, deadline=None)
 @given(length=st.integers(14, 60), stride=st.integers(1, 40))
 def test_windows_show_every_context_word_whole_and_the_question_always(encoder, length: int, stride: int) -> None:
-    pieces = encoder("bert").pieces
+    pieces = encoder("bert").word_tokenizer
     text = make_question("q", "who ?", CONTEXT, [(0, len(CONTEXT))], [(0, 3)], {0}).text
     whole = pieces(text)[0]
     sizes = Counter(whole.words.tolist())
@@ -59,16 +59,16 @@ def test_windows_show_every_context_word_whole_and_the_question_always(encoder, 
 
 def test_a_long_question_is_cut_and_one_without_room_refused(encoder) -> None:
     question = make_question("q9", "who barked " * 20, "the dog", [(0, 7)], [(4, 7)], {0})
-    made = list(windows(question.text, encoder("bert").pieces, 40, most_question=10))
+    made = list(windows(question.text, encoder("bert").word_tokenizer, 40, most_question=10))
 
     assert made[0].cut
     assert ((made[0].words >= 0) & (made[0].words < question.text.segments[1].start)).sum() == 10
     with pytest.raises(SpanError, match=r"'q9'.*no room"):
-        list(windows(question.text, encoder("bert").pieces, 12, most_question=64))
+        list(windows(question.text, encoder("bert").word_tokenizer, 12, most_question=64))
 
 
 def test_labels_stand_on_the_answer_or_on_the_first_token(encoder, long_question) -> None:
-    objective = SpanObjective(encoder("bert").pieces, 30, stride=8)
+    objective = SpanObjective(encoder("bert").word_tokenizer, 30, stride=8)
     rows = objective.rows(0, long_question)
     answer = long_question.text.edges["answer"][0].span
 
@@ -114,12 +114,12 @@ def test_the_best_spans_are_those_a_slow_search_finds(seed: int, most: int) -> N
         assert guess.null == pytest.approx(float(begins[0] * stops[0]), rel=1e-4)
 
 
-def test_tags_are_on_last_pieces_and_unknown_ones_are_counted(encoder) -> None:
-    pieces = encoder("bert").pieces
+def test_tags_are_on_last_tokens_and_unknown_ones_are_counted(encoder) -> None:
+    pieces = encoder("bert").word_tokenizer
     text = Text("a", ("unbarked", "dog"), edges={"pos": (Edge(("V",), Span(0, 1)), Edge(("N",), Span(1, 2)))})
     objective = TagObjective.learn(pieces, 20, "pos", [text])
     row = objective.rows(0, text)[0]
-    last = last_pieces(row.words)
+    last = last_tokens(row.words)
 
     assert objective.labels == ("N", "V")
     assert [objective.labels[row.labels[at]] for at in last] == ["V", "N"]
@@ -131,14 +131,14 @@ def test_tags_are_on_last_pieces_and_unknown_ones_are_counted(encoder) -> None:
 
 def test_words_cut_away_count_as_missed(encoder, toy_texts) -> None:
     text = toy_texts(1, 0)[0]
-    objective = TagObjective.learn(encoder("bert").pieces, 8, "pos", [text])
+    objective = TagObjective.learn(encoder("bert").word_tokenizer, 8, "pos", [text])
     row = objective.rows(0, text)[0]
 
     assert len(row.ids) == 8
     assert row.words[-1] == -1
     assert objective.noted["texts cut to 8 pieces"] == 1
     gold = word_labels(text, "pos")
-    told = {int(row.words[at]): gold[row.words[at]] for at in last_pieces(row.words)}
+    told = {int(row.words[at]): gold[row.words[at]] for at in last_tokens(row.words)}
     assert objective.judge(text, [told]).sums["accuracy"].bottom == 5
 
 
@@ -177,14 +177,14 @@ def test_missing_annotations_are_named() -> None:
 def test_one_class_is_nothing_to_tell_apart(encoder) -> None:
     text = Text("a", ("dog",), edges={"label": (Edge(("x",), Span(0, 1)),)})
     with pytest.raises(TaskError, match="only one class"):
-        ClassObjective.learn(encoder("bert").pieces, 10, [text])
+        ClassObjective.learn(encoder("bert").word_tokenizer, 10, [text])
 
 
 def test_two_classes_have_the_f1_of_the_second(encoder) -> None:
     def text(label: str) -> Text:
         return Text(label, ("dog",), edges={"label": (Edge((label,), Span(0, 1)),)})
 
-    objective = ClassObjective.learn(encoder("bert").pieces, 10, [text("0"), text("1")])
+    objective = ClassObjective.learn(encoder("bert").word_tokenizer, 10, [text("0"), text("1")])
     judged = [objective.judge(text(gold), [ClassChoice(told, 1.0)]) for gold, told in ("11", "10", "01", "00", "00")]
     assert means(judged) == {"accuracy": 0.6, "f1": 0.5}
 
@@ -192,7 +192,7 @@ def test_two_classes_have_the_f1_of_the_second(encoder) -> None:
 def test_about_fifteen_percent_is_hidden_the_same_way_for_the_same_rows(encoder) -> None:
     bert = encoder("bert")
     texts = [Text(str(n), ("the", "lazy", "dog") * 10) for n in range(30)]
-    objective = MaskedObjective(bert.pieces, 40, bert.tokenizer, seed=3)
+    objective = MaskedObjective(bert.word_tokenizer, 40, bert.tokenizer, seed=3)
     rows = [row for number, text in enumerate(texts) for row in objective.rows(number, text)]
     collator = Collator(objective, bert.model, bert.tokenizer)
     batch, again, other = collator(rows), collator(rows), collator(rows[::-1][1:])
@@ -204,12 +204,12 @@ def test_about_fifteen_percent_is_hidden_the_same_way_for_the_same_rows(encoder)
     assert not torch.equal(batch["input_ids"][:5], other["input_ids"][:5])
     masked = batch["input_ids"][hidden] == bert.tokenizer.mask_token_id
     assert 0.7 < masked.float().mean() < 0.9
-    assert sum(len(row.ids) - 2 for row in rows) == sum(len(bert.pieces(text)[0].ids) - 2 for text in texts)
+    assert sum(len(row.ids) - 2 for row in rows) == sum(len(bert.word_tokenizer(text)[0].ids) - 2 for text in texts)
 
 
 def test_a_tokenizer_without_mask_has_no_masked_model(encoder) -> None:
     with pytest.raises(ModelError, match="no mask token"):
-        MaskedObjective(encoder("gpt2").pieces, 40, encoder("gpt2").tokenizer, seed=0)
+        MaskedObjective(encoder("gpt2").word_tokenizer, 40, encoder("gpt2").tokenizer, seed=0)
 
 
 def test_scores_resample_documents_and_split_by_task() -> None:
@@ -224,7 +224,7 @@ def test_scores_resample_documents_and_split_by_task() -> None:
 
 
 def test_a_baseline_answers_what_is_most_frequent_in_training(encoder, toy_questions) -> None:
-    pieces = encoder("bert").pieces
+    pieces = encoder("bert").word_tokenizer
 
     def tagged(*tags: str) -> Text:
         edges = {"pos": tuple(Edge((tag,), Span(at, at + 1)) for at, tag in enumerate(tags))}
@@ -245,7 +245,7 @@ def test_a_baseline_answers_what_is_most_frequent_in_training(encoder, toy_quest
 
 def test_the_baseline_of_a_masked_model_knows_how_frequent_pieces_are(encoder) -> None:
     bert = encoder("bert")
-    objective = MaskedObjective(bert.pieces, 40, bert.tokenizer, seed=0)
+    objective = MaskedObjective(bert.word_tokenizer, 40, bert.tokenizer, seed=0)
     text = Text("a", ("dog", "dog", "the", "dog"))
     found = objective.baseline([text], [text])
     pieces = [id for row in objective.rows(0, text) for id, word in zip(row.ids, row.words, strict=True) if word >= 0]
@@ -278,7 +278,7 @@ def test_seeds_are_drawn_from_five_on() -> None:
 
 def test_labels_looked_up_by_word(encoder, toy_texts) -> None:
     train, scored = toy_texts(30, 1), toy_texts(4, 2)
-    pieces = encoder("bert").pieces
+    pieces = encoder("bert").word_tokenizer
     objective = TagObjective.learn(pieces, 64, "pos", train)
     # A word's tag is its first letter: looking it up is always right, and a new word gets the most frequent tag.
     assert means(guess_by_word(objective, train, scored)) == {"accuracy": 1.0}

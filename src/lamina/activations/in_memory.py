@@ -97,12 +97,12 @@ class ResidentActivations(ReadActivations):
         >>> from lamina.testing import TinyEncoder
         >>> texts = DistinctTexts.of([Text("a", ("Hello", "you")), Text("b", ("Hi",))])
         >>> held = ResidentActivations(encode_resident(TinyEncoder(), texts, device="cpu", dtype=torch.float16), texts)
-        >>> len(held), held.load(0).shape[1:], held.held is held.states
+        >>> len(held), held.load(0).shape[1:], held.resident is held.states
         (2, torch.Size([3, 16]), True)
     """
 
     def __init__(self, block: StateBlock, listed: DistinctTexts) -> None:
-        self.states = self.held = block.states
+        self.states = self.resident = block.states
         self._texts = [block.texts[key] for key in listed.keys]
         self._names = listed.names
 

@@ -130,7 +130,7 @@ class _Shard:
 class ReadActivations(ABC):
     """Activations of a list of texts, in its order: from a store, or held on a GPU or in memory."""
 
-    held: Float[torch.Tensor, "token layer width"] | None = None
+    resident: Float[torch.Tensor, "token layer width"] | None = None
     """All states in one piece where they are held, on their device; a text's begin at `start`. None for a store."""
 
     @abstractmethod
@@ -168,7 +168,7 @@ class ReadActivations(ABC):
 
     @abstractmethod
     def start(self, index: int) -> int:
-        """First row of one text in `held`; in a store, its first token in its shard."""
+        """First row of one text in `resident`; in a store, its first token in its shard."""
 
     @abstractmethod
     def name(self, index: int) -> str:
@@ -322,7 +322,7 @@ class WordVectors:
     def __init__(self, stored: ReadActivations, lengths: Sequence[int]) -> None:
         """`lengths` are the numbers of words of the texts."""
         self._stored = stored
-        device = "cpu" if stored.held is None else stored.held.device
+        device = "cpu" if stored.resident is None else stored.resident.device
         sizes = np.array(lengths, np.int64)
         starts = np.repeat(sizes.cumsum() - sizes, [stored.size(index) for index in range(len(stored))])
         words = np.concatenate([tokens.words for tokens in stored.tokenized()]).astype(np.int64)

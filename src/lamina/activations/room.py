@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from lamina.activations.store import ActivationStore
 
 
-__all__ = ["check_disk", "free_in_memory", "free_on_card", "free_on_disk", "refuse_without_room", "shown_size"]
-
 _SAMPLED = 256
 """Texts that are tokenised to know how many tokens a word has."""
 _TOKEN_BYTES = 8

@@ -194,6 +194,8 @@ Room = Callable[[int], torch.Tensor]
 """Number of tokens -> memory [token, layer, width] for their states."""
 
 _PACKED_BYTES = 16 * 2**20
+_TOGETHER, _LARGE = 8, 2**20
+"""Texts that an encoder gave one by one and that are padded together, and the numbers in the maps of a large one."""
 
 
 class Encoder(ABC):
@@ -274,8 +276,6 @@ class Encoder(ABC):
 
         A text that needs several windows comes alone and without maps.
         """
-        from lamina.models.running.attention_maps import padded_batches
-
         return padded_batches(self.encode(texts, ("maps", "norms") if norms else ("maps",), ordered=False))
 
     def refusal(self, need: str) -> str | None:
@@ -290,9 +290,7 @@ class Encoder(ABC):
     def refuse(self, needs: Collection[str]) -> None:
         """Raise a ModelError if its passport refuses something that is needed."""
         if self.passport is not None:
-            from lamina.models.checks.passports import refuse_needs
-
-            refuse_needs(self.passport, needs)
+            self.passport.refuse(needs)
 
     def refuse_maps(self, want: Collection[Want]) -> None:
         """For encoders without attention: an error if maps are requested."""
@@ -381,3 +379,42 @@ def _batches(encoded: Iterable[Activations], tokens: int) -> Iterator[list[Activ
         size += len(activations.states)
     if batch:
         yield batch
+
+
+def padded_together(batch: Sequence[Activations]) -> MapBatch:
+    """Maps of single texts as one batch.
+
+    Example:
+        >>> made = [Activations(str(size), Tokens(np.arange(size), np.arange(size)), maps=torch.ones(2, 1, size, size))
+        ...         for size in (2, 3)]
+        >>> [tuple(block.shape) for block in padded_together(made).maps]
+        [(2, 1, 3, 3), (2, 1, 3, 3)]
+    """
+    longest = max(len(item.tokens.ids) for item in batch)
+    maps, norms = (
+        [item.maps for item in batch if item.maps is not None],
+        [e.norms for e in batch if e.norms is not None],
+    )
+    room = maps[0].new_zeros(maps[0].shape[0], len(batch), maps[0].shape[1], longest, longest)
+    beside = maps[0].new_zeros(room.shape[:-1])
+    for number, item in enumerate(maps):
+        room[:, number, :, : item.shape[-1], : item.shape[-1]] = item
+    for number, item in enumerate(norms):
+        beside[:, number, :, : item.shape[-1]] = item
+    names, tokens = tuple(item.text for item in batch), tuple(item.tokens for item in batch)
+    return MapBatch(names, tokens, room.unbind(), beside.unbind() if norms else ())
+
+
+def padded_batches(encoded: Iterable[Activations]) -> Iterator[MapBatch]:
+    """Texts that were encoded one by one, a few at a time; in their order."""
+    waiting: list[Activations] = []
+    for activations in encoded:
+        if activations.maps is None:
+            yield MapBatch((activations.text,), (activations.tokens,))
+            continue
+        waiting.append(activations)
+        if len(waiting) == _TOGETHER or activations.maps.numel() > _LARGE:
+            yield padded_together(waiting)
+            waiting = []
+    if waiting:
+        yield padded_together(waiting)

@@ -524,8 +524,8 @@ class ElmoEncoder(Encoder):
         self.name, self.network = name, network
         self.blocks, self.heads, self.width = options.layers, 0, 2 * options.projection
         self.dtype, self.limit, self.pads = network.dtype, limit or _LIMIT, True
-        self.pieces = Characters(options.longest)
-        self.replaced = f"words of more than {self.pieces.room} bytes, of which the first {self.pieces.room} were read"
+        self.word_tokenizer = Characters(options.longest)
+        self.replaced = f"words of more than {self.word_tokenizer.room} bytes, of which the first {self.word_tokenizer.room} were read"
         self.batch_size = BatchSize(self.device)
         """Tokens of a batch."""
 
@@ -574,7 +574,7 @@ class ElmoEncoder(Encoder):
 
     def tokenize(self, text: Text) -> Tokens:
         """See `Encoder.tokenize`."""
-        return self.pieces(text).tokens
+        return self.word_tokenizer(text).tokens
 
     def encode(
         self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
@@ -607,7 +607,7 @@ class ElmoEncoder(Encoder):
         yield from (packed for _, packed in packs(self, self._chunks(texts, 0), how))
 
     def _chunks(self, texts: Iterable[Text], token_bytes: int) -> Iterator[Chunk]:
-        cut = cut_ahead(texts, self.pieces, lambda: lookahead(self))
+        cut = cut_ahead(texts, self.word_tokenizer, lambda: lookahead(self))
         return chunks(cut, self, lambda size: size * token_bytes, _LOOKAHEAD_BYTES)
 
     def rows(self, text: int, cut: TokenizedText) -> list[InputRow]:
@@ -627,7 +627,9 @@ class ElmoEncoder(Encoder):
         """The vectors [row, word, projection] of sentences by their characters, begin and end included, and sizes."""
         sizes = [len(letters) + 2 for letters in spelled]
         # Each word that occurs is looked at once, however often it does.
-        kinds, which = np.unique(np.concatenate([self.pieces.boundaries, *spelled]), axis=0, return_inverse=True)
+        kinds, which = np.unique(
+            np.concatenate([self.word_tokenizer.boundaries, *spelled]), axis=0, return_inverse=True
+        )
         begin, end, *_ = which = which.reshape(-1)
         places, offset = np.full((len(spelled), max(sizes)), end), 2
         for row, size in enumerate(sizes):

@@ -51,7 +51,9 @@ class StackedAdam:
 
     def state(self) -> dict[str, Tensor]:
         """Everything one step passes to the next, apart from the parameters; the tensors themselves, not copies."""
-        moments = {f"{number}/{which}": m for number, own in enumerate(self._moments) for which, m in enumerate(own)}
+        moments = {
+            f"{number}/{which}": m for number, triple in enumerate(self._moments) for which, m in enumerate(triple)
+        }
         return moments | {"steps": self._steps}
 
     def step(self, rates: np.ndarray | Tensor, clip: float) -> None:
@@ -66,7 +68,7 @@ class StackedAdam:
         scale = self._scale(list(grads.values()), clip)
         with torch.no_grad():
             if self._amsgrad and device.type == "cuda" and (take_step := _kernel(device)) is not None:
-                self._at_once(take_step, grads, member_rates, scale)
+                self._step_by_kernel(take_step, grads, member_rates, scale)
             else:
                 self._by_torch(grads, member_rates, scale)
             for number in filled:
@@ -92,7 +94,7 @@ class StackedAdam:
             rate = rates[: len(parameter)] * self._boosts.get(number, 1.0)
             parameter.addcmul_(self._taken[number], rate.view(-1, *[1] * (parameter.dim() - 1)))
 
-    def _at_once(
+    def _step_by_kernel(
         self, take_step: Callable[..., None], grads: Mapping[int, Tensor], rates: Tensor, scale: Tensor
     ) -> None:
         self._steps += 1

@@ -145,10 +145,14 @@ class Learner:
         self.learn(batch.states, batch.spans, self.probes.draw_masks(batch, number), self._rows_of(batch))
 
     def learn(self, states: Tensor, spans: Spans, masks: Masks, rows: Tensor) -> None:
-        """The same from its parts; `at` are the targets by number, one past the last for none."""
+        """The same from its parts; `rows` are the targets by number, one past the last for none."""
         if bounds := tuple(span for span in spans if isinstance(span, SpanBounds)):
             set_gradients(
-                self.probes, states, bounds, masks, partial(_slopes, told=self._learn, at=rows, loss=self.group.loss)
+                self.probes,
+                states,
+                bounds,
+                masks,
+                partial(_slopes, gold_labels=self._learn, rows=rows, loss=self.group.loss),
             )
         else:
             sums, count = _losses(self.probes.logits(states, spans, masks), self._learn, rows, self.group.loss)

@@ -227,7 +227,7 @@ class SpanMeans:
 
     Example:
         >>> class Two:
-        ...     held, token_bytes = None, 8
+        ...     resident, token_bytes = None, 8
         ...     def start(self, index): return 0
         ...     def size(self, index): return 2
         ...     def load(self, index): return torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])
@@ -239,7 +239,7 @@ class SpanMeans:
         ([[[2.0, 3.0]]], [[[0, 1]]])
     """
 
-    held: torch.Tensor | None = None
+    resident: torch.Tensor | None = None
 
     def __init__(self, states: Float[torch.Tensor, "target layer width"], rows: dict[int, np.ndarray]) -> None:
         self._states = states

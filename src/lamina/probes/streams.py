@@ -226,12 +226,12 @@ class StateSource(Protocol):
         ...
 
     @property
-    def held(self) -> torch.Tensor | None:
+    def resident(self) -> torch.Tensor | None:
         """The states of all texts, [token, layer, width], where they are in memory in one piece."""
         ...
 
     def start(self, index: int) -> int:
-        """The first token of a text in `held`."""
+        """The first token of a text in `resident`."""
         ...
 
     def size(self, index: int) -> int:
@@ -425,7 +425,7 @@ class Stream:
         """Use states that are held on the device; move others there if they fit."""
         self._places = np.arange(len(self._needed))
         """[needed token] Where its states are in memory, or its own number where they are not."""
-        available, fits = self._stored.held, len(self._needed) * self._stored.token_bytes <= self._room
+        available, fits = self._stored.resident, len(self._needed) * self._stored.token_bytes <= self._room
         # A CPU is faster with a copy of what it needs, by layer, wherever there is room for one.
         if available is not None and _same_device(available, self.device) and not (self.device == "cpu" and fits):
             begins = np.array([self._stored.start(text) for text in self._texts.tolist()], int)

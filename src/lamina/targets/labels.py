@@ -27,7 +27,7 @@ from lamina.training.classes import CLASSES, ClassObjective, class_of
 from lamina.training.objective import IGNORED, UNSEEN, Item, text_of
 from lamina.training.provenance import ABOUT, folder_of, is_among, read_about, used_texts
 from lamina.training.reading import LEARNED
-from lamina.training.tags import TagObjective, last_pieces, word_labels
+from lamina.training.tags import TagObjective, last_tokens, word_labels
 from lamina.types import Text
 
 TAGS, CLASSES_OF_TEXTS = "tags", "classes"
@@ -126,9 +126,9 @@ class TagsTarget(_LabelsTarget):
     def __init__(self, head: HeadOnStates, texts: Sequence[Text], annotation: str, *, seed: int = 0) -> None:
         super().__init__(head, seed)
         told = HeadTraining.of(head.encoder)
-        objective = TagObjective(head.encoder.pieces, told.length, annotation, head.labels)
+        objective = TagObjective(head.encoder.word_tokenizer, told.length, annotation, head.labels)
         number = {label: at for at, label in enumerate(head.labels)}
-        pieces = first_tokens if told.task is None else last_pieces
+        pieces = first_tokens if told.task is None else last_tokens
         own, rows, gold, places, counts = [], [], [], [], []
         unknown = 0
         for text in texts:
@@ -161,7 +161,7 @@ class ClassesTarget(_LabelsTarget):
 
     def __init__(self, head: HeadOnStates, items: Sequence[Item], *, seed: int = 0) -> None:
         super().__init__(head, seed)
-        objective = ClassObjective(head.encoder.pieces, HeadTraining.of(head.encoder).length, head.labels)
+        objective = ClassObjective(head.encoder.word_tokenizer, HeadTraining.of(head.encoder).length, head.labels)
         own = [item for item in items if class_or_none(item) is not None]
         if not own:
             raise CorpusError(f"{CLASSES_OF_TEXTS}: none of the texts has a class")

@@ -98,7 +98,7 @@ class LinksTarget(Target):
         self._seed, self._layer = seed, layer
         self.layers, self.name = (layer,), link_name(ALL_LINKS, layer)
         asked = [text for text in texts if links_of(text)]
-        cuts = encoder.pieces.cut(asked)
+        cuts = encoder.word_tokenizer.cut(asked)
         fits = [at for at, cut in enumerate(cuts) if len(cut.tokens.ids) <= encoder.limit]
         own = [asked[at] for at in fits]
         if not own:

@@ -283,7 +283,7 @@ class ProbeTarget(Target):
         self.layers, self.name = reader.layers, probe_name(task.name, reader.layers[-1])
         self._splits, self._texts, self._seed = splits, texts, seed
         asked = [text for text in texts if task.targets(text)]
-        cuts = encoder.pieces.cut(asked)
+        cuts = encoder.word_tokenizer.cut(asked)
         fits = [at for at, cut in enumerate(cuts) if len(cut.tokens.ids) <= encoder.limit]
         own = [asked[at] for at in fits]
         if not own:

@@ -73,7 +73,9 @@ class Answerer:
         self._model = model
         longest = min(length, encoder.limit or length)
         self._objective = (
-            ClassObjective(encoder.pieces, longest, self.classes) if classes else SpanObjective(encoder.pieces, longest)
+            ClassObjective(encoder.word_tokenizer, longest, self.classes)
+            if classes
+            else SpanObjective(encoder.word_tokenizer, longest)
         )
         self._collator = Collator(self._objective, model, with_padding(encoder.tokenizer))
 
@@ -260,15 +262,15 @@ class FinetunedFolder:
 
     def objective(self, encoder: HuggingFaceEncoder | None = None) -> Objective:
         """What it learned, with its own labels; of another model of the same kind where one is given."""
-        pieces, tokenizer = (encoder or self.encoder).pieces, (encoder or self.encoder).tokenizer
+        words, tokenizer = (encoder or self.encoder).word_tokenizer, (encoder or self.encoder).tokenizer
         kind, labels, length = PAPER_SETTINGS[self.task].kind, tuple(self.about["labels"]), self.about["length"]
         if kind == "span":
-            return SpanObjective(pieces, length)
+            return SpanObjective(words, length)
         if kind == "class":
-            return ClassObjective(pieces, length, labels)
+            return ClassObjective(words, length, labels)
         if kind == "tags":
-            return TagObjective(pieces, length, self.task, labels)
-        return MaskedObjective(pieces, length, tokenizer, self.plan.seed)
+            return TagObjective(words, length, self.task, labels)
+        return MaskedObjective(words, length, tokenizer, self.plan.seed)
 
     def learning(self, sets: Sets, encoder: HuggingFaceEncoder | None = None) -> Finetuning:
         """The same task on these texts, of this model or of the one given."""

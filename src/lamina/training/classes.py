@@ -46,18 +46,18 @@ class ClassObjective(Objective):
     head = "SequenceClassification"
     metric = "accuracy"
 
-    def __init__(self, pieces: WordTokenizer, length: int, labels: tuple[str, ...]) -> None:
-        super().__init__(pieces, length)
+    def __init__(self, word_tokenizer: WordTokenizer, length: int, labels: tuple[str, ...]) -> None:
+        super().__init__(word_tokenizer, length)
         self.labels = labels
         self._number = {label: number for number, label in enumerate(labels)}
 
     @classmethod
-    def learn(cls, pieces: WordTokenizer, length: int, items: Iterable[Item]) -> ClassObjective:
+    def learn(cls, word_tokenizer: WordTokenizer, length: int, items: Iterable[Item]) -> ClassObjective:
         """With the classes of the training texts."""
         labels = sorted({class_of(item) for item in items})
         if len(labels) < 2:
             raise TaskError(f"the training texts have only one class ({labels[0]!r}); give texts of two or more")
-        return cls(pieces, length, tuple(labels))
+        return cls(word_tokenizer, length, tuple(labels))
 
     def rows(self, number: int, item: Item) -> list[TrainingRow]:
         """See `Objective.rows`; of a story that is too long, the newest facts are kept."""
@@ -71,7 +71,7 @@ class ClassObjective(Objective):
     def _newest(self, number: int, question: Question, label: int) -> TrainingRow:
         """The question with as many facts before it as fit: whole ones, where one fits at all."""
         text = question.text
-        tokens, types, head, tail = self.pieces(text)
+        tokens, types, head, tail = self.word_tokenizer(text)
         size = len(tokens.ids)
         if head + tail >= self.length or size <= self.length:
             return self.cut(number, text, label)

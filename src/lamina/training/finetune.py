@@ -381,14 +381,14 @@ def model_files(
 
 
 def _objective(task: Task, encoder: HuggingFaceEncoder, sets: Sets, length: int, seed: int) -> Objective:
-    pieces, kind = encoder.pieces, PAPER_SETTINGS[task].kind
+    words, kind = encoder.word_tokenizer, PAPER_SETTINGS[task].kind
     if kind == "span":
-        return SpanObjective(pieces, length)
+        return SpanObjective(words, length)
     if kind == "class":
-        return ClassObjective.learn(pieces, length, sets.train)
+        return ClassObjective.learn(words, length, sets.train)
     if kind == "tags":
-        return TagObjective.learn(pieces, length, task, sets.train)
-    return MaskedObjective(pieces, length, encoder.tokenizer, seed)
+        return TagObjective.learn(words, length, task, sets.train)
+    return MaskedObjective(words, length, encoder.tokenizer, seed)
 
 
 def _teaches(row: TrainingRow) -> bool:

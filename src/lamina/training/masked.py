@@ -32,8 +32,10 @@ class MaskedObjective(Objective):
     metric = "loss"
     greater = False
 
-    def __init__(self, pieces: WordTokenizer, length: int, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
-        super().__init__(pieces, length)
+    def __init__(
+        self, word_tokenizer: WordTokenizer, length: int, tokenizer: PreTrainedTokenizerFast, seed: int
+    ) -> None:
+        super().__init__(word_tokenizer, length)
         mask = token_id(tokenizer.mask_token_id)
         if mask is None:
             raise ModelError("its tokenizer has no mask token, so there is no masked language model to train")
@@ -44,7 +46,7 @@ class MaskedObjective(Objective):
 
     def rows(self, number: int, item: Item) -> list[TrainingRow]:
         """See `Objective.rows`; a longer text becomes several rows, nothing is cut away."""
-        tokens, types, head, tail = self.pieces(text_of(item))
+        tokens, types, head, tail = self.word_tokenizer(text_of(item))
         size = len(tokens.ids)
         room = max(1, self.length - head - tail)
         rows = []

@@ -82,8 +82,8 @@ class Objective(ABC):
     labels: tuple[str, ...] = ()
     """The classes of the head, where it has classes."""
 
-    def __init__(self, pieces: WordTokenizer, length: int) -> None:
-        self.pieces = pieces
+    def __init__(self, word_tokenizer: WordTokenizer, length: int) -> None:
+        self.word_tokenizer = word_tokenizer
         self.length = length
         self.noted: Counter[str] = Counter()
         """What was cut or left out -> how often."""
@@ -123,7 +123,7 @@ class Objective(ABC):
 
     def cut(self, number: int, text: Text, labels: Any = None) -> TrainingRow:
         """The whole text as one row; a text longer than `length` loses the end of its last segment."""
-        tokens, types, _, tail = self.pieces(text)
+        tokens, types, _, tail = self.word_tokenizer(text)
         size = len(tokens.ids)
         keep = np.arange(size)
         if size > self.length:

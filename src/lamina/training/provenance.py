@@ -231,11 +231,11 @@ def seed_folders(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     if not root.is_dir():
         return ()
     folders = {
-        int(named[1]): each
-        for each in root.iterdir()
-        if (named := _NAME.fullmatch(each.name)) and (each / ABOUT).is_file()
+        int(named[1]): folder
+        for folder in root.iterdir()
+        if (named := _NAME.fullmatch(folder.name)) and (folder / ABOUT).is_file()
     }
-    return tuple(each for _, each in sorted(folders.items()))
+    return tuple(folder for _, folder in sorted(folders.items()))
 
 
 def refuse_unlike(folders: Sequence[Path]) -> None:

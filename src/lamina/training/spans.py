@@ -36,14 +36,14 @@ class ContextWindow(NamedTuple):
 
 
 def windows(
-    text: Text, pieces: WordTokenizer, length: int, *, stride: int = STRIDE, most_question: int = MOST_QUESTION
+    text: Text, word_tokenizer: WordTokenizer, length: int, *, stride: int = STRIDE, most_question: int = MOST_QUESTION
 ) -> Iterator[ContextWindow]:
     """Every window of a text of two segments; the last one ends with the context."""
     if len(text.segments) != 2:
         raise SpanError(f"text {text.id!r} has {len(text.segments)} segments; a question with its context has two")
-    tokens, types, head, tail = pieces(text)
+    tokens, types, head, tail = word_tokenizer(text)
     context = text.segments[1]
-    question_tokens = _question_pieces(tokens.words, head, context, most_question)
+    question_tokens = _question_tokens(tokens.words, head, context, most_question)
     room = length - len(question_tokens) - tail
     if room < 2:
         raise SpanError(
@@ -72,7 +72,7 @@ def _between_words(words: np.ndarray, position: int, end: int, *, after: int) ->
     return back if back > after else position
 
 
-def _question_pieces(words: np.ndarray, head: int, context: Span, most: int) -> np.ndarray:
+def _question_tokens(words: np.ndarray, head: int, context: Span, most: int) -> np.ndarray:
     """The tokens before the context: special ones, and as much of the question as may be."""
     before = np.arange(head)
     in_question = (words[:head] != SPECIAL) & (words[:head] < context.start)
@@ -128,9 +128,9 @@ class SpanObjective(Objective):
     metric = "f1"
 
     def __init__(
-        self, pieces: WordTokenizer, length: int, *, stride: int = STRIDE, most_question: int = MOST_QUESTION
+        self, word_tokenizer: WordTokenizer, length: int, *, stride: int = STRIDE, most_question: int = MOST_QUESTION
     ) -> None:
-        super().__init__(pieces, length)
+        super().__init__(word_tokenizer, length)
         self._stride, self._most_question = stride, most_question
 
     def rows(self, number: int, item: Item) -> list[TrainingRow]:
@@ -138,7 +138,7 @@ class SpanObjective(Objective):
         question = _question(item)
         places = question.text.edges.get("answer", ())
         cut = {"stride": self._stride, "most_question": self._most_question}
-        parts = list(windows(question.text, self.pieces, self.length, **cut))
+        parts = list(windows(question.text, self.word_tokenizer, self.length, **cut))
         rows = []
         for window in parts:
             labels = (place(window.words, places[0].span) if places else None) or (0, 0)

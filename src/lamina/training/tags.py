@@ -35,20 +35,20 @@ class TagObjective(Objective):
 
     head = "TokenClassification"
 
-    def __init__(self, pieces: WordTokenizer, length: int, annotation: str, labels: tuple[str, ...]) -> None:
-        super().__init__(pieces, length)
+    def __init__(self, word_tokenizer: WordTokenizer, length: int, annotation: str, labels: tuple[str, ...]) -> None:
+        super().__init__(word_tokenizer, length)
         self.annotation = annotation
         self.labels = labels
         self.metric = "f1" if annotation == "ner" else "accuracy"
         self._number = {label: number for number, label in enumerate(labels)}
 
     @classmethod
-    def learn(cls, pieces: WordTokenizer, length: int, annotation: str, texts: Iterable[Item]) -> TagObjective:
+    def learn(cls, word_tokenizer: WordTokenizer, length: int, annotation: str, texts: Iterable[Item]) -> TagObjective:
         """With the labels of the training texts."""
         seen = {label for item in texts for label in word_labels(text_of(item), annotation) if label is not None}
         if not seen - {OUTSIDE}:
             raise TaskError(f"the training texts have no {annotation} label to learn")
-        return cls(pieces, length, annotation, tuple(sorted(seen)))
+        return cls(word_tokenizer, length, annotation, tuple(sorted(seen)))
 
     def rows(self, number: int, item: Item) -> list[TrainingRow]:
         """See `Objective.rows`."""
@@ -56,7 +56,7 @@ class TagObjective(Objective):
         row = self.cut(number, text)
         wanted = word_labels(text, self.annotation)
         labels = np.full(len(row.ids), IGNORED)
-        for token in last_pieces(row.words):
+        for token in last_tokens(row.words):
             label = wanted[row.words[token]]
             labels[token] = IGNORED if label is None else self._number.get(label, IGNORED)
         return [row._replace(labels=labels)]
@@ -74,7 +74,7 @@ class TagObjective(Objective):
         """Word -> label, per row."""
         best = outputs["logits"].argmax(-1).cpu().numpy()
         return [
-            {int(row.words[token]): self.labels[labels[token]] for token in last_pieces(row.words)}
+            {int(row.words[token]): self.labels[labels[token]] for token in last_tokens(row.words)}
             for row, labels in zip(rows, best, strict=True)
         ]
 
@@ -134,11 +134,11 @@ def _frequent_first(counted: tuple[str, int]) -> tuple[int, str]:
     return -counted[1], counted[0]
 
 
-def last_pieces(words: np.ndarray) -> list[int]:
+def last_tokens(words: np.ndarray) -> list[int]:
     """The last token of every word.
 
     Example:
-        >>> last_pieces(np.array([-1, 0, 1, 1, 2, -1]))
+        >>> last_tokens(np.array([-1, 0, 1, 1, 2, -1]))
         [1, 3, 4]
     """
     following = np.append(words[1:], SPECIAL)

@@ -121,12 +121,11 @@ def _source(app: AppState, given: Input, name: str) -> str:
 def _refuse_unfit(app: AppState, request: Request) -> None:
     """An error if a model's passport refuses what the analysis needs; the models of several seeds say so themselves."""
     from lamina.framework.passports import needs_of
-    from lamina.models.checks.passports import refuse_needs
 
     models = [each.name for each in request.analysis.reads.given if each.kind == "model"]
     for name in models:
         if request.inputs[name] in app.models.names():
-            refuse_needs(app.examined(request.inputs[name]).passport, needs_of(request.analysis, request.settings))
+            app.examined(request.inputs[name]).passport.refuse(needs_of(request.analysis, request.settings))
 
 
 def _with_model_options(app: AppState, request: Request) -> Mapping[str, Any]:

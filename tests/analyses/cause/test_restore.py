@@ -118,7 +118,7 @@ def test_a_linear_head_is_logistic_regression_on_the_mean_of_words(model_folder)
     encoder = load_encoder(str(model_folder("bert")), device="cpu")
     assert isinstance(encoder, HuggingFaceEncoder)
     given = sets(60, 40)
-    objective = ClassObjective.learn(encoder.pieces, 128, given.train)
+    objective = ClassObjective.learn(encoder.word_tokenizer, 128, given.train)
     found = {head.layer: head.outcomes for head in linear_heads(encoder, objective, given)}
     assert sorted(found) == [0, 1, 2, 3]
 
@@ -167,7 +167,7 @@ def test_a_linear_head_finds_answers_that_a_token_shows(model_folder) -> None:
         return tuple(made)
 
     given = Sets("toy", questions(30, 1), questions(10, 2), questions(10, 3))
-    first = next(iter(linear_heads(encoder, SpanObjective(encoder.pieces, 64), given)))
+    first = next(iter(linear_heads(encoder, SpanObjective(encoder.word_tokenizer, 64), given)))
     assert first.outcomes is not None
     assert means(first.outcomes)["exact_match"] >= 0.9
 

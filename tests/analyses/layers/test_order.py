@@ -193,7 +193,7 @@ def test_linear_probes_agree_with_scikit_learn(splits: Splits, settings: dict[st
 
 
 class _Encoded:
-    held, token_bytes = None, 1
+    resident, token_bytes = None, 1
 
     def __init__(self, activations: list[Activations]) -> None:
         self._activations = activations

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from lamina.analyses.cause.effects import score_interval
 from lamina.errors import InputError, ModelError
-from lamina.models.interventions.interventions import RESAMPLED, Clean, Edit, Fill, HeadEdit, Interventions
+from lamina.models.interventions.edited_runs import RESAMPLED, CleanRun, Edit, Fill, HeadEdit
+from lamina.models.interventions.interventions import Interventions
 from lamina.targets.target import TargetScores
 from lamina.types import Text
 
@@ -151,7 +152,7 @@ def disabled(
         by_block.setdefault(layer - 1, []).append(head - 1)
     means = {}
     if by_block and how == "mean":
-        means = parts.means(encoder.rows(0, encoder.pieces(Text("typed", tuple(words)))))
+        means = parts.means(encoder.rows(0, encoder.word_tokenizer(Text("typed", tuple(words)))))
     mixed: dict[int, HeadEdit] = {}
     for block, own in by_block.items():
         mixed |= parts.without(block, heads=own, fill=means.get(block)).mixed
@@ -177,7 +178,7 @@ class PatchTokens(NamedTuple):
 def put_in(layer: int, places: Sequence[PatchTokens]) -> Edit:
     """States of a layer are those of the donors, at some tokens; `places` has an entry for every row there is."""
 
-    def change(states: Tensor, clean: Clean) -> Tensor:
+    def change(states: Tensor, clean: CleanRun) -> Tensor:
         if clean.donor is None:
             raise ModelError("states of another text are asked for, and no text was given to take them from")
         own = [places[row] for row in clean.rows]

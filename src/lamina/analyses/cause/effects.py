@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from lamina.models.interventions.interventions import RESAMPLED, Edit, Interventions, lengths_alike
+from lamina.models.interventions.edited_runs import RESAMPLED, Edit, lengths_alike
+from lamina.models.interventions.interventions import Interventions
 from lamina.progress import progress
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import sign_flip_family

@@ -19,7 +19,8 @@ from lamina.models.checks.passports import PASSPORT_VERSION, Check, Passport, fa
 from lamina.models.checks.trial import CHANGED, EncoderTrial, by_layer, maps_of, states_of
 from lamina.models.contract import IN_ONE_BATCH, SHARE, Encoder, apart
 from lamina.models.elmo import ElmoEncoder
-from lamina.models.interventions.interventions import Edit, Interventions
+from lamina.models.interventions.edited_runs import Edit
+from lamina.models.interventions.interventions import Interventions
 from lamina.models.running.anatomy import attention_by, embedding_table, only_causal, watch_blocks
 from lamina.models.running.attention_maps import AttentionCall, recorded_attention
 from lamina.models.running.devices import weights
@@ -64,7 +65,7 @@ def check_padding(trial: EncoderTrial) -> Check:
     if check.verdict == "fails" or not isinstance(encoder, HuggingFaceEncoder) or encoder.anatomy.pads:
         return check
     without = "so texts of different lengths are not put into one batch"
-    if "attention_mask" not in encoder.inputs(encoder.rows(0, encoder.pieces(texts[0]))):
+    if "attention_mask" not in encoder.inputs(encoder.rows(0, encoder.word_tokenizer(texts[0]))):
         return not_applicable("padding", f"the model takes no mask, {without}")
     return fails("padding", f"the model ignores its mask: padding changes states, {without}", ())
 
@@ -159,7 +160,7 @@ def check_windows(trial: EncoderTrial) -> Check:
     narrow = copy.copy(encoder)
     narrow.limit = min(_WINDOW, encoder.limit)
     (activations,) = narrow.encode([text])
-    states, rows = states_of(activations), narrow.rows(0, narrow.pieces(text))
+    states, rows = states_of(activations), narrow.rows(0, narrow.word_tokenizer(text))
     if activations.windows != len(rows) or activations.windows < 2:
         return not_applicable(name, "no text of the trial is longer than a window")
     worst = 0.0
@@ -193,7 +194,7 @@ def check_layer_order(encoder: HuggingFaceEncoder, trial: EncoderTrial) -> Check
     """Each layer is what the next block reads; the last is what the last block made, or that after a final norm."""
     name, needs = "layer order", ("states", "maps", "norms", "windows", "ablation")
     with torch.no_grad(), attention_by(encoder.model, None):
-        inputs = encoder.inputs(encoder.rows(0, encoder.pieces(trial.texts["plain"])))
+        inputs = encoder.inputs(encoder.rows(0, encoder.word_tokenizer(trial.texts["plain"])))
         watched = watch_blocks(encoder.model, inputs)
     blocks, reads = encoder.blocks, watched.reads
     if watched.path is None:
@@ -228,7 +229,7 @@ _FAR = -1e4
 _NEEDS = ("maps", "norms")
 
 
-def check_states_with_maps(trial: EncoderTrial, eager: Eager | None = None) -> Check:
+def check_states_with_maps(trial: EncoderTrial, eager: EagerRun | None = None) -> Check:
     """States are the same when maps are asked for as well."""
     name = "states with maps"
     if not trial.has_maps:
@@ -246,7 +247,7 @@ def check_states_with_maps(trial: EncoderTrial, eager: Eager | None = None) -> C
     return holds(name, f"states with and without maps differ by {max(moved, within):.0e} of their norm at most", within)
 
 
-def check_fast_path(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: Eager | None, *, sound: bool) -> Check:
+def check_fast_path(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: EagerRun | None, *, sound: bool) -> Check:
     """The attention that gives the states agrees with the one that gives the maps."""
     name, implementation = "fast path", str(encoder.model.config._attn_implementation)
     if implementation == "eager":
@@ -364,7 +365,7 @@ def _sinks(module: Module) -> Tensor | None:
     return sinks if isinstance(sinks, torch.nn.Parameter) else None
 
 
-class Eager(NamedTuple):
+class EagerRun(NamedTuple):
     """The plain text by the attention that hands out maps."""
 
     without: Tensor
@@ -376,18 +377,18 @@ class Eager(NamedTuple):
     calls: list[AttentionCall]
 
 
-def run_eager(encoder: HuggingFaceEncoder, trial: EncoderTrial) -> Eager:
+def run_eager(encoder: HuggingFaceEncoder, trial: EncoderTrial) -> EagerRun:
     """Run the plain text with and without maps, and note what its attention does."""
     calls: list[AttentionCall] = []
     with torch.no_grad(), attention_by(encoder.model, "eager"):
-        inputs = encoder.inputs(encoder.rows(0, encoder.pieces(trial.texts["plain"])))
+        inputs = encoder.inputs(encoder.rows(0, encoder.word_tokenizer(trial.texts["plain"])))
         without = encoder._layers(inputs)
         with recorded_attention(encoder.model, calls):
             out = encoder.model(**inputs, output_attentions=True, output_hidden_states=True)
     maps = [out.attentions[place] for place in encoder.anatomy.maps.values()]
     # Where layers are taken from the blocks, those of the output are other ones.
     hidden = without if encoder.anatomy.shifted is not None else out.hidden_states
-    return Eager(_stacked(without), _stacked(hidden), maps, calls)
+    return EagerRun(_stacked(without), _stacked(hidden), maps, calls)
 
 
 def _stacked(layers: Sequence[Tensor]) -> Tensor:
@@ -404,7 +405,7 @@ class OutputChecks(NamedTuple):
 _OUTPUT, _GROUPS = "maps make the output", "grouped heads"
 
 
-def check_output(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: Eager | None) -> OutputChecks:
+def check_output(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: EagerRun | None) -> OutputChecks:
     """Values, mixed by the maps that are handed out, are what the block passes on."""
     if eager is None:
         return OutputChecks(
@@ -438,7 +439,7 @@ def _wrongly_shared(block: int) -> OutputChecks:
     return OutputChecks(fails(_OUTPUT, message, needs), fails(_GROUPS, message, needs))
 
 
-def _by_function(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: Eager) -> OutputChecks:
+def _by_function(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: EagerRun) -> OutputChecks:
     """By the model's own attention function, where its linear layers do not show the values."""
     if len(eager.calls) != len(eager.maps) and encoder.model.config.model_type in VALUES_IN_LINEAR_LAYERS:
         message = "the maps are not those that mixed the values into the output of its attention"
@@ -483,7 +484,7 @@ def check_ablation(encoder: HuggingFaceEncoder, trial: EncoderTrial) -> Ablation
         parts = Interventions(encoder, heads=False, spread=True)
     except ModelError as error:
         return AblationCheck(not_applicable(name, str(error)), ())
-    row = encoder.rows(0, encoder.pieces(trial.texts["plain"]))[0]
+    row = encoder.rows(0, encoder.word_tokenizer(trial.texts["plain"]))[0]
     first = min((block for block, _ in parts.heads), default=0)
     edits: dict[AblatablePart, Edit] = {"layers": Edit(skipped=frozenset({0}))}
     if parts.heads:

@@ -18,7 +18,8 @@ from lamina.errors import ModelError
 from lamina.models.checks.passports import Check, holds
 from lamina.models.checks.trial import LONGER, PLAIN, SHORT
 from lamina.models.contract import TOLERANCE, Encoder, apart
-from lamina.models.interventions.interventions import RESAMPLED, Edit, Interventions
+from lamina.models.interventions.edited_runs import RESAMPLED, Edit
+from lamina.models.interventions.interventions import Interventions
 from lamina.models.running.batching import InputRow
 from lamina.models.running.value_norms import is_linear
 
@@ -306,7 +307,7 @@ class _InterventionTrial:
 
 def _row(encoder: Any, text: Any) -> InputRow:
     """The first row of a text."""
-    return encoder.rows(0, encoder.pieces(text))[0]
+    return encoder.rows(0, encoder.word_tokenizer(text))[0]
 
 
 def _reversed(row: InputRow) -> InputRow:

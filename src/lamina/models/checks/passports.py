@@ -32,6 +32,14 @@ Verdict = Literal["holds", "fails", "not applicable"]
 
 NEEDS = ("states", "maps", "norms", "windows", "ablation")
 """What a failed check can refuse."""
+_WORDS = {
+    "states": "its hidden states",
+    "maps": "its attention maps",
+    "norms": "the norms of its values",
+    "windows": "texts longer than its limit",
+    "ablation": "its ablation",
+}
+"""What a passport can refuse -> how a message names it."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,13 @@ class Passport:
         if need in ("maps", "norms") and not self.maps and not reasons:
             return "it has no attention heads that look from token to token"
         return "; ".join(reasons) or None
+
+    def refuse(self, needs: Collection[str]) -> None:
+        """Raise a ModelError if something that is needed is refused, with the reason and what works instead."""
+        for need in sorted(needs):
+            if (why := self.refuses(need)) is not None:
+                works = "; analyses of its states work" if need != "states" and self.refuses("states") is None else ""
+                raise ModelError(f"{self.model}: {_WORDS[need]} cannot be used: {why.rstrip('.')}{works}")
 
     def describe(self) -> dict[str, Any]:
         """As JSON takes it; `of` reads it back."""
@@ -173,14 +188,6 @@ def examine(encoder: Encoder) -> Passport:
 
 _PATIENCE = 1.0
 """Seconds after which an examination is announced."""
-_WORDS = {
-    "states": "its hidden states",
-    "maps": "its attention maps",
-    "norms": "the norms of its values",
-    "windows": "texts longer than its limit",
-    "ablation": "its ablation",
-}
-"""What a passport can refuse -> how a message names it."""
 _KNOWN: dict[Path, Passport] = {}
 """Passports read or made in this process."""
 
@@ -203,14 +210,6 @@ def passport_of(encoder: Encoder) -> Passport:
         # The same weights may have been examined under another name.
         encoder.passport = replace(known, model=encoder.name)
     return encoder.passport
-
-
-def refuse_needs(passport: Passport, needs: Collection[str]) -> None:
-    """Raise a ModelError if a passport refuses something that is needed, with the reason and what works instead."""
-    for need in sorted(needs):
-        if (why := passport.refuses(need)) is not None:
-            works = "; analyses of its states work" if need != "states" and passport.refuses("states") is None else ""
-            raise ModelError(f"{passport.model}: {_WORDS[need]} cannot be used: {why.rstrip('.')}{works}")
 
 
 class ExaminedModel(NamedTuple):

@@ -40,7 +40,7 @@ class HeadEdit(NamedTuple):
     fill: Fill = None
 
 
-Change = Callable[[Float[Tensor, "row token width"], "Clean"], Float[Tensor, "row token width"]]
+Change = Callable[[Float[Tensor, "row token width"], "CleanRun"], Float[Tensor, "row token width"]]
 """A change of the states of a layer, given them and the run of the same rows as they are."""
 
 
@@ -67,7 +67,7 @@ class Edit:
 
 
 @dataclass(frozen=True, eq=False)
-class Clean:
+class CleanRun:
     """A batch of rows, run as they are."""
 
     rows: tuple[int, ...]
@@ -82,7 +82,7 @@ class Clean:
     """What every block returned."""
     inside: Mapping[int, Any]
     """Block -> what the module returned that need not run again, where there is one; kept with `mixed`."""
-    donor: Clean | None = None
+    donor: CleanRun | None = None
     """The rows that stand in for these, each as long as the row it stands in for."""
 
 
@@ -97,7 +97,7 @@ class EditedStates(NamedTuple):
     """Layer -> its states, of the layers asked for; padding included."""
 
 
-def refilled(handed: Tensor, block: int, edits: Sequence[Edit], clean: Clean) -> Tensor:
+def refilled(handed: Tensor, block: int, edits: Sequence[Edit], clean: CleanRun) -> Tensor:
     """What the heads of a block hand on, [edit x row, token, unit], after each edit's change of it."""
     changed = handed.clone()
     for edit, part in zip(edits, changed.chunk(len(edits)), strict=True):
@@ -138,8 +138,8 @@ def lengths_alike(rows: Sequence[InputRow], seed: int = 0) -> list[InputRow]:
         if len(some) < 2:
             some = order[max(0, start - 1) : start + 1]
         turned = rng.permutation(some)
-        for own, other in zip(turned, np.roll(turned, 1), strict=True):
-            stand_ins[own] = rows[other]
+        for number, other in zip(turned, np.roll(turned, 1), strict=True):
+            stand_ins[number] = rows[other]
     return stand_ins
 
 
@@ -185,7 +185,7 @@ class ResumedRuns:
         *,
         donors: Sequence[InputRow] | None = None,
         mixed: bool = False,
-    ) -> Clean:
+    ) -> CleanRun:
         """Some of the rows, run as they are; with `mixed`, what heads hand on is kept too."""
         donor = None
         if donors is not None:
@@ -195,8 +195,8 @@ class ResumedRuns:
         return self._clean([rows[number] for number in batch], tuple(batch), mixed=mixed, donor=donor)
 
     def _clean(
-        self, rows: Sequence[InputRow], batch: tuple[int, ...], *, mixed: bool, donor: Clean | None = None
-    ) -> Clean:
+        self, rows: Sequence[InputRow], batch: tuple[int, ...], *, mixed: bool, donor: CleanRun | None = None
+    ) -> CleanRun:
         encoder = self.encoder
         read: list[Tensor] = []
         outputs: list[Any] = []
@@ -226,11 +226,11 @@ class ResumedRuns:
                 open_.callback(shortcut.module.register_forward_hook(keep).remove)
             last = self.last(encoder.inputs(rows))
         sizes = tuple(len(row.ids) for row in rows)
-        return Clean(batch, sizes, (*read, last), handed, tuple(outputs), inside, donor)
+        return CleanRun(batch, sizes, (*read, last), handed, tuple(outputs), inside, donor)
 
     def edited(
         self,
-        clean: Clean,
+        clean: CleanRun,
         rows: Sequence[InputRow],
         edits: Sequence[Edit],
         first: int,
@@ -278,7 +278,7 @@ class ResumedRuns:
         args: Any,
         named: Any,
         states: Tensor,
-        clean: Clean,
+        clean: CleanRun,
         edits: Sequence[Edit],
         first: bool,
     ) -> Any:
@@ -300,13 +300,13 @@ class ResumedRuns:
         return self._calls.returning(result, output)
 
     def _cut(
-        self, clean: Clean, edits: Sequence[Edit], places: Sequence[Int[np.ndarray, " place"]]
+        self, clean: CleanRun, edits: Sequence[Edit], places: Sequence[Int[np.ndarray, " place"]]
     ) -> SelectedTokens | None:
         """The tokens that the last block has to make; None where it has to make all."""
         blocks = self.encoder.blocks
         if any(blocks - 1 in edit.skipped or blocks in edit.states for edit in edits):
             return None
-        mixer = last_mixer(self.encoder)
+        mixer = last_mixer(self.encoder.model, self.encoder.trial_ids)
         if mixer is None:
             return None
         row_places = [places[row] for row in clean.rows]
@@ -319,7 +319,7 @@ class ResumedRuns:
             else None
         )
 
-    def _shortened(self, block: int, clean: Clean, edits: Sequence[Edit]) -> AbstractContextManager[None]:
+    def _shortened(self, block: int, clean: CleanRun, edits: Sequence[Edit]) -> AbstractContextManager[None]:
         """Within it, the first block that differs does not mix again what it mixed, if it reads what it read."""
         shortcut = self._shortcuts.get(block)
         if shortcut is None or block not in clean.inside or any(block in edit.states for edit in edits):
@@ -335,7 +335,7 @@ class ResumedRuns:
 
         return instead_of(shortcut.module, forward)
 
-    def _changed(self, states: Tensor, clean: Clean, edits: Sequence[Edit], layer: int) -> Tensor:
+    def _changed(self, states: Tensor, clean: CleanRun, edits: Sequence[Edit], layer: int) -> Tensor:
         if not any(layer in edit.states for edit in edits):
             return states
         parts = states.chunk(len(edits))
@@ -366,7 +366,7 @@ class ResumedRuns:
     def _bar(self) -> float:
         return TOLERANCE[self.encoder.model.dtype]
 
-    def _agree(self, clean: Clean, rows: Sequence[InputRow], edit: Edit, firsts: Iterable[int]) -> bool:
+    def _agree(self, clean: CleanRun, rows: Sequence[InputRow], edit: Edit, firsts: Iterable[int]) -> bool:
         """Whether a run that is resumed at each of some blocks makes what the whole model makes."""
         last = self.encoder.blocks
         try:
@@ -390,7 +390,7 @@ def _trial_rows(encoder: HuggingFaceEncoder) -> list[InputRow]:
     ]
 
 
-def _half(clean: Clean, block: int) -> Edit:
+def _half(clean: CleanRun, block: int) -> Edit:
     """Half of what the heads of a block hand on is taken away."""
     units = clean.mixed[block].shape[-1]
     return Edit(mixed={block: HeadEdit(torch.arange(units) < units // 2)})

@@ -67,7 +67,7 @@ class HeadLoss:
 
     def __call__(self, text: Text) -> AttentionGradients | None:
         """The gradients on a text that fits the model; None if there is nothing to predict (a single token)."""
-        tokens, types, *_ = self._encoder.pieces(text)
+        tokens, types, *_ = self._encoder.word_tokenizer(text)
         chosen = self._predicted(text, tokens)
         if not len(chosen):
             return None

@@ -22,21 +22,17 @@ from lamina.models.contract import Encoder
 from lamina.models.interventions.block_calls import BlockCalls, head_outputs
 from lamina.models.interventions.edited_runs import (
     RESAMPLED,
-    Change,
-    Clean,
+    CleanRun,
     Edit,
     EditedStates,
     Fill,
     HeadEdit,
     ResumedRuns,
-    lengths_alike,
 )
 from lamina.models.running.anatomy import attention_by
 from lamina.models.running.batching import InputRow, is_out_of_memory, row_groups
 from lamina.models.running.devices import refuse_spread
 from lamina.models.running.huggingface import HuggingFaceEncoder
-
-__all__ = ["RESAMPLED", "Change", "Clean", "Edit", "Fill", "Interventions", "Made", "Mixed", "lengths_alike"]
 
 _COPIES = 8
 """Edits that share a batch on a GPU, if there are so many: padding is least where few rows do."""
@@ -177,7 +173,7 @@ class Interventions:
         *,
         donors: Sequence[InputRow] | None = None,
         mixed: bool = False,
-    ) -> Clean:
+    ) -> CleanRun:
         """Some of the rows, run as they are; with `mixed`, what heads hand on is kept too."""
         return self._runs.clean(rows, batch, donors=donors, mixed=mixed)
 

@@ -23,7 +23,8 @@ from torch.nn import Linear, Module, ModuleList
 from lamina.errors import ModelError
 from lamina.files.writing import fresh_folder, write_text
 from lamina.models.contract import TOLERANCE, apart
-from lamina.models.interventions.interventions import Edit, Interventions
+from lamina.models.interventions.edited_runs import Edit
+from lamina.models.interventions.interventions import Interventions
 from lamina.models.loading.hub import quiet_transformers
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.types import Text
@@ -336,7 +337,7 @@ def _read_back(parts: Interventions, removed: RemovedParts, folder: Path) -> Hug
 
 def _differences(parts: Interventions, removed: RemovedParts, saved: HuggingFaceEncoder) -> Iterator[float]:
     encoder = parts.encoder
-    cuts = [encoder.pieces(text) for text in _TRIED]
+    cuts = [encoder.word_tokenizer(text) for text in _TRIED]
     rows = [row for number, cut in enumerate(cuts) for row in encoder.rows(number, cut)]
     for edited in parts.run(rows, [removed.edit(parts)]):
         if edited.edit is not None:

@@ -150,7 +150,7 @@ def _start(encoder: HuggingFaceEncoder) -> int | None:
     Of a model tuned for chats, bos and eos may be the marks of a turn, after which no plain text follows: with
     `<|im_start|>` before them, smollm2 passes .50 of SyntaxGym's items, with `<|endoftext|>` .63.
     """
-    if encoder.pieces.around[0]:
+    if encoder.word_tokenizer.around[0]:
         return None
     tokenizer = encoder.tokenizer
     named = (tokenizer.bos_token, tokenizer.eos_token, _SEPARATOR, tokenizer.pad_token)
@@ -169,7 +169,7 @@ def _check_head(model: LanguageModel, whole: Any) -> None:
     encoder = model.encoder
     if is_spread(encoder.model) or is_spread(whole):
         return
-    inputs = encoder.inputs(encoder.rows(0, encoder.pieces(_TRIAL)))
+    inputs = encoder.inputs(encoder.rows(0, encoder.word_tokenizer(_TRIAL)))
     with torch.no_grad(), attention_by(encoder.model, None):
         apart_run = model.logits(encoder.model(**inputs).last_hidden_state)
         together = whole.to(encoder.device)(**inputs).logits

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from lamina.models.running.huggingface import HuggingFaceEncoder
 
 _SAMPLE = Text("sample", ("the", "lazy", "dog", "runs", "far", "away"))
-_endings: WeakKeyDictionary[Module, Ending] = WeakKeyDictionary()
+_endings: WeakKeyDictionary[Module, ModelEnding] = WeakKeyDictionary()
 
 
-class Ending(NamedTuple):
+class ModelEnding(NamedTuple):
     """What a model does after its last block."""
 
     modules: tuple[Module, ...]
@@ -76,7 +76,7 @@ def as_model_output(
     return ending(states if weight is None else states.to(weight.device, weight.dtype))
 
 
-def ending_of(encoder: HuggingFaceEncoder) -> Ending:
+def ending_of(encoder: HuggingFaceEncoder) -> ModelEnding:
     """What the model does after its last block; a ModelError where that cannot be told."""
     known = _endings.get(encoder.model)
     if known is None:
@@ -133,7 +133,7 @@ class _CallAfterBlocks(NamedTuple):
     read: ModuleCall
 
 
-def _watch(encoder: HuggingFaceEncoder) -> Ending:
+def _watch(encoder: HuggingFaceEncoder) -> ModelEnding:
     """Watch a run twice: which modules are the blocks, then what runs after the last of them."""
     model, ids = encoder.model, _sample_ids(encoder)
     with torch.no_grad(), attention_by(model, None):
@@ -145,7 +145,7 @@ def _watch(encoder: HuggingFaceEncoder) -> Ending:
         chain = _chain(output, watched.final, calls)
         if chain is None:
             raise _cannot_tell(encoder)
-        ending = Ending(tuple(call.module for call in chain), tuple(call.path for call in chain))
+        ending = ModelEnding(tuple(call.module for call in chain), tuple(call.path for call in chain))
         try:
             remade = ending(output)
         except (TypeError, RuntimeError) as error:

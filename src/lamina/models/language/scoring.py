@@ -77,7 +77,7 @@ def cut_passages(model: LanguageModel, passages: Sequence[WrittenPassage]) -> li
     A piece belongs to the part in which its first character that is no space lies; `SPECIAL` where that is none.
     """
     encoder = model.encoder
-    before, after = encoder.pieces.around
+    before, after = encoder.word_tokenizer.around
     if model.start is not None:
         before = (model.start,)
     if model.kind == "causal":

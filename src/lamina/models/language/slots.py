@@ -122,7 +122,7 @@ def top(model: LanguageModel, slots: Sequence[Gap], k: int = 10) -> Iterator[lis
     for logprobs in token_logprobs(model, slots):
         best = logprobs.topk(min(k, len(logprobs)))
         ids = best.indices.tolist()
-        names = [name.strip() for name in model.encoder.piece_names(ids)]
+        names = [name.strip() for name in model.encoder.token_names(ids)]
         yield [TokenAnswer(*answer) for answer in zip(names, ids, best.values.tolist(), strict=True)]
 
 
@@ -301,7 +301,7 @@ class RatedCandidates(NamedTuple):
     def top(self, model: LanguageModel, k: int) -> list[str]:
         """The most likely pieces, best first, as text."""
         best = self.vocabulary.topk(min(k, len(self.vocabulary))).indices.tolist()
-        return [name.strip() for name in model.encoder.piece_names(best)]
+        return [name.strip() for name in model.encoder.token_names(best)]
 
 
 def rate(model: LanguageModel, slots: Sequence[Gap], candidates: Sequence[Sequence[str]]) -> Iterator[RatedCandidates]:

@@ -187,7 +187,7 @@ def _encoder(loaded: _LoadedParts, name: ModelName, *, limit: int | None, chat: 
     encoder = HuggingFaceEncoder(
         model, loaded.tokenizer, name=name.display_name, limit=limit, span_model=loaded.span_model, reading=reading
     )
-    room = encoder.limit - sum(map(len, encoder.pieces.around))
+    room = encoder.limit - sum(map(len, encoder.word_tokenizer.around))
     if chat and room < _LEAST_ROOM:
         raise ModelError(
             f"{name.display_name}: its chat template leaves room for {max(room, 0)} tokens of a text; leave out --chat"

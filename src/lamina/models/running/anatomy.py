@@ -22,8 +22,6 @@ from lamina.models.running.devices import input_device, is_spread
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from lamina.models.running.huggingface import HuggingFaceEncoder
-
 
 # The blocks of a model: which modules they are, what each reads and what it makes, found by watching a run.
 
@@ -453,11 +451,14 @@ _PLACES = (2, 4)
 _mixers: WeakKeyDictionary[Module, Module | None] = WeakKeyDictionary()
 
 
-def last_mixer(encoder: HuggingFaceEncoder) -> Module | None:
-    """The module after which the last block treats tokens one by one; None where there is no such module."""
-    if encoder.model not in _mixers:
-        _mixers[encoder.model] = _look(encoder)
-    return _mixers[encoder.model]
+def last_mixer(model: PreTrainedModel, ids: Sequence[int]) -> Module | None:
+    """The module after which the last block treats tokens one by one; None where there is no such module.
+
+    `ids` are those of some ordinary tokens, for the trial.
+    """
+    if model not in _mixers:
+        _mixers[model] = _find_mixer(model, ids)
+    return _mixers[model]
 
 
 @contextmanager
@@ -494,10 +495,10 @@ class SelectedTokens(NamedTuple):
         return whole
 
 
-def _look(encoder: HuggingFaceEncoder) -> Module | None:
-    model, places = encoder.model, torch.tensor(_PLACES)
-    ids = torch.tensor(encoder.trial_ids)[None].repeat(2, 1).to(encoder.device)
-    # Rows that differ: a mixer that confused them would be seen.
+def _find_mixer(model: PreTrainedModel, trial: Sequence[int]) -> Module | None:
+    places = torch.tensor(_PLACES)
+    ids = torch.tensor(trial)[None].repeat(2, 1).to(input_device(model))
+    # The rows differ, so that a mixer that confuses them is noticed.
     ids[1] = ids[1].flip(0)
     with torch.no_grad(), attention_by(model, None):
         watched = watch_blocks(model, given(model, ids))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -17,14 +18,15 @@ from torch.nn import Module
 
 from lamina.errors import ModelError
 from lamina.models.contract import Activations, MapBatch, Want, apart
-from lamina.models.running.anatomy import attention_by
-from lamina.models.running.batching import InputRow
-from lamina.models.running.tokens import TokenizedText
+from lamina.models.running.anatomy import Anatomy, attention_by
+from lamina.models.running.batching import InputRow, row_groups
+from lamina.models.running.state_batches import Carrier, Chunk, Packing, RowBatch, RunsRows, run_batches, start_batch
+from lamina.models.running.tokens import TokenizedText, WordTokenizer
+from lamina.models.running.value_norms import ValueNorms
 from lamina.types import Text
 
 if TYPE_CHECKING:
-    from lamina.models.running.huggingface import HuggingFaceEncoder
-
+    from transformers import PreTrainedModel
 
 _TEXTS_AHEAD = 1024
 """Texts sorted by length together."""
@@ -33,8 +35,36 @@ _CELLS = {"cpu": 2**26}
 _CELLS_ELSEWHERE = 2**28
 """... and 1 GiB on an accelerator. A text of its own may need more."""
 
-_TOGETHER, _LARGE = 8, 2**20
-"""Texts that an encoder gave one by one and that are padded together, and the numbers in the maps of a large one."""
+
+class MapEncoder(RunsRows, Protocol):
+    """An encoder whose model can hand out attention maps: any transformers model."""
+
+    heads: int
+    model: PreTrainedModel
+    anatomy: Anatomy
+    word_tokenizer: WordTokenizer
+
+    @property
+    def map_blocks(self) -> tuple[int, ...]:
+        """Blocks that have attention maps."""
+        ...
+
+    @property
+    def value_norms(self) -> ValueNorms:
+        """Takes the norms of values while the model runs."""
+        ...
+
+    def inputs(self, rows: Sequence[InputRow]) -> dict[str, Any]:
+        """What the model is called with for a batch, on its device."""
+        ...
+
+    def row_groups(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Which rows share a batch, given their lengths."""
+        ...
+
+    def refuse(self, needs: Collection[str]) -> None:
+        """Raise a ModelError if the passport refuses something that is needed."""
+        ...
 
 
 class EagerMaps(NamedTuple):
@@ -46,7 +76,7 @@ class EagerMaps(NamedTuple):
     """Of every block."""
 
 
-def eager_maps(encoder: HuggingFaceEncoder, rows: Sequence[InputRow], want: Collection[Want]) -> EagerMaps:
+def eager_maps(encoder: MapEncoder, rows: Sequence[InputRow], want: Collection[Want]) -> EagerMaps:
     """Run the model by the implementation of attention that hands its maps out."""
     with torch.no_grad(), attention_by(encoder.model, "eager"):
         inputs = encoder.inputs(rows)
@@ -58,7 +88,7 @@ def eager_maps(encoder: HuggingFaceEncoder, rows: Sequence[InputRow], want: Coll
     return EagerMaps(handed, [block.to(encoder.device) for block in norms])
 
 
-def map_batches(encoder: HuggingFaceEncoder, texts: Iterable[Text], *, norms: bool) -> Iterator[MapBatch]:
+def map_batches(encoder: MapEncoder, texts: Iterable[Text], *, norms: bool) -> Iterator[MapBatch]:
     """See `Encoder.map_batches`. Within every so many texts, the longest come first."""
     want: tuple[Want, ...] = ("maps", "norms") if norms else ("maps",)
     if not encoder.heads:
@@ -68,7 +98,7 @@ def map_batches(encoder: HuggingFaceEncoder, texts: Iterable[Text], *, norms: bo
     encoder.refuse(want)
     left = iter(texts)
     while some := list(islice(left, _TEXTS_AHEAD)):
-        ahead = [(text.id, cut) for text, cut in zip(some, encoder.pieces.cut(some), strict=True)]
+        ahead = [(text.id, cut) for text, cut in zip(some, encoder.word_tokenizer.cut(some), strict=True)]
         # Maps of windows would not be the text's.
         whole = [entry for entry in ahead if len(entry[1].tokens.ids) <= encoder.limit]
         for group in _groups(encoder, [len(entry.tokens.ids) for _, entry in whole]):
@@ -78,7 +108,7 @@ def map_batches(encoder: HuggingFaceEncoder, texts: Iterable[Text], *, norms: bo
                 yield MapBatch((name,), (entry.tokens,))
 
 
-def _groups(encoder: HuggingFaceEncoder, lengths: Sequence[int]) -> Iterator[list[int]]:
+def _groups(encoder: MapEncoder, lengths: Sequence[int]) -> Iterator[list[int]]:
     heads = len(encoder.map_blocks) * encoder.heads
     most = _CELLS.get(encoder.device.type, _CELLS_ELSEWHERE)
     for group in encoder.row_groups(lengths):
@@ -87,7 +117,7 @@ def _groups(encoder: HuggingFaceEncoder, lengths: Sequence[int]) -> Iterator[lis
         yield from (group[start : start + together] for start in range(0, len(group), together))
 
 
-def _batch(encoder: HuggingFaceEncoder, texts: Sequence[tuple[str, TokenizedText]], want: Sequence[Want]) -> MapBatch:
+def _batch(encoder: MapEncoder, texts: Sequence[tuple[str, TokenizedText]], want: Sequence[Want]) -> MapBatch:
     rows = [row for number, (_, cut) in enumerate(texts) for row in encoder.rows(number, cut)]
     maps, norms = eager_maps(encoder, rows, want)
     cleared = without_padding([block.float() for block in maps], [len(row.ids) for row in rows])
@@ -116,44 +146,49 @@ def without_padding(
     return tuple(maps)
 
 
-def padded_together(batch: Sequence[Activations]) -> MapBatch:
-    """Maps of single texts as one batch.
+def with_maps(encoder: MapEncoder, chunk: Chunk, want: Collection[Want]) -> Iterator[tuple[int, Activations]]:
+    """Texts with their maps or norms, and with states if these are wanted; with their numbers in the chunk."""
+    carrier, how = Carrier(encoder.device), Packing()
 
-    Example:
-        >>> from lamina.models.contract import Tokens
-        >>> made = [Activations(str(size), Tokens(np.arange(size), np.arange(size)), maps=torch.ones(2, 1, size, size))
-        ...         for size in (2, 3)]
-        >>> [tuple(block.shape) for block in padded_together(made).maps]
-        [(2, 1, 3, 3), (2, 1, 3, 3)]
-    """
-    longest = max(len(item.tokens.ids) for item in batch)
-    maps, norms = (
-        [item.maps for item in batch if item.maps is not None],
-        [e.norms for e in batch if e.norms is not None],
-    )
-    room = maps[0].new_zeros(maps[0].shape[0], len(batch), maps[0].shape[1], longest, longest)
-    beside = maps[0].new_zeros(room.shape[:-1])
-    for number, item in enumerate(maps):
-        room[:, number, :, : item.shape[-1], : item.shape[-1]] = item
-    for number, item in enumerate(norms):
-        beside[:, number, :, : item.shape[-1]] = item
-    names, tokens = tuple(item.text for item in batch), tuple(item.tokens for item in batch)
-    return MapBatch(names, tokens, room.unbind(), beside.unbind() if norms else ())
+    def run(batch: RowBatch) -> list[Activations]:
+        maps = _maps_of(encoder, batch, want)
+        if "states" in want:
+            activations = start_batch(encoder, batch, how=how, carrier=carrier).finish(encoder).unpack()
+        else:
+            entry = zip(batch.texts, batch.windows, strict=True)
+            activations = (Activations(text.id, text.cut.tokens, windows=windows) for text, windows in entry)
+        return [
+            replace(entry, maps=text_maps.maps, norms=text_maps.norms)
+            for entry, text_maps in zip(activations, maps, strict=True)
+        ]
+
+    for taken, activations in run_batches(encoder, chunk, run, chunk.most):
+        yield from zip(taken, activations, strict=True)
 
 
-def padded_batches(encoded: Iterable[Activations]) -> Iterator[MapBatch]:
-    """Texts that were encoded one by one, a few at a time; in their order."""
-    waiting: list[Activations] = []
-    for activations in encoded:
-        if activations.maps is None:
-            yield MapBatch((activations.text,), (activations.tokens,))
-            continue
-        waiting.append(activations)
-        if len(waiting) == _TOGETHER or activations.maps.numel() > _LARGE:
-            yield padded_together(waiting)
-            waiting = []
-    if waiting:
-        yield padded_together(waiting)
+class _TextMaps(NamedTuple):
+    maps: Tensor | None = None
+    norms: Tensor | None = None
+
+
+def _maps_of(encoder: MapEncoder, batch: RowBatch, want: Collection[Want]) -> list[_TextMaps]:
+    """The maps and norms of each text; none of a text in windows, whose maps would not be the text's."""
+    by_text = [_TextMaps()] * len(batch.texts)
+    if not set(want) & {"maps", "norms"}:
+        return by_text
+    firsts = [batch.rows[place] for place in accumulate(batch.windows[:-1], initial=0)]
+    whole = [number for number, windows in enumerate(batch.windows) if windows == 1]
+    sizes = [len(firsts[number].ids) for number in whole]
+    for group in row_groups(sizes, encoder.batch_size.tokens, pads=encoder.anatomy.pads):
+        batch_maps = eager_maps(encoder, [firsts[whole[place]] for place in group], want)
+        maps, norms = [block.cpu() for block in batch_maps.maps], [block.cpu() for block in batch_maps.norms]
+        for row, place in enumerate(group):
+            size = sizes[place]
+            by_text[whole[place]] = _TextMaps(
+                torch.stack([block[row, :, :size, :size] for block in maps]).float() if maps else None,
+                torch.stack([block[row, :, :size] for block in norms]) if norms else None,
+            )
+    return by_text
 
 
 # What a model's eager attention function is given and makes, noted while the model runs.

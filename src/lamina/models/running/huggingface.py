@@ -27,10 +27,10 @@ from lamina.models.running.anatomy import (
     only_tokens,
     text_part,
 )
-from lamina.models.running.attention_maps import map_batches
+from lamina.models.running.attention_maps import map_batches, with_maps
 from lamina.models.running.batching import BatchSize, InputRow, cut_ahead, padded, row_groups, rows_of, sent
 from lamina.models.running.devices import input_device, weights
-from lamina.models.running.state_batches import Chunk, Packing, chunks, lookahead, packs, with_maps
+from lamina.models.running.state_batches import Chunk, Packing, chunks, lookahead, packs
 from lamina.models.running.tokens import InputFormat, TokenizedText, WordTokenizer, token_id
 from lamina.models.running.value_norms import ValueNorms
 from lamina.types import Text
@@ -87,7 +87,7 @@ class HuggingFaceEncoder(Encoder):
         self.tokenizer = tokenizer
         self.reading = reading or InputFormat()
         """How texts become ids: segments, chat template, side of an encoder-decoder."""
-        self.pieces = WordTokenizer(tokenizer, self.reading)
+        self.word_tokenizer = WordTokenizer(tokenizer, self.reading)
         self._pad = token_id(tokenizer.pad_token_id) or 0
         self.anatomy: Anatomy = self._look()
         """What running the model shows."""
@@ -130,7 +130,14 @@ class HuggingFaceEncoder(Encoder):
     def weigh(self) -> str:
         """The fingerprint, worked out again from what is in memory now."""
         config = {k: v for k, v in self.model.config.to_dict().items() if k not in _TRANSIENT_CONFIG}
-        head = [FORMAT, type(self.model).__name__, config, str(self.model.dtype), self.limit, self.pieces.definition()]
+        head = [
+            FORMAT,
+            type(self.model).__name__,
+            config,
+            str(self.model.dtype),
+            self.limit,
+            self.word_tokenizer.definition(),
+        ]
         digest = hashlib.sha256(json.dumps(head, sort_keys=True, default=str).encode())
         for name, tensor in weights(self.model):
             digest.update(f"{name}{tuple(tensor.shape)}".encode())
@@ -157,7 +164,7 @@ class HuggingFaceEncoder(Encoder):
                 self.model.register_module("pooler", pooler)
         return anatomy(self.model, ids, name=self.name)
 
-    @property
+    @cached_property
     def trial_ids(self) -> list[int]:
         """Some tokens that are not special, at least six of them different where the vocabulary has so many."""
         return self._ordinary_ids()[: 2 * len(_SAMPLE)]
@@ -175,27 +182,27 @@ class HuggingFaceEncoder(Encoder):
 
     def tokenize(self, text: Text) -> Tokens:
         """See `Encoder.tokenize`."""
-        return self.pieces(text)[0]
+        return self.word_tokenizer(text)[0]
 
     def tokenize_all(self, texts: Sequence[Text]) -> list[Tokens]:
         """See `Encoder.tokenize_all`."""
-        return [cut.tokens for cut in self.pieces.cut(texts)]
+        return [cut.tokens for cut in self.word_tokenizer.cut(texts)]
 
     def joined_ids(self, words: Sequence[str]) -> list[int]:
         """See `Encoder.joined_ids`."""
-        return self.pieces.joined_ids(words)
+        return self.word_tokenizer.joined_ids(words)
 
     def names(self, tokens: Tokens) -> list[str]:
         """See `Encoder.names`."""
-        return [name.strip() for name in self.piece_names(tokens.ids.tolist())]
+        return [name.strip() for name in self.token_names(tokens.ids.tolist())]
 
     def vocabulary(self) -> list[str]:
         """See `Encoder.vocabulary`."""
         special = {self._pad, *self.tokenizer.all_special_ids}
         known = sorted(set(self.tokenizer.get_vocab().values()) - special)
-        return [name.strip() for name in self.piece_names(known)]
+        return [name.strip() for name in self.token_names(known)]
 
-    def piece_names(self, ids: Sequence[int]) -> list[str]:
+    def token_names(self, ids: Sequence[int]) -> list[str]:
         """Pieces as one reads them, with the space before them where they have one."""
         # Decoded, since byte-level vocabularies are unreadable; raw if a piece is only part of a character, or blank.
         raw = self.tokenizer.convert_ids_to_tokens(list(ids))
@@ -235,7 +242,7 @@ class HuggingFaceEncoder(Encoder):
         yield from (packed for _, packed in packs(self, self._chunks(texts, _weightless), how))
 
     def _chunks(self, texts: Iterable[Text], weigh: Callable[[int], int]) -> Iterator[Chunk]:
-        cut = cut_ahead(texts, self.pieces, lambda: lookahead(self))
+        cut = cut_ahead(texts, self.word_tokenizer, lambda: lookahead(self))
         return chunks(cut, self, weigh, _LOOKAHEAD_BYTES[self.device.type == "cuda"])
 
     def _activations(self, chunk: Chunk, want: Collection[Want]) -> Iterator[tuple[int, Activations]]:
@@ -262,7 +269,7 @@ class HuggingFaceEncoder(Encoder):
 
     def with_one_segment(self) -> HuggingFaceEncoder:
         """See `Encoder.with_one_segment`."""
-        if not (self._takes_types and self.pieces.tells_segments):
+        if not (self._takes_types and self.word_tokenizer.tells_segments):
             return self
         one = HuggingFaceEncoder(
             self.model,
@@ -302,7 +309,7 @@ class HuggingFaceEncoder(Encoder):
         with torch.no_grad(), attention_by(self.model, None):
             if places is None:
                 return self.model(**self.inputs(rows)).last_hidden_state
-            mixer = last_mixer(self)
+            mixer = last_mixer(self.model, self.trial_ids)
             if mixer is None:
                 states = self.model(**self.inputs(rows)).last_hidden_state
                 return states[torch.arange(len(rows)), places][:, None]

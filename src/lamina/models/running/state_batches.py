@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from lamina.errors import ModelError
-from lamina.models.contract import Activations, Packed, Room, Want
-from lamina.models.running.attention_maps import eager_maps
+from lamina.models.contract import Packed, Room
 from lamina.models.running.batching import (
     BatchSize,
     Carrier,
@@ -28,9 +26,6 @@ from lamina.models.running.batching import (
     unpadded_places,
 )
 from lamina.models.running.tokens import TokenizedText
-
-if TYPE_CHECKING:
-    from lamina.models.running.huggingface import HuggingFaceEncoder
 
 _BATCHES_AHEAD = 16
 """Batches whose texts are sorted by length together ..."""
@@ -210,7 +205,7 @@ def packs(encoder: RunsRows, chunks: Iterable[Chunk], how: Packing) -> Iterator[
     if how.on == "host":
         most = min(most, max(1, _HOST_BYTES // (encoder.layers * encoder.width * how.dtype.itemsize)))
     carrier = Carrier(encoder.device)
-    start = partial(_start, encoder, how=how, carrier=carrier)
+    start = partial(start_batch, encoder, how=how, carrier=carrier)
     running = chain.from_iterable(run_batches(encoder, chunk, start, most) for chunk in chunks)
     # A GPU already works on the next batch while one is waited for; elsewhere that would only cost memory.
     late = _one_behind(running) if encoder.device.type == "cuda" else running
@@ -225,7 +220,7 @@ def _one_behind(items: Iterator[Output]) -> Iterator[Output]:
     yield from before
 
 
-def _start(encoder: RunsRows, batch: RowBatch, *, how: Packing, carrier: Carrier) -> RunningBatch:
+def start_batch(encoder: RunsRows, batch: RowBatch, *, how: Packing, carrier: Carrier) -> RunningBatch:
     """Run a batch, and have its states packed and on their way."""
     sizes = [len(text.cut.tokens.ids) for text in batch.texts]
     starts = list(accumulate(sizes, initial=0))
@@ -269,48 +264,3 @@ def _has_room(device: torch.device) -> bool:
     if device.type != "cuda":
         device = torch.device("cuda")
     return 2 * torch.cuda.max_memory_allocated(device) < _USED * torch.cuda.get_device_properties(device).total_memory
-
-
-def with_maps(encoder: HuggingFaceEncoder, chunk: Chunk, want: Collection[Want]) -> Iterator[tuple[int, Activations]]:
-    """Texts with their maps or norms, and with states if these are wanted; with their numbers in the chunk."""
-    carrier, how = Carrier(encoder.device), Packing()
-
-    def run(batch: RowBatch) -> list[Activations]:
-        maps = _maps_of(encoder, batch, want)
-        if "states" in want:
-            activations = _start(encoder, batch, how=how, carrier=carrier).finish(encoder).unpack()
-        else:
-            entry = zip(batch.texts, batch.windows, strict=True)
-            activations = (Activations(text.id, text.cut.tokens, windows=windows) for text, windows in entry)
-        return [
-            replace(entry, maps=text_maps.maps, norms=text_maps.norms)
-            for entry, text_maps in zip(activations, maps, strict=True)
-        ]
-
-    for taken, activations in run_batches(encoder, chunk, run, chunk.most):
-        yield from zip(taken, activations, strict=True)
-
-
-class _TextMaps(NamedTuple):
-    maps: Tensor | None = None
-    norms: Tensor | None = None
-
-
-def _maps_of(encoder: HuggingFaceEncoder, batch: RowBatch, want: Collection[Want]) -> list[_TextMaps]:
-    """The maps and norms of each text; none of a text in windows, whose maps would not be the text's."""
-    by_text = [_TextMaps()] * len(batch.texts)
-    if not set(want) & {"maps", "norms"}:
-        return by_text
-    firsts = [batch.rows[place] for place in accumulate(batch.windows[:-1], initial=0)]
-    whole = [number for number, windows in enumerate(batch.windows) if windows == 1]
-    sizes = [len(firsts[number].ids) for number in whole]
-    for group in row_groups(sizes, encoder.batch_size.tokens, pads=encoder.anatomy.pads):
-        batch_maps = eager_maps(encoder, [firsts[whole[place]] for place in group], want)
-        maps, norms = [block.cpu() for block in batch_maps.maps], [block.cpu() for block in batch_maps.norms]
-        for row, place in enumerate(group):
-            size = sizes[place]
-            by_text[whole[place]] = _TextMaps(
-                torch.stack([block[row, :, :size, :size] for block in maps]).float() if maps else None,
-                torch.stack([block[row, :, :size] for block in norms]) if norms else None,
-            )
-    return by_text

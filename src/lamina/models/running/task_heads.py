@@ -301,7 +301,7 @@ def _check(head: HeadOnStates, whole: Any) -> None:
 
 def _agree(head: HeadOnStates, whole: Any) -> bool:
     encoder, body = head.encoder, whole.base_model
-    rows = [row for number, text in enumerate(_TRIALS) for row in encoder.rows(number, encoder.pieces(text))]
+    rows = [row for number, text in enumerate(_TRIALS) for row in encoder.rows(number, encoder.word_tokenizer(text))]
     with torch.no_grad(), attention_by(encoder.model, None), _pooling(encoder, body):
         # Some models have no token to pad with, so each row is run alone.
         states = [encoder.model(**encoder.inputs([row])).last_hidden_state[0] for row in rows]

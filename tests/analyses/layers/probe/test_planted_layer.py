@@ -51,7 +51,7 @@ class Planted:
     def size(self, index: int) -> int:
         return WORDS
 
-    held = None
+    resident = None
 
     def start(self, index: int) -> int:
         return 0

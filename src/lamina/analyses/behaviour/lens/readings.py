@@ -306,7 +306,7 @@ def token_table(
     From a masked model each token is hidden in turn.
     """
     wanted = every_token(model, text)
-    names = _piece_names(model, wanted.target)
+    names = _token_names(model, wanted.target)
     lenses: tuple[Lens, ...] = ("plain",) if translators is None else ("plain", "tuned")
     rows: list[tuple[int, tuple[Any, ...]]] = []
     for numbers, states in layer_states(model, wanted):
@@ -362,7 +362,7 @@ def _top_pieces(
     rows = []
     for token, (ids, values) in enumerate(zip(best.indices, best.values.exp().tolist(), strict=True)):
         probability = float("nan") if targets[token] == UNKNOWN else actual[token]
-        pieces = _piece_names(model, ids.cpu().numpy())
+        pieces = _token_names(model, ids.cpu().numpy())
         rows.append(
             [
                 (rank, piece, value, probability, kl[token])
@@ -372,7 +372,7 @@ def _top_pieces(
     return rows
 
 
-def _piece_names(model: LanguageModel, ids: np.ndarray) -> list[str]:
+def _token_names(model: LanguageModel, ids: np.ndarray) -> list[str]:
     """Pieces as they are read, a leading space kept as one where the vocabulary has it; empty for what is not there."""
-    named = model.encoder.piece_names(np.maximum(ids, 0).tolist())
+    named = model.encoder.token_names(np.maximum(ids, 0).tolist())
     return ["" if id == UNKNOWN else name for id, name in zip(ids.tolist(), named, strict=True)]

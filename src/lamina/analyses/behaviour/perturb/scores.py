@@ -560,7 +560,7 @@ def _moved(text: Text, targets: Sequence[Edge], order: Sequence[int]) -> Text:
 class _EncodedTexts:
     """The states of a few texts, as a stream of targets asks for them."""
 
-    held = None
+    resident = None
 
     def __init__(self, made: Sequence[Activations]) -> None:
         states = [each.states for each in made if each.states is not None]

@@ -303,7 +303,7 @@ def _tables(scores: Sequence[TaskScores], model: LanguageModel, lens: str) -> di
 
 def _piece(model: LanguageModel):
     """The function that writes a piece as one reads it."""
-    return lambda number: model.encoder.piece_names([number])[0].strip()
+    return lambda number: model.encoder.token_names([number])[0].strip()
 
 
 @probe_vs_lens.finds

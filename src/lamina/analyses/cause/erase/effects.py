@@ -30,8 +30,9 @@ from lamina.analyses.cause.erase.concepts import (
     LayerErasers,
     LayerStates,
 )
-from lamina.models.interventions.interventions import Change as StateChange
-from lamina.models.interventions.interventions import Clean, Edit, Interventions
+from lamina.models.interventions.edited_runs import Change as StateChange
+from lamina.models.interventions.edited_runs import CleanRun, Edit
+from lamina.models.interventions.interventions import Interventions
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.tokens import token_id
@@ -395,7 +396,7 @@ def _erasing(eraser: Eraser, rows: Sequence[InputRow], special: Int[np.ndarray, 
     lean on special tokens whatever the words are.
     """
 
-    def change(states: Tensor, clean: Clean) -> Tensor:
+    def change(states: Tensor, clean: CleanRun) -> Tensor:
         if special is None:
             return eraser(states)
         words = torch.zeros(states.shape[:2], dtype=torch.bool)

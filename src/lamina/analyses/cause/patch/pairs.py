@@ -22,7 +22,8 @@ from lamina.analyses.cause.effects import TESTED, ScoreChange, effect_of, effect
 from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.errors import CorpusError
 from lamina.models.contract import SPECIAL
-from lamina.models.interventions.interventions import Edit, Interventions
+from lamina.models.interventions.edited_runs import Edit
+from lamina.models.interventions.interventions import Interventions
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.scoring import TokenQueries, cut_passages, query_every_token
 from lamina.models.running.batching import InputRow

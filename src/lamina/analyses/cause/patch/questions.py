@@ -24,7 +24,8 @@ from lamina.analyses.cause.effects import ScoreChange, effects_of
 from lamina.corpora.questions.exchanged_answers import Exchange, asked_exchanges, exchanged, exchanges, known_answers
 from lamina.corpora.questions.question import Question, answer_text
 from lamina.models.contract import SPECIAL
-from lamina.models.interventions.interventions import Edit, Interventions
+from lamina.models.interventions.edited_runs import Edit
+from lamina.models.interventions.interventions import Interventions
 from lamina.models.running.batching import InputRow
 from lamina.models.running.task_heads import HeadOnStates
 from lamina.progress import progress

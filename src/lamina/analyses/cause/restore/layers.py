@@ -34,7 +34,7 @@ from lamina.training.objective import (
 from lamina.training.reading import Sets
 from lamina.training.settings import TrainingPlan
 from lamina.training.spans import SpanObjective
-from lamina.training.tags import TagObjective, last_pieces
+from lamina.training.tags import TagObjective, last_tokens
 
 if TYPE_CHECKING:
     from lamina.training.finetune import Finetuning
@@ -203,7 +203,7 @@ def _rows(objective: Objective, items: Sequence[Item]) -> list[TrainingRow]:
 def _places(objective: Objective, row: TrainingRow) -> np.ndarray:
     """The tokens of a row that a head reads."""
     if isinstance(objective, TagObjective):
-        return np.array(last_pieces(row.words), int)
+        return np.array(last_tokens(row.words), int)
     everything = np.arange(len(row.ids))
     said = np.flatnonzero(row.words != SPECIAL)
     return said if isinstance(objective, ClassObjective) and len(said) else everything

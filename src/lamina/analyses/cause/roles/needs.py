@@ -24,7 +24,8 @@ from lamina.analyses.cause.effects import (
 from lamina.analyses.cause.importance import PERMUTED, RankAgreement, agreement_between, can_succeed, corrected
 from lamina.analyses.cause.roles.heads import HeadRole
 from lamina.corpora.learning import Splits
-from lamina.models.interventions.interventions import Edit, Interventions
+from lamina.models.interventions.edited_runs import Edit
+from lamina.models.interventions.interventions import Interventions
 from lamina.models.language.language_model import has_language_model
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.stats.family import permutation_family

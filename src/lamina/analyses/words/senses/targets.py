@@ -259,7 +259,7 @@ class SpanVectors:
                 rows.append(start + tokens_of_span)
                 owners.append(np.full(len(tokens_of_span), span))
             start += len(words)
-        device = "cpu" if stored.held is None else stored.held.device
+        device = "cpu" if stored.resident is None else stored.resident.device
         self._rows = torch.from_numpy(np.concatenate(rows)).to(device)
         self._owner = torch.from_numpy(np.concatenate(owners)).to(device)
         self._counts = torch.bincount(self._owner, minlength=len(text)).unsqueeze(1)
