@@ -82,7 +82,7 @@ def test_what_fits_is_not_cut_and_a_single_long_fact_loses_its_beginning(encoder
 @pytest.mark.real
 @pytest.mark.data
 def test_no_real_story_of_up_to_384_pieces_loses_a_supporting_fact(data_dir, real_encoder) -> None:
-    pieces = real_encoder.pieces
+    pieces = real_encoder.word_tokenizer
     view, longer, lost = View(babi="classification"), 0, 0
     for path in sorted((data_dir / "babi_en").rglob("qa[1-5]_*test.txt")):
         for number, question in enumerate(islice(read_questions(path, format="babi", view=view), 300)):
