@@ -5,13 +5,14 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.cause.ablate import NORMALISED, harm_of, named, worst_of
+from lamina.analyses.cause.ablate import NORMALISED
 from lamina.analyses.cause.edits import DRAWS, RANDOM_COMPONENT
+from lamina.analyses.cause.effects import harm_of, worst_of
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, rows_of, themed
 from lamina.results import Result
 from lamina.results.finding import number
 from lamina.stats.status import SURE
-from lamina.targets.loss import LOSS
+from lamina.targets.target import LOSS, phrase_at_start
 
 CAPTIONS = {
     "heads": (
@@ -125,7 +126,7 @@ def describe(rows: Table, target: str, how: str) -> str:
     heads = rows[rows["component"] == "head"]
     worst = worst_of(heads)
     return (
-        f"{named(target)}, {_HOWS[how]}: {int(heads['sure'].sum())} of {len(heads)} heads surely change it; "
+        f"{phrase_at_start(target)}, {_HOWS[how]}: {int(heads['sure'].sum())} of {len(heads)} heads surely change it; "
         f"largest effect: head {worst.layer}-{int(worst.head)} ({worst.effect:+.3f})."
     )
 
@@ -177,7 +178,7 @@ def _bars(rows: Table, twin: Table | None, target: str) -> alt.LayerChart:
 
 def _blocks_in_words(rows: Table, target: str) -> str:
     worst = worst_of(rows)
-    return f"{named(target)}: the largest effect is that of layer {worst.layer} ({worst.effect:+.3f})."
+    return f"{phrase_at_start(target)}: the largest effect is that of layer {worst.layer} ({worst.effect:+.3f})."
 
 
 def _importance(result: Result, heads: Table, model: str) -> alt.ConcatChart | None:
@@ -221,7 +222,7 @@ def _importance(result: Result, heads: Table, model: str) -> alt.ConcatChart | N
 
 
 def _title(target: str) -> str:
-    said = named(target).removeprefix("The ")
+    said = phrase_at_start(target).removeprefix("The ")
     return said[0].upper() + said[1:]
 
 

@@ -7,12 +7,11 @@ import math
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.cause.ablate import named
 from lamina.analyses.cause.erase.concepts import CONCEPT, CONTROL, RANDOM
 from lamina.analyses.cause.erase.effects import OPEN, UNKNOWN, UNUSED, USED
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed, title_of
 from lamina.results import Result
-from lamina.targets.loss import LOSS
+from lamina.targets.target import LOSS, phrase_at_start
 
 CAPTIONS = {
     "erase": (
@@ -105,7 +104,7 @@ def _effects(rows: Table, task: str, target: str) -> alt.LayerChart:
         )
     )
     marks = _marks(own, list(_ERASED.values()), unit, scale)
-    told = named(target)
+    told = phrase_at_start(target)
     title = f"{title_of(task)} erased: {told[:1].lower()}{told[1:]}"
     return alt.LayerChart(layer=[_dashed(zero, unit, scale), *marks, marked], title=title)
 

@@ -6,9 +6,10 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.behaviour.perturb.perturbations import HOWS, Perturbation
-from lamina.analyses.behaviour.perturb.scores import LOSS, PAIRS, in_words
+from lamina.analyses.behaviour.perturb.scores import in_words
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, themed, title_of
 from lamina.results import Result
+from lamina.targets.target import LOSS, PAIRS
 
 CAPTIONS = {
     "perturb": (

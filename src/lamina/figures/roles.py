@@ -5,12 +5,13 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.cause.roles.roles import SURFACE, harm, target_in_words
+from lamina.analyses.cause.effects import harm_of
+from lamina.analyses.cause.roles.roles import SURFACE, target_in_words
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed
 from lamina.results import Result
 from lamina.results.finding import number, rows_of
-from lamina.targets.links import ALL_LINKS, LINK
-from lamina.targets.loss import LOSS
+from lamina.targets.links import ALL_LINKS
+from lamina.targets.target import LINK, LOSS
 
 CAPTIONS = {
     "roles": (
@@ -95,10 +96,10 @@ def _rows(heads: Table, table: Table) -> Table:
         _SERIES[2] if (layer, head, role, target) in sure else _SERIES[1] if has else _SERIES[0]
         for layer, head, role, target, has in heads[[*keys, "has_role"]].itertuples(index=False)
     ]
-    ends = [harm(heads, name) for name in ("low", "high")]
+    ends = [harm_of(heads, name) for name in ("low", "high")]
     return heads.assign(
         name=heads["layer"].astype(str) + "-" + heads["head"].astype(str),
-        harm=harm(heads, "effect"),
+        harm=harm_of(heads),
         low=pd.concat(ends, axis=1).min(axis=1),
         high=pd.concat(ends, axis=1).max(axis=1),
         series=series,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,21 +13,21 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from lamina.analyses.behaviour.perturb.scores import span_answerer
 from lamina.corpora.questions.question import Question, answer_text
-from lamina.errors import CorpusError, SpanError
+from lamina.errors import CorpusError, ModelError, SpanError
+from lamina.models import Encoder
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.task_heads import HeadOnStates
 from lamina.stats.units import unit_of
-from lamina.targets.target import Target, TargetScores
+from lamina.targets.target import QA, QA_EXACT, Target, TargetScores
 from lamina.tasks.scoring import best
 from lamina.training import objective
+from lamina.training.answering import Answerer, answerer_of
 from lamina.training.provenance import folder_of, is_among, used_texts
 from lamina.training.spans import best_spans
 from lamina.types import Span
 
-QA, QA_EXACT = "qa", "qa_em"
 Metric = Literal["qa", "qa_em"]
 SEEN_QUESTIONS = "questions that the model was fine-tuned on"
 
@@ -130,3 +130,30 @@ def as_row(row: objective.TrainingRow) -> InputRow:
     """
     whole = slice(0, len(row.ids))
     return InputRow(row.item, row.ids, row.types, row.words, whole, whole)
+
+
+def has_span_head(encoder: Encoder) -> bool:
+    """Whether the model was saved with a head that answers with a span."""
+    return isinstance(encoder, HuggingFaceEncoder) and encoder.span_model is not None
+
+
+def span_answerer(encoder: Encoder) -> Answerer:
+    """The model with its span head; a ModelError where it has none."""
+    found = answerer_of(encoder) if has_span_head(encoder) else None
+    if found is None:
+        raise ModelError(
+            f"{encoder.name} has no head that answers with a span of a context; `lamina finetune MODEL --task squad` "
+            "gives it one"
+        )
+    return found
+
+
+def random_answerer(encoder: HuggingFaceEncoder, seed: int) -> Answerer:
+    """The same architecture with new random weights, those of the span head included."""
+    model: Any = encoder.span_model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        fresh: Any = type(model)(copy.deepcopy(model.config))
+    twin = encoder.random_twin(seed)
+    twin.span_model = fresh.to(encoder.device, model.dtype).eval().requires_grad_(False)
+    return span_answerer(twin)

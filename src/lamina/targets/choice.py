@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from lamina.analyses.behaviour.perturb.scores import some_pairs, some_texts
-from lamina.analyses.probing.asked_tasks import choose_tasks
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
 from lamina.corpora.questions.question import Question
@@ -21,22 +19,27 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.task_heads import Kind, class_name, head_kind, head_on_states
 from lamina.probes.edge import LayerCut, SavedEdgeProbes
 from lamina.results import Result
-from lamina.targets.answers import QA, QA_EXACT, SEEN_QUESTIONS, AnswersTarget, answerable
-from lamina.targets.labels import (
-    CLASSES_OF_TEXTS,
-    TAGS,
-    ClassesTarget,
-    TagsTarget,
-    refuse_other_classes,
-    tagged_as,
-    unseen_texts,
-)
+from lamina.targets.answers import SEEN_QUESTIONS, AnswersTarget, answerable
 from lamina.targets.labels import SEEN_TEXTS as SEEN_TEXTS
-from lamina.targets.loss import LOSS, LossTarget
-from lamina.targets.pairs import PAIRS, PairsTarget
-from lamina.targets.probes import PROBE, ProbeReader, ProbeTarget, SavedReader, linear_readers, probe_name
-from lamina.targets.target import Target
+from lamina.targets.labels import ClassesTarget, TagsTarget, refuse_other_classes, tagged_as, unseen_texts
+from lamina.targets.loss import LossTarget
+from lamina.targets.pairs import PairsTarget
+from lamina.targets.probes import ProbeReader, ProbeTarget, SavedReader, linear_readers
+from lamina.targets.target import (
+    CLASSES_OF_TEXTS,
+    LOSS,
+    PAIRS,
+    PROBE,
+    QA,
+    QA_EXACT,
+    TAGS,
+    Target,
+    probe_name,
+    some_pairs,
+    some_texts,
+)
 from lamina.tasks import Task
+from lamina.tasks.choice import choose_tasks
 from lamina.training.reading import with_learned_labels
 from lamina.types import Text
 

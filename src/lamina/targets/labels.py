@@ -22,7 +22,7 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.task_heads import HeadOnStates
 from lamina.stats.units import unit_of
 from lamina.targets.answers import as_row
-from lamina.targets.target import Target, TargetScores
+from lamina.targets.target import CLASSES_OF_TEXTS, TAGS, Target, TargetScores
 from lamina.training.classes import CLASSES, ClassObjective, class_of
 from lamina.training.objective import IGNORED, UNSEEN, Item, text_of
 from lamina.training.provenance import ABOUT, folder_of, is_among, read_about, used_texts
@@ -30,7 +30,6 @@ from lamina.training.reading import LEARNED
 from lamina.training.tags import TagObjective, last_tokens, word_labels
 from lamina.types import Text
 
-TAGS, CLASSES_OF_TEXTS = "tags", "classes"
 _LENGTH = 512
 """Most pieces of a text, for a model that does not say what it was trained with."""
 _CHECKED_TEXTS = 200

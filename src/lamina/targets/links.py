@@ -14,23 +14,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lamina.analyses.heads.coreference import anaphors
-from lamina.analyses.heads.relations import dependencies
 from lamina.corpora.learning import Splits, divide, thin
 from lamina.errors import CorpusError, TaskError
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.probes import parsers as linking
 from lamina.stats.units import unit_of
 from lamina.targets.probes import TOO_LONG, TRAINING_TEXTS
-from lamina.targets.target import Target, TargetScores
+from lamina.targets.target import Target, TargetScores, link_name
 from lamina.types import Text
 
-LINK = "link:"
-"""Before RELATION@LAYER, a target."""
 ALL_LINKS = "all"
 BESIDES = "all but "
 """Before a relation: all others together."""
-COREFERENCE = "coreference"
 
 
 class WordLink(NamedTuple):
@@ -42,42 +37,6 @@ class WordLink(NamedTuple):
 
 
 LinksOf = Callable[[Text], Sequence[WordLink]]
-
-
-def attachments(text: Text) -> list[WordLink]:
-    """Every dependent and its head; the root, which has none, and punctuation are left out.
-
-    Example:
-        >>> from lamina.types import Edge, Span
-        >>> edges = (Edge(("root",), Span(1, 2), Span(1, 2)), Edge(("nsubj",), Span(0, 1), Span(1, 2)))
-        >>> attachments(Text("t", ("Dogs", "bark"), edges={"dep": edges}))
-        [Link(word=0, right=frozenset({1}), relation='nsubj')]
-    """
-    found = []
-    for edge in dependencies(text):
-        one_each = edge.other is not None and len(edge.span) == len(edge.other) == 1
-        if edge.other is not None and one_each and edge.labels[0].partition(":")[0] != "punct":
-            found.append(WordLink(edge.span.start, frozenset({edge.other.start}), edge.labels[0]))
-    return found
-
-
-def antecedents(text: Text) -> list[WordLink]:
-    """The head word of every mention with an antecedent, and the head words of its antecedents."""
-    return [
-        WordLink(each.mention.head, each.antecedents - {each.mention.head}, COREFERENCE)
-        for each in anaphors(text)
-        if each.antecedents - {each.mention.head}
-    ]
-
-
-def link_name(relation: str, layer: int) -> str:
-    """In tables.
-
-    Example:
-        >>> link_name("obj", 6)
-        'link:obj@6'
-    """
-    return f"{LINK}{relation}@{layer}"
 
 
 class LinksTarget(Target):

@@ -22,10 +22,9 @@ from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.tokens import TokenizedText
 from lamina.stats.units import unit_of
-from lamina.targets.target import Target, TargetScores
+from lamina.targets.target import LOSS, Target, TargetScores
 from lamina.types import Text
 
-LOSS = "loss"
 WINDOWED = "texts longer than the model's limit, read in overlapping windows"
 _LOGITS = {"cpu": 2**23, "cuda": 2**28}
 """Numbers that the head makes at a time, on a CPU and on a GPU."""

@@ -10,17 +10,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lamina.analyses.behaviour.pairs.judging import right_or_wrong
-from lamina.corpora.suites.minimal_pairs import MinimalPair
+from lamina.corpora.suites.minimal_pairs import Pair
+from lamina.corpora.tokenising import split_words
 from lamina.errors import CorpusError
 from lamina.models.language.language_model import LanguageModel
-from lamina.models.language.scoring import TokenQueries, WrittenPassage, cut_passages, query_every_token
+from lamina.models.language.scoring import (
+    TokenQueries,
+    WrittenPassage,
+    cut_passages,
+    query_every_token,
+)
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.targets.loss import TokenSums, language_model_on
-from lamina.targets.target import Target, TargetScores
+from lamina.targets.target import PAIRS, Target, TargetScores
 
-PAIRS = "pairs"
+TIE = 1e-5
+"""Log-probabilities closer than this are equal: models are computed no more exactly."""
+
+
 _GOOD, _BAD = 0, 1
 
 
@@ -93,3 +101,19 @@ class PairsTarget(Target):
     def of(self, encoder: HuggingFaceEncoder) -> PairsTarget:
         """See `Target.of`."""
         return PairsTarget(language_model_on(encoder, self._model, self._seed), self._pairs, seed=self._seed)
+
+
+def right_or_wrong(margin: Float[np.ndarray, " item"]) -> Float[np.ndarray, " item"]:
+    """1 for a margin above 0, 0 for one below, a half for a tie; NaN stays."""
+    value = np.where(np.abs(margin) < TIE, 0.5, (margin > 0).astype(float))
+    return np.where(np.isnan(margin), np.nan, value)
+
+
+def written(sentence: str) -> WrittenPassage:
+    """A sentence as it is written; its parts are words, with punctuation apart.
+
+    Example:
+        >>> written("Dogs bark.").spans
+        ((0, 4), (5, 9), (9, 10))
+    """
+    return WrittenPassage(sentence, sentence, split_words(sentence).offsets)

@@ -20,7 +20,7 @@ from lamina.probes.edge import EdgeProbes, LayerCut, SavedEdgeProbes
 from lamina.probes.linear import LabelledVectors, SoftmaxProbe, fit_softmax
 from lamina.probes.streams import SpanBounds, Spans, SpanTokens, Standard, find_targets
 from lamina.stats.units import unit_of
-from lamina.targets.target import Target, TargetScores
+from lamina.targets.target import Target, TargetScores, probe_name
 from lamina.tasks import Task, label_set
 from lamina.types import Text
 
@@ -247,19 +247,7 @@ def _pairs(bounds: Int[np.ndarray, "target 2"], sizes: Int[np.ndarray, " target"
     return target, bounds[target, 0] + within
 
 
-PROBE = "probe:"
-"""Before TASK@LAYER, a target."""
 TOO_LONG = "texts longer than the model's limit"
-
-
-def probe_name(task: str, layer: int) -> str:
-    """In tables and on the command line.
-
-    Example:
-        >>> probe_name("pos", 6)
-        'probe:pos@6'
-    """
-    return f"{PROBE}{task}@{layer}"
 
 
 class ProbeTarget(Target):

@@ -1,24 +1,36 @@
-"""What a model is asked for while its parts are changed: its loss, judgements, answers, tags, what probes read.
+"""The contract of targets, their names, and the items that are drawn for them.
 
-A target says which rows the model reads and which layers are looked at, keeps some numbers of each row, and makes of
-these a score for every item. It knows nothing of what is changed.
+A target is something that a model can be asked for: its loss, minimal pairs, answers, tags, classes, what probes or
+links read. It lists the rows that the model reads and the layers that are needed, keeps a few numbers per row, and
+turns these into one score per item. It does not know what is done to the model.
 """
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lamina.corpora.minimal_pairs import Pair
 from lamina.errors import CorpusError
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.types import Text
+
+LOSS, PAIRS = "loss", "pairs"
+QA, QA_EXACT = "qa", "qa_em"
+TAGS, CLASSES_OF_TEXTS = "tags", "classes"
+PROBE = "probe:"
+"""Followed by TASK@LAYER."""
+LINK = "link:"
+"""Followed by RELATION@LAYER."""
 
 
 class TargetScores(NamedTuple):
@@ -41,10 +53,10 @@ class TargetScores(NamedTuple):
 
 
 class Target(ABC):
-    """Something that a model can be asked for."""
+    """Something that a model can be asked for, scored item by item."""
 
     name: str
-    """In tables: loss, pairs, qa, tags, classes, probe:TASK@LAYER."""
+    """As in tables: loss, pairs, qa, qa_em, tags, classes, probe:TASK@LAYER, link:RELATION@LAYER."""
     lower_is_better: bool = False
     rows: Sequence[InputRow]
     """What the model reads: one or several rows for an item."""
@@ -137,3 +149,79 @@ def halved(target: Target, seed: int) -> tuple[SubsetTarget, SubsetTarget]:
     first = set(units[: len(units) // 2])
     chooses = np.array([unit in first for unit in target.units])
     return SubsetTarget(target, np.flatnonzero(chooses)), SubsetTarget(target, np.flatnonzero(~chooses))
+
+
+def some_texts(texts: Iterable[Text], most: int, seed: int) -> list[Text]:
+    """At most so many texts, drawn by the hash of their ids, in the order of the corpus.
+
+    Example:
+        >>> texts = [Text(str(number), ("word",)) for number in range(9)]
+        >>> len(some_texts(texts, 4, seed=0)), some_texts(texts, 20, seed=0) == texts
+        (4, True)
+    """
+    held = list(texts)
+    chosen = sorted(range(len(held)), key=lambda at: _share(seed, held[at].id))[:most]
+    return [held[at] for at in sorted(chosen)]
+
+
+def some_pairs(pairs: Iterable[Pair], most: int, seed: int) -> list[Pair]:
+    """At most so many pairs, as many of every paradigm as can be, drawn by the hash of their ids."""
+    by_paradigm: dict[str, list[Pair]] = defaultdict(list)
+    for pair in sorted(pairs, key=lambda pair: _share(seed, pair.item)):
+        by_paradigm[pair.paradigm].append(pair)
+    rounds = zip_longest(*by_paradigm.values())
+    return [pair for each in rounds for pair in each if pair is not None][:most]
+
+
+def _share(seed: int, name: str) -> bytes:
+    return hashlib.blake2b(f"{seed}:{name}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def phrase_at_start(target: str) -> str:
+    """A target at the start of a sentence.
+
+    Example:
+        >>> phrase_at_start("loss"), phrase_at_start("probe:pos@3")
+        ('The loss', 'The probe of pos (probe:pos@3)')
+    """
+    phrase = phrase_of(target)
+    return phrase[0].upper() + phrase[1:]
+
+
+def phrase_of(target: str) -> str:
+    """A target within a sentence.
+
+    Example:
+        >>> phrase_of("loss")
+        'the loss'
+    """
+    if target.startswith(PROBE):
+        return f"the probe of {target.removeprefix(PROBE).partition('@')[0]} ({target})"
+    return {
+        LOSS: "the loss",
+        PAIRS: "accuracy on minimal pairs",
+        QA: "F1 of answers",
+        QA_EXACT: "exact match of answers",
+        TAGS: "accuracy of tags",
+        CLASSES_OF_TEXTS: "accuracy of classes",
+    }.get(target, target)
+
+
+def probe_name(task: str, layer: int) -> str:
+    """In tables and on the command line.
+
+    Example:
+        >>> probe_name("pos", 6)
+        'probe:pos@6'
+    """
+    return f"{PROBE}{task}@{layer}"
+
+
+def link_name(relation: str, layer: int) -> str:
+    """In tables.
+
+    Example:
+        >>> link_name("obj", 6)
+        'link:obj@6'
+    """
+    return f"{LINK}{relation}@{layer}"

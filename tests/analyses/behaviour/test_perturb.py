@@ -17,9 +17,6 @@ from lamina.analyses.behaviour.perturb.scores import (
     _perturbed,
     answer_items,
     loss_items,
-    random_answerer,
-    some_pairs,
-    span_answerer,
     train_reader,
 )
 from lamina.corpora import Splits, corpus_from
@@ -32,6 +29,8 @@ from lamina.models.language.language_model import language_model
 from lamina.models.loading.encoders import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
+from lamina.targets.answers import random_answerer, span_answerer
+from lamina.targets.target import some_pairs
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_causal, tiny_masked

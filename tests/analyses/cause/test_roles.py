@@ -15,6 +15,7 @@ from lamina.analyses.cause.roles.needs import (
     ROLES,
     HeadAblations,
     RoleNeed,
+    attachments,
     group_rows,
     role_rows,
     role_targets,
@@ -29,7 +30,7 @@ from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 from lamina.results.finding import rows_of
 from lamina.targets.choice import TargetData
-from lamina.targets.links import ALL_LINKS, BESIDES, LinksTarget, attachments
+from lamina.targets.links import ALL_LINKS, BESIDES, LinksTarget
 from lamina.targets.target import TargetScores
 from lamina.types import Edge, Text
 from tests.planted_language import agreement_pairs, copying_head, planted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -25,6 +25,7 @@ from lamina.framework.inputs import (
     short_name,
 )
 from lamina.framework.settings import DeclaredSetting, Setting
+from lamina.targets.target import PROBE
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
@@ -61,6 +62,18 @@ def speaking(encoder: Encoder) -> dict[str, Any]:
 
     model = language_model(encoder)
     return {**describe_models((encoder,)), **model.describe()}
+
+
+def texts_to_score(data: Any, options: Mapping[str, Any], targets: Sequence[str] | None, split: str) -> Splits | Corpus:
+    """Texts to score, with training texts for probes; without these if there are none and no probe is a target."""
+    try:
+        splits = as_splits(data, {**options, "limit": None})
+    except CorpusError:
+        if any(target.startswith(PROBE) for target in targets or ()):
+            raise
+        return as_corpus(data, options, split)
+    limit = options["limit"]
+    return splits if limit is None else replace(splits, scored=splits.scored.take(limit))
 
 
 @dataclass(frozen=True)

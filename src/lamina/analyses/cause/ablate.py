@@ -20,7 +20,18 @@ from lamina.analyses.cause.edits import (
     named_heads,
     plan_ablations,
 )
-from lamina.analyses.cause.effects import TESTED, ScoreChange, does_harm, effects_of, margin_of, mean_scores, measure
+from lamina.analyses.cause.effects import (
+    TESTED,
+    ScoreChange,
+    decisive,
+    does_harm,
+    effects_of,
+    harm_of,
+    margin_of,
+    mean_scores,
+    measure,
+    unit_of_target,
+)
 from lamina.analyses.cause.importance import (
     AGREED,
     IMPORTANCE,
@@ -57,9 +68,7 @@ from lamina.stats.family import bootstrap_family
 from lamina.stats.status import LEAST_UNITS, SURE, Contrast
 from lamina.stats.units import Units
 from lamina.targets.choice import TargetData, chosen_targets, targets_of
-from lamina.targets.loss import LOSS
-from lamina.targets.pairs import PAIRS
-from lamina.targets.target import Target, TargetScores
+from lamina.targets.target import LOSS, Target, TargetScores, phrase_at_start, phrase_of
 
 # What taking away one part at a time does to a target, as rows of tables.
 
@@ -266,56 +275,6 @@ def tell_findings(result: Result) -> Iterator[Finding]:
     yield from _agreement(result)
 
 
-def unit_of_target(result: Result, target: str) -> str:
-    """What effects on a target are paired by.
-
-    Example:
-        >>> from lamina.results import Provenance
-        >>> unit_of_target(Result("ablate", {}, Provenance({}, {}, {})), "pairs")
-        'pair'
-    """
-    if target == PAIRS:
-        return "pair"
-    return "text" if "texts" in result.provenance.corpus.get("scored_from", {}) else "document"
-
-
-def decisive(rows: pd.DataFrame, effect: str, low: str, high: str, margin: float) -> Any:
-    """The row of a family that decides whether any member matters; the names are those of its columns.
-
-    Of those that surely do harm, the one that does most; else of those that surely do good; else, unless all lie
-    within the margin, the one that is nearest to being sure. What was not tested decides only where nothing else does.
-    """
-    within = (rows[low] >= -margin) & (rows[high] <= margin)
-    for chosen in (rows["worse"].astype(bool), (rows["p_adjusted"] < SURE) & ~within):
-        if chosen.any():
-            return next(rows_of(rows.loc[[rows.loc[chosen, effect].abs().idxmax()]]))
-    pools = (rows[~within & (rows["needed"] == 0)], rows[~within], rows)
-    pool = next(each for each in pools if len(each))
-    # Where p is not available, the largest difference.
-    order = pool.assign(size=-pool[effect].abs()).sort_values(["p_adjusted", "size"], na_position="last")
-    return next(rows_of(order.head(1)))
-
-
-def harm_of(rows: pd.DataFrame) -> pd.Series:
-    """Effects so that above 0 is worse, whatever the target.
-
-    Example:
-        >>> harm_of(pd.DataFrame({"target": ["loss", "pairs"], "effect": [0.5, -0.25]})).tolist()
-        [0.5, 0.25]
-    """
-    return rows["effect"].where(rows["target"] == LOSS, -rows["effect"])
-
-
-def worst_of(rows: pd.DataFrame) -> Any:
-    """The row of the part without which the target suffers most.
-
-    Example:
-        >>> worst_of(pd.DataFrame({"target": ["pairs", "pairs"], "effect": [0.5, -0.25]})).effect
-        -0.25
-    """
-    return next(rows_of(rows.assign(harm=harm_of(rows)).nlargest(1, "harm")))
-
-
 def _first_how(table: pd.DataFrame, target: str, component: str) -> pd.DataFrame:
     """The rows of one kind of part, taken away in the first of the ways."""
     rows = table[(table["target"] == target) & (table["component"] == component)]
@@ -329,11 +288,13 @@ def _heads(result: Result, rows: pd.DataFrame, target: str) -> Finding:
     value, other = (number(each, digits=3) for each in (row.value, row.other))
     if many:
         claim = (
-            f"{_count(many, len(rows))} {_matter(many)} to {plain(target)} more than random components of their size; "
+            f"{_count(many, len(rows))} {_matter(many)} to {phrase_of(target)} more than random components of their size; "
             f"without {head} it is {value}, without a random component {other}"
         )
     else:
-        claim = f"{named(target)} is better without {head} ({value}) than without a random component ({other})"
+        claim = (
+            f"{phrase_at_start(target)} is better without {head} ({value}) than without a random component ({other})"
+        )
     where = {"component": "head", "how": row.how, "target": target}
     sources = [
         Source("contrasts", {**where, "against": RANDOM_COMPONENT, "layer": row.layer, "head": row.head}),
@@ -343,8 +304,8 @@ def _heads(result: Result, rows: pd.DataFrame, target: str) -> Finding:
         sources.append(Source("contrasts", {**where, "against": RANDOM_COMPONENT, "worse": True}))
     return finding(
         claim=claim,
-        whether=f"any head matters to {plain(target)} more than a random component of its size",
-        absent=f"No head matters to {plain(target)} more than a random component of its size",
+        whether=f"any head matters to {phrase_of(target)} more than a random component of its size",
+        absent=f"No head matters to {phrase_of(target)} more than a random component of its size",
         contrast=f"{head} minus random component",
         test=Contrast.of(row, "difference", "diff_low", "diff_high"),
         source=sources,
@@ -364,14 +325,14 @@ def _parts(result: Result, rows: pd.DataFrame, target: str) -> Finding:
     many = int(rows["worse"].sum())
     where = {"component": row.component, "how": row.how, "target": target}
     if many:
-        claim = f"{_count(many, len(rows), thing)} {_matter(many)} to {plain(target)}{skipped}"
+        claim = f"{_count(many, len(rows), thing)} {_matter(many)} to {phrase_of(target)}{skipped}"
     else:
-        claim = f"{named(target)} is better without {name}"
+        claim = f"{phrase_at_start(target)} is better without {name}"
     value, before = (number(each, digits=3) for each in (row.value, row.baseline))
     return finding(
         claim=f"{claim}; without {name} it is {value} instead of {before}",
-        whether=f"any {thing} matters to {plain(target)}{skipped}",
-        absent=f"No {thing} matters to {plain(target)}{skipped}",
+        whether=f"any {thing} matters to {phrase_of(target)}{skipped}",
+        absent=f"No {thing} matters to {phrase_of(target)}{skipped}",
         contrast=f"change without {name}",
         test=Contrast.of(row, "effect"),
         source=[Source("effects", where), *([Source("effects", {**where, "worse": True})] if many else [])],
@@ -392,11 +353,11 @@ def _leading_block(result: Result, row: Any, blocks: pd.DataFrame, target: str) 
     where = {"component": "block", "how": row.how, "target": target}
     return finding(
         claim=(
-            f"{named(target)} is {highest} when {when}: without layer {row.layer} it is {value}, without layer "
+            f"{phrase_at_start(target)} is {highest} when {when}: without layer {row.layer} it is {value}, without layer "
             f"{row.against_layer} {other}"
         ),
-        whether=f"{plain(target)} is {highest} when {when}",
-        absent=f"{named(target)} is as {highest.removesuffix('est')} without any layer",
+        whether=f"{phrase_of(target)} is {highest} when {when}",
+        absent=f"{phrase_at_start(target)} is as {highest.removesuffix('est')} without any layer",
         contrast=f"layer {row.layer} minus layer {row.against_layer}",
         test=Contrast.of(row, "difference", "diff_low", "diff_high"),
         source=[
@@ -433,7 +394,7 @@ def _agreement(result: Result) -> Iterator[Finding]:
     row = next(rows_of(table[(table["importance"] == NORMALISED) & (table["of"] == "model")]), None)
     if row is None or row.rho != row.rho:
         return
-    whether = f"gradient importance predicts the effect of ablating a head on {plain(row.target)}"
+    whether = f"gradient importance predicts the effect of ablating a head on {phrase_of(row.target)}"
     where = {name: getattr(row, name) for name in ("target", "how", "of", "importance")}
     source = Source("agreement", where)
     if row.p_adjusted != row.p_adjusted and not row.needed:
@@ -443,9 +404,9 @@ def _agreement(result: Result) -> Iterator[Finding]:
         return
     against = "orders heads against their effects" if row.rho < 0 else "predicts the effect of ablating a head"
     yield finding(
-        claim=f"Gradient importance {against} on {plain(row.target)}",
+        claim=f"Gradient importance {against} on {phrase_of(row.target)}",
         whether=whether,
-        absent=f"Gradient importance does not predict the effect of ablating a head on {plain(row.target)}",
+        absent=f"Gradient importance does not predict the effect of ablating a head on {phrase_of(row.target)}",
         contrast="rank correlation",
         test=Contrast.of(row, "rho"),
         source=source,
@@ -480,36 +441,6 @@ def describe(result: Result) -> Iterator[Overview]:
             ("without", "effect", "p", "random component"),
             rows,
         )
-
-
-def named(target: str) -> str:
-    """A target at the start of a sentence.
-
-    Example:
-        >>> named("loss"), named("probe:pos@3")
-        ('The loss', 'The probe of pos (probe:pos@3)')
-    """
-    said = plain(target)
-    return said[0].upper() + said[1:]
-
-
-def plain(target: str) -> str:
-    """A target within a sentence.
-
-    Example:
-        >>> plain("loss")
-        'the loss'
-    """
-    if target.startswith("probe:"):
-        return f"the probe of {target.removeprefix('probe:').partition('@')[0]} ({target})"
-    return {
-        LOSS: "the loss",
-        "pairs": "accuracy on minimal pairs",
-        "qa": "F1 of answers",
-        "qa_em": "exact match of answers",
-        "tags": "accuracy of tags",
-        "classes": "accuracy of classes",
-    }.get(target, target)
 
 
 _TRIED = 16

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 
 from lamina.models.interventions.edited_runs import RESAMPLED, Edit, lengths_alike
 from lamina.models.interventions.interventions import Interventions
 from lamina.progress import progress
+from lamina.results import Result
+from lamina.results.finding import (
+    rows_of,
+)
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import sign_flip_family
 from lamina.stats.intervals import interval, share_interval
 from lamina.stats.paired import ratio_differences
-from lamina.stats.status import NEGLIGIBLE, status_of
+from lamina.stats.status import NEGLIGIBLE, SURE, status_of
 from lamina.stats.units import Units
-from lamina.targets.loss import LOSS
-from lamina.targets.target import Target, TargetScores
+from lamina.targets.target import LOSS, PAIRS, Target, TargetScores
 
 
 class Effect(NamedTuple):
@@ -179,3 +183,53 @@ def score_interval(scores: TargetScores, units: Sequence[str], *, samples: int, 
 
 def _from_another_text(edit: Edit) -> bool:
     return any(each.fill is RESAMPLED for each in edit.mixed.values())
+
+
+def unit_of_target(result: Result, target: str) -> str:
+    """What effects on a target are paired by.
+
+    Example:
+        >>> from lamina.results import Provenance
+        >>> unit_of_target(Result("ablate", {}, Provenance({}, {}, {})), "pairs")
+        'pair'
+    """
+    if target == PAIRS:
+        return "pair"
+    return "text" if "texts" in result.provenance.corpus.get("scored_from", {}) else "document"
+
+
+def decisive(rows: pd.DataFrame, effect: str, low: str, high: str, margin: float) -> Any:
+    """The row of a family that decides whether any member matters; the names are those of its columns.
+
+    Of those that surely do harm, the one that does most; else of those that surely do good; else, unless all lie
+    within the margin, the one that is nearest to being sure. What was not tested decides only where nothing else does.
+    """
+    within = (rows[low] >= -margin) & (rows[high] <= margin)
+    for chosen in (rows["worse"].astype(bool), (rows["p_adjusted"] < SURE) & ~within):
+        if chosen.any():
+            return next(rows_of(rows.loc[[rows.loc[chosen, effect].abs().idxmax()]]))
+    pools = (rows[~within & (rows["needed"] == 0)], rows[~within], rows)
+    pool = next(each for each in pools if len(each))
+    # Where p is not available, the largest difference.
+    order = pool.assign(size=-pool[effect].abs()).sort_values(["p_adjusted", "size"], na_position="last")
+    return next(rows_of(order.head(1)))
+
+
+def harm_of(rows: pd.DataFrame, column: str = "effect") -> pd.Series:
+    """A column of effects so that above 0 is worse, whatever the target.
+
+    Example:
+        >>> harm_of(pd.DataFrame({"target": ["loss", "pairs"], "effect": [0.5, -0.25]})).tolist()
+        [0.5, 0.25]
+    """
+    return rows[column].where(rows["target"] == LOSS, -rows[column])
+
+
+def worst_of(rows: pd.DataFrame) -> Any:
+    """The row of the part without which the target suffers most.
+
+    Example:
+        >>> worst_of(pd.DataFrame({"target": ["pairs", "pairs"], "effect": [0.5, -0.25]})).effect
+        -0.25
+    """
+    return next(rows_of(rows.assign(harm=harm_of(rows)).nlargest(1, "harm")))

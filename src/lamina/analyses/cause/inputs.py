@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from lamina import assets
-from lamina.analyses.behaviour.inputs import speaking
-from lamina.analyses.behaviour.perturb.perturb import texts_to_ask
-from lamina.analyses.behaviour.perturb.scores import has_span_head
+from lamina.analyses.behaviour.inputs import speaking, texts_to_score
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import scored_split
 from lamina.corpora.questions.question_sets import Questions, load_questions
@@ -24,11 +22,9 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.task_heads import Kind, head_kind, head_on_states
 from lamina.progress import say
 from lamina.results import Result
-from lamina.targets.answers import QA, QA_EXACT
+from lamina.targets.answers import has_span_head
 from lamina.targets.choice import HEADS, TargetData, chosen_targets
-from lamina.targets.labels import CLASSES_OF_TEXTS, TAGS
-from lamina.targets.loss import LOSS
-from lamina.targets.pairs import PAIRS
+from lamina.targets.target import CLASSES_OF_TEXTS, LOSS, PAIRS, QA, QA_EXACT, TAGS
 from lamina.training.provenance import ABOUT, folder_of, read_about, view_of
 
 if TYPE_CHECKING:
@@ -78,7 +74,7 @@ class CauseInputs(TrainedTexts):
         speaks = has_language_model(encoder)
         probes = settings.get("probes")
         material = TargetData(
-            texts_to_ask(given["data"], options, asked, self.split),
+            texts_to_score(given["data"], options, asked, self.split),
             _pairs(settings.get("suite"), asked) if speaks else None,
             _questions(settings.get("questions"), asked, encoder) if _answers(encoder) else None,
             None if probes is None else as_result(probes),

@@ -249,8 +249,9 @@ def _check_tokens(model: LanguageModel, *texts: str) -> None:
 def _verdict(name: str, model: LanguageModel, good: str, bad: str, masking: Masking) -> PairVerdict:
     import numpy as np
 
-    from lamina.analyses.behaviour.pairs.judging import ScoredPairs, written
+    from lamina.analyses.behaviour.pairs.judging import ScoredPairs
     from lamina.models.language.scoring import score
+    from lamina.targets.pairs import written
 
     passages = [written(sentence) for sentence in (good, bad)]
     both = list(score(model, passages, masking=masking))

@@ -179,9 +179,9 @@ def _said(encoder: Encoder, asked: InterventionRequest) -> list[TokenGuess] | No
     return [TokenGuess(piece=each.piece, probability=round(exp(each.logprob), _DIGITS)) for each in found]
 
 
-def _answer(encoder: Encoder, asked: InterventionRequest) -> SpanAnswer | None:
-    from lamina.analyses.behaviour.perturb.scores import has_span_head, span_answerer
+def _answer(encoder: Encoder, asked: SwitchedOff) -> SpanAnswer | None:
     from lamina.corpora.questions.question_sets import typed_question
+    from lamina.targets.answers import has_span_head, span_answerer
 
     if not asked.question.strip() or not has_span_head(encoder):
         return None

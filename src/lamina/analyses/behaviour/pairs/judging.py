@@ -13,20 +13,19 @@ from jaxtyping import Bool, Float, Int
 from lamina.analyses.behaviour.ngrams import NGrams
 from lamina.analyses.behaviour.pairs.regions import RegionOutcome, counted, judge_item, passages_of
 from lamina.corpora import load_corpus
-from lamina.corpora.suites.minimal_pairs import MinimalPair
+from lamina.corpora.suites.minimal_pairs import Pair
 from lamina.corpora.suites.syntaxgym import RegionItem
-from lamina.corpora.tokenising import split_words, words_in
+from lamina.corpora.tokenising import words_in
 from lamina.models.language.language_model import LanguageModel
-from lamina.models.language.scoring import Masking, PassageScore, WrittenPassage, score
+from lamina.models.language.scoring import Masking, PassageScore, score
 from lamina.progress import progress
+from lamina.targets.pairs import right_or_wrong, written
 
 # What a language model makes of the items of a suite: right, wrong or tied, and by how much.
 
 Score = Literal["plain", "per_token"]
 SCORES: tuple[Score, ...] = ("plain", "per_token")
 """Log-probability of the whole sentence, and the same divided by the number of its pieces (or words)."""
-TIE = 1e-5
-"""Log-probabilities closer than this are equal: models are computed no more exactly."""
 
 
 class Verdicts(NamedTuple):
@@ -69,13 +68,7 @@ class ScoredPairs(NamedTuple):
         return Verdicts({name: right_or_wrong(values) for name, values in margin.items()}, margin)
 
 
-def right_or_wrong(margin: Float[np.ndarray, " item"]) -> Float[np.ndarray, " item"]:
-    """1 for a margin above 0, 0 for one below, a half for a tie; NaN stays."""
-    value = np.where(np.abs(margin) < TIE, 0.5, (margin > 0).astype(float))
-    return np.where(np.isnan(margin), np.nan, value)
-
-
-def score_pairs(model: LanguageModel, pairs: Sequence[MinimalPair], *, masking: Masking = "piece") -> ScoredPairs:
+def score_pairs(model: LanguageModel, pairs: Sequence[Pair], *, masking: Masking = "piece") -> ScoredPairs:
     """How likely a language model finds the sentences of pairs; one that occurs several times is scored once.
 
     Example:
@@ -142,16 +135,6 @@ def lower_words(sentence: str) -> list[str]:
         ['dogs', 'do', "n't", 'bark', '.']
     """
     return [word.lower() for word in words_in(sentence)]
-
-
-def written(sentence: str) -> WrittenPassage:
-    """A sentence as it is written; its parts are words, with punctuation apart.
-
-    Example:
-        >>> written("Dogs bark.").spans
-        ((0, 4), (5, 9), (9, 10))
-    """
-    return WrittenPassage(sentence, sentence, split_words(sentence).offsets)
 
 
 def unspelled(model: LanguageModel, sentences: Iterable[str]) -> set[str]:

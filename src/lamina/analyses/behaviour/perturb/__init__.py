@@ -1,1 +1,1 @@
-"""Perturb."""
+"""Score a model on perturbed input."""

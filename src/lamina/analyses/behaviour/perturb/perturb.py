@@ -13,7 +13,7 @@ import pandas as pd
 
 from lamina import assets
 from lamina.activations import Runtime
-from lamina.analyses.behaviour.inputs import speaking
+from lamina.analyses.behaviour.inputs import speaking, texts_to_score
 from lamina.analyses.behaviour.perturb.items import (
     CONTRASTS,
     ITEMS,
@@ -30,25 +30,16 @@ from lamina.analyses.behaviour.perturb.items import (
 from lamina.analyses.behaviour.perturb.perturbations import HOWS, Lexicon, Perturbation, Way, plan
 from lamina.analyses.behaviour.perturb.scores import (
     BY_WORD,
-    LOSS,
-    PAIRS,
-    PROBE,
-    QA,
     PerturbationPlan,
     ProbedTask,
     answer_items,
     ask_task,
     guesses,
-    has_span_head,
     in_words,
     loss_items,
     pair_items,
     plan_task,
     probe_items,
-    random_answerer,
-    some_pairs,
-    some_texts,
-    span_answerer,
     train_reader,
 )
 from lamina.analyses.layers.probe.planning import ProbePlan, training_cost
@@ -65,9 +56,7 @@ from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.inputs import (
     LoadedInputs,
     TrainedTexts,
-    as_corpus,
     as_encoder,
-    as_splits,
     chosen_view,
     model_and,
 )
@@ -79,6 +68,8 @@ from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, not_tested, number, percent, rows_of
 from lamina.stats.status import Contrast
 from lamina.stats.units import unit_of
+from lamina.targets.answers import has_span_head, random_answerer, span_answerer
+from lamina.targets.target import LOSS, PAIRS, PROBE, QA, some_pairs, some_texts
 from lamina.types import Text
 
 # What perturbed input shows, in sentences and in a small table.
@@ -246,7 +237,7 @@ class PerturbedTexts(TrainedTexts):
             span_answerer(encoder)
         pairs = _pairs(settings["suite"], asked) if speaks else None
         questions = _questions(settings["questions"], asked, encoder) if has_span_head(encoder) else None
-        texts = texts_to_ask(given["data"], options, asked, self.split)
+        texts = texts_to_score(given["data"], options, asked, self.split)
         loaded = model_and(encoder, texts, given["model"])
         read = {"pairs": pairs, "questions": questions}
         about = {name: each.describe() for name, each in read.items() if each is not None}
@@ -257,18 +248,6 @@ class PerturbedTexts(TrainedTexts):
     def in_report(self, encoder: Encoder, texts: Any, train: Any) -> dict[str, Any] | None:
         """A report does not ask it."""
         return None
-
-
-def texts_to_ask(data: Any, options: Mapping[str, Any], asked: Sequence[str] | None, split: str) -> Splits | Corpus:
-    """Texts with those that probes learn from; without these where there are none and no probe is asked for."""
-    try:
-        splits = as_splits(data, {**options, "limit": None})
-    except CorpusError:
-        if any(each.startswith(PROBE) for each in asked or ()):
-            raise
-        return as_corpus(data, options, split)
-    limit = options["limit"]
-    return splits if limit is None else replace(splits, scored=splits.scored.take(limit))
 
 
 def chosen_names(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, islice, pairwise, zip_longest
-from typing import Any, NamedTuple, TypeVar
+from itertools import accumulate, islice, pairwise
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -36,19 +34,18 @@ from lamina.errors import ModelError, TaskError
 from lamina.models import Activations, Encoder
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.scoring import WrittenPassage, score
-from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.variants import with_model_shifted, with_positions_shifted
 from lamina.probes.bank import ProbeGroup, train
 from lamina.probes.edge import EdgeProbes
 from lamina.probes.streams import Standard, Stream, find_targets
 from lamina.progress import progress
 from lamina.stats.units import unit_of
+from lamina.targets.target import LOSS, PAIRS, PROBE, QA
 from lamina.tasks import Task, label_set
 from lamina.tasks.scoring import best
-from lamina.training.answering import Answerer, answerer_of
+from lamina.training.answering import Answerer
 from lamina.types import Edge, Span, Text
 
-LOSS, PAIRS = "loss", "pairs"
 _Shifted = TypeVar("_Shifted")
 
 
@@ -110,32 +107,6 @@ class WordOrders(NamedTuple):
 def _says(written: PerturbableText, order: Sequence[int]) -> bool:
     """Whether there is a word among these, and not punctuation alone."""
     return any(letter.isalnum() for word in order for letter in written.words[word])
-
-
-def some_texts(texts: Iterable[Text], most: int, seed: int) -> list[Text]:
-    """At most so many texts, drawn by the hash of their ids, in the order of the corpus.
-
-    Example:
-        >>> texts = [Text(str(number), ("word",)) for number in range(9)]
-        >>> len(some_texts(texts, 4, seed=0)), some_texts(texts, 20, seed=0) == texts
-        (4, True)
-    """
-    held = list(texts)
-    chosen = sorted(range(len(held)), key=lambda at: _share(seed, held[at].id))[:most]
-    return [held[at] for at in sorted(chosen)]
-
-
-def some_pairs(pairs: Iterable[MinimalPair], most: int, seed: int) -> list[MinimalPair]:
-    """At most so many pairs, as many of every paradigm as can be, drawn by the hash of their ids."""
-    by_paradigm: dict[str, list[MinimalPair]] = defaultdict(list)
-    for pair in sorted(pairs, key=lambda pair: _share(seed, pair.item)):
-        by_paradigm[pair.paradigm].append(pair)
-    rounds = zip_longest(*by_paradigm.values())
-    return [pair for each in rounds for pair in each if pair is not None][:most]
-
-
-def _share(seed: int, name: str) -> bytes:
-    return hashlib.blake2b(f"{seed}:{name}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 class _WordLosses(NamedTuple):
@@ -276,35 +247,7 @@ def in_words(perturbation: Perturbation) -> str:
 
 # What a model with a span head answers when the context of a question is perturbed.
 
-QA = "qa"
 _POSITIONS = "positions not shifted: questions are answered in windows, each at the model's first positions"
-
-
-def has_span_head(encoder: Encoder) -> bool:
-    """Whether the model was saved with a head that answers with a span."""
-    return isinstance(encoder, HuggingFaceEncoder) and encoder.span_model is not None
-
-
-def span_answerer(encoder: Encoder) -> Answerer:
-    """The model with its span head; a ModelError where it has none."""
-    found = answerer_of(encoder) if has_span_head(encoder) else None
-    if found is None:
-        raise ModelError(
-            f"{encoder.name} has no head that answers with a span of a context; `lamina finetune MODEL --task squad` "
-            "gives it one"
-        )
-    return found
-
-
-def random_answerer(encoder: HuggingFaceEncoder, seed: int) -> Answerer:
-    """The same architecture with new random weights, those of the span head included."""
-    model: Any = encoder.span_model
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        fresh: Any = type(model)(copy.deepcopy(model.config))
-    twin = encoder.random_twin(seed)
-    twin.span_model = fresh.to(encoder.device, model.dtype).eval().requires_grad_(False)
-    return span_answerer(twin)
 
 
 def answer_items(
@@ -371,8 +314,6 @@ def _f1(answerer: Answerer, questions: Sequence[Question], what: str) -> np.ndar
 
 # What a probe reads from perturbed texts: trained on texts as they are, asked about the same words elsewhere.
 
-PROBE = "probe:"
-"""Before the name of a task, a target."""
 CONSTANT, BY_WORD = "most frequent label", "most frequent label of the word"
 """Baselines: what training says of nothing, and of the word alone."""
 _TARGETS = "asked"

@@ -1,1 +1,1 @@
-"""Erase."""
+"""Erase a concept from a layer and measure what changes above."""

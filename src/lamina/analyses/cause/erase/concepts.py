@@ -18,8 +18,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.analyses.behaviour.perturb.scores import some_texts
-from lamina.analyses.probing.asked_tasks import choose_tasks
 from lamina.corpora.learning import Splits, divide
 from lamina.errors import ModelError, TaskError
 from lamina.models.running.huggingface import HuggingFaceEncoder
@@ -28,7 +26,9 @@ from lamina.probes.streams import find_targets
 from lamina.progress import progress
 from lamina.stats.units import CHOOSING, halve, unit_of
 from lamina.targets.probes import BatchSpans, span_means
+from lamina.targets.target import some_texts
 from lamina.tasks import Task, label_set
+from lamina.tasks.choice import choose_tasks
 from lamina.tasks.control import control_labels
 from lamina.types import Edge, Text
 

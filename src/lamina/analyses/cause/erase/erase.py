@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.cause.ablate import named, plain, unit_of_target
-from lamina.analyses.cause.effects import margin_of
+from lamina.analyses.cause.effects import margin_of, unit_of_target
 from lamina.analyses.cause.erase.concepts import (
     CONCEPT,
     CONTROL,
@@ -52,9 +51,7 @@ from lamina.results.finding import Finding, Source, cell, finding, layers_in_wor
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.stats.status import Contrast, status_of
 from lamina.targets.choice import TargetData, chosen_targets, targets_of
-from lamina.targets.loss import LOSS
-from lamina.targets.probes import probe_name
-from lamina.targets.target import Target
+from lamina.targets.target import LOSS, Target, phrase_at_start, phrase_of, probe_name
 from lamina.tasks import TASKS
 
 # What erasing shows, in sentences and in small tables.
@@ -93,7 +90,7 @@ def _finding(result: Result, task: str, target: str, concept: pd.DataFrame) -> F
         return _by_contrast(result, task, target, kind, row, open_, OPEN)
     reason = next(iter(reasons.values()), "no linear probe was shown to read it")
     readable = Source("readable", {"task": task})
-    whether = f"{plain(target)} needs {_title(task)} where it is readable"
+    whether = f"{phrase_of(target)} needs {_title(task)} where it is readable"
     return not_tested(whether, reason, source=[readable], importance=["answers"])
 
 
@@ -139,7 +136,7 @@ def _by_contrast(
     other = row.other if kind != CONCEPT else row.baseline
     beside = _OTHERS[kind] if kind != CONCEPT else "nothing"
     claim = (
-        f"{named(target)} needs {title} at {where}, where it is readable: without it at layer {row.layer} it is "
+        f"{phrase_at_start(target)} needs {title} at {where}, where it is readable: without it at layer {row.layer} it is "
         f"{number(row.value, digits=3)}, without {beside} {number(other, digits=3)}"
     )
     no_more = "leaves it as it is" if kind == CONCEPT else f"does no more to it than erasing {_OTHERS[kind]}"
@@ -147,8 +144,8 @@ def _by_contrast(
     rows = {"task": task, "target": target, "what": CONCEPT}
     return finding(
         claim=claim,
-        whether=f"{plain(target)} needs {title} at {where}, where it is readable",
-        absent=f"{named(target)} does not need {title} at {where}, where it is readable: erasing it {no_more}",
+        whether=f"{phrase_of(target)} needs {title} at {where}, where it is readable",
+        absent=f"{phrase_at_start(target)} does not need {title} at {where}, where it is readable: erasing it {no_more}",
         contrast=f"layer {row.layer}: concept minus {'whole model' if kind == CONCEPT else _OTHERS[kind]}",
         test=Contrast.of(row, "effect" if kind == CONCEPT else "difference"),
         source=[

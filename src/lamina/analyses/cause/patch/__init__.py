@@ -1,1 +1,1 @@
-"""Patch."""
+"""Put hidden states of one run into another."""

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from lamina.analyses.behaviour.pairs.judging import written
 from lamina.analyses.cause.edits import PatchTokens, put_in, random_tokens
 from lamina.analyses.cause.effects import TESTED, ScoreChange, effect_of, effects_of
 from lamina.corpora.suites.minimal_pairs import MinimalPair
@@ -30,6 +29,7 @@ from lamina.models.running.batching import InputRow
 from lamina.models.running.tokens import TokenizedText
 from lamina.progress import progress
 from lamina.targets.loss import TokenSums
+from lamina.targets.pairs import written
 from lamina.targets.target import TargetScores
 
 POSITIONS = ("before", "word", "after", "last", "special")

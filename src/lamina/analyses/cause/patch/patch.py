@@ -12,8 +12,7 @@ import pandas as pd
 
 from lamina import assets
 from lamina.analyses.behaviour.inputs import speaking
-from lamina.analyses.behaviour.perturb.scores import has_span_head, some_pairs, span_answerer
-from lamina.analyses.cause.ablate import decisive
+from lamina.analyses.cause.effects import decisive
 from lamina.analyses.cause.patch.pairs import (
     CONTRASTS,
     EFFECTS,
@@ -63,6 +62,8 @@ from lamina.models.running.task_heads import head_on_states
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, number, rows_of
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
+from lamina.targets.answers import has_span_head, span_answerer
+from lamina.targets.target import some_pairs
 from lamina.training.provenance import refuse_seen
 
 if TYPE_CHECKING:

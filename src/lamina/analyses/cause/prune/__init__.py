@@ -1,1 +1,1 @@
-"""Prune."""
+"""Remove heads or blocks one after another."""

@@ -46,8 +46,7 @@ from lamina.results.finding import Finding, Source, finding, not_tested, number,
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 from lamina.targets.choice import TargetData, chosen_targets, targets_of
-from lamina.targets.pairs import PAIRS
-from lamina.targets.target import SubsetTarget, TargetScores, halved
+from lamina.targets.target import PAIRS, SubsetTarget, TargetScores, halved
 from lamina.training.running import RetrainingPlan
 
 # What pruning shows, in sentences and in a small table.

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from lamina.analyses.behaviour.perturb.scores import some_texts
 from lamina.analyses.cause.effects import ScoreChange, effects_of, measure
 from lamina.analyses.cause.prune.curve import ORDERS, PruningOrder, ScoreDraws, score_draws
 from lamina.corpora import corpus_from
@@ -25,12 +24,8 @@ from lamina.models.interventions.pruned import PRUNED, RemovedParts, removed_sta
 from lamina.models.running.anatomy import attention_by
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.stats.intervals import column_intervals
-from lamina.targets.answers import QA, QA_EXACT
 from lamina.targets.choice import TargetData, targets_of
-from lamina.targets.loss import LOSS
-from lamina.targets.pairs import PAIRS
-from lamina.targets.probes import PROBE
-from lamina.targets.target import Target, TargetScores, same_items
+from lamina.targets.target import LOSS, PAIRS, PROBE, QA, QA_EXACT, Target, TargetScores, same_items, some_texts
 from lamina.training.provenance import ABOUT, TEXTS, folder_of, is_among, read_about, text_hash, used_texts
 from lamina.training.running import RetrainingPlan, train_on
 from lamina.types import Text

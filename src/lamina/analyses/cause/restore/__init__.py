@@ -1,1 +1,1 @@
-"""Restore."""
+"""Undo the fine-tuning of some layers."""

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.analyses.behaviour.perturb.scores import some_texts
 from lamina.models.contract import SPECIAL
 from lamina.models.interventions.layer_weights import Layers, exchanged, weights_of
 from lamina.models.running.batching import InputRow as EncoderRow
@@ -18,6 +17,7 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.probes import linear as pointing
 from lamina.probes import linear as softmax
 from lamina.progress import progress
+from lamina.targets.target import some_texts
 from lamina.training.classes import ClassObjective
 from lamina.training.objective import (
     IGNORED,

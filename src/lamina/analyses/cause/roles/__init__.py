@@ -1,1 +1,1 @@
-"""Roles."""
+"""Heads with a role, and what breaks without them."""

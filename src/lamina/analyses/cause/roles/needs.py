@@ -23,6 +23,8 @@ from lamina.analyses.cause.effects import (
 )
 from lamina.analyses.cause.importance import PERMUTED, RankAgreement, agreement_between, can_succeed, corrected
 from lamina.analyses.cause.roles.heads import HeadRole
+from lamina.analyses.heads.coreference import anaphors
+from lamina.analyses.heads.relations import dependencies
 from lamina.corpora.learning import Splits
 from lamina.models.interventions.edited_runs import Edit
 from lamina.models.interventions.interventions import Interventions
@@ -32,13 +34,13 @@ from lamina.stats.family import permutation_family
 from lamina.stats.ranks import rank_correlation
 from lamina.stats.status import status_of
 from lamina.stats.units import Units
-from lamina.targets.answers import QA
 from lamina.targets.choice import TargetData, targets_of
-from lamina.targets.links import ALL_LINKS, BESIDES, LinksTarget, antecedents, attachments, link_name
-from lamina.targets.loss import LOSS
-from lamina.targets.pairs import PAIRS
-from lamina.targets.target import SubsetTarget, Target, TargetScores
+from lamina.targets.links import ALL_LINKS, BESIDES, LinksTarget, WordLink
+from lamina.targets.target import LOSS, PAIRS, QA, SubsetTarget, Target, TargetScores, link_name
 from lamina.types import Text
+
+COREFERENCE = "coreference"
+
 
 # What breaks without a head that has a role, against the other heads of its layer.
 
@@ -372,3 +374,29 @@ def _progress_text(parts: Interventions, target: Target) -> str:
 def _renamed(target: Target, name: str) -> Target:
     target.name = name
     return target
+
+
+def attachments(text: Text) -> list[WordLink]:
+    """Every dependent and its head; the root, which has none, and punctuation are left out.
+
+    Example:
+        >>> from lamina.types import Edge, Span
+        >>> edges = (Edge(("root",), Span(1, 2), Span(1, 2)), Edge(("nsubj",), Span(0, 1), Span(1, 2)))
+        >>> attachments(Text("t", ("Dogs", "bark"), edges={"dep": edges}))
+        [Link(word=0, right=frozenset({1}), relation='nsubj')]
+    """
+    found = []
+    for edge in dependencies(text):
+        one_each = edge.other is not None and len(edge.span) == len(edge.other) == 1
+        if edge.other is not None and one_each and edge.labels[0].partition(":")[0] != "punct":
+            found.append(WordLink(edge.span.start, frozenset({edge.other.start}), edge.labels[0]))
+    return found
+
+
+def antecedents(text: Text) -> list[WordLink]:
+    """The head word of every mention with an antecedent, and the head words of its antecedents."""
+    return [
+        WordLink(each.mention.head, each.antecedents - {each.mention.head}, COREFERENCE)
+        for each in anaphors(text)
+        if each.antecedents - {each.mention.head}
+    ]

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pandas as pd
 
 from lamina.analyses.behaviour.pairs.pairs import AGREEMENT
-from lamina.analyses.behaviour.perturb.scores import has_span_head, some_texts
-from lamina.analyses.cause.ablate import decisive, unit_of_target
 from lamina.analyses.cause.edits import Ablation
-from lamina.analyses.cause.effects import margin_of
+from lamina.analyses.cause.effects import decisive, harm_of, margin_of, unit_of_target
 from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items
 from lamina.analyses.cause.roles.heads import NEXT, PREVIOUS, SINK, HeadRole, roles_of
 from lamina.analyses.cause.roles.needs import (
+    COREFERENCE,
     GROUPS,
     HEADS,
     LEAST_LINKS,
@@ -47,11 +46,10 @@ from lamina.progress import say
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, not_tested, number, p_in_words, rows_of
 from lamina.stats.status import SURE, Contrast
-from lamina.targets.answers import QA
+from lamina.targets.answers import has_span_head
 from lamina.targets.choice import TargetData
-from lamina.targets.links import ALL_LINKS, COREFERENCE, LINK
-from lamina.targets.loss import LOSS
-from lamina.targets.pairs import PAIRS
+from lamina.targets.links import ALL_LINKS
+from lamina.targets.target import LINK, LOSS, PAIRS, QA, some_texts
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime
@@ -84,16 +82,6 @@ def target_in_words(target: str) -> str:
     if relation == COREFERENCE:
         return f"the share of antecedents found ({target})"
     return f"the share of {'all words' if relation == ALL_LINKS else relation} attached ({target})"
-
-
-def harm(rows: pd.DataFrame, column: str) -> pd.Series:
-    """A column so that above 0 is worse, whatever the target.
-
-    Example:
-        >>> harm(pd.DataFrame({"target": ["loss", "pairs"], "difference": [0.5, -0.25]}), "difference").tolist()
-        [0.5, 0.25]
-    """
-    return rows[column].where(rows["target"] == LOSS, -rows[column])
 
 
 def tell_findings(result: Result) -> Iterator[Finding]:
@@ -208,7 +196,7 @@ def _surface(result: Result, row: Any) -> Finding:
 def describe(result: Result) -> Iterator[Overview]:
     """The heads with a role whose loss hurts most, and every role as a whole."""
     table = result.tables["roles"]
-    shown = table.loc[harm(table, "difference").dropna().nlargest(_SHOWN).index]
+    shown = table.loc[harm_of(table, "difference").dropna().nlargest(_SHOWN).index]
     rows = [
         (
             f"{row.layer}-{row.head}", row.role, cell(row.finds), row.target, cell(row.effect, row.low, row.high),

@@ -16,11 +16,11 @@ import torch
 
 from lamina.activations import extract
 from lamina.analyses.layers.probe.description_length import block_ends
-from lamina.analyses.layers.probe.inputs import PROBES, TaskSource
+from lamina.analyses.layers.probe.inputs import PROBES
 from lamina.analyses.layers.probe.statistics import Resampling
 from lamina.analyses.layers.probe.tables import DISTANCES, FREQUENCIES
-from lamina.analyses.layers.probe.training import PRESETS, Preset, ProbeSetup, loss_of, programs
-from lamina.analyses.probing.asked_tasks import check_learnable, choose_tasks
+from lamina.analyses.layers.probe.training import PRESETS, Preset, loss_of, programs
+from lamina.analyses.probing.asked_tasks import check_learnable
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits, divide, thin
 from lamina.errors import InputError, TaskError
@@ -32,6 +32,7 @@ from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import Stream, find_targets
 from lamina.probes.tallies import DecisionTally
 from lamina.tasks import Task, label_set
+from lamina.tasks.choice import choose_tasks
 from lamina.tasks.task import Average
 from lamina.types import Text
 
