@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from lamina.analyses.layers.probe.training import ProbeSetup
 from lamina.errors import TaskError
 from lamina.tasks import Task
 
