@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.corpora.minimal_pairs import Pair
+from lamina.corpora.suites.minimal_pairs import Pair
 from lamina.errors import CorpusError
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
