@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.corpora.tokenising import split_words
 from lamina.errors import CorpusError
 from lamina.models.language.language_model import LanguageModel

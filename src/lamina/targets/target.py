@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.corpora.suites.minimal_pairs import Pair
+from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.errors import CorpusError
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
@@ -164,9 +164,9 @@ def some_texts(texts: Iterable[Text], most: int, seed: int) -> list[Text]:
     return [held[at] for at in sorted(chosen)]
 
 
-def some_pairs(pairs: Iterable[Pair], most: int, seed: int) -> list[Pair]:
+def some_pairs(pairs: Iterable[MinimalPair], most: int, seed: int) -> list[MinimalPair]:
     """At most so many pairs, as many of every paradigm as can be, drawn by the hash of their ids."""
-    by_paradigm: dict[str, list[Pair]] = defaultdict(list)
+    by_paradigm: dict[str, list[MinimalPair]] = defaultdict(list)
     for pair in sorted(pairs, key=lambda pair: _share(seed, pair.item)):
         by_paradigm[pair.paradigm].append(pair)
     rounds = zip_longest(*by_paradigm.values())

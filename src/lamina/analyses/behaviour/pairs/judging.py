@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from lamina.analyses.behaviour.ngrams import NGrams
 from lamina.analyses.behaviour.pairs.regions import RegionOutcome, counted, judge_item, passages_of
 from lamina.corpora import load_corpus
-from lamina.corpora.suites.minimal_pairs import Pair
+from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.corpora.suites.syntaxgym import RegionItem
 from lamina.corpora.tokenising import words_in
 from lamina.models.language.language_model import LanguageModel

@@ -16,10 +16,10 @@ import torch
 
 from lamina.activations import extract
 from lamina.analyses.layers.probe.description_length import block_ends
-from lamina.analyses.layers.probe.inputs import PROBES
+from lamina.analyses.layers.probe.inputs import PROBES, TaskSource
 from lamina.analyses.layers.probe.statistics import Resampling
 from lamina.analyses.layers.probe.tables import DISTANCES, FREQUENCIES
-from lamina.analyses.layers.probe.training import PRESETS, Preset, loss_of, programs
+from lamina.analyses.layers.probe.training import PRESETS, Preset, ProbeSetup, loss_of, programs
 from lamina.analyses.probing.asked_tasks import check_learnable
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits, divide, thin
