@@ -68,7 +68,7 @@ class ScoredPairs(NamedTuple):
         return Verdicts({name: right_or_wrong(values) for name, values in margin.items()}, margin)
 
 
-def score_pairs(model: LanguageModel, pairs: Sequence[Pair], *, masking: Masking = "piece") -> ScoredPairs:
+def score_pairs(model: LanguageModel, pairs: Sequence[MinimalPair], *, masking: Masking = "piece") -> ScoredPairs:
     """How likely a language model finds the sentences of pairs; one that occurs several times is scored once.
 
     Example:
