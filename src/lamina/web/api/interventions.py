@@ -179,7 +179,7 @@ def _said(encoder: Encoder, asked: InterventionRequest) -> list[TokenGuess] | No
     return [TokenGuess(piece=each.piece, probability=round(exp(each.logprob), _DIGITS)) for each in found]
 
 
-def _answer(encoder: Encoder, asked: SwitchedOff) -> SpanAnswer | None:
+def _answer(encoder: Encoder, asked: InterventionRequest) -> SpanAnswer | None:
     from lamina.corpora.questions.question_sets import typed_question
     from lamina.targets.answers import has_span_head, span_answerer
 
