@@ -25,8 +25,8 @@ from lamina.activations import StoredActivations, extract
 from lamina.analyses.layers.probe.inputs import TaskSource
 from lamina.analyses.layers.probe.planning import ProbePlan, TrainingAmounts, plan_run
 from lamina.analyses.layers.probe.training import PRESETS
-from lamina.corpora.learning import Splits
 from lamina.corpora.loading import load_splits
+from lamina.corpora.splits import Splits
 from lamina.models import Encoder, load_encoder
 from lamina.probes.streams import ProbeTargets, find_targets
 from lamina.results import Result

@@ -16,7 +16,7 @@ from lamina.comparison import similarity as head_similarity
 from lamina.comparison.diff import DiffRow, _probes, _tested, best_table, changed_layers, diff
 from lamina.comparison.similarity import CkaSums, LeaveOneOut, grouped, jackknife_draws, word_vectors
 from lamina.corpora import Corpus, corpus_from
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.verify import check_findings
 from lamina.models import Encoder

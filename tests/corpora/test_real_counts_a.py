@@ -8,7 +8,7 @@ import pytest
 
 from lamina.corpora import load_splits
 from lamina.corpora.formats import conllu, gum, ner_columns, propbank
-from lamina.corpora.learning import divide
+from lamina.corpora.splits import divide
 from lamina.types import Text
 
 pytestmark = pytest.mark.data

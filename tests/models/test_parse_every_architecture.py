@@ -8,7 +8,7 @@ from typing import Any
 
 from lamina.analyses.heads.parse import parse
 from lamina.corpora import corpus_from
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.types import Edge, Span, Text
 

@@ -16,8 +16,8 @@ import transformers
 from lamina.analyses.behaviour.pairs.judging import score_pairs
 from lamina.analyses.cause.effects import measure
 from lamina.corpora import corpus_from
-from lamina.corpora.learning import Splits
 from lamina.corpora.questions.question_sets import questions_from, typed_question
+from lamina.corpora.splits import Splits
 from lamina.corpora.suites.minimal_pairs import pairs_from
 from lamina.errors import InputError, LaminaError
 from lamina.models.interventions.gradients import masked_tokens

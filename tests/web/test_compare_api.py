@@ -9,7 +9,7 @@ import pytest
 
 import lamina
 from lamina.corpora import Corpus, corpus_from
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.models.static import StaticEncoder
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder

@@ -14,7 +14,7 @@ import pytest
 import lamina
 from lamina import load_corpus
 from lamina.cli.verify import saved_words
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.framework.verify import check_findings, check_words
 from lamina.report.page import write_report
 from lamina.results import Result

@@ -21,7 +21,7 @@ from lamina.comparison.similarity import LayerSimilarity, compare_heads, compare
 from lamina.comparison.tables import ModelLead, leads_in_words
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator

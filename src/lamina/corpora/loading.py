@@ -17,11 +17,20 @@ from lamina.corpora.catalogue import CorpusEntry, get_entry, names
 from lamina.corpora.corpus import Corpus, fingerprint_of, in_units, parse_unit
 from lamina.corpora.detection import FolderContents, UnreadFile, detect, folder_contents
 from lamina.corpora.formats.catalogue import Format, get_format
-from lamina.corpora.learning import Splits
 from lamina.corpora.questions.babi import STORIES, VERSION, split_note, story_questions
 from lamina.corpora.questions.views import View
 from lamina.corpora.reading import Notes
-from lamina.corpora.splits import SPLITS, Files, SplitPart, exact_part, files_by_split, part, split_of, whole_part
+from lamina.corpora.splits import (
+    SPLITS,
+    Files,
+    SplitPart,
+    Splits,
+    exact_part,
+    files_by_split,
+    part,
+    split_of,
+    whole_part,
+)
 from lamina.errors import CorpusError
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular

@@ -17,9 +17,9 @@ from lamina.framework.settings import DeclaredSetting, Setting, read_group
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.corpora import Corpus
-    from lamina.corpora.learning import Splits
     from lamina.corpora.questions.question_sets import Questions
     from lamina.corpora.questions.views import View
+    from lamina.corpora.splits import Splits
     from lamina.models import Encoder
     from lamina.results import Result
 
@@ -153,7 +153,7 @@ _AS_READ = ("unit", "format", "annotation", "limit", "view")
 def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corpus:
     """Texts out of a name, a path, a corpus, (train, dev), splits by name, or a table."""
     from lamina.corpora import Corpus, corpus_from, load_corpus
-    from lamina.corpora.learning import Splits
+    from lamina.corpora.splits import Splits
 
     asked = {name: options[name] for name in ("split", *_AS_READ) if name in options}
     if isinstance(data, str | Path):
@@ -180,8 +180,8 @@ def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corp
 def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     """Texts to learn from and texts to score; where only one set is given, it is split by document."""
     from lamina.corpora import Corpus
-    from lamina.corpora.learning import Splits, split_by_document
     from lamina.corpora.loading import load_splits
+    from lamina.corpora.splits import Splits, split_by_document
 
     asked = {name: options[name] for name in _AS_READ if name in options}
     scored = str(options.get("split", "dev"))
@@ -489,7 +489,7 @@ class TrainedTexts(Texts):
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
         """See `Reads.in_report`."""
-        from lamina.corpora.learning import Splits
+        from lamina.corpora.splits import Splits
 
         # Without training texts, what there is is split by document.
         return {"model": encoder, "data": texts if train is None else Splits(train, texts)}

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lamina.corpora.learning import Splits, divide, thin
+from lamina.corpora.splits import Splits, divide, thin
 from lamina.errors import CorpusError, TaskError
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.probes import parsers as linking

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from lamina.corpora.learning import Splits, divide, thin
+from lamina.corpora.splits import Splits, divide, thin
 from lamina.errors import CorpusError, TaskError
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.probes.edge import EdgeProbes, LayerCut, SavedEdgeProbes

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from lamina.corpora.corpus import NAMING
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import TaskError
 from lamina.tasks import TASKS, Task, annotation_task, get_task, tasks_of
 

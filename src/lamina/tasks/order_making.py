@@ -10,7 +10,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import TaskError
 from lamina.tasks.order_rules import BY_NAME, ORDER_TASKS, Clauses, OrderCandidate, OrderTask, Rule, chance
 from lamina.tasks.task import Task

@@ -30,7 +30,7 @@ from lamina.analyses.cause.erase.effects import (
 )
 from lamina.analyses.cause.erase.erase import erase, tell_findings
 from lamina.corpora import corpus_from
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, TaskError
 from lamina.framework.verify import check_findings
 from lamina.models.interventions.interventions import Interventions

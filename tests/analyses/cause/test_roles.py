@@ -24,7 +24,7 @@ from lamina.analyses.cause.roles.needs import (
 from lamina.analyses.cause.roles.roles import roles, tell_findings
 from lamina.analyses.heads.atlas import NOTHING, card, result_atlas
 from lamina.corpora import corpus_from
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.figures.roles import draw
 from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result

@@ -29,7 +29,7 @@ from lamina.analyses.heads.parse import (
 )
 from lamina.analyses.heads.trees import gold_tree, to_sentence, word_vectors
 from lamina.corpora import corpus_from
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, ModelError
 from lamina.framework.verify import check_findings
 from lamina.framework.watch import WatchedText

@@ -13,7 +13,7 @@ import torch
 
 import lamina
 from lamina.corpora import corpus_from
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import InputError, ModelError
 from lamina.framework.registry import all_analyses
 from lamina.framework.watch import Watch, WatchedBatch, WatchedText, watch, watch_together

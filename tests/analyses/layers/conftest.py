@@ -10,7 +10,7 @@ import pytest
 
 from lamina import Edge, Result, Span, Text, corpus_from, probe
 from lamina.analyses.layers.probe.training import PRESETS, Preset
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.probes.bank import Schedule
 from lamina.testing import TinyEncoder
 

@@ -24,7 +24,7 @@ from lamina.analyses.layers.order import (
 )
 from lamina.analyses.layers.probe.tables import ProbeScore
 from lamina.corpora import Splits
-from lamina.corpora.learning import divide
+from lamina.corpora.splits import divide
 from lamina.framework.verify import check_findings
 from lamina.models import Activations
 from lamina.probes.linear import SpanMeans

@@ -30,7 +30,7 @@ from lamina.targets.target import PROBE
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.corpora import Corpus
-    from lamina.corpora.learning import Splits
+    from lamina.corpora.splits import Splits
     from lamina.models import Encoder
 
 
@@ -124,7 +124,7 @@ class SpokenSplits(TrainedTexts):
 
     def _all(self, data: Any, options: Mapping[str, Any]) -> Splits:
         from lamina.corpora import load_corpus
-        from lamina.corpora.learning import Splits
+        from lamina.corpora.splits import Splits
 
         scored = as_corpus(data, options, "all")
         if scored.name == self.default:

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from lamina.analyses.behaviour.inputs import SpokenSplits
 from lamina.analyses.behaviour.ngrams import NGrams
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call

@@ -27,7 +27,7 @@ from lamina.analyses.heads.trees import (
     static_vectors,
     to_sentence,
 )
-from lamina.corpora.learning import Splits, thin
+from lamina.corpora.splits import Splits, thin
 from lamina.errors import CorpusError
 from lamina.files.checking import save_tensors
 from lamina.files.writing import readable_write_errors

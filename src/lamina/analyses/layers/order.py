@@ -22,8 +22,8 @@ from lamina.analyses.layers.probe.summary import TaskSummary, bootstrap, unconve
 from lamina.analyses.layers.probe.tables import ControlScore, CorpusRuns, ProbeScore, ProbeTraining, make_tables
 from lamina.analyses.layers.probe.training import ProbeSetup
 from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.corpora.learning import Splits
 from lamina.corpora.loading import load_splits
+from lamina.corpora.splits import Splits
 from lamina.corpora.treebanks import load_treebank
 from lamina.errors import InputError, LaminaError
 from lamina.framework.declare import Overview, Table, Tables, analysis

@@ -27,8 +27,8 @@ from lamina.analyses.layers.probe import description_length as mdl
 from lamina.analyses.layers.probe.inputs import TaskSource
 from lamina.analyses.layers.probe.planning import TrainingAmounts, plan_run
 from lamina.analyses.layers.probe.training import ProbeSetup, ProbeStates
-from lamina.corpora.learning import Splits
 from lamina.corpora.loading import load_splits
+from lamina.corpora.splits import Splits
 from lamina.files.checking import load_tensors
 from lamina.models import Encoder
 from lamina.probes import bank

@@ -19,7 +19,7 @@ from lamina.analyses.layers.probe.predictions import read_predictions
 from lamina.analyses.layers.probe.runs import problems
 from lamina.analyses.layers.probe.training import PAPER, PAPER_SMALL, QUICK, STANDARD
 from lamina.corpora import corpus_from
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import InputError, ResultError, TaskError
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

@@ -10,7 +10,7 @@ import pytest
 import lamina
 from lamina import Edge, Span, Text, corpus_from
 from lamina.corpora import Corpus
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import TaskError
 from lamina.testing import TinyEncoder
 

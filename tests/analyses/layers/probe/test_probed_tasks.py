@@ -18,7 +18,7 @@ from lamina.analyses.layers.probe.inputs import TaskSource
 from lamina.analyses.layers.probe.planning import TrainingAmounts, plan_run
 from lamina.analyses.layers.probe.predictions import read_predictions
 from lamina.analyses.layers.probe.training import PRESETS, QUICK, QUICK_SMALL
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import InputError, TaskError
 from lamina.figures import captions_for
 from lamina.tasks import describe_task

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.corpora import Corpus, corpus_from
-from lamina.corpora.learning import Splits, divide, thin
 from lamina.corpora.loading import load_splits
+from lamina.corpora.splits import Splits, divide, thin
 from lamina.errors import CorpusError
 from lamina.types import Text
 

@@ -16,7 +16,7 @@ from lamina.analyses.layers.probe.predictions import SavedPredictions
 from lamina.analyses.layers.probe.statistics import Resampling, ScoreDraws
 from lamina.analyses.layers.trace.trace import SentenceTracer
 from lamina.comparison.predictions import read_answers, resample
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError
 from lamina.figures import draw
 from lamina.probes.tallies import DecisionTally

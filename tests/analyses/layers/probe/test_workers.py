@@ -10,7 +10,7 @@ import pandas as pd
 
 from lamina import Result, Runtime, probe
 from lamina.activations import ThisMachine
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.testing import TinyEncoder
 
 

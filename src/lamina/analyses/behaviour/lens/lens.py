@@ -25,7 +25,7 @@ from lamina.analyses.behaviour.lens.readings import (
 from lamina.analyses.behaviour.lens.suites import SUITE_TEST, LensSuite, read_lens_suite, suite_tables
 from lamina.analyses.behaviour.lens.tuning import SELECTION, TranslatorTexts, tuned_lens
 from lamina.corpora.corpus import fingerprint_of
-from lamina.corpora.learning import Splits, divide
+from lamina.corpora.splits import Splits, divide
 from lamina.errors import CorpusError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call

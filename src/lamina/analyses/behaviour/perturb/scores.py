@@ -27,8 +27,8 @@ from lamina.analyses.behaviour.perturb.perturbations import (
 from lamina.analyses.layers.probe.inputs import TaskSource
 from lamina.analyses.layers.probe.planning import ProbePlan, TrainingAmounts, plan_run
 from lamina.analyses.layers.probe.training import ProbeSetup, loss_of
-from lamina.corpora.learning import Splits
 from lamina.corpora.questions.question import Question
+from lamina.corpora.splits import Splits
 from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.errors import ModelError, TaskError
 from lamina.models import Activations, Encoder

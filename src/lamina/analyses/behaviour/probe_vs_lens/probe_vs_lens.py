@@ -26,7 +26,7 @@ from lamina.analyses.behaviour.probe_vs_lens.tasks import (
     relation_data,
     vocabularies,
 )
-from lamina.corpora.learning import Splits, divide
+from lamina.corpora.splits import Splits, divide
 from lamina.corpora.suites.pararel import Relations
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.corpora.learning import Splits, divide
+from lamina.corpora.splits import Splits, divide
 from lamina.errors import ModelError, TaskError
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.probes.erasers import Eraser, StateMoments, Whitened

@@ -39,7 +39,7 @@ from lamina.analyses.cause.erase.effects import (
     variances_alike,
 )
 from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call

@@ -16,7 +16,7 @@ import torch
 from lamina.analyses.cause.effects import ScoreChange, effects_of, measure
 from lamina.analyses.cause.prune.curve import ORDERS, PruningOrder, ScoreDraws, score_draws
 from lamina.corpora import corpus_from
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import InputError
 from lamina.files.writing import write_text
 from lamina.models.interventions.interventions import Interventions

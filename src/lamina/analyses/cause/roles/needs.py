@@ -25,7 +25,7 @@ from lamina.analyses.cause.importance import PERMUTED, RankAgreement, agreement_
 from lamina.analyses.cause.roles.heads import HeadRole
 from lamina.analyses.heads.coreference import anaphors
 from lamina.analyses.heads.relations import dependencies
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.models.interventions.edited_runs import Edit
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.language.language_model import has_language_model

@@ -30,7 +30,7 @@ from lamina.analyses.cause.roles.needs import (
     role_rows,
     role_targets,
 )
-from lamina.corpora.learning import Splits, thin
+from lamina.corpora.splits import Splits, thin
 from lamina.corpora.suites.agreement_pairs import agreement_pairs
 from lamina.corpora.suites.minimal_pairs import MinimalPairs, read_pairs
 from lamina.errors import CorpusError, InputError, LaminaError

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.corpora.corpus import fingerprint_of
-from lamina.corpora.learning import Splits
 from lamina.corpora.loading import known_splits
+from lamina.corpora.splits import Splits
 from lamina.errors import InputError, LaminaError
 from lamina.framework.inputs import (
     VIEW,

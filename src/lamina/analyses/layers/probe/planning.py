@@ -22,7 +22,7 @@ from lamina.analyses.layers.probe.tables import DISTANCES, FREQUENCIES
 from lamina.analyses.layers.probe.training import PRESETS, Preset, ProbeSetup, loss_of, programs
 from lamina.analyses.probing.asked_tasks import check_learnable
 from lamina.corpora import Corpus
-from lamina.corpora.learning import Splits, divide, thin
+from lamina.corpora.splits import Splits, divide, thin
 from lamina.errors import InputError, TaskError
 from lamina.framework.estimate import Cost, Estimator, time_call
 from lamina.framework.settings import read_group

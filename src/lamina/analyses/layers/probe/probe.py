@@ -44,7 +44,7 @@ from lamina.analyses.layers.probe.training import (
     train_and_save,
 )
 from lamina.corpora.corpus import fingerprint_of
-from lamina.corpora.learning import Splits
+from lamina.corpora.splits import Splits
 from lamina.errors import InputError
 from lamina.framework.cache import run_folder
 from lamina.framework.declare import Overview, Table, Tables, analysis

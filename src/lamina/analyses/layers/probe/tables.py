@@ -35,7 +35,7 @@ from lamina.analyses.layers.probe.summary import (
     steps,
     summarise,
 )
-from lamina.corpora.learning import Splits, divide
+from lamina.corpora.splits import Splits, divide
 from lamina.probes.streams import ProbeTargets
 from lamina.probes.tallies import DecisionTally
 from lamina.stats.intervals import interval

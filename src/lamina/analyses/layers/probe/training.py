@@ -13,8 +13,8 @@ import torch
 from lamina.activations import ActivationStore, ReadActivations
 from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun, Whose, probes_path, save_run
 from lamina.corpora import Corpus
-from lamina.corpora.learning import Division, Splits
 from lamina.corpora.reading import Notes
+from lamina.corpora.splits import Division, Splits
 from lamina.files.checking import save_tensors
 from lamina.models import Encoder
 from lamina.probes.bank import BankCheckpoint, LearningRecord, ProbeGroup, Schedule, train

@@ -16,7 +16,7 @@ from lamina.activations.reading import WordVectors
 from lamina.analyses.heads.trees import spanning_trees
 from lamina.analyses.layers.structure.trees import GoldTree, gold_of, smallest_tree
 from lamina.corpora import Corpus
-from lamina.corpora.learning import Splits, divide
+from lamina.corpora.splits import Splits, divide
 from lamina.errors import CorpusError
 from lamina.models import Encoder
 from lamina.probes.parsers import ROOT

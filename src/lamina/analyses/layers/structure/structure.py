@@ -50,7 +50,7 @@ from lamina.analyses.layers.structure.probing import (
     read_trees,
 )
 from lamina.analyses.layers.structure.trees import GoldTree, directed_from, refuse_without_heads, smallest_tree
-from lamina.corpora.learning import Splits, thin
+from lamina.corpora.splits import Splits, thin
 from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator

@@ -17,7 +17,7 @@ from lamina.activations import ReadActivations
 from lamina.activations.reading import sum_rows
 from lamina.corpora import Corpus, Splits
 from lamina.corpora.corpus import fingerprint_of, origins
-from lamina.corpora.learning import thin
+from lamina.corpora.splits import thin
 from lamina.errors import AssetError, CorpusError, InputError
 from lamina.models import SPECIAL, Encoder, load_encoder
 from lamina.models.running.huggingface import HuggingFaceEncoder
