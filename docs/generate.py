@@ -83,7 +83,7 @@ def head_of(each: Analysis) -> str:
         (f"`{name}`", "required" if one.required else f"`{one.default}`", one.about.help)
         for name, one in each.settings.items()
     ]
-    tables = [(f"`{name}.{one.kept}`", one.rows, ", ".join(one.columns)) for name, one in each.tables.items()]
+    tables = [(f"`{name}.{one.format}`", one.rows, ", ".join(one.columns)) for name, one in each.tables.items()]
     parts = [
         f"**{each.question}** {each.method}{papers}\n",
         f"`lamina.{each.name}({inputs}, **settings)`, version {each.version}.\n",

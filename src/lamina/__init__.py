@@ -19,73 +19,58 @@ if TYPE_CHECKING:
     from lamina.corpora import Corpus, Questions, Splits, corpus_from, load_corpus, load_questions, load_splits
     from lamina.corpora.questions.views import View
     from lamina.errors import LaminaError
-    from lamina.framework.declare import Analysis, Table, Tables, analysis
-    from lamina.framework.estimate import Cost
-    from lamina.framework.inputs import (
-        Documents,
-        QuestionSet,
-        SavedResults,
-        Sentence,
-        Texts,
-        TrainedTexts,
-        Treebank,
-        TwoModels,
-    )
-    from lamina.framework.settings import Setting
+    from lamina.framework.watch import Meter, WatchedBatch, watch
     from lamina.models import Activations, Encoder, load_encoder
+    from lamina.models.interventions.edited_runs import Edit
+    from lamina.models.interventions.interventions import Interventions
+    from lamina.models.language.language_model import LanguageModel, language_model
+    from lamina.models.language.scoring import WrittenPassage
+    from lamina.models.language.slots import Gap
     from lamina.models.loading.series import Series, load_series
     from lamina.probes.bank import Schedule
     from lamina.report import make_report
-    from lamina.results import Provenance, Result
-    from lamina.results.finding import Finding, Source, finding
+    from lamina.results import Finding, Provenance, Result
     from lamina.tasks import Task
     from lamina.types import Edge, Span, Text
 
 _HOME = {
     "ActivationStore": "lamina.activations",
     "Activations": "lamina.models",
-    "Analysis": "lamina.framework.declare",
     "Corpus": "lamina.corpora",
-    "Cost": "lamina.framework.estimate",
-    "Documents": "lamina.framework.inputs",
     "Edge": "lamina.types",
+    "Edit": "lamina.models.interventions.edited_runs",
     "Encoder": "lamina.models",
     "Finding": "lamina.results",
+    "Gap": "lamina.models.language.slots",
+    "Interventions": "lamina.models.interventions.interventions",
     "LaminaError": "lamina.errors",
+    "LanguageModel": "lamina.models.language.language_model",
+    "Meter": "lamina.framework.watch",
     "Provenance": "lamina.results",
-    "QuestionSet": "lamina.framework.inputs",
     "Questions": "lamina.corpora",
     "Result": "lamina.results",
     "Runtime": "lamina.activations",
-    "SavedResults": "lamina.framework.inputs",
     "Schedule": "lamina.probes.bank",
     "Series": "lamina.models.loading.series",
-    "Sentence": "lamina.framework.inputs",
-    "Setting": "lamina.framework.settings",
-    "Source": "lamina.results.finding",
     "Span": "lamina.types",
     "Splits": "lamina.corpora",
-    "Table": "lamina.framework.declare",
-    "Tables": "lamina.framework.declare",
     "Task": "lamina.tasks",
     "Text": "lamina.types",
-    "Texts": "lamina.framework.inputs",
-    "TrainedTexts": "lamina.framework.inputs",
-    "Treebank": "lamina.framework.inputs",
-    "TwoModels": "lamina.framework.inputs",
     "View": "lamina.corpora.questions.views",
-    "analysis": "lamina.framework.declare",
+    "WatchedBatch": "lamina.framework.watch",
+    "WrittenPassage": "lamina.models.language.scoring",
     "corpus_from": "lamina.corpora",
     "extract": "lamina.activations",
-    "finding": "lamina.results.finding",
+    "language_model": "lamina.models.language.language_model",
     "load_corpus": "lamina.corpora",
     "load_encoder": "lamina.models",
     "load_questions": "lamina.corpora",
     "load_series": "lamina.models.loading.series",
     "load_splits": "lamina.corpora",
     "make_report": "lamina.report",
+    "watch": "lamina.framework.watch",
 }
-"""Where each public name lives; analyses are found by `lamina.analyses`."""
+"""Where each public name is defined; analyses are found by name. Names for authors are in `lamina.framework`."""
 
 _MODULES = ("stats",)
 

@@ -12,6 +12,7 @@ from lamina.cli.verify import saved_words
 from lamina.corpora import corpus_from
 from lamina.errors import CorpusError, InputError, ResultError, TaskError
 from lamina.figures import geometry
+from lamina.framework.outline import outline
 from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings, check_words
 from lamina.models.checks.passports import passport_of
@@ -29,7 +30,7 @@ SENTENCES = [["the", "dog", "saw", "the", "cat"], ["the", "cat", "ran"], ["a", "
 @pytest.fixture(scope="module", autouse=True)
 def _few_questions():
     """What every analysis answers is tested elsewhere; here a few of them stand for all, and one panel for a chart."""
-    few = {name: get_analysis(name) for name in ("geometry", "probe", "heads")}
+    few = {name: outline(name) for name in ("geometry", "probe", "heads")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(making, "in_report", lambda: few)
         patch.setattr(geometry, "PANELS", geometry.PANELS[:1])
@@ -158,9 +159,9 @@ def test_what_was_found_stands_on_top(made):
 
 def test_analyses_that_watch_maps_share_one_pass(tmp_path, monkeypatch):
     """One pass of the encoder over the maps of each text, however many analyses look."""
-    chosen = {name: get_analysis(name) for name in ("geometry", "attention", "heads", "headmap")}
+    chosen = {name: outline(name) for name in ("geometry", "attention", "heads", "headmap")}
     for name in chosen:
-        monkeypatch.setattr(chosen[name], "report", {"samples": 5})
+        monkeypatch.setattr(get_analysis(name), "report", {"samples": 5})
     monkeypatch.setattr(making, "in_report", lambda: chosen)
     monkeypatch.setattr(Result, "charts", lambda self: {})
     seen = []
@@ -195,7 +196,7 @@ def test_the_page_is_there_after_the_first_analysis_and_stays_when_a_run_is_stop
         return write(self, results, **more)
 
     monkeypatch.setattr(ReportPage, "write", watched)
-    few = {name: get_analysis(name) for name in ("geometry", "heads")}
+    few = {name: outline(name) for name in ("geometry", "heads")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
     monkeypatch.setattr(making.ReportRun, "question", _stopping(making.ReportRun.question))

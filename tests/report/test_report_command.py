@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import lamina.models
 from lamina.cli.main import app
 from lamina.errors import InputError
+from lamina.framework.outline import outline
 from lamina.framework.registry import get_analysis
 from lamina.report import report as making
 from lamina.testing import TinyEncoder
@@ -60,10 +61,10 @@ def test_names_are_separated_by_commas_or_options_are_repeated(run, monkeypatch)
 def test_a_dry_run_counts_fine_tuning_or_says_that_it_is_left_out(run, monkeypatch):
     from lamina.framework.estimate import Cost
 
-    few = {name: get_analysis(name) for name in ("geometry", "finetune")}
+    few = {name: outline(name) for name in ("geometry", "finetune")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     seconds = {"geometry": 5, "finetune": 40}
-    asked = SimpleNamespace(analysis=few["finetune"], loaded=SimpleNamespace(model={"name": "tiny"}))
+    asked = SimpleNamespace(analysis=get_analysis("finetune"), loaded=SimpleNamespace(model={"name": "tiny"}))
 
     def question(self, name, tuned=None):
         return asked if name == "finetune" else SimpleNamespace(analysis=few[name])
@@ -119,7 +120,7 @@ def test_an_unknown_analysis_is_refused_before_anything_is_loaded(run, monkeypat
 
 
 def test_a_text_without_annotations_is_not_probed(run, monkeypatch):
-    monkeypatch.setattr(making, "in_report", lambda: {name: get_analysis(name) for name in ("geometry", "probe")})
+    monkeypatch.setattr(making, "in_report", lambda: {name: outline(name) for name in ("geometry", "probe")})
     done = run("--out", "here")
     assert done.exit_code == 0
     assert "Edge probing is left out" in Path("here/index.html").read_text(encoding="utf-8")
@@ -129,7 +130,7 @@ def test_a_text_without_annotations_is_not_probed(run, monkeypatch):
 
 
 def test_a_dry_run_counts_what_probing_trains(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(making, "in_report", lambda: {name: get_analysis(name) for name in ("geometry", "probe")})
+    monkeypatch.setattr(making, "in_report", lambda: {name: outline(name) for name in ("geometry", "probe")})
     folder = tmp_path / "tagged"
     folder.mkdir()
     for split, count in (("train", 40), ("dev", 5)):

@@ -9,6 +9,7 @@ import pytest
 from lamina.activations import Runtime
 from lamina.corpora import corpus_from
 from lamina.errors import InputError
+from lamina.framework.outline import outline
 from lamina.framework.registry import get_analysis
 from lamina.report import make_report
 from lamina.report import report as making
@@ -23,7 +24,7 @@ SENTENCES = [["the", "dog", "saw", "the", "cat"], ["the", "cat", "ran"], ["a", "
 @pytest.fixture
 def make(tmp_path, monkeypatch):
     """Makes a page of tiny models, with a few analyses."""
-    few = {name: get_analysis(name) for name in ("geometry", "attention", "headmap", "surprisal")}
+    few = {name: outline(name) for name in ("geometry", "attention", "headmap", "surprisal")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
 

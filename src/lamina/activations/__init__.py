@@ -8,10 +8,10 @@ from lamina.activations.store import ActivationStore, default_root, problems, st
 
 __all__ = [
     "ActivationStore",
-    "Engine",
     "EncodingCost",
-    "ResidentActivations",
+    "Engine",
     "ReadActivations",
+    "ResidentActivations",
     "Runtime",
     "StoredActivations",
     "ThisMachine",

@@ -6,15 +6,17 @@ Nothing is measured here: tables of saved results are put side by side, for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.layers.probe.findings import AbilityReading, best_readings
 from lamina.results import Result
 from lamina.results.finding import rows_of
 from lamina.stats.status import Status
 from lamina.tasks import title_of
+
+if TYPE_CHECKING:
+    from lamina.analyses.layers.probe.findings import AbilityReading
 
 ABILITIES = (
     "ability", "analysis", "metric", "layer", "score", "low", "high", "twin", "constant", "above", "peak", "peak_low",
@@ -83,6 +85,8 @@ class _AbilityLine(NamedTuple):
 
 def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
     """Every task at every layer alone (where only mixed layers were probed, at those up to it)."""
+    from lamina.analyses.layers.probe.findings import best_readings
+
     for read in best_readings(result.tables):
         twin = dict(zip(read.twin_rows["layer"].astype(int), read.twin_rows["value"], strict=True))
         line = _AbilityLine(

@@ -87,7 +87,7 @@ _MOST_SHOWN = 40
             "One row per item and model; of results with items (pairs, clozes).",
             (*ITEMS[:2], "model", ITEMS[2]),
             optional=True,
-            kept="parquet",
+            format="parquet",
         ),
     },
     chapter="abilities",

@@ -299,7 +299,7 @@ _SAME = 1e-9
             optional=True,
         ),
         "items": Table(
-            "One row per item of a suite: its value before and after.", ITEMS, optional=True, kept="parquet"
+            "One row per item of a suite: its value before and after.", ITEMS, optional=True, format="parquet"
         ),
     },
     chapter="layers",

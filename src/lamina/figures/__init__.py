@@ -89,14 +89,15 @@ def _not_drawn(result: Result) -> Mapping[str, str]:
 
 def _drawer(analysis: str) -> ModuleType | None:
     """The module that draws an analysis; altair is slow to import, so only when asked for."""
-    from lamina.framework.registry import get_analysis, names
+    from lamina.framework.outline import outline
+    from lamina.framework.registry import names
 
     own = f"{__name__}.{analysis}"
     if find_spec(own) is not None:
         return import_module(own)
     if analysis not in names():
         return None
-    charts = get_analysis(analysis).charts
+    charts = outline(analysis).charts
     return import_module(charts) if charts != own else None
 
 

@@ -67,7 +67,7 @@ def by_chapter(results: Sequence[Result]) -> dict[Chapter, list[Result]]:
     """The results of each chapter that has any, chapters in the order of the report.
 
     Example:
-        >>> from lamina.results import Provenance
+        >>> from lamina.results import Provenance, Result
         >>> plain = Provenance({}, {}, {})
         >>> list(by_chapter([Result("heads", {}, plain), Result("geometry", {}, plain)]))
         ['layers', 'heads']

@@ -73,18 +73,18 @@ class Table:
     columns: tuple[str, ...]
     optional: bool = False
     """Whether it is there only with some settings or some data."""
-    kept: TableFormat = "csv"
+    format: TableFormat = "csv"
     """Parquet where there is one row per item."""
 
     def __init__(
-        self, rows: str, columns: str | Iterable[str], *, optional: bool = False, kept: TableFormat = "csv"
+        self, rows: str, columns: str | Iterable[str], *, optional: bool = False, format: TableFormat = "csv"
     ) -> None:
         """`columns` are names, or one string that separates them by spaces or commas."""
         names = columns.replace(",", " ").split() if isinstance(columns, str) else columns
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "columns", tuple(names))
         object.__setattr__(self, "optional", optional)
-        object.__setattr__(self, "kept", kept)
+        object.__setattr__(self, "format", format)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +315,7 @@ class Analysis:
                     "rows": table.rows,
                     "columns": list(table.columns),
                     "optional": table.optional,
-                    "kept": table.kept,
+                    "format": table.format,
                 }
                 for name, table in self.tables.items()
             },

@@ -75,10 +75,19 @@ def outline(name: str) -> Outline:
         >>> outline("heads").chapter
         'heads'
     """
+    return read_index(name) or outline_of(get_analysis(name))
+
+
+def read_index(name: str) -> Outline | None:
+    """The outline that the index holds; None where it holds none of the declaration as it is now.
+
+    Example:
+        >>> read_index("poetry") is None
+        True
+    """
     listed = _index().get(name)
-    if listed is not None and listed["declared"] == _declared_in(homes()[name]):
-        return _read(listed)
-    return outline_of(get_analysis(name))
+    current = listed is not None and listed["declared"] == _declared_in(homes()[name])
+    return _read(listed) if current else None
 
 
 def outlines() -> dict[str, Outline]:

@@ -74,7 +74,7 @@ def _result(asked: Query, made: Tables) -> Result:
 
 
 def _as_parquet(asked: Query, made: Tables) -> tuple[str, ...]:
-    return tuple(name for name in made.tables if asked.analysis.tables[name].kept == "parquet")
+    return tuple(name for name in made.tables if asked.analysis.tables[name].format == "parquet")
 
 
 def _left_out(arguments: Sequence[Any]) -> dict[str, int]:

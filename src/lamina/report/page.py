@@ -18,7 +18,8 @@ from lamina.figures import chart_script, colour_tokens, drawing_script, smaller_
 from lamina.files.reading import read_regular
 from lamina.files.writing import write_error, write_text
 from lamina.framework.passports import passport_notes
-from lamina.framework.registry import get_analysis, names
+from lamina.framework.outline import outline
+from lamina.framework.registry import names
 from lamina.report.chapters import (
     ReportedResult,
     ReportFigure,
@@ -267,7 +268,7 @@ class Pace:
 
 
 def _usual_seconds(name: str) -> float | None:
-    return get_analysis(name).takes if name in names() else None
+    return outline(name).takes if name in names() else None
 
 
 class GrowingPage:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, FormatError, InputError, ModelError, TaskError
-from lamina.framework.registry import all_analyses
+from lamina.framework.outline import Outline, outlines
+from lamina.framework.registry import get_analysis
 from lamina.progress import say
 from lamina.report.page import GrowingPage, ReportPage
 from lamina.report.reuse import RECORD, inputs_key, page_up_to_date, record_report
@@ -105,9 +106,9 @@ _LEFT_OUT = (CorpusError, ModelError, TaskError)
 """What the model or the corpus cannot answer is left out, and the page says so."""
 
 
-def in_report() -> dict[str, Analysis]:
-    """The analyses that a report asks, in the order of the page."""
-    return {each.name: each for each in all_analyses() if each.report is not None}
+def in_report() -> dict[str, Outline]:
+    """The analyses of a report, in the order of the page; none is imported for that."""
+    return {name: analysis for name, analysis in outlines().items() if analysis.in_report}
 
 
 def choose(only: Sequence[str] | None = None, without: Sequence[str] | None = None) -> list[str]:
@@ -445,7 +446,7 @@ class ReportRun:
         """One analysis with the settings of a report."""
         from lamina.framework.inputs import QuestionSet
 
-        declared = in_report()[name]
+        declared = get_analysis(name)
         if isinstance(declared.reads, QuestionSet):
             inputs: dict[str, Any] = {"model": (tuned or self._tuned)(), "data": STORIES}
         else:
@@ -478,7 +479,7 @@ class ReportRun:
         """The analyses without those that ask for words, where the model has no head to say any."""
         from lamina.models.language.language_model import has_language_model
 
-        behaviour = [name for name in names if in_report()[name].reads.speaks]
+        behaviour = [name for name in names if get_analysis(name).reads.speaks]
         if not behaviour or has_language_model(self.encoder):
             return names
         self._lacking.append(
@@ -540,14 +541,12 @@ class ReportRun:
 
 def _learned() -> set[str]:
     """The analyses that fine-tune, or look at a fine-tuned model."""
-    from lamina.framework.inputs import QuestionSet
-
     known = in_report().values()
-    return {each.name for each in known if each.name == FINETUNE or isinstance(each.reads, QuestionSet)}
+    return {analysis.name for analysis in known if any(given.kind == "questions" for given in analysis.inputs)}
 
 
 def _watches(name: str) -> bool:
-    return inspect.isgeneratorfunction(inspect.unwrap(in_report()[name].function))
+    return inspect.isgeneratorfunction(inspect.unwrap(get_analysis(name).function))
 
 
 def _load_texts(data: Any, options: Mapping[str, Any]) -> tuple[Corpus, Corpus | None]:

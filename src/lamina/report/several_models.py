@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.errors import CorpusError, InputError
+from lamina.framework.outline import outline
 from lamina.framework.registry import get_analysis
 from lamina.report.page import write_report
 
@@ -84,7 +85,7 @@ def write_several(
     if not compared:
         raise CorpusError("; ".join(notes) or "none of the models was asked the same")
     alone = [name for name in names if sum(name in each for each in made.values()) == 1]
-    notes += [f"{get_analysis(name).title} is left out: only one of the models has it." for name in alone]
+    notes += [f"{outline(name).title} is left out: only one of the models has it." for name in alone]
     where = [out / "results" / f"compare-{name}" for name in compared]
     called = [next(iter(each.values())).provenance.model["name"] for each in made.values() if each]
     page = write_report(

@@ -258,10 +258,10 @@ _ITEMS = ("item", "group", "value", "words", "twin", "unigram", "ngram")
         "baselines": Table(
             "One row per word: its length, its count in the training texts, and what baselines find, in bits.",
             _BASELINES,
-            kept="parquet",
+            format="parquet",
         ),
         "items": Table(
-            "One row per document (text, where documents are not known): bits per word.", _ITEMS, kept="parquet"
+            "One row per document (text, where documents are not known): bits per word.", _ITEMS, format="parquet"
         ),
     },
     chapter="words",

@@ -288,7 +288,7 @@ PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_p
             "One row per measure that models are compared by, layer and bootstrap sample: the mean over the layer's "
             "heads, what `compare` pairs models by.",
             DRAWS,
-            kept="parquet",
+            format="parquet",
         ),
     },
     chapter="heads",

@@ -112,7 +112,7 @@ class GeometryWeights(NamedTuple):
             "One row per measure that models are compared by, layer and bootstrap sample (not of the twin): what "
             "`compare` pairs models by.",
             DRAWS,
-            kept="parquet",
+            format="parquet",
         ),
     },
     chapter="layers",

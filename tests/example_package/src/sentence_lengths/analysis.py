@@ -7,9 +7,8 @@ from typing import Annotated
 
 import pandas as pd
 
-from lamina import Corpus, Encoder, Finding, Result, Setting, Source, Table, Tables, Texts, analysis, finding
-from lamina.results.finding import rows_of
-from lamina.stats import Contrast, Units, paired_difference
+from lamina import Corpus, Encoder, Finding, Result, stats
+from lamina.framework import Setting, Source, Table, Tables, Texts, analysis, finding, rows_of
 
 MEAN = ("mean", "usual", "estimate", "low", "high", "p_adjusted", "units", "needed")
 
@@ -40,8 +39,8 @@ def sentence_lengths(
     lengths = pd.Series([len(text.words) for text in texts])
     counted = lengths.value_counts().sort_index().rename_axis("words").reset_index(name="sentences")
     # What varies are documents; texts where there is one document only.
-    units = Units.of_texts(texts)
-    test = paired_difference(units.sums(lengths.to_numpy() - usual), units.sums(lengths.to_numpy() * 0 + 1))
+    units = stats.Units.of_texts(texts)
+    test = stats.paired_difference(units.sums(lengths.to_numpy() - usual), units.sums(lengths.to_numpy() * 0 + 1))
     mean = pd.DataFrame([(lengths.mean(), usual, *test)], columns=list(MEAN))
     return Tables({"lengths": counted, "mean": mean}, {"sentences that are too long": len([*corpus]) - len(texts)})
 
@@ -54,7 +53,7 @@ def _findings(result: Result) -> Iterable[Finding]:
             whether=f"sentences are longer or shorter than the usual {row.usual} words",
             absent=f"Sentences are as long as usual ({row.usual} words)",
             contrast="difference",
-            test=Contrast.of(row),
+            test=stats.Contrast.of(row),
             source=Source("mean"),
             margin=0.5,
         )

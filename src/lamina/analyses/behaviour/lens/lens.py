@@ -258,7 +258,7 @@ _TRIED = 32
             "One row per measure of the plain lens that models are compared by, layer and bootstrap sample: what "
             "`compare` pairs models by.",
             DRAWS,
-            kept="parquet",
+            format="parquet",
         ),
         "baseline": Table("One row per baseline that knows no text and measure.", _BASELINE),
         "tokens": Table(

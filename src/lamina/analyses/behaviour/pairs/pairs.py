@@ -130,7 +130,7 @@ _OPTIONS = (
             _CONTRASTS,
         ),
         "wrong": Table(f"The {_WORST} pairs of each paradigm that it gets most wrong, by margin.", _WRONG),
-        "items": Table("One row per pair.", _ITEMS, kept="parquet"),
+        "items": Table("One row per pair.", _ITEMS, format="parquet"),
     },
     chapter="abilities",
     report={"limit": 10},

@@ -336,7 +336,7 @@ _TRIED = 8
             CONTRASTS,
         ),
         "controls": Table("One row per target and answer that needs no model, on unperturbed input.", _CONTROLS),
-        "items": Table("One row per perturbation, strength, target and text, pair or question.", ITEMS, kept="parquet"),
+        "items": Table("One row per perturbation, strength, target and text, pair or question.", ITEMS, format="parquet"),
     },
     chapter="words",
     example="lamina perturb smollm2 --corpus ewt --suite blimp --items 100 --out results/perturb",

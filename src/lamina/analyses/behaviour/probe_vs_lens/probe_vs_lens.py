@@ -138,7 +138,7 @@ def _facts(name: str | None) -> Relations | None:
             "One row per task, layer and word that the probe gets right and the lens does not, or the reverse.",
             _EXAMPLES,
         ),
-        "items": Table("One row per task and scored word, at the last layer.", _ITEMS, kept="parquet"),
+        "items": Table("One row per task and scored word, at the last layer.", _ITEMS, format="parquet"),
     },
     chapter="abilities",
     example="lamina probe-vs-lens smollm2 --corpus ewt --words 500 --out results/probe_vs_lens",
