@@ -13,6 +13,7 @@ from lamina.corpora.questions import babi
 from lamina.errors import ModelError
 from lamina.figures import captions_of
 from lamina.framework.estimate import Cost
+from lamina.framework.outline import outline
 from lamina.framework.registry import get_analysis
 from lamina.report import make_report
 from lamina.report import report as making
@@ -63,7 +64,7 @@ def few_stories(monkeypatch, model_folder, tmp_path):
     monkeypatch.setattr(babi, "_SIZES", {"train": 20, "dev": 8, "test": 8})
     learning = dict(get_analysis("finetune").report or {}) | {"max_steps": 2}
     monkeypatch.setattr(get_analysis("finetune"), "report", learning)
-    few = {name: get_analysis(name) for name in ("geometry", "finetune", "token_map")}
+    few = {name: outline(name) for name in ("geometry", "finetune", "token_map")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
     monkeypatch.setattr("lamina.report.chapters.draw", lambda result: {})
@@ -133,7 +134,7 @@ def test_what_is_no_transformer_of_hugging_face_is_not_fine_tuned(tmp_path):
 
 
 def test_behaviour_is_left_out_in_one_sentence_where_there_is_no_head(tmp_path, monkeypatch):
-    few = {name: get_analysis(name) for name in ("geometry", "surprisal", "pairs")}
+    few = {name: outline(name) for name in ("geometry", "surprisal", "pairs")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
     monkeypatch.setattr("lamina.report.chapters.draw", lambda result: {})
@@ -148,7 +149,7 @@ def test_behaviour_is_left_out_in_one_sentence_where_there_is_no_head(tmp_path, 
 
 
 def test_a_model_with_a_head_has_the_chapter(tmp_path, monkeypatch):
-    few = {name: get_analysis(name) for name in ("geometry", "surprisal", "pairs")}
+    few = {name: outline(name) for name in ("geometry", "surprisal", "pairs")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
     monkeypatch.setattr("lamina.report.chapters.draw", lambda result: {})

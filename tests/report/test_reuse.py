@@ -13,7 +13,7 @@ import pytest
 import lamina.models
 from lamina.activations import Runtime
 from lamina.figures import geometry
-from lamina.framework.registry import get_analysis
+from lamina.framework.outline import outline
 from lamina.report import find_report, make_report
 from lamina.report import report as making
 from lamina.report import reuse as up_to_date
@@ -112,7 +112,7 @@ def test_a_page_that_leaves_something_out_is_made_again(tmp_path, monkeypatch, f
     monkeypatch.chdir(shutil.copytree(first, tmp_path / "copy"))
     monkeypatch.setattr(lamina.models, "load_encoder", lambda name, **_: TinyEncoder())
     monkeypatch.setattr(geometry, "PANELS", geometry.PANELS[:1])
-    monkeypatch.setattr(making, "in_report", lambda: {name: get_analysis(name) for name in ("geometry", "heads")})
+    monkeypatch.setattr(making, "in_report", lambda: {name: outline(name) for name in ("geometry", "heads")})
     make_report("tiny", "pets.txt", "more", runtime=Runtime(tmp_path / "store"), **OPTIONS)
     assert not Path("more", up_to_date.RECORD).exists()
 

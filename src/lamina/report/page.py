@@ -17,8 +17,8 @@ from lamina.errors import LaminaError, ResultError
 from lamina.figures import chart_script, colour_tokens, drawing_script, smaller_svg
 from lamina.files.reading import read_regular
 from lamina.files.writing import write_error, write_text
-from lamina.framework.passports import passport_notes
 from lamina.framework.outline import outline
+from lamina.framework.passports import passport_notes
 from lamina.framework.registry import names
 from lamina.report.chapters import (
     ReportedResult,
