@@ -8,7 +8,9 @@ import json
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -75,10 +77,13 @@ class AnalysisGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The hand-written commands, then the analyses by chapter."""
-        by_chapter = {card.name: [] for card in CHAPTERS}
+        by_chapter: dict[str, list[str]] = {card.name: [] for card in CHAPTERS}
         for name in names():
-            by_chapter[shown_chapter(outline(name).chapter)].append(outline(name).command)
-        return [*super().list_commands(ctx), *(command for commands in by_chapter.values() for command in commands)]
+            # One analysis of another package that cannot be loaded does not hide the others.
+            with suppress(InputError):
+                analysis = outline(name)
+                by_chapter[shown_chapter(analysis.chapter)].append(analysis.command)
+        return [*super().list_commands(ctx), *chain.from_iterable(by_chapter.values())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A hand-written command, or that of an analysis; underscores stand for hyphens."""
