@@ -26,7 +26,7 @@ from lamina.corpora.suites.minimal_pairs import read_pairs
 from lamina.models import load_encoder
 from lamina.models.language.language_model import LanguageModel, language_model
 from lamina.models.language.lens import layer_states, lens_logits
-from lamina.models.language.scoring import WrittenPassage, cut_passages, query_every_token, score
+from lamina.models.language.scoring import WrittenPassage, cut_passages, query_every_token, score_passages
 from lamina.models.loading.encoders import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 
@@ -117,7 +117,7 @@ def _blimp(model: LanguageModel, called: str, options: argparse.Namespace) -> It
 
 def _score(model: LanguageModel, sentences: Sequence[str]) -> int:
     """The number of pieces scored."""
-    return sum(each.pieces for each in score(model, [WrittenPassage.typed(each, each) for each in sentences]))
+    return sum(each.pieces for each in score_passages(model, [WrittenPassage.typed(each, each) for each in sentences]))
 
 
 def _one_at_a_time(model: LanguageModel, sentences: Sequence[str]) -> int:

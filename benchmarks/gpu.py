@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from benchmarks.bars import Bar
-from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.bank import ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import ProbeTargets, Stream
 
@@ -71,7 +71,7 @@ def _seconds(stream: Stream, cuts: list[LayerCut], seeds: tuple[int, ...], arity
     schedule = Schedule(validate_every=steps, max_validations=1)
     torch.cuda.synchronize()
     start = time.perf_counter()
-    train([group], schedule, order_seed=0, what="timing")
+    train_probes([group], schedule, order_seed=0, what="timing")
     torch.cuda.synchronize()
     return time.perf_counter() - start
 

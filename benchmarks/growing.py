@@ -181,7 +181,7 @@ def probe(
     folder: Path, *, texts: int, seeds: int = 1, tasks: int = 1, steps: int | None = None
 ) -> Callable[[], object]:
     """Tags by a probe of every layer: one pass over the texts, or so many steps, for each task and all seeds."""
-    from lamina.probes.bank import train
+    from lamina.probes.bank import train_probes
     from lamina.probes.edge import EdgeProbes, LayerCut
     from lamina.probes.learner import ProbeGroup, Schedule
     from lamina.probes.streams import Stream, find_targets
@@ -203,7 +203,7 @@ def probe(
                 for seed in range(seeds)
             ]
             schedule = Schedule(validate_every=steps or stream.batches, max_validations=1)
-            train(groups, schedule, order_seed=0, what="growing")
+            train_probes(groups, schedule, order_seed=0, what="growing")
 
     return run
 

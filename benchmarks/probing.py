@@ -19,7 +19,7 @@ from lamina.activations import extract
 from lamina.corpora import load_corpus
 from lamina.models import load_encoder
 from lamina.models.running.huggingface import HuggingFaceEncoder
-from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.bank import ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import ProbeTargets, Stream, find_targets
 from lamina.tasks import get_task, label_set
@@ -82,7 +82,7 @@ class _Setting(NamedTuple):
         groups = [ProbeGroup(EdgeProbes(cuts, **shape, arity=1, seed=seed), *labelled) for seed in range(seeds)]
         schedule = Schedule(learning_rate=2e-3, validate_every=STEPS, max_validations=1)
         start = time.perf_counter()
-        train(groups, schedule, order_seed=0, what="benchmark")
+        train_probes(groups, schedule, order_seed=0, what="benchmark")
         return time.perf_counter() - start
 
     def encoding(self) -> float:

@@ -126,7 +126,7 @@ def _batches(text: np.ndarray, seed: int) -> list[torch.Tensor]:
 
 def by_lamina(data: Data) -> tuple[str, Train]:
     """The bank: all layers and seeds on one stream of batches."""
-    from lamina.probes.bank import train as train_bank
+    from lamina.probes.bank import train_probes as train_bank
     from lamina.probes.edge import EdgeProbes, LayerCut
     from lamina.probes.learner import ProbeGroup, Schedule
     from lamina.probes.streams import ProbeTargets, Stream

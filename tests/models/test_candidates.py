@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lamina.models.language.language_model import LanguageModel, language_model
-from lamina.models.language.slots import Gap, Spelling, fill, rate, rate_shared, token_logprobs
+from lamina.models.language.slots import Gap, Spelling, fill_gaps, rate, rate_shared, token_logprobs
 from tests.language_models import tiny_causal, tiny_masked
 
 CANDIDATES = ["dog", "cats", "fox", "unhesitating", "dollars", "quick"]
@@ -19,7 +19,7 @@ def model(request: pytest.FixtureRequest) -> LanguageModel:
 
 
 def test_one_list_for_all_gaps_gives_what_filling_gives(model: LanguageModel) -> None:
-    every = list(fill(model, SLOTS, [CANDIDATES] * len(SLOTS)))
+    every = list(fill_gaps(model, SLOTS, [CANDIDATES] * len(SLOTS)))
     expected = np.array([[each.logprob for each in own] for own in every])
     pieces = [each.pieces for each in every[0]]
     assert min(pieces) == 1 < max(pieces), "both kinds of candidates are needed"
@@ -34,7 +34,7 @@ def test_one_list_for_all_gaps_gives_what_filling_gives(model: LanguageModel) ->
 
 @pytest.mark.parametrize("spelling", ["sum", "mean"])
 def test_what_is_not_scored_could_not_have_won(model: LanguageModel, spelling: Spelling) -> None:
-    every = list(fill(model, SLOTS, [CANDIDATES] * len(SLOTS)))
+    every = list(fill_gaps(model, SLOTS, [CANDIDATES] * len(SLOTS)))
     rated = rate_shared(model, SLOTS, CANDIDATES, always_scored=[0] * len(SLOTS), spelling=spelling)
     for own, each in zip(every, rated, strict=True):
         compared = [filled.logprob / (filled.pieces if spelling == "mean" else 1) for filled in own]

@@ -9,7 +9,7 @@ import torch
 from lamina.models.language.language_model import language_model
 from lamina.models.language.lens import layer_states
 from lamina.models.language.masked_words import PassageWord, first_tokens, masked_words, unmasked_words
-from lamina.models.language.scoring import WrittenPassage, cut_passages, score
+from lamina.models.language.scoring import WrittenPassage, cut_passages, score_passages
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from tests.language_models import tiny_causal, tiny_masked
 from tests.models.tiny_models import POSITIONS
@@ -34,7 +34,7 @@ def test_the_last_layer_says_what_the_scorer_says(make: type[HuggingFaceEncoder]
     for numbers, states in layer_states(model, wanted):
         chances = model.logits(states[:, -1]).log_softmax(-1)
         found[numbers] = chances[torch.arange(len(numbers)), torch.from_numpy(wanted.target[numbers])].numpy()
-    expected = [each.by_span for each in score(model, PASSAGES)]
+    expected = [each.by_span for each in score_passages(model, PASSAGES)]
     assert found == pytest.approx([expected[word.passage][word.part] for word in words], abs=1e-5)
 
 

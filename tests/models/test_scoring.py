@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lamina.errors import InputError
 from lamina.models.language.language_model import LanguageModel, language_model
-from lamina.models.language.scoring import WrittenPassage, cut_passages, parts_at, score
-from lamina.models.language.slots import Gap, cannot_spell, fill, token_logprobs, top
+from lamina.models.language.scoring import WrittenPassage, cut_passages, parts_at, score_passages
+from lamina.models.language.slots import Gap, cannot_spell, fill_gaps, token_logprobs, top
 from lamina.models.loading.encoders import encoder_from
 from tests.language_models import HEADS, tiny_causal, tiny_language_model, tiny_masked
 
@@ -53,7 +53,7 @@ def one_mask_at_a_time(model: LanguageModel, text: str) -> list[float]:
 @pytest.mark.parametrize("name", [name for name, head in HEADS.items() if "Masked" in head])
 def test_masked_scores_are_those_of_one_mask_at_a_time(name: str) -> None:
     model = model_of(name)
-    for passage, scored in zip(PASSAGES, score(model, PASSAGES), strict=True):
+    for passage, scored in zip(PASSAGES, score_passages(model, PASSAGES), strict=True):
         np.testing.assert_allclose(scored.logprobs, one_mask_at_a_time(model, passage.text), atol=1e-5)
         assert scored.total == pytest.approx(np.nansum(scored.by_span))
 
@@ -62,7 +62,7 @@ def test_masked_scores_are_those_of_one_mask_at_a_time(name: str) -> None:
 def test_causal_scores_are_transformers_own_loss(name: str) -> None:
     model = model_of(name)
     whole: Any = model.encoder.whole
-    for passage, scored in zip(PASSAGES, score(model, PASSAGES), strict=True):
+    for passage, scored in zip(PASSAGES, score_passages(model, PASSAGES), strict=True):
         ids = torch.tensor([ids_of(model, passage.text)])
         with torch.no_grad():
             loss = whole(input_ids=ids, labels=ids).loss.item()
@@ -80,7 +80,7 @@ def test_later_pieces_of_a_word_can_be_hidden_with_it() -> None:
         later = {at for at in range(place, len(ids)) if words[at] == words[place]}
         hidden = [model.mask if at in later else each for at, each in enumerate(ids)]
         expected.append(logits_of(model, hidden)[place, ids[place]].item())
-    (plain,), (together,) = (list(score(model, [passage], masking=masking)) for masking in ("piece", "word"))
+    (plain,), (together,) = (list(score_passages(model, [passage], masking=masking)) for masking in ("piece", "word"))
     np.testing.assert_allclose(together.logprobs, expected, atol=1e-5)
     assert plain.logprobs[1] != pytest.approx(together.logprobs[1], abs=1e-3)
     assert plain.logprobs[-1] == pytest.approx(together.logprobs[-1], abs=1e-5)
@@ -91,7 +91,10 @@ def test_long_texts_are_read_in_windows(tiny: Any) -> None:
     long = tiny()
     short = language_model(encoder_from(long.whole, long.tokenizer, limit=14))
     passage = WrittenPassage.typed("x", "the dog and the cat and the fox and the dog and the cat sat")
-    (windowed,), (whole,) = list(score(short, [passage])), list(score(language_model(long), [passage]))
+    (windowed,), (whole,) = (
+        list(score_passages(short, [passage])),
+        list(score_passages(language_model(long), [passage])),
+    )
     assert (windowed.windows > 1, whole.windows, windowed.pieces) == (True, 1, whole.pieces)
     if short.kind == "causal":
         # The first window is read as the whole text is.
@@ -110,7 +113,7 @@ def test_long_texts_are_read_in_windows(tiny: Any) -> None:
 
 def test_order_and_company_change_nothing() -> None:
     model = model_of("bert")
-    forth, back = list(score(model, PASSAGES)), list(score(model, PASSAGES[::-1]))[::-1]
+    forth, back = list(score_passages(model, PASSAGES)), list(score_passages(model, PASSAGES[::-1]))[::-1]
     for one, other in zip(forth, back, strict=True):
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
         assert one.id == other.id
@@ -119,11 +122,11 @@ def test_order_and_company_change_nothing() -> None:
 def test_regions_get_the_pieces_that_begin_in_them() -> None:
     model = model_of("gpt2")
     passage = WrittenPassage.regions("x", ["The dogs", "", " can", "'t", " sit."])
-    (scored,) = score(model, [passage])
+    (scored,) = score_passages(model, [passage])
     by_region = scored.by_span
     assert np.isnan(by_region[1])
     assert np.nansum(by_region) == pytest.approx(scored.total)
-    (words,) = score(model, [WrittenPassage.typed("x", passage.text)])
+    (words,) = score_passages(model, [WrittenPassage.typed("x", passage.text)])
     assert words.by_span[2] == pytest.approx(by_region[2] + by_region[3])
     assert words.by_span[:2].sum() == pytest.approx(by_region[0])
 
@@ -140,7 +143,7 @@ def test_every_character_that_is_written_belongs_to_its_region(regions: list[str
 
 def test_fillers_of_a_masked_model_are_masked_all_at_once() -> None:
     model = model_of("bert")
-    ((short, long),) = fill(model, [SLOT], [["dog", "unhesitating"]])
+    ((short, long),) = fill_gaps(model, [SLOT], [["dog", "unhesitating"]])
     ids = ids_of(model, "the quick unhesitating barked.")
     start = len(ids_of(model, "the quick")) - 1
     inside = range(start, start + long.pieces)
@@ -161,10 +164,10 @@ def piece_of(model: LanguageModel, word: str) -> float:
 
 def test_fillers_of_a_causal_model_follow_the_chain_rule() -> None:
     model = model_of("gpt2")
-    ((short, long),) = fill(model, [SLOT], [["dogs", "quick brown fox"]], whole=True)
+    ((short, long),) = fill_gaps(model, [SLOT], [["dogs", "quick brown fox"]], whole=True)
     for filled, candidate in ((short, "dogs"), (long, "quick brown fox")):
-        (whole,) = score(model, [SLOT.filled(candidate)])
-        (before,) = score(model, [WrittenPassage.typed("x", SLOT.before.rstrip())])
+        (whole,) = score_passages(model, [SLOT.filled(candidate)])
+        (before,) = score_passages(model, [WrittenPassage.typed("x", SLOT.before.rstrip())])
         assert filled.whole == pytest.approx(whole.total - before.total, abs=1e-5)
         assert filled.logprob == pytest.approx(whole.by_span[1], abs=1e-5)
     best = next(top(model, [SLOT], 5))
@@ -178,20 +181,20 @@ def test_gaps_in_long_texts_keep_what_is_around_them(name: str) -> None:
     far = "the dog and " * 30
     near = Gap("near", "the quick ", " barked.")
     away = Gap("away", f"{far}the quick ", " barked." + (" the cat" * 30 if name == "bert" else ""))
-    ((one,), (other,)) = fill(model, [near, away], [["dog"], ["dog"]])
+    ((one,), (other,)) = fill_gaps(model, [near, away], [["dog"], ["dog"]])
     assert np.isfinite(other.logprob)
     assert other.logprob != one.logprob
 
 
 def test_pieces_that_the_vocabulary_lacks_are_counted() -> None:
     texts = [PASSAGES[0], WrittenPassage.typed("x", "日 dog 本")]
-    assert [scored.unknown for scored in score(model_of("bert"), texts)] == [0, 2]
+    assert [scored.unknown for scored in score_passages(model_of("bert"), texts)] == [0, 2]
 
 
 def test_candidates_that_cannot_be_spelt_are_named() -> None:
     model = model_of("bert")
     with pytest.raises(InputError, match="gap: the vocabulary of tiny bert cannot spell '日本'"):
-        list(fill(model, [SLOT], [["dog", "日本"]]))
+        list(fill_gaps(model, [SLOT], [["dog", "日本"]]))
     assert cannot_spell(model, ["dog", "日本"]) == ["日本"]
     with pytest.raises(InputError, match="a candidate for The quick ___ barked"):
-        list(fill(model, [SLOT], [[" "]]))
+        list(fill_gaps(model, [SLOT], [[" "]]))

@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 
 from lamina.activations import StoredActivations, extract
 from lamina.corpora import corpus_from
-from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.bank import ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import Stream
 from lamina.probes.tallies import DecisionTally
@@ -40,7 +40,7 @@ def grouped(cuts, found, stored, *, seed=0, loss="binary", hidden=32, streams=No
 def trained(cuts, found, stored, *, schedule=SCHEDULE, order_seed=0, **settings):
     """The probes of these cuts, and how their training went."""
     group = grouped(cuts, found, stored, **settings)
-    (learned,) = train([group], schedule, order_seed=order_seed, what="test")
+    (learned,) = train_probes([group], schedule, order_seed=order_seed, what="test")
     return group.probes, learned
 
 
@@ -104,7 +104,7 @@ def test_groups_trained_together_are_what_they_are_apart(find, stored):
         grouped(CUTS, found, stored, seed=1, streams=first.streams),
         grouped(CUTS, other, stored, streams=first.streams),
     ]
-    together = train(groups, SCHEDULE, order_seed=0, what="test")
+    together = train_probes(groups, SCHEDULE, order_seed=0, what="test")
 
     for seed in (0, 1):
         apart, learned = trained(CUTS, found, stored, seed=seed)
@@ -125,7 +125,7 @@ def test_model_and_twin_trained_together_are_what_they_are_apart(find, stored, t
     found = find("ner")
     groups = [grouped(CUTS, found, states) for states in (stored, twin)]
     assert groups[0].streams != groups[1].streams
-    together = train(groups, SCHEDULE, order_seed=0, what="test")
+    together = train_probes(groups, SCHEDULE, order_seed=0, what="test")
 
     for states, group, learned in zip((stored, twin), groups, together, strict=True):
         apart, alone = trained(CUTS, found, states)
@@ -149,7 +149,7 @@ def test_groups_side_by_side_on_two_cores_give_the_same_bits(find, stored, twin)
 
     def three() -> tuple[list[ProbeGroup], list]:
         groups = [grouped(CUTS, found, stored, seed=seed) for seed in (0, 1)] + [grouped(CUTS[:2], found, twin)]
-        return groups, train(groups, SCHEDULE, order_seed=0, what="test")
+        return groups, train_probes(groups, SCHEDULE, order_seed=0, what="test")
 
     with threads(1):
         groups, learned = three()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.bank import ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.learner import Learner
 from lamina.probes.recorded import PreparedBatch, Size, _largest, _rows, _size
@@ -96,7 +96,9 @@ def test_a_gpu_learns_what_a_cpu_learns(task, find, stored):
         probes = EdgeProbes(BOTH, layers=3, width=16, labels=len(found.learn.labels), arity=found.learn.arity, seed=0)
         streams = tuple(Stream(stored, each, batch_texts=8, device=device) for each in (found.learn, found.stop))
         schedule = Schedule(learning_rate=1e-3, validate_every=20, max_validations=3)
-        (learned,) = train([ProbeGroup(probes, found.learn, found.stop, streams)], schedule, order_seed=0, what="test")
+        (learned,) = train_probes(
+            [ProbeGroup(probes, found.learn, found.stop, streams)], schedule, order_seed=0, what="test"
+        )
         losses.append(learned.loss)
 
     # Products of a GPU have 11 significant bits.

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lamina.probes import bank
-from lamina.probes.bank import BankCheckpoint, LearningRecord, ProbeGroup, Schedule, train
+from lamina.probes.bank import BankCheckpoint, LearningRecord, ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import Stream
 
@@ -30,7 +30,7 @@ def run(find, stored) -> Run:
         shape = {"layers": 3, "width": 16, "labels": len(found.all.labels), "arity": 1, "hidden": 24}
         streams = Stream(stored, found.learn, batch_texts=8), Stream(stored, found.stop, batch_texts=8)
         groups = [ProbeGroup(EdgeProbes(CUTS, **shape, seed=seed), found.learn, found.stop, streams) for seed in (0, 1)]
-        learned = train(groups, SCHEDULE, order_seed=0, what="test", checkpoint=checkpoint)
+        learned = train_probes(groups, SCHEDULE, order_seed=0, what="test", checkpoint=checkpoint)
         return [group.probes for group in groups], learned
 
     return run
@@ -152,7 +152,7 @@ def test_a_checkpoint_of_other_probes_is_not_taken(run: Run, find, stored, tmp_p
     short = Schedule(validate_every=1, max_validations=1)
     path = tmp_path / "pos.partial"
     group = ProbeGroup(probes, found.learn, found.stop, streams)
-    train([group], short, order_seed=0, what="other", checkpoint=BankCheckpoint(path))
+    train_probes([group], short, order_seed=0, what="other", checkpoint=BankCheckpoint(path))
     assert path.exists()
 
     same(run(BankCheckpoint(path)), expected)

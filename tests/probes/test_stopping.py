@@ -10,7 +10,7 @@ import torch
 
 from lamina.analyses.layers.probe.training import PAPER, PAPER_SMALL
 from lamina.probes import bank
-from lamina.probes.bank import LearningRecord, ProbeGroup, Schedule, train
+from lamina.probes.bank import LearningRecord, ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import Stream
 
@@ -58,7 +58,7 @@ def drive(find, stored, monkeypatch):
 
         monkeypatch.setattr(bank._StepsByBatch, "losses", lambda _, learners: validated(learners))
         monkeypatch.setattr(bank.Learner, "validate", validate)
-        (learned,) = train([group], schedule, order_seed=0, what="test")
+        (learned,) = train_probes([group], schedule, order_seed=0, what="test")
         return Driven(probes, learned, seen, np.array(rates), stacks)
 
     return drive

@@ -23,7 +23,7 @@ from lamina.errors import InputError, LaminaError
 from lamina.models.interventions.gradients import masked_tokens
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import WrittenPassage, score
+from lamina.models.language.scoring import WrittenPassage, score_passages
 from lamina.models.loading.encoders import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.task_heads import head_on_states
@@ -90,7 +90,7 @@ def test_the_loss_of_a_causal_model_is_its_surprisal_in_windows_too() -> None:
     long = Text("long", tuple(WORDS[at % 9] for at in range(encoder.limit)), doc="d9")
     asked = [*texts(), long]
     target = LossTarget(language_model(encoder), asked)
-    scored = list(score(language_model(encoder), [WrittenPassage.of(text) for text in asked]))
+    scored = list(score_passages(language_model(encoder), [WrittenPassage.of(text) for text in asked]))
     found = clean(encoder, target)
     np.testing.assert_allclose(found.hits, [-each.total for each in scored], atol=1e-4)
     np.testing.assert_array_equal(found.counts, [each.pieces for each in scored])

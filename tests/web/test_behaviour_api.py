@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import WrittenPassage, score
-from lamina.models.language.slots import Gap, fill, token_logprobs
+from lamina.models.language.scoring import WrittenPassage, score_passages
+from lamina.models.language.slots import Gap, fill_gaps, token_logprobs
 from lamina.testing import TinyEncoder
 from lamina.web.api.behaviour import MOST_CANDIDATES, MOST_TOKENS
 from tests.language_models import tiny_causal, tiny_masked
@@ -27,7 +27,7 @@ def test_a_typed_pair_is_scored_by_every_model(client, models):
     for each in answer:
         expected = [
             found.total
-            for found in score(
+            for found in score_passages(
                 language_model(models[each["model"]]), [WrittenPassage.typed(text, text) for text in (GOOD, BAD)]
             )
         ]
@@ -45,7 +45,7 @@ def test_a_typed_gap_is_filled(client, models, name):
     model, slot = language_model(models[name]), Gap("1", "the dog sees the ")
     every = next(token_logprobs(model, [slot])).exp()
     assert [each["probability"] for each in answer["top"]] == pytest.approx(every.topk(3).values.tolist(), abs=1e-5)
-    filled = next(fill(model, [slot], [["dog", "cat"]]))
+    filled = next(fill_gaps(model, [slot], [["dog", "cat"]]))
     assert [each["logprob"] for each in answer["candidates"]] == pytest.approx([e.logprob for e in filled], abs=1e-4)
     assert answer["sees_after"] is (name == "masked")
     alone = client(models).post("/api/behaviour/cloze", json={"models": [name], "text": GAP}).json()

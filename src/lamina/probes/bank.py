@@ -69,7 +69,7 @@ class BankCheckpoint:
         return int(head[_STEP])
 
 
-def train(
+def train_probes(
     groups: list[ProbeGroup],
     schedule: Schedule,
     *,

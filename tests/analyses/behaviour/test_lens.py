@@ -22,8 +22,8 @@ from lamina.figures import to_svg
 from lamina.figures.lens import draw
 from lamina.framework.verify import check_findings
 from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import WrittenPassage, score
-from lamina.models.language.slots import Gap, fill
+from lamina.models.language.scoring import WrittenPassage, score_passages
+from lamina.models.language.slots import Gap, fill_gaps
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Text
@@ -141,7 +141,7 @@ def test_translators_are_trained_once(causal: Result, store: Path, monkeypatch: 
 def test_tokens_of_a_typed_text(causal: Result) -> None:
     table = causal.tables["tokens"]
     model = language_model(tiny_causal())
-    pieces = next(score(model, [WrittenPassage.typed("typed", TYPED)]))
+    pieces = next(score_passages(model, [WrittenPassage.typed("typed", TYPED)]))
     # One more place than pieces: what comes after the text.
     assert table["index"].nunique() == pieces.pieces + 1
     assert table.groupby(["index", "layer", "lens"])["rank"].apply(list).map(lambda own: own == [1, 2, 3, 4, 5]).all()
@@ -156,7 +156,7 @@ def test_tokens_of_a_typed_text(causal: Result) -> None:
     rows = [row for row in token_table(masked, TYPED, None, 1) if row[2] == 3]
     assert np.allclose(
         np.log([row[7] for row in rows]),
-        next(score(masked, [WrittenPassage.typed("typed", TYPED)])).logprobs,
+        next(score_passages(masked, [WrittenPassage.typed("typed", TYPED)])).logprobs,
         atol=1e-5,
     )
 
@@ -167,7 +167,7 @@ def test_pairs_at_the_last_layer_are_the_scorers(kind: str, pairs: Path) -> None
     suite = read_lens_suite(str(pairs), 10)
     rows = suite_tables(model, suite, None, samples=50, seed=0)[0]["pairs"]
     sentences = [sentence for pair in suite.pairs for sentence in (pair.good, pair.bad)]
-    totals = [each.total for each in score(model, [WrittenPassage.typed(each, each) for each in sentences])]
+    totals = [each.total for each in score_passages(model, [WrittenPassage.typed(each, each) for each in sentences])]
     expected = np.mean([good > bad for good, bad in zip(totals[::2], totals[1::2], strict=True)])
     last = [row for row in rows if row[:3] == (3, "plain", "all")]
     assert last[0][3] == pytest.approx(expected)
@@ -180,7 +180,7 @@ def test_clozes_at_the_last_layer_are_the_scorers(tmp_path: Path) -> None:
     suite = read_lens_suite(str(path), 10)
     tables, left_out = suite_tables(model, suite, None, samples=50, seed=0)
     slots = [Gap("1", "the ", " barked ."), Gap("2", "the lazy ", " ran .")]
-    expected = np.mean([np.exp(each[0].logprob) for each in fill(model, slots, [["dog"], ["cat"]])])
+    expected = np.mean([np.exp(each[0].logprob) for each in fill_gaps(model, slots, [["dog"], ["cat"]])])
     last = [row for row in tables["cloze"] if row[:4] == (3, "plain", "all", "probability")]
     assert last[0][4] == pytest.approx(expected, rel=1e-4)
     assert list(left_out.values()) == [1], "an answer of several pieces is counted"

@@ -20,7 +20,7 @@ from lamina.framework.declare import Overview
 from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings
 from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import WrittenPassage, score
+from lamina.models.language.scoring import WrittenPassage, score_passages
 from lamina.results import Result
 from tests.language_models import tiny_causal, tiny_masked
 
@@ -119,7 +119,9 @@ def test_pairs_are_scored_as_their_sentences_are_one_by_one(make) -> None:
     pairs = suite().pairs[:4]
     scored = score_pairs(model, pairs)
     for at, pair in enumerate(pairs):
-        good, bad = (next(score(model, [WrittenPassage.typed("", sentence)])) for sentence in (pair.good, pair.bad))
+        good, bad = (
+            next(score_passages(model, [WrittenPassage.typed("", sentence)])) for sentence in (pair.good, pair.bad)
+        )
         assert (scored.good[at], scored.bad[at]) == pytest.approx((good.total, bad.total), abs=1e-4)
         assert (scored.pieces_good[at], scored.pieces_bad[at]) == (good.pieces, bad.pieces)
         verdicts = scored.verdicts().value

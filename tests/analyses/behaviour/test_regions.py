@@ -13,7 +13,7 @@ from lamina.analyses.behaviour.pairs.regions import counted, judge_item, passage
 from lamina.corpora.suites.formulas import parse
 from lamina.corpora.suites.syntaxgym import Metric, RegionItem
 from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import PassageScore, score
+from lamina.models.language.scoring import PassageScore, score_passages
 from tests.language_models import tiny_causal, tiny_masked
 
 SENTENCES = {
@@ -42,7 +42,7 @@ def test_a_causal_models_region_is_the_sum_of_its_pieces_in_bits() -> None:
     encoder = tiny_causal()
     model = language_model(encoder)
     asked = item("(3;%good%) < (*;%bad%)")
-    outcome = judge_item(asked, list(score(model, passages_of(asked))))
+    outcome = judge_item(asked, list(score_passages(model, passages_of(asked))))
     assert outcome is not None
     assert encoder.whole is not None
     assert model.start is not None
@@ -65,7 +65,9 @@ def test_a_causal_models_region_is_the_sum_of_its_pieces_in_bits() -> None:
 def test_a_masked_model_hides_pieces_or_the_rest_of_a_word_but_never_a_region() -> None:
     model = language_model(tiny_masked())
     asked = item("(1;%good%) < (1;%bad%)")
-    by_piece, by_word = (list(score(model, passages_of(asked), masking=masking)) for masking in ("piece", "word"))
+    by_piece, by_word = (
+        list(score_passages(model, passages_of(asked), masking=masking)) for masking in ("piece", "word")
+    )
     whole = [word for word in range(by_piece[0].parts) if (by_piece[0].spans == word).sum() == 1]
     same = np.isin(by_piece[0].spans, whole)
     # Words of one piece are hidden alone either way, though a region may have several of them.

@@ -17,7 +17,7 @@ from lamina.errors import CorpusError, ModelError
 from lamina.figures.surprisal import draw
 from lamina.framework.verify import check_findings
 from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import WrittenPassage, score
+from lamina.models.language.scoring import WrittenPassage, score_passages
 from lamina.results import Result
 from lamina.results.finding import rows_of
 from lamina.testing import TinyEncoder
@@ -52,7 +52,7 @@ def test_a_word_is_the_sum_of_its_pieces_in_bits(causal: Result) -> None:
     words = causal.tables["words"]
     assert words.columns.tolist() == ["text", "index", "word", "surprisal"]
     model = language_model(tiny_causal())
-    for each in score(model, map(WrittenPassage.of, list(SPLITS.scored)[:3])):
+    for each in score_passages(model, map(WrittenPassage.of, list(SPLITS.scored)[:3])):
         own = words[words["text"] == each.id]
         assert own["surprisal"].to_numpy() == pytest.approx(-each.by_span / math.log(2), abs=1e-4)
         assert own["index"].tolist() == list(range(len(own)))
@@ -66,7 +66,7 @@ def test_means_and_baselines_are_those_of_the_words(causal: Result) -> None:
     assert counted == ["unigram", "3-gram"]
     assert summary[name, "bits_per_word"] == pytest.approx(bits.mean())
     assert summary[name, "perplexity_per_word"] == pytest.approx(2 ** bits.mean())
-    scored = list(score(language_model(tiny_causal()), map(WrittenPassage.of, SPLITS.scored)))
+    scored = list(score_passages(language_model(tiny_causal()), map(WrittenPassage.of, SPLITS.scored)))
     nats = -sum(each.total for each in scored) / sum(each.pieces for each in scored)
     assert summary[name, "perplexity_per_piece"] == pytest.approx(math.exp(nats), rel=1e-4)
     grams = NGrams.of([text.words for text in SPLITS.train], 3)

@@ -22,7 +22,7 @@ from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
 from lamina.models.language.language_model import LanguageModel, language_model
-from lamina.models.language.scoring import Masking, WrittenPassage, cut_passages, score
+from lamina.models.language.scoring import Masking, WrittenPassage, cut_passages, score_passages
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
@@ -118,7 +118,7 @@ def scored_by(model: LanguageModel, texts: Sequence[Text], masking: Masking) -> 
     """What a language model says of the words of these texts."""
     bits, pieces, windowed = [], [], 0
     with progress(f"surprisal by {model.name}", len(texts)) as advance:
-        for scored in score(model, map(WrittenPassage.of, texts), masking=masking):
+        for scored in score_passages(model, map(WrittenPassage.of, texts), masking=masking):
             bits.append(scored.by_span / -math.log(2))
             pieces.append(np.bincount(scored.spans[scored.spans >= 0], minlength=scored.parts))
             windowed += scored.windows > 1
@@ -591,8 +591,8 @@ def _cost(
     # A masked model reads a text once for each of its pieces.
     work = sizes * (np.minimum(sizes, model.encoder.limit) if model.kind == "masked" else 1)
     some = np.arange(0, len(passages), max(1, int(work.sum()) // _TRIED))
-    list(score(model, passages[:1], masking=masking))
-    seconds = time_call(lambda: list(score(model, [passages[number] for number in some], masking=masking)))
+    list(score_passages(model, passages[:1], masking=masking))
+    seconds = time_call(lambda: list(score_passages(model, [passages[number] for number in some], masking=masking)))
     seconds *= (1 + twin) * work.sum() / work[some].sum()
     seconds += 2 * time_call(lambda: NGrams.of((text.words for text in splits.train), order))
     words = sum(len(text.words) for text in splits.scored)

@@ -173,7 +173,7 @@ class TokenQueries(NamedTuple):
     """[piece] ... and the id of the piece."""
 
 
-def score(
+def score_passages(
     model: LanguageModel, passages: Iterable[WrittenPassage], *, masking: Masking = "piece"
 ) -> Iterator[PassageScore]:
     """How likely each passage is, in the order given.
@@ -185,7 +185,7 @@ def score(
 
     Example:
         >>> model = language_model(lamina.load_encoder("smollm2"))  # doctest: +SKIP
-        >>> next(score(model, [WrittenPassage.typed("1", "Dogs bark.")])).total  # doctest: +SKIP
+        >>> next(score_passages(model, [WrittenPassage.typed("1", "Dogs bark.")])).total  # doctest: +SKIP
         -21.6
     """
     # The passages are read as needed: a few at first, to see how long they are.
@@ -229,7 +229,7 @@ def _score_chunk(
 def query_every_token(
     model: LanguageModel, cuts: Sequence[TokenizedText], masking: Masking = "piece"
 ) -> tuple[list[list[InputRow]], TokenQueries]:
-    """The rows of each text, and all pieces that are not special, text after text, as `score` asks for them."""
+    """The rows of each text, and all pieces that are not special, text after text, as `score_passages` asks for them."""
     rows = [model.encoder.rows(number, cut) for number, cut in enumerate(cuts)]
     return rows, _causal(rows, cuts) if model.kind == "causal" else _masked(model, rows, cuts, masking)
 

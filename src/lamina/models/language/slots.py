@@ -65,7 +65,7 @@ class TokenAnswer(NamedTuple):
     logprob: float
 
 
-def fill(
+def fill_gaps(
     model: LanguageModel, slots: Sequence[Gap], candidates: Sequence[Sequence[str]], *, whole: bool = False
 ) -> Iterator[list[FilledGap]]:
     """How likely the candidates of each gap are, in the order given.
@@ -75,7 +75,7 @@ def fill(
 
     Example:
         >>> model = language_model(lamina.load_encoder("smollm2"))  # doctest: +SKIP
-        >>> next(fill(model, [Gap("1", "Paris is the capital of ", ".")], [["France", "Spain"]]))  # doctest: +SKIP
+        >>> next(fill_gaps(model, [Gap("1", "Paris is the capital of ", ".")], [["France", "Spain"]]))  # doctest: +SKIP
     """
     waiting = zip(slots, candidates, strict=True)
     while some := list(islice(waiting, _SLOTS)):
@@ -315,7 +315,7 @@ def rate(model: LanguageModel, slots: Sequence[Gap], candidates: Sequence[Sequen
     """
     for first in range(0, len(slots), _TOGETHER):
         some, lists = slots[first : first + _TOGETHER], candidates[first : first + _TOGETHER]
-        filled = fill(model, some, lists)
+        filled = fill_gaps(model, some, lists)
         for slot, words, vocabulary, scored in zip(some, lists, token_logprobs(model, some), filled, strict=True):
             yield _rated(
                 vocabulary, _spelt(model, slot, words), np.array([filled_gap.logprob for filled_gap in scored])
@@ -404,7 +404,7 @@ def _scored(
     """Log-probabilities of the candidates that are asked for, for each slot."""
     lists = [[candidates[int(number)] for number in chosen] for chosen in numbers]
     some = [slot for slot, chosen in zip(slots, lists, strict=True) if chosen]
-    filled = fill(model, some, [chosen for chosen in lists if chosen])
+    filled = fill_gaps(model, some, [chosen for chosen in lists if chosen])
     for chosen in lists:
         yield [gap.logprob for gap in next(filled)] if chosen else []
 

@@ -250,11 +250,11 @@ def _verdict(name: str, model: LanguageModel, good: str, bad: str, masking: Mask
     import numpy as np
 
     from lamina.analyses.behaviour.pairs.judging import ScoredPairs
-    from lamina.models.language.scoring import score
+    from lamina.models.language.scoring import score_passages
     from lamina.targets.pairs import written
 
     passages = [written(sentence) for sentence in (good, bad)]
-    both = list(score(model, passages, masking=masking))
+    both = list(score_passages(model, passages, masking=masking))
     totals, pieces = ([np.array([getattr(each, name)]) for each in both] for name in ("total", "pieces"))
     verdicts = ScoredPairs(totals[0], totals[1], pieces[0], pieces[1]).verdicts()
     told = [_sentence(*each) for each in zip(passages, both, strict=True)]

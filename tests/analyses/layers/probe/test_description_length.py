@@ -345,7 +345,7 @@ class Killed(BaseException):
 def kill_after(blocks: int, patch: pytest.MonkeyPatch) -> list[str]:
     """Training fails after so many blocks; returns what was trained."""
     trained: list[str] = []
-    train = mdl.train
+    train = mdl.train_probes
 
     def until(groups, schedule, *, what: str, **rest):
         if len(trained) == blocks:

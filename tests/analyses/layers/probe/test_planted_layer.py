@@ -9,7 +9,7 @@ import torch
 from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun
 from lamina.analyses.layers.probe.statistics import Resampling
 from lamina.analyses.layers.probe.summary import TaskSummary, bootstrap, selectivity, summarise
-from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.bank import ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import ProbeTargets, Stream
 from lamina.probes.tallies import DecisionTally
@@ -83,7 +83,7 @@ def summaries() -> dict[int, TaskSummary]:
         for which in range(len(PLANTED))
     ]
     found = {}
-    for which, learned in enumerate(train(groups, SCHEDULE, order_seed=0, what="planted")):
+    for which, learned in enumerate(train_probes(groups, SCHEDULE, order_seed=0, what="planted")):
         probes, targets = groups[which].probes, source.targets(which, SCORED)
         tally = DecisionTally.none("f1", LAYERS, targets)
         with torch.no_grad():

@@ -17,7 +17,7 @@ from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.corpora.suites.syntaxgym import RegionItem
 from lamina.corpora.tokenising import words_in
 from lamina.models.language.language_model import LanguageModel
-from lamina.models.language.scoring import Masking, PassageScore, score
+from lamina.models.language.scoring import Masking, PassageScore, score_passages
 from lamina.progress import progress
 from lamina.targets.pairs import right_or_wrong, written
 
@@ -85,7 +85,7 @@ def score_pairs(model: LanguageModel, pairs: Sequence[MinimalPair], *, masking: 
     totals, pieces = np.empty(len(numbers)), np.empty(len(numbers), int)
     windowed = 0
     with progress(f"sentences scored by {model.name}", len(numbers)) as advance:
-        for number, scored in enumerate(score(model, map(written, numbers), masking=masking)):
+        for number, scored in enumerate(score_passages(model, map(written, numbers), masking=masking)):
             totals[number], pieces[number] = scored.total, scored.pieces
             windowed += scored.windows > 1
             advance()
@@ -225,7 +225,7 @@ def judge_by_model(model: LanguageModel, items: Items, masking: Masking = "piece
         passages = [passage for item in regions for passage in passages_of(item)]
         scored = []
         with progress(f"sentences scored by {model.name}", len(passages)) as advance:
-            for sentence_scores in score(model, passages, masking=masking):
+            for sentence_scores in score_passages(model, passages, masking=masking):
                 scored.append(sentence_scores)
                 advance()
         judged = _judged_regions(regions, scored)

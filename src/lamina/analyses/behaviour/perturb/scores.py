@@ -33,9 +33,9 @@ from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.errors import ModelError, TaskError
 from lamina.models import Activations, Encoder
 from lamina.models.language.language_model import LanguageModel
-from lamina.models.language.scoring import WrittenPassage, score
+from lamina.models.language.scoring import WrittenPassage, score_passages
 from lamina.models.running.variants import with_model_shifted, with_positions_shifted
-from lamina.probes.bank import ProbeGroup, train
+from lamina.probes.bank import ProbeGroup, train_probes
 from lamina.probes.edge import EdgeProbes
 from lamina.probes.streams import Standard, Stream, find_targets
 from lamina.progress import progress
@@ -166,7 +166,7 @@ def _surprisals(
         WrittenPassage.regions(id, [words[0], *(f" {word}" for word in words[1:])]) for words, id in new.items()
     ]
     with progress(what, len(passages)) as advance:
-        for words, scored in zip(new, score(model, passages), strict=True):
+        for words, scored in zip(new, score_passages(model, passages), strict=True):
             inside = scored.spans >= 0
             pieces = np.bincount(scored.spans[inside], minlength=scored.parts)
             known[words] = _WordLosses(-np.nan_to_num(scored.by_span), pieces, scored.windows)
@@ -217,7 +217,9 @@ def _preferred(
     sentences = [joined(words) for pair in pairs for words in pair]
     new = [sentence for sentence in dict.fromkeys(sentences) if sentence not in known]
     with progress(what, len(new)) as advance:
-        for sentence, scored in zip(new, score(model, (WrittenPassage(each, each, ()) for each in new)), strict=True):
+        for sentence, scored in zip(
+            new, score_passages(model, (WrittenPassage(each, each, ()) for each in new)), strict=True
+        ):
             known[sentence] = scored.total
             advance()
     good, bad = np.array([known[sentence] for sentence in sentences]).reshape(-1, 2).T
@@ -411,7 +413,7 @@ def train_reader(encoder: Encoder, asked: ProbedTask, runtime: Runtime) -> Pertu
     shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(asked.labels), "arity": task.arity}
     probes = EdgeProbes(setup.cuts, **shape, seed=setup.seed, hidden=schedule.hidden)
     group = ProbeGroup(probes, learn, stop, streams, loss_of(task))
-    (learned,) = train([group], schedule, order_seed=setup.seed, what=f"{task.name}: a probe of {encoder.name}")
+    (learned,) = train_probes([group], schedule, order_seed=setup.seed, what=f"{task.name}: a probe of {encoder.name}")
     return PerturbProbe(encoder, probes.requires_grad_(False), standard, asked, bool(learned.converged.all()))
 
 

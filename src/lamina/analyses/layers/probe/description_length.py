@@ -31,7 +31,7 @@ from lamina.analyses.layers.probe.runs import Whose
 from lamina.analyses.layers.probe.training import ProbeSetup, ProbeStates, programs
 from lamina.errors import DamagedError
 from lamina.files.checking import load_tensors, save_tensors
-from lamina.probes.bank import BankCheckpoint, ProbeGroup, train
+from lamina.probes.bank import BankCheckpoint, ProbeGroup, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import ProbeTargets, Standard, Stream, find_targets
 from lamina.progress import say
@@ -340,7 +340,9 @@ def _send(
             streams = (channel.learn, channel.stop)
             groups.append((each, ProbeGroup(probes, each.learn.chosen(before), each.stop, streams, sent.code)))
     what = f"{sent.task.name}: code after {len(known):,} targets"
-    told = train([group for _, group in groups], schedule, order_seed=setup.seed, what=what, checkpoint=checkpoint)
+    told = train_probes(
+        [group for _, group in groups], schedule, order_seed=setup.seed, what=what, checkpoint=checkpoint
+    )
     start, end = sent.ends[number - 1 : number + 1]
     for (each, group), learned in zip(groups, told, strict=True):
         seeds = list(group.probes.seeds)

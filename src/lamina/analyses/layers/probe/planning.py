@@ -27,7 +27,7 @@ from lamina.errors import InputError, TaskError
 from lamina.framework.estimate import Cost, Estimator, time_call
 from lamina.framework.settings import read_group
 from lamina.models import Encoder
-from lamina.probes.bank import ProbeGroup, Schedule, train
+from lamina.probes.bank import ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import Stream, find_targets
 from lamina.probes.tallies import DecisionTally
@@ -283,7 +283,7 @@ def _time_steps(task: Task, setup: ProbeSetup, schedule: Schedule, encoder: Enco
         # On a CPU a group has one core. The first time is a warm-up.
         with _one_thread(setup.device):
             seconds = [
-                time_call(lambda: train([group], few, order_seed=0, what=f"{task.name}: timing"))
+                time_call(lambda: train_probes([group], few, order_seed=0, what=f"{task.name}: timing"))
                 / (_TIMED_STEPS + _FORWARD * stream.batches)
                 for _ in range(2)
             ]

@@ -17,7 +17,7 @@ from lamina.corpora.reading import Notes
 from lamina.corpora.splits import Division, Splits
 from lamina.files.checking import save_tensors
 from lamina.models import Encoder
-from lamina.probes.bank import BankCheckpoint, LearningRecord, ProbeGroup, Schedule, train
+from lamina.probes.bank import BankCheckpoint, LearningRecord, ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut, save_probes
 from lamina.probes.learner import Loss
 from lamina.probes.linear import LinearSpans, SpanMeans, fit_linear
@@ -262,7 +262,9 @@ def _train(task: Task, plans: list[GroupPlan], setup: ProbeSetup, checkpoint: Ba
             group = ProbeGroup(probes, plan.found.learn, plan.found.stop, looks[key][:2], loss_of(task))
             groups.append((plan, group))
     what = f"{task.name}: {sum(len(group.probes.cuts) for _, group in groups)} probes"
-    told = train([group for _, group in groups], schedule, order_seed=setup.seed, what=what, checkpoint=checkpoint)
+    told = train_probes(
+        [group for _, group in groups], schedule, order_seed=setup.seed, what=what, checkpoint=checkpoint
+    )
     return [
         TrainedBank(plan, group.probes, learned, *looks[plan.states.encoder][2:])
         for (plan, group), learned in zip(groups, told, strict=True)
