@@ -47,51 +47,51 @@ class AnswersTarget(Target):
         self._head, self._questions, self._seed = head, questions, seed
         answerer = span_answerer(head.encoder)
         self.skipped = Counter()
-        self._asked: list[Question] = []
+        self._readable: list[Question] = []
         self._windows: list[objective.TrainingRow] = []
         for question in questions:
             try:
-                own = answerer.windows(question)
+                windows = answerer.windows(question)
             except SpanError:
                 self.skipped["questions that leave no room for their context"] += 1
                 continue
-            self._windows += [row._replace(item=len(self._asked)) for row in own]
-            self._asked.append(question)
-        if not self._asked:
+            self._windows += [row._replace(item=len(self._readable)) for row in windows]
+            self._readable.append(question)
+        if not self._readable:
             raise CorpusError(f"{metric}: there is no question that {head.encoder.name} can read")
-        self.rows = [as_row(each) for each in self._windows]
-        self.owners = np.array([each.item for each in self._windows])
+        self.rows = [as_row(window) for window in self._windows]
+        self.owners = np.array([window.item for window in self._windows])
         self.layers = (head.encoder.blocks,)
-        self.items = tuple(each.text.id for each in self._asked)
-        unit = unit_of(each.text for each in self._asked)
-        self.units = tuple(unit.of(each.text) for each in self._asked)
+        self.items = tuple(question.text.id for question in self._readable)
+        unit = unit_of(question.text for question in self._readable)
+        self.units = tuple(unit.of(question.text) for question in self._readable)
         self._known: dict[tuple[int, int, int], float] = {}
 
     def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
         """See `Target.read`: the score of the window's best span, its first word and one past its last."""
         with torch.no_grad():
             starts, ends = self._head([self.rows[row] for row in rows], states[self.layers[0]])
-        found = best_spans([self._windows[row] for row in rows], starts, ends)
-        return np.array([(each.score, each.span.start, each.span.end) for each in found])
+        answers = best_spans([self._windows[row] for row in rows], starts, ends)
+        return np.array([(answer.score, answer.span.start, answer.span.end) for answer in answers])
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+    def score(self, values: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`; an item is a question, answered by the best of its windows (of equals, the first)."""
-        order = np.lexsort((np.arange(len(kept)), -kept[:, 0], self.owners))
+        order = np.lexsort((np.arange(len(values)), -values[:, 0], self.owners))
         first = order[np.searchsorted(self.owners[order], np.arange(len(self.items)))]
-        spans = kept[first, 1:].astype(int)
-        hits = np.array([self._right(at, *span) for at, span in enumerate(spans.tolist())])
+        spans = values[first, 1:].astype(int)
+        hits = np.array([self._right(number, *span) for number, span in enumerate(spans.tolist())])
         return TargetScores(hits, np.ones(len(hits)))
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`: cross-entropy of start and end: the first token where the answer is elsewhere."""
-        own = [self._windows[row] for row in rows]
+        windows = [self._windows[row] for row in rows]
         logits = self._head([self.rows[row] for row in rows], states[self.layers[0]])
-        sizes = torch.tensor([len(each.ids) for each in own], device=logits[0].device)
+        sizes = torch.tensor([len(window.ids) for window in windows], device=logits[0].device)
         padding = torch.arange(logits[0].shape[1], device=logits[0].device) >= sizes[:, None]
-        gold = torch.tensor([each.labels for each in own], device=logits[0].device)
+        gold = torch.tensor([window.labels for window in windows], device=logits[0].device)
         both = [
-            cross_entropy(each.masked_fill(padding, -torch.inf), gold[:, side], reduction="none")
-            for side, each in enumerate(logits)
+            cross_entropy(window.masked_fill(padding, -torch.inf), gold[:, side], reduction="none")
+            for side, window in enumerate(logits)
         ]
         return (both[0] + both[1]) / 2
 
@@ -101,23 +101,23 @@ class AnswersTarget(Target):
         twin._head = self._head.on(encoder, self._seed)
         return twin
 
-    def _right(self, at: int, start: int, end: int) -> float:
-        if (at, start, end) not in self._known:
-            question = self._asked[at]
+    def _right(self, number: int, start: int, end: int) -> float:
+        if (number, start, end) not in self._known:
+            question = self._readable[number]
             # Where a window was not read, there is no span.
-            said = best(answer_text(question, Span(start, end)), question.answers) if end > start else None
+            score = best(answer_text(question, Span(start, end)), question.answers) if end > start else None
             exact = self.name == QA_EXACT
-            self._known[at, start, end] = 0.0 if said is None else float(said.exact if exact else said.f1)
-        return self._known[at, start, end]
+            self._known[number, start, end] = 0.0 if score is None else float(score.exact if exact else score.f1)
+        return self._known[number, start, end]
 
 
 def answerable(encoder: HuggingFaceEncoder, questions: Iterable[Question]) -> tuple[list[Question], int]:
     """Questions with a context and an answer that the model was not fine-tuned on, and on how many of those it was."""
     folder = folder_of(encoder)
     used = frozenset() if folder is None else used_texts(folder)
-    known = {each.text.id: each for each in questions if each.context and each.answers}
-    kept = [each for each in known.values() if not is_among(each.text, used)]
-    return kept, len(known) - len(kept)
+    known = {question.text.id: question for question in questions if question.context and question.answers}
+    unseen = [question for question in known.values() if not is_among(question.text, used)]
+    return unseen, len(known) - len(unseen)
 
 
 def as_row(row: objective.TrainingRow) -> InputRow:
@@ -139,13 +139,13 @@ def has_span_head(encoder: Encoder) -> bool:
 
 def span_answerer(encoder: Encoder) -> Answerer:
     """The model with its span head; a ModelError where it has none."""
-    found = answerer_of(encoder) if has_span_head(encoder) else None
-    if found is None:
+    answerer = answerer_of(encoder) if has_span_head(encoder) else None
+    if answerer is None:
         raise ModelError(
             f"{encoder.name} has no head that answers with a span of a context; `lamina finetune MODEL --task squad` "
             "gives it one"
         )
-    return found
+    return answerer
 
 
 def random_answerer(encoder: HuggingFaceEncoder, seed: int) -> Answerer:

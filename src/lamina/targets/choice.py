@@ -107,36 +107,36 @@ def targets_of(encoder: Encoder, names: Sequence[str], material: TargetData, *, 
     if not isinstance(encoder, HuggingFaceEncoder):
         raise ModelError(f"{encoder.name} is not a transformer, so it has no parts that could be changed")
     texts = some_texts(material.scored, items, seed) if any(name not in (PAIRS, *HEADS) for name in names) else []
-    made: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     if LOSS in names:
-        made[LOSS] = LossTarget(language_model(encoder), texts, seed=seed)
+        targets[LOSS] = LossTarget(language_model(encoder), texts, seed=seed)
     if PAIRS in names and material.pairs is not None:
-        made[PAIRS] = PairsTarget(language_model(encoder), some_pairs(material.pairs, items, seed), seed=seed)
+        targets[PAIRS] = PairsTarget(language_model(encoder), some_pairs(material.pairs, items, seed), seed=seed)
     for name in names:
         if name in HEADS:
-            made[name] = _of_head(encoder, name, material, items, seed)
-    made |= _probed(encoder, [name for name in names if name.startswith(PROBE)], material, texts, seed)
-    return [made[name] for name in names]
+            targets[name] = _of_head(encoder, name, material, items, seed)
+    targets |= _probed(encoder, [name for name in names if name.startswith(PROBE)], material, texts, seed)
+    return [targets[name] for name in names]
 
 
 def _available(encoder: Encoder, material: TargetData) -> tuple[str, ...]:
-    found = []
+    available = []
     if has_language_model(encoder):
-        found += [LOSS] + ([PAIRS] if material.pairs is not None else [])
+        available += [LOSS] + ([PAIRS] if material.pairs is not None else [])
     else:
-        found += [name for name in (TAGS, CLASSES_OF_TEXTS, QA) if _gives(encoder, name, material)]
+        available += [name for name in (TAGS, CLASSES_OF_TEXTS, QA) if _gives(encoder, name, material)]
     if material.probes is not None:
-        tasks = dict.fromkeys(each.task for each in _saved(encoder, material.probes))
-        found += [name for task in tasks if _gives(encoder, name := probe_name(task, encoder.blocks), material)]
-    elif not found and material.splits is not None and "pos" in material.scored.annotations:
-        found = [probe_name("pos", encoder.blocks)]
-    if not found:
+        tasks = dict.fromkeys(probe.task for probe in _saved(encoder, material.probes))
+        available += [name for task in tasks if _gives(encoder, name := probe_name(task, encoder.blocks), material)]
+    elif not available and material.splits is not None and "pos" in material.scored.annotations:
+        available = [probe_name("pos", encoder.blocks)]
+    if not available:
         raise ModelError(
             f"{encoder.name} has no head that can be asked, and {material.texts.name} no parts of speech for a probe "
             f"to learn; name a model with a head, a corpus such as ewt, or a task of this one with --target "
             f"{PROBE}TASK@LAYER"
         )
-    return tuple(found)
+    return tuple(available)
 
 
 def _checked(encoder: Encoder, name: str, material: TargetData) -> str:
@@ -244,16 +244,16 @@ def _some_questions(
     if not known:
         why = f"{encoder.name} was fine-tuned on all of them" if seen else "none has a context and a known answer"
         raise CorpusError(f"{questions.name} has no question to ask: {why}; name others with --questions")
-    by_id = {each.text.id: each for each in known}
-    return [by_id[text.id] for text in some_texts((each.text for each in known), items, seed)], seen
+    by_id = {question.text.id: question for question in known}
+    return [by_id[text.id] for text in some_texts((question.text for question in known), items, seed)], seen
 
 
 def _task_and_layer(encoder: Encoder, name: str) -> tuple[str, int]:
     """What `probe:TASK@LAYER` says; without a layer it is the last."""
-    task, at, layer = name.removeprefix(PROBE).partition("@")
-    if not task or (at and not layer.isdecimal()):
+    task, sign, layer = name.removeprefix(PROBE).partition("@")
+    if not task or (sign and not layer.isdecimal()):
         raise InputError(f"{name!r} names no task and layer; write {PROBE}TASK@LAYER, such as {PROBE}pos@6")
-    number = int(layer) if at else encoder.blocks
+    number = int(layer) if sign else encoder.blocks
     if number > encoder.blocks:
         raise InputError(
             f"{name}: {encoder.name} has no layer {number}; it has layers 0 (embeddings) to {encoder.blocks}"
@@ -276,16 +276,19 @@ def _task(name: str, material: TargetData) -> Task:
 def _probed(
     encoder: HuggingFaceEncoder, names: Sequence[str], material: TargetData, texts: Sequence[Text], seed: int
 ) -> dict[str, Target]:
-    asked = [(_task(task, material), layer) for task, layer in (_task_and_layer(encoder, name) for name in names)]
+    chosen = [(_task(task, material), layer) for task, layer in (_task_and_layer(encoder, name) for name in names)]
     readers: Sequence[ProbeReader] = ()
     if material.probes is not None:
-        saved = [_of_task(encoder, material.probes, task.name) for task, _ in asked]
-        readers = [SavedReader(own, _cut_of(own, layer)) for own, (_, layer) in zip(saved, asked, strict=True)]
-    elif asked and material.splits is not None:
-        readers = linear_readers(encoder, asked, material.splits, seed)
+        saved = [_of_task(encoder, material.probes, task.name) for task, _ in chosen]
+        readers = [
+            SavedReader(probes_of_task, _cut_of(probes_of_task, layer))
+            for probes_of_task, (_, layer) in zip(saved, chosen, strict=True)
+        ]
+    elif chosen and material.splits is not None:
+        readers = linear_readers(encoder, chosen, material.splits, seed)
     return {
         name: ProbeTarget(encoder, task, reader, texts, splits=material.splits, seed=seed)
-        for name, (task, _), reader in zip(names, asked, readers, strict=True)
+        for name, (task, _), reader in zip(names, chosen, readers, strict=True)
     }
 
 
@@ -294,24 +297,24 @@ def _saved(encoder: Encoder, probes: Result) -> list[SavedEdgeProbes]:
     saved = [SavedEdgeProbes(path) for name, path in probes.files.items() if name.endswith(".safetensors")]
     if not saved:
         raise ResultError("--probes: the result has no saved probes; name a folder that `lamina probe` wrote")
-    own = [each for each in saved if each.encoder == encoder.fingerprint]
-    if not own:
+    fitting = [probe for probe in saved if probe.encoder == encoder.fingerprint]
+    if not fitting:
         raise ModelError(
             f"--probes: the probes were trained on {probes.provenance.model.get('name', 'another model')} with other "
             f"weights or settings than this {encoder.name}; probe this one first (without --faithful)"
         )
-    return own
+    return fitting
 
 
 def _of_task(encoder: Encoder, probes: Result, task: str) -> list[SavedEdgeProbes]:
     saved = _saved(encoder, probes)
-    own = [each for each in saved if each.task == task]
-    if not own:
-        there = ", ".join(dict.fromkeys(each.task for each in saved))
+    fitting = [probe for probe in saved if probe.task == task]
+    if not fitting:
+        there = ", ".join(dict.fromkeys(probe.task for probe in saved))
         raise InputError(f"{PROBE}{task}: there are no saved probes of {task}; there are: {there}")
-    if own[0].graded:
+    if fitting[0].graded:
         raise InputError(f"{PROBE}{task}: its probes tell a value, so there is no answer that is right; name another")
-    return own
+    return fitting
 
 
 def _cut_of(saved: Sequence[SavedEdgeProbes], layer: int) -> LayerCut:

@@ -84,8 +84,10 @@ class _LabelsTarget(Target):
         owner = np.repeat(np.arange(len(rows)), [len(self._places[row]) for row in rows])
         place = np.concatenate([self._places[row] for row in rows])
         gold = np.concatenate([self._gold[row] for row in rows])
-        row, at, known = (torch.from_numpy(each.astype(np.int64)).to(logits.device) for each in (owner, place, gold))
-        return logits[row] if logits.dim() == 2 else logits[row, at], known, row
+        row, token, known = (
+            torch.from_numpy(numbers.astype(np.int64)).to(logits.device) for numbers in (owner, place, gold)
+        )
+        return logits[row] if logits.dim() == 2 else logits[row, token], known, row
 
     def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
         """See `Target.read`: right answers."""
@@ -94,15 +96,15 @@ class _LabelsTarget(Target):
         right = (logits.argmax(1) == gold).cpu().numpy()
         return np.bincount(owner.cpu().numpy(), right, len(rows))[:, None]
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+    def score(self, values: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`."""
-        return TargetScores(kept[:, 0].copy(), self._counts)
+        return TargetScores(values[:, 0].copy(), self._counts)
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`: cross-entropy, the mean over the row's labels that the head knows."""
         logits, gold, owner = self._logits(rows, states)
-        each = cross_entropy(logits, gold, ignore_index=IGNORED, reduction="none")
-        sums = torch.zeros(len(rows), device=logits.device).index_add(0, owner, each)
+        losses = cross_entropy(logits, gold, ignore_index=IGNORED, reduction="none")
+        sums = torch.zeros(len(rows), device=logits.device).index_add(0, owner, losses)
         known = torch.bincount(owner[gold != IGNORED], minlength=len(rows))
         return sums / known.clamp_min(1)
 
@@ -124,33 +126,33 @@ class TagsTarget(_LabelsTarget):
 
     def __init__(self, head: HeadOnStates, texts: Sequence[Text], annotation: str, *, seed: int = 0) -> None:
         super().__init__(head, seed)
-        told = HeadTraining.of(head.encoder)
-        objective = TagObjective(head.encoder.word_tokenizer, told.length, annotation, head.labels)
-        number = {label: at for at, label in enumerate(head.labels)}
-        pieces = first_tokens if told.task is None else last_tokens
-        own, rows, gold, places, counts = [], [], [], [], []
+        training = HeadTraining.of(head.encoder)
+        objective = TagObjective(head.encoder.word_tokenizer, training.length, annotation, head.labels)
+        number = {label: token for token, label in enumerate(head.labels)}
+        pieces = first_tokens if training.task is None else last_tokens
+        tagged, rows, gold, places, counts = [], [], [], [], []
         unknown = 0
         for text in texts:
             labels = word_labels(text, annotation) if annotation in text.edges else []
             if not any(label is not None for label in labels):
                 continue
-            row = objective.cut(len(own), text)
-            there = [at for at in pieces(row.words) if labels[row.words[at]] is not None]
-            gold.append(np.array([number.get(labels[row.words[at]] or "", IGNORED) for at in there], np.int64))
+            row = objective.cut(len(tagged), text)
+            there = [token for token in pieces(row.words) if labels[row.words[token]] is not None]
+            gold.append(np.array([number.get(labels[row.words[token]] or "", IGNORED) for token in there], np.int64))
             places.append(np.array(there, np.int64))
             counts.append(sum(label is not None for label in labels))
             unknown += sum(label is not None and label not in number for label in labels)
             rows.append(as_row(row))
-            own.append(text)
-        if not own:
+            tagged.append(text)
+        if not tagged:
             raise CorpusError(f"{TAGS}: none of the texts has a label of {annotation}")
         self.rows = rows
-        self._ask(own, gold, places)
+        self._ask(tagged, gold, places)
         self._counts = np.array(counts, float)
-        self.skipped = +Counter({f"texts without {annotation}": len(texts) - len(own), UNSEEN: unknown})
+        self.skipped = +Counter({f"texts without {annotation}": len(texts) - len(tagged), UNSEEN: unknown})
         self.skipped.update(objective.noted)
-        said = Counter(label for text in own for label in word_labels(text, annotation) if label is not None)
-        self.chance = max(said.values()) / said.total()
+        given = Counter(label for text in tagged for label in word_labels(text, annotation) if label is not None)
+        self.chance = max(given.values()) / given.total()
 
 
 class ClassesTarget(_LabelsTarget):
@@ -161,18 +163,18 @@ class ClassesTarget(_LabelsTarget):
     def __init__(self, head: HeadOnStates, items: Sequence[Item], *, seed: int = 0) -> None:
         super().__init__(head, seed)
         objective = ClassObjective(head.encoder.word_tokenizer, HeadTraining.of(head.encoder).length, head.labels)
-        own = [item for item in items if class_or_none(item) is not None]
-        if not own:
+        classified = [item for item in items if class_or_none(item) is not None]
+        if not classified:
             raise CorpusError(f"{CLASSES_OF_TEXTS}: none of the texts has a class")
-        rows = [row for at, item in enumerate(own) for row in objective.rows(at, item)]
+        rows = [row for index, item in enumerate(classified) for row in objective.rows(index, item)]
         self.rows = [as_row(row) for row in rows]
-        texts = [text_of(item) for item in own]
-        self._ask(texts, [np.array([row.labels]) for row in rows], [np.zeros(1, np.int64)] * len(own))
-        self._counts = np.ones(len(own))
+        texts = [text_of(item) for item in classified]
+        self._ask(texts, [np.array([row.labels]) for row in rows], [np.zeros(1, np.int64)] * len(classified))
+        self._counts = np.ones(len(classified))
         unknown = sum(row.labels == IGNORED for row in rows)
-        self.skipped = +Counter({"texts without a class": len(items) - len(own), UNSEEN: unknown})
+        self.skipped = +Counter({"texts without a class": len(items) - len(classified), UNSEEN: unknown})
         self.skipped.update(objective.noted)
-        self.chance = max(Counter(map(class_of, own)).values()) / len(own)
+        self.chance = max(Counter(map(class_of, classified)).values()) / len(classified)
 
 
 def first_tokens(words: np.ndarray) -> list[int]:
@@ -183,26 +185,26 @@ def first_tokens(words: np.ndarray) -> list[int]:
         [1, 2, 4]
     """
     before = np.append(SPECIAL, words[:-1])
-    return [int(at) for at in np.flatnonzero((words != SPECIAL) & (words != before))]
+    return [int(token) for token in np.flatnonzero((words != SPECIAL) & (words != before))]
 
 
 def tagged_as(encoder: HuggingFaceEncoder, labels: Sequence[str], corpus: Corpus) -> str:
     """The annotation of a corpus that a head for tags was trained for: the task's own, or else that with its labels."""
-    told = HeadTraining.of(encoder)
-    if told.window is not None:
+    training = HeadTraining.of(encoder)
+    if training.window is not None:
         raise ModelError(
-            f"{TAGS}: {encoder.name} was fine-tuned with attention to {told.window} words on either side, and is asked "
+            f"{TAGS}: {encoder.name} was fine-tuned with attention to {training.window} words on either side, and is asked "
             "here with all of its attention, which would be another model; fine-tune one without --attention-window"
         )
-    own = LEARNED.get(told.task or "")
-    held = [name for name in corpus.annotations if name != "sentence"]
-    candidates = [own] if own in held else held
+    learned = LEARNED.get(training.task or "")
+    annotations = [name for name in corpus.annotations if name != "sentence"]
+    candidates = [learned] if learned in annotations else annotations
     shares = {name: _share_known(islice(iter(corpus), _CHECKED_TEXTS), name, set(labels)) for name in candidates}
     best = max(shares, key=lambda name: shares[name], default=None)
     if best is None or shares[best] < _AGREE:
         raise TaskError(
             f"{TAGS}: {corpus.name} has no annotation with the labels of the head of {encoder.name} "
-            f"({_some(labels)}); it has {', '.join(held) or 'none'}; name a corpus with these labels"
+            f"({_some(labels)}); it has {', '.join(annotations) or 'none'}; name a corpus with these labels"
         )
     return best
 
@@ -211,11 +213,11 @@ def refuse_other_classes(
     encoder: HuggingFaceEncoder, labels: Sequence[str], corpus: Corpus, items: Iterable[Item]
 ) -> None:
     """Raise a TaskError where the texts or questions of a corpus have no class that the head of a model has."""
-    said = [name for item in islice(items, _CHECKED_TEXTS) if (name := class_or_none(item)) is not None]
-    if set(labels).isdisjoint(said):
-        held = _some(sorted(set(said))) or f"none (annotations: {', '.join(corpus.annotations) or 'none'})"
+    given = [name for item in islice(items, _CHECKED_TEXTS) if (name := class_or_none(item)) is not None]
+    if set(labels).isdisjoint(given):
+        classes = _some(sorted(set(given))) or f"none (annotations: {', '.join(corpus.annotations) or 'none'})"
         raise TaskError(
-            f"{CLASSES_OF_TEXTS}: the head of {encoder.name} tells {_some(labels)}; classes in {corpus.name}: {held}; "
+            f"{CLASSES_OF_TEXTS}: the head of {encoder.name} tells {_some(labels)}; classes in {corpus.name}: {classes}; "
             "name the corpus it was fine-tuned for"
         )
 
@@ -224,25 +226,25 @@ def unseen_texts(encoder: HuggingFaceEncoder, corpus: Corpus) -> tuple[list[Text
     """Texts that the model was not fine-tuned on, and how many it was; a CorpusError where it was on all of them."""
     used = HeadTraining.of(encoder).used
     every = list(corpus)
-    kept = [text for text in every if not is_among(text, used)] if used else every
-    if not kept:
+    unseen = [text for text in every if not is_among(text, used)] if used else every
+    if not unseen:
         raise CorpusError(
             f"{encoder.name} was fine-tuned on every text of {corpus.name} ({corpus.split}), or chosen by it; name "
             "texts it has not seen, for example with --split test"
         )
-    return kept, len(every) - len(kept)
+    return unseen, len(every) - len(unseen)
 
 
 def _share_known(texts: Iterable[Text], annotation: str, labels: set[str]) -> float:
     """The share of an annotation's labels that a head has; 0 where they are not labels of words."""
-    found: list[str] = []
+    given: list[str] = []
     for text in texts:
         edges = text.edges.get(annotation, ())
         if annotation != "ner" and any(len(edge.span) > 1 or edge.other is not None for edge in edges):
             return 0.0
         if edges:
-            found += [label for label in word_labels(text, annotation) if label is not None]
-    return sum(label in labels for label in found) / len(found) if found else 0.0
+            given += [label for label in word_labels(text, annotation) if label is not None]
+    return sum(label in labels for label in given) / len(given) if given else 0.0
 
 
 def class_or_none(item: Item) -> str | None:

@@ -56,60 +56,62 @@ class LinksTarget(Target):
         self._given = (links_of, layer, texts, splits)
         self._seed, self._layer = seed, layer
         self.layers, self.name = (layer,), link_name(ALL_LINKS, layer)
-        asked = [text for text in texts if links_of(text)]
-        cuts = encoder.word_tokenizer.cut(asked)
-        fits = [at for at, cut in enumerate(cuts) if len(cut.tokens.ids) <= encoder.limit]
-        own = [asked[at] for at in fits]
-        if not own:
+        linked = [text for text in texts if links_of(text)]
+        cuts = encoder.word_tokenizer.cut(linked)
+        fits = [index for index, cut in enumerate(cuts) if len(cut.tokens.ids) <= encoder.limit]
+        readable = [linked[index] for index in fits]
+        if not readable:
             raise CorpusError(f"{self.name}: none of the texts has a link that {encoder.name} can read")
-        self.rows = [encoder.rows(at, cuts[number])[0] for at, number in enumerate(fits)]
-        self.owners = np.arange(len(own))
-        unit = unit_of(own)
-        self.items, self.units = tuple(text.id for text in own), tuple(unit.of(text) for text in own)
-        self.skipped = +Counter({"texts without a link": len(texts) - len(asked), TOO_LONG: len(asked) - len(own)})
-        self._links = [list(links_of(text)) for text in own]
+        self.rows = [encoder.rows(index, cuts[number])[0] for index, number in enumerate(fits)]
+        self.owners = np.arange(len(readable))
+        unit = unit_of(readable)
+        self.items, self.units = tuple(text.id for text in readable), tuple(unit.of(text) for text in readable)
+        self.skipped = +Counter(
+            {"texts without a link": len(texts) - len(linked), TOO_LONG: len(linked) - len(readable)}
+        )
+        self._links = [list(links_of(text)) for text in readable]
         counted = Counter(link.relation for links in self._links for link in links)
         self.relations = tuple(relation for relation, _ in counted.most_common())
         if len(self.relations) == 1:
             self.name = link_name(self.relations[0], layer)
         self.counts = {**counted, ALL_LINKS: counted.total()}
-        self._numbers = {relation: at for at, relation in enumerate(self.relations)}
-        self._totals = np.zeros((len(own), len(self.relations)))
-        for at, links in enumerate(self._links):
+        self._numbers = {relation: index for index, relation in enumerate(self.relations)}
+        self._totals = np.zeros((len(readable), len(self.relations)))
+        for index, links in enumerate(self._links):
             for link in links:
-                self._totals[at, self._numbers[link.relation]] += 1
+                self._totals[index, self._numbers[link.relation]] += 1
         self.probe = _trained(encoder, links_of, layer, splits, seed)
 
     def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
         """See `Target.read`: links found, of each relation."""
         with torch.no_grad():
             answers = self._logits(rows, states).argmax(-1).cpu().numpy()
-        found = np.zeros((len(rows), len(self.relations)))
-        for at, row in enumerate(rows):
+        right = np.zeros((len(rows), len(self.relations)))
+        for index, row in enumerate(rows):
             for link in self._links[row]:
-                found[at, self._numbers[link.relation]] += int(answers[at, link.word]) in link.right
-        return found
+                right[index, self._numbers[link.relation]] += int(answers[index, link.word]) in link.right
+        return right
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+    def score(self, values: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`: of all links."""
-        return self.scores(kept, ALL_LINKS)
+        return self.scores(values, ALL_LINKS)
 
-    def scores(self, kept: Float[np.ndarray, "row kept"], relation: str) -> TargetScores:
+    def scores(self, values: Float[np.ndarray, "row kept"], relation: str) -> TargetScores:
         """Of the links of one relation, of all, or of all but one."""
         if relation == ALL_LINKS:
             chosen = np.ones(len(self.relations), bool)
         else:
-            own = np.arange(len(self.relations)) == self._numbers[relation.removeprefix(BESIDES)]
-            chosen = ~own if relation.startswith(BESIDES) else own
-        return TargetScores(kept[:, chosen].sum(1), self._totals[:, chosen].sum(1))
+            one = np.arange(len(self.relations)) == self._numbers[relation.removeprefix(BESIDES)]
+            chosen = ~one if relation.startswith(BESIDES) else one
+        return TargetScores(values[:, chosen].sum(1), self._totals[:, chosen].sum(1))
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`: the probe's own, the mean over the row's links."""
         logits = self._logits(rows, states).log_softmax(-1)
         losses = []
-        for at, row in enumerate(rows):
-            each = [-logits[at, link.word, list(link.right)].logsumexp(0) for link in self._links[row]]
-            losses.append(torch.stack(each).mean())
+        for index, row in enumerate(rows):
+            by_link = [-logits[index, link.word, list(link.right)].logsumexp(0) for link in self._links[row]]
+            losses.append(torch.stack(by_link).mean())
         return torch.stack(losses)
 
     def of(self, encoder: HuggingFaceEncoder) -> LinksTarget:
@@ -131,10 +133,10 @@ def word_means(
         >>> means.flatten().tolist(), there.tolist()
         ([1.5, 3.0], [[True, True]])
     """
-    longest = max(int(each.max()) + 1 for each in words)
+    longest = max(int(numbers.max()) + 1 for numbers in words)
     owner = np.full(states.shape[:2], longest)
-    for row, each in enumerate(words):
-        owner[row, : len(each)] = np.where(each >= 0, each, longest)
+    for row, numbers in enumerate(words):
+        owner[row, : len(numbers)] = np.where(numbers >= 0, numbers, longest)
     into = torch.from_numpy(owner).to(states.device)
     sums = states.new_zeros(len(words), longest + 1, states.shape[-1], dtype=torch.float32)
     sums = sums.scatter_add(1, into[..., None].expand_as(states), states.float())[:, :longest]
@@ -153,10 +155,10 @@ def _trained(
     chosen = {*division.learn, *division.stop}
     numbered = [(number, text) for number, text in enumerate(train) if number in chosen and links_of(text)]
     parts: dict[bool, list[linking.LinkedText]] = {True: [], False: []}
-    for (number, _), each in zip(
+    for (number, _), vectors in zip(
         numbered, _vectors(encoder, [text for _, text in numbered], links_of, layer), strict=True
     ):
-        parts[number in learning].append(each)
+        parts[number in learning].append(vectors)
     if not parts[True] or not parts[False]:
         raise TaskError(f"the training texts of {splits.name} have too few links for a probe to learn")
     probe = linking.train_linking_probe(parts[True], parts[False], seed=seed, device=encoder.device)
@@ -169,8 +171,8 @@ def _vectors(
     encoder: HuggingFaceEncoder, texts: Sequence[Text], links_of: LinksOf, layer: int
 ) -> Iterable[linking.LinkedText]:
     tokens = encoder.tokenize_all(texts)
-    for text, cut, made in zip(texts, tokens, encoder.encode(texts), strict=True):
-        if made.states is not None:
-            vectors, _ = word_means(made.states[None, :, layer].float(), [cut.words])
+    for text, cut, encoded in zip(texts, tokens, encoder.encode(texts), strict=True):
+        if encoded.states is not None:
+            vectors, _ = word_means(encoded.states[None, :, layer].float(), [cut.words])
             links = tuple((link.word, link.right) for link in links_of(text))
             yield linking.LinkedText(vectors[0].cpu().numpy(), links)

@@ -37,7 +37,7 @@ class TokenSums:
     wanted: TokenQueries
     column: Int[np.ndarray, " piece"]
     """Of what is kept of a row, the sum that each piece belongs to: a row may be read for two sentences."""
-    _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def columns(self) -> int:
@@ -53,7 +53,7 @@ class TokenSums:
     @cached_property
     def places(self) -> list[Int[np.ndarray, " place"]]:
         """The tokens of each row whose last layer says what is asked of it."""
-        return [np.unique(self.wanted.place[own]) for own in self._of_row]
+        return [np.unique(self.wanted.place[tokens]) for tokens in self._of_row]
 
     def counts(self, rows: Sequence[int]) -> Int[np.ndarray, " row"]:
         """Pieces that are asked of some rows."""
@@ -65,12 +65,12 @@ class TokenSums:
         """Log-probabilities of some rows' pieces, summed, given their last layer; gradients go through it."""
         owner, place, target, column = self._laid(tuple(rows), last.device)
         most = max(1, _LOGITS["cpu" if last.device.type == "cpu" else "cuda"] // model.vocabulary)
-        found = []
+        logprobs = []
         for states, pieces in zip(last[owner, place].split(most), target.split(most), strict=True):
             logits = model.logits(states)
-            found.append(logits.gather(1, pieces[:, None])[:, 0] - logits.logsumexp(1))
+            logprobs.append(logits.gather(1, pieces[:, None])[:, 0] - logits.logsumexp(1))
         sums = torch.zeros(len(rows) * self.columns, dtype=torch.float64, device=last.device)
-        sums = sums.index_add(0, owner * self.columns + column, torch.cat(found).double())
+        sums = sums.index_add(0, owner * self.columns + column, torch.cat(logprobs).double())
         return sums.reshape(len(rows), self.columns)
 
     def _laid(self, rows: tuple[int, ...], device: torch.device) -> tuple[Tensor, ...]:
@@ -78,13 +78,13 @@ class TokenSums:
 
         Kept until other rows are asked: a batch is read again under every change.
         """
-        if self._kept.get("rows") != (rows, device):
+        if self._cache.get("rows") != (rows, device):
             every = np.concatenate([self._of_row[row] for row in rows])
             owner = np.repeat(np.arange(len(rows)), self.counts(rows))
             parts = (owner, self.wanted.place[every], self.wanted.target[every], self.column[every])
-            self._kept["laid"] = tuple(torch.from_numpy(each).to(device) for each in parts)
-            self._kept["rows"] = (rows, device)
-        return self._kept["laid"]
+            self._cache["laid"] = tuple(torch.from_numpy(part).to(device) for part in parts)
+            self._cache["rows"] = (rows, device)
+        return self._cache["laid"]
 
 
 class LossTarget(Target):
@@ -99,18 +99,18 @@ class LossTarget(Target):
 
     def __init__(self, model: LanguageModel, texts: Sequence[Text], *, seed: int = 0) -> None:
         cuts = cut_passages(model, [WrittenPassage.of(text) for text in texts])
-        read = [at for at, cut in enumerate(cuts) if len(cut.tokens.ids) > cut.head + cut.tail]
+        read = [number for number, cut in enumerate(cuts) if len(cut.tokens.ids) > cut.head + cut.tail]
         if not read:
             raise CorpusError("no text has a piece that the language model could be asked for")
         self._model, self._texts, self._seed = model, texts, seed
-        names = [texts[at].id for at in read]
-        self._spoken, owners = _token_sums(model, names, [cuts[at] for at in read], seed)
+        names = [texts[number].id for number in read]
+        self._spoken, owners = _token_sums(model, names, [cuts[number] for number in read], seed)
         self.owners = np.array(owners)
         self.rows, self.layers = self._spoken.wanted.rows, (model.encoder.blocks,)
         self.places = self._spoken.places
         unit = unit_of(texts)
-        self.items, self.units = tuple(names), tuple(unit.of(texts[at]) for at in read)
-        windowed = sum(len(cuts[at].tokens.ids) > model.encoder.limit for at in read)
+        self.items, self.units = tuple(names), tuple(unit.of(texts[number]) for number in read)
+        windowed = sum(len(cuts[number].tokens.ids) > model.encoder.limit for number in read)
         self.skipped = +Counter({"texts without pieces": len(texts) - len(read), WINDOWED: windowed})
         # Every piece equally likely.
         self.chance = float(np.log(model.vocabulary))
@@ -121,9 +121,9 @@ class LossTarget(Target):
         with torch.no_grad():
             return -self._spoken.logprobs(self._model, rows, states[self.layers[0]]).cpu().numpy()
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+    def score(self, values: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`; an item is a text."""
-        return TargetScores(np.bincount(self.owners, kept[:, 0], len(self.items)), self._counts)
+        return TargetScores(np.bincount(self.owners, values[:, 0], len(self.items)), self._counts)
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`: the mean over a row's pieces."""
@@ -148,25 +148,25 @@ def _token_sums(
     """The pieces that are asked for, and the text of each row."""
     if model.mask is None:
         rows, wanted = query_every_token(model, cuts)
-        owners = [at for at, own in enumerate(rows) for _ in own]
+        owners = [number for number, windows in enumerate(rows) for _ in windows]
         return TokenSums(wanted, np.zeros(len(wanted.row), np.int64)), owners
     every: list[InputRow] = []
     owners, at_row, places, targets = [], [], [], []
-    for at, (name, cut) in enumerate(zip(names, cuts, strict=True)):
+    for number, (name, cut) in enumerate(zip(names, cuts, strict=True)):
         ids = cut.tokens.ids
         chosen = masked_tokens(name, np.arange(cut.head, len(ids) - cut.tail), seed)
         hidden = np.where(np.isin(np.arange(len(ids)), chosen), model.mask, ids)
-        for row in model.encoder.rows(at, cut._replace(tokens=Tokens(hidden, cut.tokens.words))):
+        for row in model.encoder.rows(number, cut._replace(tokens=Tokens(hidden, cut.tokens.words))):
             # Each hidden piece is asked of the window in which it has most context.
             place = queried_tokens(row, cut)
             there = place + row.to.start - row.keep.start
-            asked = np.isin(there, chosen)
-            if not asked.any():
+            queried = np.isin(there, chosen)
+            if not queried.any():
                 continue
-            at_row.append(np.full(int(asked.sum()), len(every)))
-            places.append(place[asked])
-            targets.append(ids[there[asked]])
+            at_row.append(np.full(int(queried.sum()), len(every)))
+            places.append(place[queried])
+            targets.append(ids[there[queried]])
             every.append(row)
-            owners.append(at)
-    wanted = TokenQueries(every, *(np.concatenate(each).astype(np.int64) for each in (at_row, places, targets)))
+            owners.append(number)
+    wanted = TokenQueries(every, *(np.concatenate(parts).astype(np.int64) for parts in (at_row, places, targets)))
     return TokenSums(wanted, np.zeros(len(wanted.row), np.int64)), owners

@@ -45,12 +45,12 @@ class PairsTarget(Target):
     def __init__(self, model: LanguageModel, pairs: Sequence[MinimalPair], *, seed: int = 0) -> None:
         """`seed` is of the twin's head; nothing is drawn for the model itself."""
         self._model, self._pairs, self._seed = model, pairs, seed
-        kept, owners = self._ask()
-        self.items = self.units = tuple(pair.item for pair in kept)
+        scored, owners = self._ask()
+        self.items = self.units = tuple(pair.item for pair in scored)
         self.owners = np.array(owners)
         self.rows, self.layers = self._spoken.wanted.rows, (model.encoder.blocks,)
         self.places = self._spoken.places
-        self.skipped = +Counter({"pairs with a sentence without pieces": len(pairs) - len(kept), **self._windowed})
+        self.skipped = +Counter({"pairs with a sentence without pieces": len(pairs) - len(scored), **self._windowed})
 
     def _ask(self) -> tuple[list[MinimalPair], list[int]]:
         """The pairs that can be asked, and the pair of each row."""
@@ -59,38 +59,38 @@ class PairsTarget(Target):
         cuts = cut_passages(model, sentences)
         sizes = [len(cut.tokens.ids) - cut.head - cut.tail for cut in cuts]
         rows: list[InputRow] = []
-        kept: list[MinimalPair] = []
+        scored: list[MinimalPair] = []
         owners: list[int] = []
         parts: list[tuple[np.ndarray, ...]] = []
         windowed = 0
-        for at, pair in enumerate(self._pairs):
-            both, (good, bad) = cuts[2 * at : 2 * at + 2], sizes[2 * at : 2 * at + 2]
+        for number, pair in enumerate(self._pairs):
+            both, (good, bad) = cuts[2 * number : 2 * number + 2], sizes[2 * number : 2 * number + 2]
             if not good or not bad:
                 continue
             # Of a masked model, the two share the row in which the piece that tells them apart is hidden.
             windows, wanted = query_every_token(model, both)
-            windowed += sum(len(own) > 1 for own in windows)
+            windowed += sum(len(windows_of_sentence) > 1 for windows_of_sentence in windows)
             parts.append((wanted.row + len(rows), wanted.place, wanted.target, np.repeat([_GOOD, _BAD], [good, bad])))
             rows += wanted.rows
-            owners += [len(kept)] * len(wanted.rows)
-            kept.append(pair)
-        if not kept:
+            owners += [len(scored)] * len(wanted.rows)
+            scored.append(pair)
+        if not scored:
             raise CorpusError(
                 "no minimal pair has two sentences with pieces that the language model could be asked for"
             )
-        row, place, target, column = (np.concatenate(each).astype(np.int64) for each in zip(*parts, strict=True))
+        row, place, target, column = (np.concatenate(columns).astype(np.int64) for columns in zip(*parts, strict=True))
         self._spoken = TokenSums(TokenQueries(rows, row, place, target), column)
         self._windowed = {"sentences longer than the model's limit, scored in overlapping windows": windowed}
-        return kept, owners
+        return scored, owners
 
     def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
         """See `Target.read`: log-probability of the row's pieces of the good and of the bad sentence."""
         with torch.no_grad():
             return self._spoken.logprobs(self._model, rows, states[self.layers[0]]).cpu().numpy()
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+    def score(self, values: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`; an item is a pair."""
-        margin = np.bincount(self.owners, kept[:, _GOOD] - kept[:, _BAD], len(self.items))
+        margin = np.bincount(self.owners, values[:, _GOOD] - values[:, _BAD], len(self.items))
         return TargetScores(right_or_wrong(margin), np.ones(len(self.items)))
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:

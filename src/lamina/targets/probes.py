@@ -55,7 +55,7 @@ class ProbeReader(ABC):
 
     @abstractmethod
     def logits(
-        self, states: Mapping[int, Float[Tensor, "row token width"]], asked: BatchSpans
+        self, states: Mapping[int, Float[Tensor, "row token width"]], spans: BatchSpans
     ) -> Float[Tensor, "seed target label"]:
         """What it makes of some targets: the highest is its answer; gradients go through it."""
 
@@ -72,17 +72,19 @@ class LinearReader(ProbeReader):
     def __init__(self, probe: SoftmaxProbe, labels: tuple[str, ...], layer: int) -> None:
         self.labels, self.layers = labels, (layer,)
         self.probe = probe
-        self._held: dict[torch.device, tuple[Tensor, ...]] = {}
+        self._on_device: dict[torch.device, tuple[Tensor, ...]] = {}
 
     def logits(
-        self, states: Mapping[int, Float[Tensor, "row token width"]], asked: BatchSpans
+        self, states: Mapping[int, Float[Tensor, "row token width"]], spans: BatchSpans
     ) -> Float[Tensor, "seed target label"]:
         """See `Reader.logits`."""
-        vectors = span_means(states[self.layers[0]].float(), asked)
-        if vectors.device not in self._held:
+        vectors = span_means(states[self.layers[0]].float(), spans)
+        if vectors.device not in self._on_device:
             given = (self.probe.weights, self.probe.bias, self.probe.middle, self.probe.spread)
-            self._held[vectors.device] = tuple(torch.from_numpy(each).float().to(vectors.device) for each in given)
-        weights, bias, middle, spread = self._held[vectors.device]
+            self._on_device[vectors.device] = tuple(
+                torch.from_numpy(numbers).float().to(vectors.device) for numbers in given
+            )
+        weights, bias, middle, spread = self._on_device[vectors.device]
         return (((vectors - middle) / spread) @ weights + bias)[None]
 
     def losses(
@@ -98,31 +100,31 @@ class SavedReader(ProbeReader):
     def __init__(self, saved: Sequence[SavedEdgeProbes], cut: LayerCut) -> None:
         self.labels = saved[0].labels
         self.layers = (cut.layer,) if cut.probe == "layer" else tuple(range(cut.layer + 1))
-        own = [(each, each.probes.cuts.index(cut)) for each in saved if cut in each.probes.cuts]
-        self.seeds = len(own)
-        self._probes = [_alone(each.probes, member, len(self.layers)) for each, member in own]
+        members = [(trained, trained.probes.cuts.index(cut)) for trained in saved if cut in trained.probes.cuts]
+        self.seeds = len(members)
+        self._probes = [_alone(trained.probes, member, len(self.layers)) for trained, member in members]
         self._standards = [
-            None if each.standard is None else Standard(*(part[list(self.layers)] for part in each.standard))
-            for each, _ in own
+            None if trained.standard is None else Standard(*(part[list(self.layers)] for part in trained.standard))
+            for trained, _ in members
         ]
 
     def logits(
-        self, states: Mapping[int, Float[Tensor, "row token width"]], asked: BatchSpans
+        self, states: Mapping[int, Float[Tensor, "row token width"]], spans: BatchSpans
     ) -> Float[Tensor, "seed target label"]:
         """See `Reader.logits`."""
         stacked = torch.stack([states[layer].float() for layer in self.layers])
-        return torch.cat([self._some(stacked, some) for some in _few(asked, stacked)], 1)
+        return torch.cat([self._some(stacked, some) for some in _few(spans, stacked)], 1)
 
     def _some(self, stacked: Float[Tensor, "layer row token width"], asked: BatchSpans) -> Tensor:
         first, last = int(asked.row[0]), int(asked.row[-1])
         size = stacked.shape[2]
         flat = stacked[:, first : last + 1].flatten(1, 2)
         spans = spans_of(asked.tokens + size * (asked.row - first)[:, None, None], flat.device)
-        found = []
+        logits = []
         for probes, standard in zip(self._probes, self._standards, strict=True):
             seen = flat if standard is None else standard.of(flat)
-            found.append(probes.to(flat.device).logits(seen, spans)[0])
-        return torch.stack(found)
+            logits.append(probes.to(flat.device).logits(seen, spans)[0])
+        return torch.stack(logits)
 
     def losses(
         self, logits: Float[Tensor, "seed target label"], gold: Float[Tensor, "target label"]
@@ -131,7 +133,7 @@ class SavedReader(ProbeReader):
         return binary_cross_entropy_with_logits(logits, gold.expand_as(logits), reduction="none").mean((0, 2))
 
 
-def span_means(states: Float[Tensor, "row token width"], asked: BatchSpans) -> Float[Tensor, "target features"]:
+def span_means(states: Float[Tensor, "row token width"], spans: BatchSpans) -> Float[Tensor, "target features"]:
     """The mean state of each span; those of a pair side by side.
 
     Example:
@@ -139,12 +141,12 @@ def span_means(states: Float[Tensor, "row token width"], asked: BatchSpans) -> F
         >>> span_means(states, BatchSpans(np.array([0]), np.array([[[1, 2], [3, 6]]]))).tolist()
         [[1.0, 4.0]]
     """
-    row = torch.from_numpy(asked.row).to(states.device)
+    row = torch.from_numpy(spans.row).to(states.device)
     sides = []
-    for side in range(asked.tokens.shape[1]):
-        sizes = asked.tokens[:, side, 1] - asked.tokens[:, side, 0]
-        target, token = _pairs(asked.tokens[:, side], sizes)
-        target, token, counts = (torch.from_numpy(each).to(states.device) for each in (target, token, sizes))
+    for side in range(spans.tokens.shape[1]):
+        sizes = spans.tokens[:, side, 1] - spans.tokens[:, side, 0]
+        target, token = _pairs(spans.tokens[:, side], sizes)
+        target, token, counts = (torch.from_numpy(numbers).to(states.device) for numbers in (target, token, sizes))
         picked = states[row[target], token]
         if len(picked) > len(sizes):
             sums = torch.zeros(len(sizes), states.shape[-1], dtype=states.dtype, device=states.device)
@@ -154,7 +156,7 @@ def span_means(states: Float[Tensor, "row token width"], asked: BatchSpans) -> F
 
 
 def linear_readers(
-    encoder: HuggingFaceEncoder, asked: Sequence[tuple[Task, int]], splits: Splits, seed: int
+    encoder: HuggingFaceEncoder, tasks: Sequence[tuple[Task, int]], splits: Splits, seed: int
 ) -> list[LinearReader]:
     """A linear probe for each task and layer, trained on some of the training texts, which are encoded once.
 
@@ -167,21 +169,21 @@ def linear_readers(
     texts = [text for _, text in numbered]
     learned = [text for number, text in numbered if number in learning]
     tokens = encoder.tokenize_all(texts)
-    labels = {task.name: label_set(task, learned) for task, _ in asked}
-    found = {task.name: find_targets(task, texts, tokens, labels[task.name]) for task, _ in asked}
-    held: dict[tuple[str, int], list[np.ndarray]] = {(task.name, layer): [] for task, layer in asked}
-    for at, made in enumerate(encoder.encode(texts)):
-        for (name, layer), vectors in held.items():
-            own = found[name].text == at
-            if own.any() and made.states is not None:
-                places = BatchSpans(np.zeros(int(own.sum()), np.int64), found[name].tokens[own])
-                vectors.append(span_means(made.states[None, :, layer].float(), places).numpy())
-    made_of = np.array([number in learning for number, _ in numbered], bool)
+    labels = {task.name: label_set(task, learned) for task, _ in tasks}
+    targets_of = {task.name: find_targets(task, texts, tokens, labels[task.name]) for task, _ in tasks}
+    vectors_of: dict[tuple[str, int], list[np.ndarray]] = {(task.name, layer): [] for task, layer in tasks}
+    for index, encoded in enumerate(encoder.encode(texts)):
+        for (name, layer), vectors in vectors_of.items():
+            in_text = targets_of[name].text == index
+            if in_text.any() and encoded.states is not None:
+                places = BatchSpans(np.zeros(int(in_text.sum()), np.int64), targets_of[name].tokens[in_text])
+                vectors.append(span_means(encoded.states[None, :, layer].float(), places).numpy())
+    is_learning = np.array([number in learning for number, _ in numbered], bool)
     readers = []
-    for task, layer in asked:
-        targets, vectors = found[task.name], held[task.name, layer]
+    for task, layer in tasks:
+        targets, vectors = targets_of[task.name], vectors_of[task.name, layer]
         known = targets.gold.sum(1) == 1
-        learn, select = (np.flatnonzero(known & (made_of[targets.text] == which)) for which in (True, False))
+        learn, select = (np.flatnonzero(known & (is_learning[targets.text] == which)) for which in (True, False))
         if not len(learn) or not len(select):
             raise TaskError(
                 f"{task.name}: the training texts of {splits.name} have too few targets for a probe to learn"
@@ -217,13 +219,13 @@ def _alone(probes: EdgeProbes, member: int, layers: int) -> EdgeProbes:
     return alone.requires_grad_(False)
 
 
-def _few(asked: BatchSpans, stacked: Float[Tensor, "layer row token width"]) -> list[BatchSpans]:
+def _few(spans: BatchSpans, stacked: Float[Tensor, "layer row token width"]) -> list[BatchSpans]:
     """All targets on a CPU; on a GPU those of so many rows that targets times tokens are few enough to pool at once."""
-    if stacked.device.type == "cpu" or not len(asked.row):
-        return [asked]
-    most = max(1, int((_CELLS / (stacked.shape[2] * max(1, len(asked.row) / stacked.shape[1]))) ** 0.5))
-    cuts = np.searchsorted(asked.row, np.arange(most, stacked.shape[1], most))
-    parts = zip(np.split(asked.row, cuts), np.split(asked.tokens, cuts), strict=True)
+    if stacked.device.type == "cpu" or not len(spans.row):
+        return [spans]
+    most = max(1, int((_CELLS / (stacked.shape[2] * max(1, len(spans.row) / stacked.shape[1]))) ** 0.5))
+    cuts = np.searchsorted(spans.row, np.arange(most, stacked.shape[1], most))
+    parts = zip(np.split(spans.row, cuts), np.split(spans.tokens, cuts), strict=True)
     return [BatchSpans(row, tokens) for row, tokens in parts if len(row)]
 
 
@@ -231,13 +233,13 @@ def spans_of(bounds: Int[np.ndarray, "target span 2"], device: torch.device) -> 
     """First token and one past the last of each span, as edge probes pool them on a device."""
     sides = [bounds[:, side] for side in range(bounds.shape[1])]
     if device.type != "cpu":
-        return tuple(SpanBounds(torch.from_numpy(each).to(device)) for each in sides)
-    made = []
-    for each in sides:
-        sizes = each[:, 1] - each[:, 0]
-        target, token = (torch.from_numpy(part) for part in _pairs(each, sizes))
-        made.append(SpanTokens(target, token, torch.from_numpy(sizes), bool((sizes == 1).all())))
-    return tuple(made)
+        return tuple(SpanBounds(torch.from_numpy(bounds_of_side).to(device)) for bounds_of_side in sides)
+    tokens = []
+    for bounds_of_side in sides:
+        sizes = bounds_of_side[:, 1] - bounds_of_side[:, 0]
+        target, token = (torch.from_numpy(part) for part in _pairs(bounds_of_side, sizes))
+        tokens.append(SpanTokens(target, token, torch.from_numpy(sizes), bool((sizes == 1).all())))
+    return tuple(tokens)
 
 
 def _pairs(bounds: Int[np.ndarray, "target 2"], sizes: Int[np.ndarray, " target"]) -> tuple[np.ndarray, np.ndarray]:
@@ -270,53 +272,53 @@ class ProbeTarget(Target):
         self.reader, self.task = reader, task
         self.layers, self.name = reader.layers, probe_name(task.name, reader.layers[-1])
         self._splits, self._texts, self._seed = splits, texts, seed
-        asked = [text for text in texts if task.targets(text)]
-        cuts = encoder.word_tokenizer.cut(asked)
-        fits = [at for at, cut in enumerate(cuts) if len(cut.tokens.ids) <= encoder.limit]
-        own = [asked[at] for at in fits]
-        if not own:
+        with_targets = [text for text in texts if task.targets(text)]
+        cuts = encoder.word_tokenizer.cut(with_targets)
+        fits = [index for index, cut in enumerate(cuts) if len(cut.tokens.ids) <= encoder.limit]
+        readable = [with_targets[index] for index in fits]
+        if not readable:
             raise CorpusError(
                 f"{self.name}: none of the texts has a target of {task.name} that {encoder.name} can read"
             )
-        self._found = find_targets(task, own, [cuts[at].tokens for at in fits], reader.labels)
-        if not self._found.single_label:
+        self._targets = find_targets(task, readable, [cuts[index].tokens for index in fits], reader.labels)
+        if not self._targets.single_label:
             raise TaskError(
                 f"{self.name}: targets of {task.name} have several labels or a value instead of one label, so there is "
                 "no highest answer to score; name a task such as pos, ner or dep"
             )
-        self.rows = [encoder.rows(at, cuts[number])[0] for at, number in enumerate(fits)]
-        self.owners = np.arange(len(own))
-        unit = unit_of(own)
-        self.items, self.units = tuple(text.id for text in own), tuple(unit.of(text) for text in own)
+        self.rows = [encoder.rows(index, cuts[number])[0] for index, number in enumerate(fits)]
+        self.owners = np.arange(len(readable))
+        unit = unit_of(readable)
+        self.items, self.units = tuple(text.id for text in readable), tuple(unit.of(text) for text in readable)
         self.skipped = +Counter(
             {
-                f"texts without a target of {task.name}": len(texts) - len(asked),
-                TOO_LONG: len(asked) - len(own),
-                "labels unseen in training (scored as errors)": int(self._found.unseen.sum()),
+                f"texts without a target of {task.name}": len(texts) - len(with_targets),
+                TOO_LONG: len(with_targets) - len(readable),
+                "labels unseen in training (scored as errors)": int(self._targets.unseen.sum()),
             }
         )
-        self._bounds = np.searchsorted(self._found.text, np.arange(len(own) + 1))
+        self._bounds = np.searchsorted(self._targets.text, np.arange(len(readable) + 1))
         self._counts = np.diff(self._bounds).astype(float)
-        self.chance = _most_frequent(self._found.gold, self._found.unseen)
+        self.chance = _most_frequent(self._targets.gold, self._targets.unseen)
 
     def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
         """See `Target.read`: targets of the row about which the probe is right."""
-        asked, numbers = self._asked(rows)
+        spans, numbers = self._spans_of(rows)
         with torch.no_grad():
-            said = self.reader.logits(states, asked).argmax(-1).cpu().numpy()
-        right = self._found.gold[numbers, said].mean(0)
-        return np.bincount(asked.row, right, len(rows))[:, None]
+            answers = self.reader.logits(states, spans).argmax(-1).cpu().numpy()
+        right = self._targets.gold[numbers, answers].mean(0)
+        return np.bincount(spans.row, right, len(rows))[:, None]
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+    def score(self, values: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`."""
-        return TargetScores(kept[:, 0].copy(), self._counts)
+        return TargetScores(values[:, 0].copy(), self._counts)
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`: the probe's own, the mean over the row's targets."""
-        asked, numbers = self._asked(rows)
-        logits = self.reader.logits(states, asked)
-        gold = torch.from_numpy(self._found.gold[numbers]).to(logits)
-        where = torch.from_numpy(asked.row).to(logits.device)
+        spans, numbers = self._spans_of(rows)
+        logits = self.reader.logits(states, spans)
+        gold = torch.from_numpy(self._targets.gold[numbers]).to(logits)
+        where = torch.from_numpy(spans.row).to(logits.device)
         sums = torch.zeros(len(rows), device=logits.device).index_add(0, where, self.reader.losses(logits, gold))
         return sums / torch.from_numpy(self._counts[list(rows)]).to(sums)
 
@@ -330,11 +332,11 @@ class ProbeTarget(Target):
         (reader,) = linear_readers(encoder, [(self.task, self.layers[-1])], self._splits, self._seed)
         return ProbeTarget(encoder, self.task, reader, self._texts, splits=self._splits, seed=self._seed)
 
-    def _asked(self, rows: Sequence[int]) -> tuple[BatchSpans, np.ndarray]:
+    def _spans_of(self, rows: Sequence[int]) -> tuple[BatchSpans, np.ndarray]:
         """The targets of some rows, and their numbers."""
         numbers = np.concatenate([np.arange(self._bounds[row], self._bounds[row + 1]) for row in rows])
         counts = [int(self._counts[row]) for row in rows]
-        return BatchSpans(np.repeat(np.arange(len(rows)), counts), self._found.tokens[numbers]), numbers
+        return BatchSpans(np.repeat(np.arange(len(rows)), counts), self._targets.tokens[numbers]), numbers
 
 
 def _most_frequent(gold: np.ndarray, unseen: np.ndarray) -> float:

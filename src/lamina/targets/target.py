@@ -80,7 +80,7 @@ class Target(ABC):
         """What is kept of some rows (by number), given their states [row, token, width], padding included."""
 
     @abstractmethod
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+    def score(self, values: Float[np.ndarray, "row kept"]) -> TargetScores:
         """The score of every item, given what was kept of all rows."""
 
     @abstractmethod
@@ -111,24 +111,24 @@ class SubsetTarget(Target):
 
     def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
         """See `Target.read`."""
-        return self._target.read(self._own(rows), states)
+        return self._target.read(self._rows_of(rows), states)
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+    def score(self, values: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`."""
-        every = np.zeros((len(self._target.rows), kept.shape[1]))
-        every[self._rows] = kept
+        every = np.zeros((len(self._target.rows), values.shape[1]))
+        every[self._rows] = values
         hits, counts = self._target.score(every)
         return TargetScores(hits[self._items], counts[self._items])
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`."""
-        return self._target.loss(self._own(rows), states)
+        return self._target.loss(self._rows_of(rows), states)
 
     def of(self, encoder: HuggingFaceEncoder) -> SubsetTarget:
         """See `Target.of`."""
         return same_items(self._target.of(encoder), self)
 
-    def _own(self, rows: Sequence[int]) -> list[int]:
+    def _rows_of(self, rows: Sequence[int]) -> list[int]:
         return [int(self._rows[row]) for row in rows]
 
 
@@ -159,9 +159,9 @@ def some_texts(texts: Iterable[Text], most: int, seed: int) -> list[Text]:
         >>> len(some_texts(texts, 4, seed=0)), some_texts(texts, 20, seed=0) == texts
         (4, True)
     """
-    held = list(texts)
-    chosen = sorted(range(len(held)), key=lambda at: _share(seed, held[at].id))[:most]
-    return [held[at] for at in sorted(chosen)]
+    every = list(texts)
+    chosen = sorted(range(len(every)), key=lambda number: _share(seed, every[number].id))[:most]
+    return [every[number] for number in sorted(chosen)]
 
 
 def some_pairs(pairs: Iterable[MinimalPair], most: int, seed: int) -> list[MinimalPair]:
@@ -170,7 +170,7 @@ def some_pairs(pairs: Iterable[MinimalPair], most: int, seed: int) -> list[Minim
     for pair in sorted(pairs, key=lambda pair: _share(seed, pair.item)):
         by_paradigm[pair.paradigm].append(pair)
     rounds = zip_longest(*by_paradigm.values())
-    return [pair for each in rounds for pair in each if pair is not None][:most]
+    return [pair for of_paradigms in rounds for pair in of_paradigms if pair is not None][:most]
 
 
 def _share(seed: int, name: str) -> bytes:

@@ -143,8 +143,8 @@ def test_turned_answers_are_those_of_a_run_patched_by_hand(
     assert len(found.pairs) >= 2, found.skipped
     assert len(found.pairs) + found.skipped.total() == len(questions)
     for pair in found.pairs:
-        (told,) = answerer.answer([pair.other])
-        assert (told.span, told.text) == (pair.told, pair.turned[0])
+        (told,) = answerer.answer([pair.exchanged])
+        assert (told.span, told.text) == (pair.other_answer, pair.turned[0])
         tokens = np.concatenate([each.to for each in places_of(pair).values()])
         assert sorted(tokens) == list(range(len(pair.window.ids))), "each token has one role"
     parts, head = Interventions(answering, heads=False), head_on_states(answering, "question-answering")
@@ -187,7 +187,7 @@ def _by_hand(encoder: HuggingFaceEncoder, pair: TwoContexts, role: str, layer: i
         finally:
             handle.remove()
     (guess,) = best_spans([pair.window], made.start_logits, made.end_logits)
-    return answer_text(pair.own, guess.span)
+    return answer_text(pair.question, guess.span)
 
 
 def test_exchanged_answers_turn_where_states_hold_their_positions(

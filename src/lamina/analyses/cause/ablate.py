@@ -110,43 +110,43 @@ class AblationScores(NamedTuple):
     def families(self) -> Iterator[list[int]]:
         """Numbers of the parts that are tested together: those of one kind, taken away in one way."""
         for kind in dict.fromkeys((part.component, part.how) for part in self.parts):
-            yield [at for at, part in enumerate(self.parts) if (part.component, part.how) == kind]
+            yield [number for number, part in enumerate(self.parts) if (part.component, part.how) == kind]
 
     def random_of(self, part: AblatedPart) -> int | None:
         """The number of the random component of a head's layer."""
-        for at, other in enumerate(self.parts):
+        for number, other in enumerate(self.parts):
             if (other.component, other.block, other.how) == (RANDOM_COMPONENT, part.block, part.how):
-                return at
+                return number
         return None
 
-    def change(self, at: int, than: int | None = None) -> ScoreChange:
+    def change(self, number: int, than: int | None = None) -> ScoreChange:
         """A part's scores, against those of the whole model or of another part."""
-        return ScoreChange(self.before if than is None else self.after[than], self.after[at], self.target.units)
+        return ScoreChange(self.before if than is None else self.after[than], self.after[number], self.target.units)
 
 
 def ablate_parts(parts: Interventions, target: Target, plan: Sequence[AblatedPart], *, seed: int) -> AblationScores:
     """Score a target as it is and without each part, and take the gradients of gates where heads are among them."""
     edits = [edit for part in plan for edit in part.edits]
     what = f"{target.name} of {parts.encoder.name} without {len(plan)} parts"
-    before, *found = measure(parts, target, edits, seed=seed, what=what)
-    made = iter(found)
-    after = tuple(mean_scores([next(made) for _ in part.edits]) for part in plan)
+    before, *ablated = measure(parts, target, edits, seed=seed, what=what)
+    scores = iter(ablated)
+    after = tuple(mean_scores([next(scores) for _ in part.edits]) for part in plan)
     with_heads = any(part.head is not None for part in plan)
     return AblationScores(target, tuple(plan), before, after, gate_gradients(parts, target) if with_heads else None)
 
 
 def effect_rows(ablated: Iterable[AblationScores], *, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
     """One row per target, part and how; a family are the parts of one kind, target and how."""
-    for each in ablated:
+    for scores in ablated:
         rows: dict[int, tuple[Any, ...]] = {}
-        for family in each.families():
-            effects = effects_of([each.change(at) for at in family])
-            most = _most(*_harm_draws(each, family, samples=samples, seed=seed))
-            for at, effect, p, among in zip(family, effects, most.p, most.among, strict=True):
-                part = each.parts[at]
-                named = (part.component, part.block + 1, _head(part), part.how, each.target.name)
-                rows[at] = (*named, *effect, does_harm(effect, each.target), float(p), bool(among))
-        yield from (rows[at] for at in range(len(each.parts)))
+        for family in scores.families():
+            effects = effects_of([scores.change(number) for number in family])
+            most = _most(*_harm_draws(scores, family, samples=samples, seed=seed))
+            for number, effect, p, among in zip(family, effects, most.p, most.among, strict=True):
+                part = scores.parts[number]
+                named = (part.component, part.block + 1, _head(part), part.how, scores.target.name)
+                rows[number] = (*named, *effect, does_harm(effect, scores.target), float(p), bool(among))
+        yield from (rows[number] for number in range(len(scores.parts)))
 
 
 def contrast_rows(ablated: Iterable[AblationScores], *, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
@@ -154,44 +154,59 @@ def contrast_rows(ablated: Iterable[AblationScores], *, samples: int, seed: int)
 
     Differences are of scores; `worse`: the part surely does more harm than what it is compared with.
     """
-    for each in ablated:
-        sign = 1 if each.target.lower_is_better else -1
-        for family in each.families():
-            parts = [each.parts[at] for at in family]
+    for ablation in ablated:
+        sign = 1 if ablation.target.lower_is_better else -1
+        for family in ablation.families():
+            parts = [ablation.parts[number] for number in family]
             if parts[0].component == RANDOM_COMPONENT:
                 continue
-            beside = [each.random_of(part) if part.head is not None else None for part in parts]
-            pairs = [(at, other) for at, other in zip(family, beside, strict=True) if other is not None]
-            for (at, other), effect in zip(pairs, effects_of([each.change(*pair) for pair in pairs]), strict=True):
-                worse = does_harm(effect, each.target)
-                yield *_places(each, at, other, RANDOM_COMPONENT), effect.value, effect.baseline, *effect[2:], worse
+            beside = [ablation.random_of(part) if part.head is not None else None for part in parts]
+            pairs = [(number, other) for number, other in zip(family, beside, strict=True) if other is not None]
+            for (number, other), effect in zip(
+                pairs, effects_of([ablation.change(*pair) for pair in pairs]), strict=True
+            ):
+                worse = does_harm(effect, ablation.target)
+                yield (
+                    *_places(ablation, number, other, RANDOM_COMPONENT),
+                    effect.value,
+                    effect.baseline,
+                    *effect[2:],
+                    worse,
+                )
             if parts[0].component == "block" and len(family) > 1:
-                first, other, test = _leading_part(each, family, samples=samples, seed=seed)
+                first, other, test = _leading_part(ablation, family, samples=samples, seed=seed)
                 low, high = (test.low, test.high) if sign > 0 else (-test.high, -test.low)
-                named = _places(each, first, other, NEXT)
-                scores = each.after[first].value, each.after[other].value
+                named = _places(ablation, first, other, NEXT)
+                scores = ablation.after[first].value, ablation.after[other].value
                 tested = (sign * test.estimate, low, high, *test[3:])
                 yield *named, *scores, *tested, bool(test.p < SURE)
 
 
 def agreement_rows(ablated: Iterable[AblationScores], of: str, *, samples: int, seed: int) -> list[tuple[Any, ...]]:
     """One row per target, how and kind of importance, tested together; all heads have to be among the parts."""
-    named, found = [], []
-    for each in ablated:
-        if each.gradients is None:
+    named, agreements = [], []
+    for scores in ablated:
+        if scores.gradients is None:
             continue
-        for family in each.families():
-            chosen = [(each.parts[at], each.after[at]) for at in family if each.parts[at].head is not None]
-            if tuple((part.block, part.head) for part, _ in chosen) != each.gradients.heads:
+        for family in scores.families():
+            chosen = [
+                (scores.parts[number], scores.after[number])
+                for number in family
+                if scores.parts[number].head is not None
+            ]
+            if tuple((part.block, part.head) for part, _ in chosen) != scores.gradients.heads:
                 continue
             for importance in (NORMALISED, PLAIN):
                 agreement = agreement_of(
-                    each.gradients, each.before, [after for _, after in chosen], each.target.units,
+                    scores.gradients, scores.before, [after for _, after in chosen], scores.target.units,
                     normalised=importance == NORMALISED, samples=samples, seed=seed,
                 )  # fmt: skip
-                named.append((each.target.name, chosen[0][0].how, of, importance))
-                found.append(agreement)
-    return [(*name, *numbers, each.heads) for name, numbers, each in zip(named, corrected(found), found, strict=True)]
+                named.append((scores.target.name, chosen[0][0].how, of, importance))
+                agreements.append(agreement)
+    return [
+        (*name, *numbers, scores.heads)
+        for name, numbers, scores in zip(named, corrected(agreements), agreements, strict=True)
+    ]
 
 
 def _harm_draws(ablated: AblationScores, family: Sequence[int], *, samples: int, seed: int) -> tuple[Any, Any, int]:
@@ -203,8 +218,8 @@ def _harm_draws(ablated: AblationScores, family: Sequence[int], *, samples: int,
         return ratio_draws(units.sums(scores.hits), units.sums(scores.counts), units, samples=samples, seed=seed)
 
     before = drawn(ablated.before)
-    draws = np.stack([sign * (drawn(ablated.after[at]) - before) for at in family], 1)
-    values = np.array([sign * (ablated.after[at].value - ablated.before.value) for at in family])
+    draws = np.stack([sign * (drawn(ablated.after[number]) - before) for number in family], 1)
+    values = np.array([sign * (ablated.after[number].value - ablated.before.value) for number in family])
     return values, draws, len(units)
 
 
@@ -231,17 +246,17 @@ def _leading_part(
     sign = np.where(values[one] >= values[two], 1, -1)
     lead, apart = sign * (values[one] - values[two]), sign * (draws[:, one] - draws[:, two])
     pairs = bootstrap_family(lead, apart, units)
-    at = {frozenset((a, b)): pair for pair, (a, b) in enumerate(zip(one.tolist(), two.tolist(), strict=True))}
-    of = [at[frozenset((most.first, int(other)))] for other in others]
+    pair_of = {frozenset((a, b)): pair for pair, (a, b) in enumerate(zip(one.tolist(), two.tolist(), strict=True))}
+    of = [pair_of[frozenset((most.first, int(other)))] for other in others]
     # The one that is hardest to tell from the first; without a p, the one with the next largest effect.
     place = int(np.lexsort((-lead[of], np.nan_to_num(pairs.p[of])))[-1])
-    estimate, low, high, p = (float(each[of[place]]) for each in pairs[:4])
+    estimate, low, high, p = (float(column[of[place]]) for column in pairs[:4])
     test = Contrast(estimate, low, high, p, units, int(pairs.needed[of[place]]))
     return family[most.first], family[int(others[place])], test
 
 
-def _places(ablated: AblationScores, at: int, other: int, against: str) -> tuple[Any, ...]:
-    part, beside = ablated.parts[at], ablated.parts[other]
+def _places(ablated: AblationScores, number: int, other: int, against: str) -> tuple[Any, ...]:
+    part, beside = ablated.parts[number], ablated.parts[other]
     named = (part.component, part.block + 1, _head(part), part.how, ablated.target.name)
     return *named, against, beside.block + 1, _head(beside)
 
@@ -285,7 +300,7 @@ def _heads(result: Result, rows: pd.DataFrame, target: str) -> Finding:
     """Whether heads matter more than random components of their size; the contrast is head minus random component."""
     row = decisive(rows, "difference", "diff_low", "diff_high", margin_of(target))
     many, head = int(rows["worse"].sum()), f"head {row.layer}-{int(row.head)}"
-    value, other = (number(each, digits=3) for each in (row.value, row.other))
+    value, other = (number(score, digits=3) for score in (row.value, row.other))
     if many:
         claim = (
             f"{_count(many, len(rows))} {_matter(many)} to {phrase_of(target)} more than random components of their size; "
@@ -328,7 +343,7 @@ def _parts(result: Result, rows: pd.DataFrame, target: str) -> Finding:
         claim = f"{_count(many, len(rows), thing)} {_matter(many)} to {phrase_of(target)}{skipped}"
     else:
         claim = f"{phrase_at_start(target)} is better without {name}"
-    value, before = (number(each, digits=3) for each in (row.value, row.baseline))
+    value, before = (number(score, digits=3) for score in (row.value, row.baseline))
     return finding(
         claim=f"{claim}; without {name} it is {value} instead of {before}",
         whether=f"any {thing} matters to {phrase_of(target)}{skipped}",
@@ -349,7 +364,7 @@ def _leading_block(result: Result, row: Any, blocks: pd.DataFrame, target: str) 
     best = best_in_words(blocks["layer"].tolist(), among) or f"layer {row.layer}"
     when = f"{'one of ' if best.startswith('layers') else ''}{best} is skipped"
     highest = "highest" if target == LOSS else "lowest"
-    value, other = (number(each, digits=3) for each in (row.value, row.other))
+    value, other = (number(score, digits=3) for score in (row.value, row.other))
     where = {"component": "block", "how": row.how, "target": target}
     return finding(
         claim=(
@@ -382,8 +397,8 @@ def _matter(many: int) -> str:
 def _matching(table: pd.DataFrame, row: Any, *, component: str) -> Any | None:
     """The row of another component in the same layer."""
     same = (table["component"] == component) & (table["layer"] == row.layer)
-    own = table[same & (table["how"] == row.how) & (table["target"] == row.target)]
-    return next(rows_of(own), None)
+    matching = table[same & (table["how"] == row.how) & (table["target"] == row.target)]
+    return next(rows_of(matching), None)
 
 
 def _agreement(result: Result) -> Iterator[Finding]:
@@ -419,10 +434,10 @@ def _agreement(result: Result) -> Iterator[Finding]:
 def describe(result: Result) -> Iterator[Overview]:
     """One table per target and how: the parts that matter most, beside a random component of the same layer."""
     table = result.tables["effects"]
-    for (target, how), own in table.groupby(["target", "how"], sort=False):
+    for (target, how), effects in table.groupby(["target", "how"], sort=False):
         rows: list[tuple[str | int, ...]] = []
         for component in ("head", "block"):
-            some = own[own["component"] == component]
+            some = effects[effects["component"] == component]
             for row in rows_of(some.assign(harm=harm_of(some)).nlargest(_SHOWN, "harm")):
                 name = f"layer {row.layer}" if component == "block" else f"head {row.layer}-{int(row.head)}"
                 random = _matching(table, row, component=RANDOM_COMPONENT) if component == "head" else None
@@ -435,7 +450,7 @@ def describe(result: Result) -> Iterator[Overview]:
                         beside,
                     )
                 )
-        baseline = cell(float(own["baseline"].iloc[0]))
+        baseline = cell(float(effects["baseline"].iloc[0]))
         yield Overview(
             f"{result.provenance.model['name']}: {target} ({baseline} as it is), {how}, what hurts most",
             ("without", "effect", "p", "random component"),
@@ -545,22 +560,22 @@ def ablate(
         >>> result.tables["effects"].columns.tolist()[:4]  # doctest: +SKIP
         ['component', 'layer', 'head', 'how']
     """
-    asked = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
-    parts = asked.parts_of(encoder)
+    request = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
+    parts = request.parts_of(encoder)
     chosen = targets_of(encoder, chosen_targets(encoder, targets, material), material, items=items, seed=seed)
-    own = [ablate_parts(parts, target, asked.plan(parts, target), seed=seed) for target in chosen]
+    ablated = [ablate_parts(parts, target, request.plan(parts, target), seed=seed) for target in chosen]
     drawn: dict[str, Any] = {"samples": samples, "seed": seed}
     tables = {
-        "effects": pd.DataFrame(effect_rows(own, **drawn), columns=list(EFFECTS)),
-        "contrasts": pd.DataFrame(contrast_rows(own, **drawn), columns=list(CONTRASTS)),
+        "effects": pd.DataFrame(effect_rows(ablated, **drawn), columns=list(EFFECTS)),
+        "contrasts": pd.DataFrame(contrast_rows(ablated, **drawn), columns=list(CONTRASTS)),
     }
-    agreement = agreement_rows(own, "model", **drawn)
+    agreement = agreement_rows(ablated, "model", **drawn)
     if twin:
-        beside = _twin(asked, encoder, chosen)
+        beside = _twin(request, encoder, chosen)
         tables["twin"] = pd.DataFrame(effect_rows(beside, **drawn), columns=list(EFFECTS))
         agreement += agreement_rows(beside, "twin", **drawn)
-    if own[0].gradients is not None:
-        rows = importance_rows(own[0].gradients, **drawn)
+    if ablated[0].gradients is not None:
+        rows = importance_rows(ablated[0].gradients, **drawn)
         tables["importance"] = pd.DataFrame(rows, columns=list(IMPORTANCE))
     if agreement:
         tables["agreement"] = pd.DataFrame(agreement, columns=list(AGREEMENT))
@@ -570,9 +585,9 @@ def ablate(
                 table[column] = table[column].astype("Int64")
     return Tables(
         tables,
-        _skipped(chosen, parts, asked.components),
+        _skipped(chosen, parts, request.components),
         data={"importance_by": chosen[0].name} if "importance" in tables else {},
-        scored={each.target.name: int(each.before.counts.sum()) for each in own},
+        scored={scores.target.name: int(scores.before.counts.sum()) for scores in ablated},
     )
 
 
@@ -595,14 +610,14 @@ def _cost(
     seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
     """A few items are scored without a part of the first and of the last block: the others lie between."""
-    asked = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
-    parts = asked.parts_of(encoder)
+    request = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
+    parts = request.parts_of(encoder)
     names = chosen_targets(encoder, targets, material)
     chosen: list[Target] = []
     asking = time_call(lambda: chosen.extend(targets_of(encoder, names, material, items=items, seed=seed)))
     total = Cost(passes=0, seconds=asking * (1 + twin), memory=memory_now())
     for target in chosen:
-        plan = asked.plan(parts, target)
+        plan = request.plan(parts, target)
         runs = sum(len(part.edits) for part in plan)
         total += Cost(
             passes=(1 + runs) * (1 + twin),
@@ -645,34 +660,34 @@ class _AblationRequest:
         )
 
 
-def _twin(asked: _AblationRequest, encoder: HuggingFaceEncoder, targets: Sequence[Target]) -> list[AblationScores]:
-    other = encoder.random_twin(asked.seed)
-    parts = asked.parts_of(other)
-    found = []
+def _twin(request: _AblationRequest, encoder: HuggingFaceEncoder, targets: Sequence[Target]) -> list[AblationScores]:
+    other = encoder.random_twin(request.seed)
+    parts = request.parts_of(other)
+    ablated = []
     for target in targets:
         same = target.of(other)
-        found.append(ablate_parts(parts, same, asked.plan(parts, same), seed=asked.seed))
-    return found
+        ablated.append(ablate_parts(parts, same, request.plan(parts, same), seed=request.seed))
+    return ablated
 
 
 def _skipped(targets: Sequence[Target], parts: Interventions, components: Sequence[Component]) -> Counter[str]:
-    found = Counter({f"{target.name}: {why}": many for target in targets for why, many in target.skipped.items()})
+    skipped = Counter({f"{target.name}: {why}": many for target in targets for why, many in target.skipped.items()})
     if "head" in components and parts.encoder.heads == 1:
-        found["layers of one head: no random component as large as a head"] = parts.encoder.blocks
-    return found
+        skipped["layers of one head: no random component as large as a head"] = parts.encoder.blocks
+    return skipped
 
 
 def _seconds(parts: Interventions, target: Target, plan: Sequence[AblatedPart]) -> float:
     """What a target takes as it is, without each part, and for gradients; told from a few of its rows."""
     edits = [edit for part in plan for edit in part.edits]
     some = list(range(0, len(target.rows), max(1, len(target.rows) // _TRIED)))[:_TRIED]
-    rows = [target.rows[at] for at in some]
+    rows = [target.rows[number] for number in some]
 
     donors = rows[::-1] if any(part.how == "resample" for part in plan) else None
 
     def run(tried: Sequence[Edit]) -> None:
-        for made in parts.run(rows, tried, layers=target.layers, donors=donors):
-            target.read([some[row] for row in made.rows], made.states)
+        for batch in parts.run(rows, tried, layers=target.layers, donors=donors):
+            target.read([some[row] for row in batch.rows], batch.states)
 
     # The first call is slower.
     run([])

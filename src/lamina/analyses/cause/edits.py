@@ -40,32 +40,32 @@ class AblatedPart(NamedTuple):
     """Several for random components: one for each draw."""
 
 
-def chosen_components(asked: Sequence[Component] | None, heads: Sequence[str] | None) -> tuple[Component, ...]:
+def chosen_components(components: Sequence[Component] | None, heads: Sequence[str] | None) -> tuple[Component, ...]:
     """Heads and blocks by default; heads alone where some are named.
 
     Example:
         >>> chosen_components(None, None), chosen_components(None, ["3-2"])
         (('head', 'block'), ('head',))
     """
-    if asked is None:
+    if components is None:
         return ("head", "block") if heads is None else ("head",)
-    if heads is not None and "head" not in asked:
-        raise InputError(f"--head {heads[0]} names a head, and --component {asked[0]} leaves heads out; drop one")
-    return tuple(dict.fromkeys(asked))
+    if heads is not None and "head" not in components:
+        raise InputError(f"--head {heads[0]} names a head, and --component {components[0]} leaves heads out; drop one")
+    return tuple(dict.fromkeys(components))
 
 
 def named_heads(parts: Interventions, names: Sequence[str] | None) -> tuple[tuple[int, int], ...]:
     """(block, head) from 0 of the heads named as LAYER-HEAD from 1, in the model's order; all by default."""
     if names is None:
         return parts.heads
-    found = set()
+    chosen = set()
     for name in names:
         layer, dash, head = name.partition("-")
         if not (dash and layer.isdecimal() and head.isdecimal()):
             raise InputError(f"--head {name}: name a head as LAYER-HEAD, both counted from 1, such as 3-2")
         parts.refuse_heads(int(layer) - 1, int(head) - 1)
-        found.add((int(layer) - 1, int(head) - 1))
-    return tuple(sorted(found))
+        chosen.add((int(layer) - 1, int(head) - 1))
+    return tuple(sorted(chosen))
 
 
 def plan_ablations(
@@ -78,17 +78,17 @@ def plan_ablations(
     seed: int,
 ) -> list[AblatedPart]:
     """All parts that are taken away, heads first, then random components of their blocks, then blocks."""
-    found: list[AblatedPart] = []
+    plan: list[AblatedPart] = []
     if "head" in components:
         for how in dict.fromkeys(hows):
             for block, head in heads:
                 edit = parts.without(block, heads=[head], fill=_fill(how, block, means))
-                found.append(AblatedPart("head", block, head, how, (edit,)))
-            found += _random_components(parts, sorted({block for block, _ in heads}), how, means, seed)
+                plan.append(AblatedPart("head", block, head, how, (edit,)))
+            plan += _random_components(parts, sorted({block for block, _ in heads}), how, means, seed)
     if "block" in components:
         skipped = (Edit(skipped=frozenset({block})) for block in range(parts.encoder.blocks))
-        found += [AblatedPart("block", block, None, "zero", (edit,)) for block, edit in enumerate(skipped)]
-    return found
+        plan += [AblatedPart("block", block, None, "zero", (edit,)) for block, edit in enumerate(skipped)]
+    return plan
 
 
 def _random_components(
@@ -154,8 +154,8 @@ def disabled(
     if by_block and how == "mean":
         means = parts.means(encoder.rows(0, encoder.word_tokenizer(Text("typed", tuple(words)))))
     mixed: dict[int, HeadEdit] = {}
-    for block, own in by_block.items():
-        mixed |= parts.without(block, heads=own, fill=means.get(block)).mixed
+    for block, in_block in by_block.items():
+        mixed |= parts.without(block, heads=in_block, fill=means.get(block)).mixed
     return Edit(mixed=mixed, skipped=skipped)
 
 
@@ -181,12 +181,12 @@ def put_in(layer: int, places: Sequence[PatchTokens]) -> Edit:
     def change(states: Tensor, clean: CleanRun) -> Tensor:
         if clean.donor is None:
             raise ModelError("states of another text are asked for, and no text was given to take them from")
-        own = [places[row] for row in clean.rows]
-        rows = torch.from_numpy(np.repeat(np.arange(len(own)), [len(each.to) for each in own]))
-        to, source = (torch.from_numpy(np.concatenate(each).astype(np.int64)) for each in zip(*own, strict=True))
-        made = states.clone()
-        made[rows, to] = clean.donor.states[layer][rows, source].to(made)
-        return made
+        by_row = [places[row] for row in clean.rows]
+        rows = torch.from_numpy(np.repeat(np.arange(len(by_row)), [len(tokens.to) for tokens in by_row]))
+        to, source = (torch.from_numpy(np.concatenate(tokens).astype(np.int64)) for tokens in zip(*by_row, strict=True))
+        patched = states.clone()
+        patched[rows, to] = clean.donor.states[layer][rows, source].to(patched)
+        return patched
 
     return Edit(states={layer: change})
 

@@ -82,7 +82,7 @@ def measure(
     parts: Interventions, target: Target, edits: Sequence[Edit], *, seed: int = 0, what: str | None = None
 ) -> list[TargetScores]:
     """The scores of all items as they are, and then under each edit."""
-    return [target.score(each) for each in keep(parts, target, edits, seed=seed, what=what)]
+    return [target.score(values) for values in keep(parts, target, edits, seed=seed, what=what)]
 
 
 def keep(
@@ -90,17 +90,17 @@ def keep(
 ) -> list[Float[np.ndarray, "row kept"]]:
     """What a target keeps of all its rows as they are, and then under each edit; scores are made of it."""
     donors = lengths_alike(target.rows, seed) if any(map(_from_another_text, edits)) else None
-    kept: list[np.ndarray | None] = [None] * (len(edits) + 1)
-    with progress(what or f"{target.name} of {parts.encoder.name}", len(target.rows) * len(kept)) as advance:
-        for made in parts.run(target.rows, edits, layers=target.layers, donors=donors, places=target.places):
-            at = 0 if made.edit is None else made.edit + 1
-            found = target.read(made.rows, made.states)
-            held = kept[at]
-            if held is None:
-                held = kept[at] = np.zeros((len(target.rows), found.shape[1]))
-            held[list(made.rows)] = found
-            advance(len(made.rows))
-    return [each for each in kept if each is not None]
+    by_run: list[np.ndarray | None] = [None] * (len(edits) + 1)
+    with progress(what or f"{target.name} of {parts.encoder.name}", len(target.rows) * len(by_run)) as advance:
+        for batch in parts.run(target.rows, edits, layers=target.layers, donors=donors, places=target.places):
+            run = 0 if batch.edit is None else batch.edit + 1
+            read = target.read(batch.rows, batch.states)
+            whole = by_run[run]
+            if whole is None:
+                whole = by_run[run] = np.zeros((len(target.rows), read.shape[1]))
+            whole[list(batch.rows)] = read
+            advance(len(batch.rows))
+    return [values for values in by_run if values is not None]
 
 
 def effects_of(changes: Sequence[ScoreChange], *, harm: int | Sequence[int] = 0) -> list[Effect]:
@@ -129,11 +129,13 @@ def effects_of(changes: Sequence[ScoreChange], *, harm: int | Sequence[int] = 0)
     differences, counts = np.zeros((2, len(names), len(changes)))
     for member, change in enumerate(changes):
         owner = [rows[name] for name in change.units]
-        before, after = (np.stack([np.bincount(owner, each, len(names)) for each in scores]) for scores in change[:2])
+        before, after = (
+            np.stack([np.bincount(owner, values, len(names)) for values in scores]) for scores in change[:2]
+        )
         differences[:, member], counts[:, member] = ratio_differences(after, before)
     tests = sign_flip_family(differences, counts)
     signs = np.asarray(harm)
-    asked = sign_flip_family(signs * differences, counts, alternative="greater") if signs.any() else tests
+    one_sided = sign_flip_family(signs * differences, counts, alternative="greater") if signs.any() else tests
     low, high = (np.where(np.isfinite(ends), ends, np.nan) for ends in (tests.low, tests.high))
     for member, change in enumerate(changes):
         # Of right and wrong answers that are all alike, as many as could differ unseen.
@@ -143,7 +145,7 @@ def effects_of(changes: Sequence[ScoreChange], *, harm: int | Sequence[int] = 0)
     return [
         Effect(
             change.before.value, change.after.value, float(tests.estimate[member]), float(low[member]),
-            float(high[member]), float(asked.p[member]), int(asked.units[member]), int(asked.needed[member]),
+            float(high[member]), float(one_sided.p[member]), int(one_sided.units[member]), int(one_sided.needed[member]),
         )
         for member, change in enumerate(changes)
     ]  # fmt: skip
@@ -163,7 +165,7 @@ def effect_of(before: TargetScores, after: TargetScores, units: Sequence[str]) -
 
 def mean_scores(scores: Sequence[TargetScores]) -> TargetScores:
     """The mean of several scores of the same items, as of several random draws."""
-    return TargetScores(*(np.mean(each, axis=0) for each in zip(*scores, strict=True)))
+    return TargetScores(*(np.mean(values, axis=0) for values in zip(*scores, strict=True)))
 
 
 def score_interval(scores: TargetScores, units: Sequence[str], *, samples: int, seed: int) -> tuple[float, float]:
@@ -182,7 +184,7 @@ def score_interval(scores: TargetScores, units: Sequence[str], *, samples: int, 
 
 
 def _from_another_text(edit: Edit) -> bool:
-    return any(each.fill is RESAMPLED for each in edit.mixed.values())
+    return any(mixed.fill is RESAMPLED for mixed in edit.mixed.values())
 
 
 def unit_of_target(result: Result, target: str) -> str:
@@ -209,7 +211,7 @@ def decisive(rows: pd.DataFrame, effect: str, low: str, high: str, margin: float
         if chosen.any():
             return next(rows_of(rows.loc[[rows.loc[chosen, effect].abs().idxmax()]]))
     pools = (rows[~within & (rows["needed"] == 0)], rows[~within], rows)
-    pool = next(each for each in pools if len(each))
+    pool = next(rows_left for rows_left in pools if len(rows_left))
     # Where p is not available, the largest difference.
     order = pool.assign(size=-pool[effect].abs()).sort_values(["p_adjusted", "size"], na_position="last")
     return next(rows_of(order.head(1)))

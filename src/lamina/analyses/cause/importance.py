@@ -54,14 +54,14 @@ def gate_gradients(parts: Interventions, target: Target) -> GateGradients:
         while waiting:
             batch = waiting.pop()
             try:
-                found = _gradients(parts, target, batch)
+                gradients = _gradients(parts, target, batch)
             except RuntimeError as error:
                 if len(batch) == 1 or not is_out_of_memory(error):
                     raise
                 waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
                 continue
             # Windows of a text are parts of one loss: absolute only once they are together.
-            np.add.at(by_item, target.owners[batch], found)
+            np.add.at(by_item, target.owners[batch], gradients)
             advance(len(batch))
     units, owner = np.unique(target.units, return_inverse=True)
     sums = np.zeros((len(units), len(heads)))
@@ -76,8 +76,10 @@ def _gradients(parts: Interventions, target: Target, batch: Sequence[int]) -> Fl
     with torch.enable_grad():
         loss = target.loss(batch, states).sum()
         # A target below all heads has no gradient at all.
-        found: Tensor | None = torch.autograd.grad(loss, gates, allow_unused=True)[0] if loss.requires_grad else None
-    whole = torch.zeros_like(gates) if found is None else found
+        gradients: Tensor | None = (
+            torch.autograd.grad(loss, gates, allow_unused=True)[0] if loss.requires_grad else None
+        )
+    whole = torch.zeros_like(gates) if gradients is None else gradients
     return whole.detach().flatten(1).double().cpu().numpy()
 
 
@@ -92,9 +94,9 @@ def layer_normalised(
     """
     normalised = np.zeros_like(importance)
     for block in np.unique(blocks):
-        own = importance[..., blocks == block]
-        norm = np.sqrt(np.square(own).sum(-1, keepdims=True))
-        normalised[..., blocks == block] = np.divide(own, norm, out=np.zeros_like(own), where=norm > 0)
+        in_block = importance[..., blocks == block]
+        norm = np.sqrt(np.square(in_block).sum(-1, keepdims=True))
+        normalised[..., blocks == block] = np.divide(in_block, norm, out=np.zeros_like(in_block), where=norm > 0)
     return normalised
 
 
@@ -156,7 +158,7 @@ def agreement_of(
         seed: of the draw.
     """
     by = Units.of(units, "item")
-    by_unit = [[by.sums(each) for each in scores] for scores in (before, *after)]
+    by_unit = [[by.sums(values) for values in scores] for scores in (before, *after)]
     blocks = _blocks(gradients)
 
     def sizes(weights: Float[np.ndarray, "draw unit"]) -> Float[np.ndarray, "draw head"]:
@@ -197,18 +199,22 @@ def corrected(agreements: Sequence[RankAgreement]) -> list[tuple[float, ...]]:
     """
     if not agreements:
         return []
-    rho = np.array([each.rho for each in agreements])
+    rho = np.array([agreement.rho for agreement in agreements])
     tests = bootstrap_family(
-        np.array([_fisher(each.rho, each.heads) for each in agreements]),
-        np.stack([each.draws for each in agreements], 1),
-        np.array([each.units for each in agreements], float),
+        np.array([_fisher(agreement.rho, agreement.heads) for agreement in agreements]),
+        np.stack([agreement.draws for agreement in agreements], 1),
+        np.array([agreement.units for agreement in agreements], float),
     )
-    by_chance = permutation_family(rho, np.stack([each.permuted for each in agreements], 1), alternative="two-sided")
+    by_chance = permutation_family(
+        rho, np.stack([agreement.permuted for agreement in agreements], 1), alternative="two-sided"
+    )
     rows = []
-    for at, each in enumerate(agreements):
-        p = np.maximum(tests.p[at], by_chance[at]) if can_succeed(each.permuted) else np.nan
-        ends = np.tanh(tests.low[at]), np.tanh(tests.high[at])
-        rows.append((each.rho, *map(float, ends), float(p), each.units, int(tests.needed[at]), each.again))
+    for number, agreement in enumerate(agreements):
+        p = np.maximum(tests.p[number], by_chance[number]) if can_succeed(agreement.permuted) else np.nan
+        ends = np.tanh(tests.low[number]), np.tanh(tests.high[number])
+        rows.append(
+            (agreement.rho, *map(float, ends), float(p), agreement.units, int(tests.needed[number]), agreement.again)
+        )
     return rows
 
 

@@ -62,21 +62,21 @@ class CauseInputs(TrainedTexts):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        said = "What is asked about: dev, test, or all, which leaves no texts for probes to learn from."
-        return (DeclaredSetting("split", str, self.split, Setting(said)), *super().options[1:])
+        about = "What is asked about: dev, test, or all, which leaves no texts for probes to learn from."
+        return (DeclaredSetting("split", str, self.split, Setting(about)), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> LoadedInputs:
         """See `Reads.load`; what model and data cannot give is said before anything is measured."""
-        asked = settings.get("targets")
+        targets = settings.get("targets")
         encoder = as_encoder(given["model"], options, runtime)
         speaks = has_language_model(encoder)
         probes = settings.get("probes")
         material = TargetData(
-            texts_to_score(given["data"], options, asked, self.split),
-            _pairs(settings.get("suite"), asked) if speaks else None,
-            _questions(settings.get("questions"), asked, encoder) if _answers(encoder) else None,
+            texts_to_score(given["data"], options, targets, self.split),
+            _pairs(settings.get("suite"), targets) if speaks else None,
+            _questions(settings.get("questions"), targets, encoder) if _answers(encoder) else None,
             None if probes is None else as_result(probes),
         )
         # What was named and cannot be asked is said, not left out.
@@ -84,13 +84,13 @@ class CauseInputs(TrainedTexts):
             chosen_targets(encoder, [PAIRS], material)
         if settings.get("questions") is not None and material.questions is None:
             chosen_targets(encoder, [QA], material)
-        names = chosen_targets(encoder, asked, material)
-        if asked is None:
+        names = chosen_targets(encoder, targets, material)
+        if targets is None:
             _say_unasked(encoder, names, material)
         loaded = model_and(encoder, material.texts, given["model"])
         read = {"pairs": material.pairs, "questions": material.questions}
-        about = {name: each.describe() for name, each in read.items() if each is not None}
-        prints = [each["fingerprint"] for each in about.values()]
+        about = {name: described.describe() for name, described in read.items() if described is not None}
+        prints = [described["fingerprint"] for described in about.values()]
         if material.probes is not None:
             prints.append(material.probes.key)
         data = {**loaded.data, **about, "fingerprint": fingerprint_of(loaded.data["fingerprint"], *prints)}
@@ -127,18 +127,18 @@ def _say_unasked(encoder: Encoder, names: Sequence[str], material: TargetData) -
                 say(f"not asked: {error}")
 
 
-def _pairs(suite: Any, asked: Sequence[str] | None) -> MinimalPairs | None:
+def _pairs(suite: Any, targets: Sequence[str] | None) -> MinimalPairs | None:
     """The pairs asked for; by default BLiMP, where it is at hand."""
     if isinstance(suite, MinimalPairs):
         return suite
-    wanted = suite is not None or (assets.local_folder(_SUITE) if asked is None else PAIRS in asked)
+    wanted = suite is not None or (assets.local_folder(_SUITE) if targets is None else PAIRS in targets)
     return read_pairs(suite or _SUITE) if wanted else None
 
 
-def _questions(named: Any, asked: Sequence[str] | None, encoder: Encoder) -> Questions | None:
+def _questions(named: Any, targets: Sequence[str] | None, encoder: Encoder) -> Questions | None:
     if isinstance(named, Questions):
         return named
-    if named is None and asked is not None and not {QA, QA_EXACT, CLASSES_OF_TEXTS} & set(asked):
+    if named is None and targets is not None and not {QA, QA_EXACT, CLASSES_OF_TEXTS} & set(targets):
         return None
     view = chosen_view({}, encoder)
     tuned_on = _tuned_on(encoder) if named is None else None

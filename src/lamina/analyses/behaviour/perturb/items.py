@@ -107,23 +107,23 @@ def score_rows(items: Iterable[PerturbedItems], *, samples: int, seed: int) -> P
         (0.75, -0.25, 0.5)
     """
     by_target: dict[str, list[PerturbedItems]] = {}
-    for each in items:
-        by_target.setdefault(each.target, []).append(each)
-    told = PerturbRows([], [])
-    for own in by_target.values():
-        drawn = [each.sampled(samples, seed) for each in own]
-        for each, (draws, _), test in zip(own, drawn, _members(changes(own)), strict=True):
-            head = (*each.perturbation, each.target, each.value, *interval(draws), each.baseline)
-            told.scores.append((*head, *test, each.kind))
-        known = [(each, draws) for each, draws in zip(own, drawn, strict=True) if each.chance is not None]
+    for member in items:
+        by_target.setdefault(member.target, []).append(member)
+    rows = PerturbRows([], [])
+    for family in by_target.values():
+        drawn = [member.sampled(samples, seed) for member in family]
+        for member, (draws, _), test in zip(family, drawn, _members(changes(family)), strict=True):
+            head = (*member.perturbation, member.target, member.value, *interval(draws), member.baseline)
+            rows.scores.append((*head, *test, member.kind))
+        known = [(member, draws) for member, draws in zip(family, drawn, strict=True) if member.chance is not None]
         if not known:
             continue
-        above = _members(above_chance([each for each, _ in known]))
-        before = above_chance([each for each, _ in known], unperturbed=True).p
-        for (each, draws), test, p in zip(known, above, before, strict=True):
-            left = _remaining(each, *draws) if p < SURE else (np.nan,) * 3
-            told.remains.append((*each.perturbation, each.target, each.chance, *left, *test, each.kind))
-    return told
+        above = _members(above_chance([member for member, _ in known]))
+        before = above_chance([member for member, _ in known], unperturbed=True).p
+        for (member, draws), test, p in zip(known, above, before, strict=True):
+            left = _remaining(member, *draws) if p < SURE else (np.nan,) * 3
+            rows.remains.append((*member.perturbation, member.target, member.chance, *left, *test, member.kind))
+    return rows
 
 
 def _members(tests: Contrasts) -> list[tuple[float, ...]]:
@@ -133,30 +133,32 @@ def _members(tests: Contrasts) -> list[tuple[float, ...]]:
 
 def _by_unit(items: Sequence[PerturbedItems], columns: Sequence[np.ndarray]) -> np.ndarray:
     """[unit, member] Sums of one column per member over units; units that a member does not have are 0."""
-    names = sorted({unit for each in items for unit in each.units})
-    number = {name: at for at, name in enumerate(names)}
+    names = sorted({unit for member_items in items for unit in member_items.units})
+    number = {name: index for index, name in enumerate(names)}
     sums = np.zeros((len(names), len(items)))
-    for member, (each, column) in enumerate(zip(items, columns, strict=True)):
-        np.add.at(sums[:, member], [number[unit] for unit in each.units], column)
+    for member, (member_items, column) in enumerate(zip(items, columns, strict=True)):
+        np.add.at(sums[:, member], [number[unit] for unit in member_items.units], column)
     return sums
 
 
-def _lost(each: PerturbedItems) -> Float[np.ndarray, " item"]:
+def _lost(items: PerturbedItems) -> Float[np.ndarray, " item"]:
     """Perturbed minus unperturbed; where they differ in how much is counted, the latter as much as the former."""
-    return each.hits - each.base_hits * _ratio(each.counts.sum(), each.base_counts.sum())
+    return items.hits - items.base_hits * _ratio(items.counts.sum(), items.base_counts.sum())
 
 
 def changes(items: Sequence[PerturbedItems]) -> Contrasts:
     """Score under each perturbation of a target minus that of the same words without it; one family."""
     return sign_flip_family(
-        _by_unit(items, [_lost(each) for each in items]), _by_unit(items, [each.counts for each in items])
+        _by_unit(items, [_lost(member) for member in items]), _by_unit(items, [member.counts for member in items])
     )
 
 
 def above_chance(items: Sequence[PerturbedItems], *, unperturbed: bool = False) -> Contrasts:
     """Score under each perturbation of a target minus chance; one family. `unperturbed`: of the same words."""
-    pairs = [(each.base_hits, each.base_counts) if unperturbed else (each.hits, each.counts) for each in items]
-    ahead = [hits - (each.chance or 0.0) * counts for each, (hits, counts) in zip(items, pairs, strict=True)]
+    pairs = [
+        (member.base_hits, member.base_counts) if unperturbed else (member.hits, member.counts) for member in items
+    ]
+    ahead = [hits - (member.chance or 0.0) * counts for member, (hits, counts) in zip(items, pairs, strict=True)]
     how: Alternative = "greater" if unperturbed else "two-sided"
     return sign_flip_family(
         _by_unit(items, ahead), _by_unit(items, [counts for _, counts in pairs]), alternative=how, bounds=(-1.0, 1.0)
@@ -166,28 +168,28 @@ def above_chance(items: Sequence[PerturbedItems], *, unperturbed: bool = False) 
 def beyond(items: Sequence[PerturbedItems], others: Sequence[PerturbedItems]) -> Contrasts:
     """How much more the score changes under each perturbation than another model's, on the same items; one family."""
     apart = [_lost(one) - _lost(other) for one, other in zip(items, others, strict=True)]
-    return sign_flip_family(_by_unit(items, apart), _by_unit(items, [each.counts for each in items]))
+    return sign_flip_family(_by_unit(items, apart), _by_unit(items, [member.counts for member in items]))
 
 
 def ahead_of(items: Sequence[PerturbedItems], hits: Sequence[Float[np.ndarray, " item"]]) -> Contrasts:
     """Score under each perturbation minus that of answers that need no model, on the same items; one family."""
-    apart = [each.hits - other for each, other in zip(items, hits, strict=True)]
+    apart = [member.hits - other for member, other in zip(items, hits, strict=True)]
     return sign_flip_family(
-        _by_unit(items, apart), _by_unit(items, [each.counts for each in items]), bounds=(-1.0, 1.0)
+        _by_unit(items, apart), _by_unit(items, [member.counts for member in items]), bounds=(-1.0, 1.0)
     )
 
 
 def contrast_rows(items: Sequence[PerturbedItems], tests: Contrasts, against: str) -> list[tuple]:
     """Of the table `contrasts`."""
     return [
-        (*each.perturbation, each.target, against, *test, each.kind)
-        for each, test in zip(items, _members(tests), strict=True)
+        (*member.perturbation, member.target, against, *test, member.kind)
+        for member, test in zip(items, _members(tests), strict=True)
     ]
 
 
 def item_rows(items: Sequence[PerturbedItems]) -> pd.DataFrame:
     """One row per item and perturbation; the mean of an item's words or pieces."""
-    rows = (row for each in items for row in _rows(each))
+    rows = (row for member in items for row in _rows(member))
     return pd.DataFrame(list(rows), columns=list(ITEMS))
 
 

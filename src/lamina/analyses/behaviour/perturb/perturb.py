@@ -188,7 +188,7 @@ def describe(result: Result) -> Iterator[Overview]:
         # Of content and function words, the share left out differs from target to target.
         key = (row.how, 0.0 if row.how in ("content", "function") else row.strength)
         rows.setdefault(key, {})[row.target] = number(row.difference, row.diff_low, row.diff_high)
-    shown: list[tuple[str | int, ...]] = [
+    lines: list[tuple[str | int, ...]] = [
         (in_words(Perturbation(how, strength)), *(cells.get(target, "-") for target in targets))  # type: ignore[arg-type]
         for (how, strength), cells in rows.items()
     ]
@@ -196,18 +196,18 @@ def describe(result: Result) -> Iterator[Overview]:
     yield Overview(
         f"{about.model['name']} on {about.corpus['name']}: change by perturbation",
         ("perturbation", *(f"{target} ({base[target]} unperturbed)" for target in targets)),
-        shown,
+        lines,
     )
 
 
 def _unperturbed(table: pd.DataFrame, targets: list[str]) -> Mapping[str, str]:
     """Target -> the score of all words, which every perturbation that leaves none out is compared with."""
     whole = table[~table["how"].isin(["cut_first", "cut_last", "content", "function"])]
-    found = {}
+    scores = {}
     for target in targets:
-        own = whole[whole["target"] == target]
-        found[target] = number(float(own["baseline"].iloc[0]), digits=3) if len(own) else "n/a"
-    return found
+        of_target = whole[whole["target"] == target]
+        scores[target] = number(float(of_target["baseline"].iloc[0]), digits=3) if len(of_target) else "n/a"
+    return scores
 
 
 # What `perturb` reads: a model, texts, and the pairs and questions that its head can be asked.
@@ -228,20 +228,20 @@ class PerturbedTexts(TrainedTexts):
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> LoadedInputs:
         """See `Reads.load`; a model without the head that a target needs is refused before texts are read."""
-        asked = settings["targets"]
-        _refuse_unknown(asked)
+        targets = settings["targets"]
+        _refuse_unknown(targets)
         encoder = as_encoder(given["model"], options, runtime)
         speaks = has_language_model(encoder)
-        spoken = speaking(encoder) if speaks or {LOSS, PAIRS} & set(asked or ()) else None
-        if asked is not None and QA in asked:
+        spoken = speaking(encoder) if speaks or {LOSS, PAIRS} & set(targets or ()) else None
+        if targets is not None and QA in targets:
             span_answerer(encoder)
-        pairs = _pairs(settings["suite"], asked) if speaks else None
-        questions = _questions(settings["questions"], asked, encoder) if has_span_head(encoder) else None
-        texts = texts_to_score(given["data"], options, asked, self.split)
+        pairs = _pairs(settings["suite"], targets) if speaks else None
+        questions = _questions(settings["questions"], targets, encoder) if has_span_head(encoder) else None
+        texts = texts_to_score(given["data"], options, targets, self.split)
         loaded = model_and(encoder, texts, given["model"])
         read = {"pairs": pairs, "questions": questions}
-        about = {name: each.describe() for name, each in read.items() if each is not None}
-        prints = [each["fingerprint"] for each in about.values()]
+        about = {name: described.describe() for name, described in read.items() if described is not None}
+        prints = [described["fingerprint"] for described in about.values()]
         data = {**loaded.data, **about, "fingerprint": fingerprint_of(loaded.data["fingerprint"], *prints)}
         return replace(loaded, arguments=(encoder, texts, pairs, questions), model=spoken or loaded.model, data=data)
 
@@ -251,44 +251,46 @@ class PerturbedTexts(TrainedTexts):
 
 
 def chosen_names(
-    asked: Sequence[str] | None,
+    targets: Sequence[str] | None,
     encoder: Encoder,
     texts: Splits | Corpus,
     pairs: MinimalPairs | None,
     questions: Questions | None,
 ) -> tuple[str, ...]:
     """The targets asked for; by default all that the model and the data give."""
-    if asked is not None:
-        return tuple(dict.fromkeys(asked))
+    if targets is not None:
+        return tuple(dict.fromkeys(targets))
     there = {
         LOSS: has_language_model(encoder),
         PAIRS: pairs is not None,
         f"{PROBE}pos": isinstance(texts, Splits) and "pos" in texts.scored.annotations,
         QA: questions is not None,
     }
-    found = tuple(target for target, given in there.items() if given)
-    if not found:
+    available = tuple(target for target, given in there.items() if given)
+    if not available:
         raise ModelError(
             f"{encoder.name} has no head that can be asked, and {texts.name} no parts of speech for a probe to learn; "
             f"name a model with a head, a corpus such as ewt, or a task of this one with --target {PROBE}TASK"
         )
-    return found
+    return available
 
 
 def _refuse_unknown(targets: Sequence[str] | None) -> None:
-    for each in targets or ():
-        if each not in (LOSS, PAIRS, QA) and not (each.startswith(PROBE) and each.removeprefix(PROBE)):
-            raise InputError(f"unknown target {each!r}; name {LOSS}, {PAIRS}, {QA} or {PROBE}TASK, such as {PROBE}pos")
+    for target in targets or ():
+        if target not in (LOSS, PAIRS, QA) and not (target.startswith(PROBE) and target.removeprefix(PROBE)):
+            raise InputError(
+                f"unknown target {target!r}; name {LOSS}, {PAIRS}, {QA} or {PROBE}TASK, such as {PROBE}pos"
+            )
 
 
-def _pairs(suite: str | None, asked: Sequence[str] | None) -> MinimalPairs | None:
+def _pairs(suite: str | None, targets: Sequence[str] | None) -> MinimalPairs | None:
     """The pairs asked for; by default BLiMP, where it is at hand."""
-    wanted = suite is not None or assets.local_folder(_SUITE) if asked is None else PAIRS in asked
+    wanted = suite is not None or assets.local_folder(_SUITE) if targets is None else PAIRS in targets
     return read_pairs(suite or _SUITE) if wanted else None
 
 
-def _questions(named: str | None, asked: Sequence[str] | None, encoder: Encoder) -> Questions | None:
-    if asked is not None and QA not in asked:
+def _questions(named: str | None, targets: Sequence[str] | None, encoder: Encoder) -> Questions | None:
+    if targets is not None and QA not in targets:
         return None
     data = named or _QUESTIONS
     return load_questions(data, scored_split(data), view=chosen_view({}, encoder))
@@ -336,7 +338,9 @@ _TRIED = 8
             CONTRASTS,
         ),
         "controls": Table("One row per target and answer that needs no model, on unperturbed input.", _CONTROLS),
-        "items": Table("One row per perturbation, strength, target and text, pair or question.", ITEMS, format="parquet"),
+        "items": Table(
+            "One row per perturbation, strength, target and text, pair or question.", ITEMS, format="parquet"
+        ),
     },
     chapter="words",
     example="lamina perturb smollm2 --corpus ewt --suite blimp --items 100 --out results/perturb",
@@ -410,29 +414,29 @@ def perturb(
     )
     for target in chosen:
         if target.startswith(PROBE) and isinstance(texts, Splits):
-            asked = _planned(target, texts, encoder, runtime, steps=steps, seed=seed)
-            material.probed[target] = ask_task(asked, material.texts)
-    own = list(_measure(chosen, _ModelOrTwin(encoder), material, drawing, runtime))
-    if not own:
+            probed = _planned(target, texts, encoder, runtime, steps=steps, seed=seed)
+            material.probed[target] = ask_task(probed, material.texts)
+    measured = list(_measure(chosen, _ModelOrTwin(encoder), material, drawing, runtime))
+    if not measured:
         why = "; ".join(drawing.skipped) or "no perturbation was asked for"
         raise CorpusError(f"{texts.name}: nothing could be perturbed ({why})")
-    said = score_rows(own, samples=samples, seed=seed)
+    rows = score_rows(measured, samples=samples, seed=seed)
     tables = {
-        "perturb": pd.DataFrame(said.scores, columns=list(PERTURB)),
-        "remains": pd.DataFrame(said.remains, columns=list(REMAINS)),
+        "perturb": pd.DataFrame(rows.scores, columns=list(PERTURB)),
+        "remains": pd.DataFrame(rows.remains, columns=list(REMAINS)),
         "controls": pd.DataFrame(
             _controls(chosen, encoder, material, samples=samples, seed=seed), columns=list(_CONTROLS)
         ),
-        "items": item_rows(own),
+        "items": item_rows(measured),
     }
     beside: list[PerturbedItems] = []
     if twin and encoder.blocks:
         beside = list(_measure(chosen, _ModelOrTwin(encoder, seed), material, drawing, runtime))
         tables["twin"] = pd.DataFrame(score_rows(beside, samples=samples, seed=seed).scores, columns=list(PERTURB))
-    tables["contrasts"] = pd.DataFrame(_contrasts(own, beside, material), columns=list(CONTRASTS))
-    for target, asked in material.probed.items():
-        drawing.note({f"{target}: targets of several words": asked.longer})
-    return Tables(tables, drawing.skipped, scored=_scored(own))
+    tables["contrasts"] = pd.DataFrame(_contrasts(measured, beside, material), columns=list(CONTRASTS))
+    for target, probed in material.probed.items():
+        drawing.note({f"{target}: targets of several words": probed.longer})
+    return Tables(tables, drawing.skipped, scored=_scored(measured))
 
 
 @perturb.finds
@@ -454,15 +458,17 @@ def _cost(
 ) -> Cost:  # fmt: skip
     """A few items of each head's targets are perturbed and timed; of probes, encoding and a few steps of training."""
     chosen = chosen_names(targets, encoder, texts, minimal_pairs, asked_questions)
-    spoken = tuple(each for each in chosen if not each.startswith(PROBE))
+    spoken = tuple(name for name in chosen if not name.startswith(PROBE))
     scored = texts.scored if isinstance(texts, Splits) else texts
     total = Cost(passes=1 + twin, texts=min(items, len(scored)), memory=memory_now())
     if len(spoken) < len(chosen) and isinstance(texts, Splits):
         encoders = [encoder, *([encoder.random_twin(0)] if twin and encoder.blocks else [])]
-        for target in (each for each in chosen if each not in spoken):
-            asked = _planned(target, texts, encoder, estimator.runtime, steps=settings["steps"], seed=settings["seed"])
-            total += estimator.encoding([asked.setup.splits.train, texts.scored], encoders)
-            total += training_cost(estimator, asked, encoders, mdl=False)
+        for target in (name for name in chosen if name not in spoken):
+            plan_of_task = _planned(
+                target, texts, encoder, estimator.runtime, steps=settings["steps"], seed=settings["seed"]
+            )
+            total += estimator.encoding([plan_of_task.setup.splits.train, texts.scored], encoders)
+            total += training_cost(estimator, plan_of_task, encoders, mdl=False)
     if spoken:
         few = {**settings, "targets": spoken, "items": min(_TRIED, items), "twin": False, "runtime": estimator.runtime}
         given = (encoder, texts, minimal_pairs, asked_questions)
@@ -540,8 +546,8 @@ def _measure(
 
 def _answerable(questions: Questions, most: int, seed: int) -> list[Question]:
     """Some of the questions that have a context and a known answer."""
-    known = {each.text.id: each for each in questions.questions() if each.context and each.answers}
-    return [known[text.id] for text in some_texts((each.text for each in known.values()), most, seed)]
+    known = {question.text.id: question for question in questions.questions() if question.context and question.answers}
+    return [known[text.id] for text in some_texts((question.text for question in known.values()), most, seed)]
 
 
 def _controls(
@@ -552,45 +558,45 @@ def _controls(
         yield LOSS, UNIFORM, uniform, uniform, uniform
     if PAIRS in chosen:
         yield PAIRS, GUESS, 0.5, 0.5, 0.5
-    for target, asked in material.probed.items():
-        unit = unit_of(asked.texts)
-        units, sizes = [unit.of(text) for text in asked.texts], np.array([len(each) for each in asked.targets], float)
-        for name, right in guesses(asked).items():
-            hits = np.array([each.sum() for each in right], float)
+    for target, task in material.probed.items():
+        unit = unit_of(task.texts)
+        units, sizes = [unit.of(text) for text in task.texts], np.array([len(words) for words in task.targets], float)
+        for name, right in guesses(task).items():
+            hits = np.array([words.sum() for words in right], float)
             yield target, name, *score_of(units, hits, sizes, samples=samples, seed=seed)
 
 
 def _contrasts(
-    own: Sequence[PerturbedItems], beside: Sequence[PerturbedItems], material: _PerturbedData
+    measured: Sequence[PerturbedItems], beside: Sequence[PerturbedItems], material: _PerturbedData
 ) -> Iterator[tuple[Any, ...]]:
     """Changes minus those of the twin; probes beside what each word's most frequent label gives."""
-    twins = {(each.target, each.perturbation): each for each in beside}
-    for target in dict.fromkeys(each.target for each in own):
-        mine = [each for each in own if each.target == target and (target, each.perturbation) in twins]
-        mine = [each for each in mine if each.names == twins[target, each.perturbation].names]
+    twins = {(items.target, items.perturbation): items for items in beside}
+    for target in dict.fromkeys(items.target for items in measured):
+        mine = [items for items in measured if items.target == target and (target, items.perturbation) in twins]
+        mine = [items for items in mine if items.names == twins[target, items.perturbation].names]
         if mine:
-            tests = beyond(mine, [twins[target, each.perturbation] for each in mine])
+            tests = beyond(mine, [twins[target, items.perturbation] for items in mine])
             yield from contrast_rows(mine, tests, TWIN)
-        asked = material.probed.get(target)
-        if asked is None:
+        task = material.probed.get(target)
+        if task is None:
             continue
-        ids = [text.id for text in asked.texts]
-        right = {id: float(each.sum()) for id, each in zip(ids, guesses(asked)[BY_WORD], strict=True)}
-        sizes = {id: float(len(each)) for id, each in zip(ids, asked.targets, strict=True)}
+        ids = [text.id for text in task.texts]
+        right = {id: float(items.sum()) for id, items in zip(ids, guesses(task)[BY_WORD], strict=True)}
+        sizes = {id: float(len(items)) for id, items in zip(ids, task.targets, strict=True)}
         # Where words are left out, so are some of those that are looked up.
         whole = [
-            each
-            for each in own
-            if each.target == target and np.allclose(each.counts, [sizes[name] for name in each.names])
+            items
+            for items in measured
+            if items.target == target and np.allclose(items.counts, [sizes[name] for name in items.names])
         ]
         if whole:
-            by_word = [np.array([right[name] for name in each.names]) for each in whole]
+            by_word = [np.array([right[name] for name in items.names]) for items in whole]
             yield from contrast_rows(whole, ahead_of(whole, by_word), BY_WORD)
 
 
 def _scored(items: Sequence[PerturbedItems]) -> dict[str, int]:
     """Target -> how many pieces, pairs, words or questions are scored without a perturbation."""
-    found: dict[str, int] = {}
-    for each in items:
-        found[each.target] = max(found.get(each.target, 0), int(each.base_counts.sum()))
-    return found
+    counts: dict[str, int] = {}
+    for member in items:
+        counts[member.target] = max(counts.get(member.target, 0), int(member.base_counts.sum()))
+    return counts

@@ -66,7 +66,7 @@ class PerturbableText:
 
 
 def plan(
-    asked: Iterable[Way], *, ngrams: Sequence[int], cuts: Sequence[float], shifts: Sequence[int]
+    ways: Iterable[Way], *, ngrams: Sequence[int], cuts: Sequence[float], shifts: Sequence[int]
 ) -> list[Perturbation]:
     """Every perturbation that is asked for; content and function words have their strength from the texts.
 
@@ -78,8 +78,8 @@ def plan(
         "shuffled": ngrams, "shuffled_within": ngrams, "phrases": _DEPTHS, "cut_first": cuts, "cut_last": cuts,
         "content": (np.nan,), "function": (np.nan,), "positions": shifts,
     }  # fmt: skip
-    wanted = set(asked)
-    return [Perturbation(how, each) for how in HOWS if how in wanted for each in dict.fromkeys(strengths[how])]
+    wanted = set(ways)
+    return [Perturbation(how, strength) for how in HOWS if how in wanted for strength in dict.fromkeys(strengths[how])]
 
 
 def missing(perturbation: Perturbation, written: PerturbableText) -> str | None:
@@ -116,8 +116,8 @@ def order_of(perturbation: Perturbation, written: PerturbableText, *, seed: int,
 
 def share_left_out(orders: Iterable[tuple[Sequence[int], int]]) -> float:
     """The share of words that perturbing left out, given the words that stayed and how many there were."""
-    kept, there = np.sum([(len(order), size) for order, size in orders], axis=0)
-    return float(np.round(1 - kept / there, 3))
+    stayed, there = np.sum([(len(order), size) for order, size in orders], axis=0)
+    return float(np.round(1 - stayed / there, 3))
 
 
 def _keys(written: PerturbableText, key: str) -> np.ndarray:
@@ -137,30 +137,30 @@ def _closed(words: Sequence[str], part: Span) -> tuple[list[int], list[int]]:
 
 
 def _spoken(word: str) -> bool:
-    return any(each.isalnum() for each in word)
+    return any(letter.isalnum() for letter in word)
 
 
 def _shuffled(_: PerturbableText, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
     """N-grams stay whole, one after the other from the first word on; their order is drawn."""
     size = int(strength)
-    grams = [inner[at : at + size] for at in range(0, len(inner), size)]
+    grams = [inner[start : start + size] for start in range(0, len(inner), size)]
     return [word for gram in sorted(grams, key=lambda gram: keys[gram[0]]) for word in gram]
 
 
 def _shuffled_within(_: PerturbableText, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
     """N-grams stay in their places; the order of their words is drawn."""
     size = int(strength)
-    grams = (inner[at : at + size] for at in range(0, len(inner), size))
+    grams = (inner[start : start + size] for start in range(0, len(inner), size))
     return [word for gram in grams for word in sorted(gram, key=lambda word: keys[word])]
 
 
 def _phrases(written: PerturbableText, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
     """The words of each phrase (a word with all that depends on it) change places with each other."""
     order = list(inner)
-    places = {word: at for at, word in enumerate(inner)}
+    places = {word: place for place, word in enumerate(inner)}
     for phrase in phrases_of(written.heads or (), int(strength)):
-        own = [word for word in phrase if word in places]
-        for word, moved in zip(own, sorted(own, key=lambda word: keys[word]), strict=True):
+        movable = [word for word in phrase if word in places]
+        for word, moved in zip(movable, sorted(movable, key=lambda word: keys[word]), strict=True):
             order[places[word]] = moved
     return order
 
@@ -202,14 +202,14 @@ def phrases_of(heads: Sequence[int], depth: int) -> list[list[int]]:
         >>> phrases_of(heads, 1), phrases_of(heads, 2)
         ([[0, 1], [3, 4]], [[0], [3]])
     """
-    found: dict[int, list[int]] = defaultdict(list)
+    phrases: dict[int, list[int]] = defaultdict(list)
     for word in range(len(heads)):
         path = [word]
         while heads[path[-1]] != path[-1] and len(path) <= len(heads):
             path.append(heads[path[-1]])
         if len(path) > depth:
-            found[path[-1 - depth]].append(word)
-    return list(found.values())
+            phrases[path[-1 - depth]].append(word)
+    return list(phrases.values())
 
 
 def _sentences(text: Text) -> tuple[Span, ...]:
@@ -223,21 +223,21 @@ def _sentences(text: Text) -> tuple[Span, ...]:
 
 
 def _tags(text: Text) -> tuple[str, ...] | None:
-    found: dict[int, str] = {
+    by_word: dict[int, str] = {
         edge.span.start: edge.labels[0] for edge in text.edges.get("pos", ()) if len(edge.span) == 1 and edge.labels
     }
-    tags = tuple(found.get(word, "") for word in range(len(text.words)))
+    tags = tuple(by_word.get(word, "") for word in range(len(text.words)))
     return tags if UPOS.issuperset(tags) else None
 
 
 def _heads(text: Text) -> tuple[int, ...] | None:
-    found = {
+    by_word = {
         edge.span.start: edge.other.start
         for edge in text.edges.get("dep", ())
         if edge.other is not None and len(edge.span) == len(edge.other) == 1
     }
-    whole = len(found) == len(text.words)
-    return tuple(found[word] for word in range(len(text.words))) if whole else None
+    whole = len(by_word) == len(text.words)
+    return tuple(by_word[word] for word in range(len(text.words))) if whole else None
 
 
 class Lexicon:
@@ -277,11 +277,11 @@ def pair_of(id: str, good: str, bad: str, lexicon: Lexicon | None = None) -> tup
     """
     first, second = _split(good), _split(bad)
     numbers = _aligned(first, second)
-    made = [
+    sentences = [
         PerturbableText(id, words, (Span(0, len(words)),), alike, lexicon.tags(words) if lexicon else None)
         for words, alike in ((first, tuple(range(len(first)))), (second, numbers))
     ]
-    return made[0], made[1]
+    return sentences[0], sentences[1]
 
 
 def joined(words: Sequence[str]) -> str:
@@ -292,7 +292,7 @@ def joined(words: Sequence[str]) -> str:
         'Cats annoy Tim.'
     """
     spoken, closing = _closed(words, Span(0, len(words))) if words else ([], [])
-    return " ".join(words[at] for at in spoken) + "".join(words[at] for at in closing)
+    return " ".join(words[number] for number in spoken) + "".join(words[number] for number in closing)
 
 
 def _split(sentence: str) -> tuple[str, ...]:
@@ -314,23 +314,26 @@ def _aligned(first: Sequence[str], second: Sequence[str]) -> tuple[int, ...]:
         (2, 1, 0, 3)
     """
     mine, other = ([word.lower() for word in words] for words in (first, second))
-    found: dict[int, int] = {}
+    aligned: dict[int, int] = {}
     changed: list[tuple[list[int], list[int]]] = []
     for kind, a, b, c, d in SequenceMatcher(None, mine, other, autojunk=False).get_opcodes():
         if kind == "equal":
-            found |= dict(zip(range(c, d), range(a, b), strict=True))
+            aligned |= dict(zip(range(c, d), range(a, b), strict=True))
         else:
             changed.append((list(range(a, b)), list(range(c, d))))
     gone: dict[str, list[int]] = defaultdict(list)
     for old, _ in changed:
-        for at in old:
-            gone[mine[at]].append(at)
-    for at in (at for _, new in changed for at in new if gone[other[at]]):
-        found[at] = gone[other[at]].pop(0)
-    left, number = set(found.values()), len(first)
+        for number_of in old:
+            gone[mine[number_of]].append(number_of)
+    for number_of in (number_of for _, new in changed for number_of in new if gone[other[number_of]]):
+        aligned[number_of] = gone[other[number_of]].pop(0)
+    left, number = set(aligned.values()), len(first)
     for old, new in changed:
-        replaced, by = [at for at in old if at not in left], [at for at in new if at not in found]
+        replaced, by = (
+            [number_of for number_of in old if number_of not in left],
+            [number_of for number_of in new if number_of not in aligned],
+        )
         if len(replaced) != len(by):
             replaced, number = list(range(number, number + len(by))), number + len(by)
-        found |= dict(zip(by, replaced, strict=True))
-    return tuple(found[at] for at in range(len(second)))
+        aligned |= dict(zip(by, replaced, strict=True))
+    return tuple(aligned[number_of] for number_of in range(len(second)))

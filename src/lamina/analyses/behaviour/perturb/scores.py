@@ -35,7 +35,7 @@ from lamina.models import Activations, Encoder
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.scoring import WrittenPassage, score_passages
 from lamina.models.running.variants import with_model_shifted, with_positions_shifted
-from lamina.probes.bank import ProbeGroup, train_probes
+from lamina.probes.bank import ProbeGroup
 from lamina.probes.edge import EdgeProbes
 from lamina.probes.streams import Standard, Stream, find_targets
 from lamina.progress import progress
@@ -60,24 +60,24 @@ class PerturbationPlan(NamedTuple):
 
     def orders(self, perturbation: Perturbation, written: Sequence[PerturbableText], what: str) -> WordOrders:
         """The new order of the words of every text, once per draw; texts that cannot be perturbed so are counted."""
-        found: dict[int, list[list[int]]] = {}
+        orders_of: dict[int, list[list[int]]] = {}
         left_out: Counter[str] = Counter()
-        for at, each in enumerate(written):
-            lacking = missing(perturbation, each)
+        for number, text in enumerate(written):
+            lacking = missing(perturbation, text)
             if lacking is not None:
                 left_out[f"{what} without {lacking}: not perturbed by {perturbation.how}"] += 1
                 continue
             draws = range(self.draws if perturbation.how in RANDOM else 1)
-            orders = [order_of(perturbation, each, seed=self.seed, draw=draw) for draw in draws]
-            if _says(each, range(len(each.words))) and not all(_says(each, order) for order in orders):
+            orders = [order_of(perturbation, text, seed=self.seed, draw=draw) for draw in draws]
+            if _says(text, range(len(text.words))) and not all(_says(text, order) for order in orders):
                 left_out[f"{what} of which {perturbation.how} leaves no word"] += 1
                 continue
-            found[at] = orders
+            orders_of[number] = orders
         self.note(left_out)
-        if found and np.isnan(perturbation.strength):
-            sizes = ((order, len(written[at].words)) for at, own in found.items() for order in own)
+        if orders_of and np.isnan(perturbation.strength):
+            sizes = ((order, len(written[number].words)) for number, of_text in orders_of.items() for order in of_text)
             perturbation = perturbation._replace(strength=share_left_out(sizes))
-        return WordOrders(perturbation, found)
+        return WordOrders(perturbation, orders_of)
 
     def note(self, left_out: Mapping[str, int]) -> None:
         """Count what was left out; the same texts, left out at another strength or for the twin, are counted once."""
@@ -101,7 +101,7 @@ class WordOrders(NamedTuple):
 
     perturbation: Perturbation
     """With the share of words left out where the texts decide that."""
-    found: dict[int, list[list[int]]]
+    by_text: dict[int, list[list[int]]]
 
 
 def _says(written: PerturbableText, order: Sequence[int]) -> bool:
@@ -132,26 +132,35 @@ def loss_items(model: LanguageModel, texts: Sequence[Text], drawing: Perturbatio
     written = [PerturbableText.of(text) for text in texts]
     unit = unit_of(texts)
     known: dict[tuple[str, ...], _WordLosses] = {}
-    clean = _surprisals(model, [(each.id, each.words) for each in written], f"loss of {model.name}", known)
-    for asked in drawing.plan:
-        perturbation, orders = drawing.orders(asked, written, "texts")
+    clean = _surprisals(model, [(text.id, text.words) for text in written], f"loss of {model.name}", known)
+    for planned in drawing.plan:
+        perturbation, orders = drawing.orders(planned, written, "texts")
         reading = drawing.shifted(perturbation, lambda by: with_model_shifted(model, by), model)
         if reading is None or not orders:
             continue
-        moved = [(written[at].id, [written[at].words[n] for n in order]) for at, own in orders.items() for order in own]
+        moved = [
+            (written[number].id, [written[number].words[n] for n in order])
+            for number, of_text in orders.items()
+            for order in of_text
+        ]
         what = f"loss of {model.name}, {in_words(perturbation)}"
-        told = _surprisals(reading, moved, what, known if reading is model else {})
-        drawing.note({"texts longer than the model's limit, read in windows": sum(each.windows > 1 for each in told)})
-        said = iter(told)
+        losses = _surprisals(reading, moved, what, known if reading is model else {})
+        drawing.note(
+            {"texts longer than the model's limit, read in windows": sum(scored.windows > 1 for scored in losses)}
+        )
+        moved_losses = iter(losses)
         sums = np.zeros((4, len(written)))
-        for at, own in orders.items():
-            for order in own:
-                sums[:, at] += *next(said).of(range(len(order))), *clean[at].of(order)
+        for number, of_text in orders.items():
+            for order in of_text:
+                sums[:, number] += *next(moved_losses).of(range(len(order))), *clean[number].of(order)
             # Draws are averaged: a text counts once.
-            sums[:, at] /= len(own)
-        kept = list(orders)
-        names, units = tuple(written[at].id for at in kept), tuple(unit.of(texts[at]) for at in kept)
-        yield PerturbedItems(LOSS, perturbation, names, units, *sums[:, kept], kind=unit.by)
+            sums[:, number] /= len(of_text)
+        perturbed = list(orders)
+        names, units = (
+            tuple(written[number].id for number in perturbed),
+            tuple(unit.of(texts[number]) for number in perturbed),
+        )
+        yield PerturbedItems(LOSS, perturbation, names, units, *sums[:, perturbed], kind=unit.by)
 
 
 def _surprisals(
@@ -182,29 +191,31 @@ def pair_items(
     names = [pair.item for pair in pairs]
     known: dict[str, float] = {}
     clean = _preferred(model, [(good.words, bad.words) for good, bad in written], f"pairs for {model.name}", known)
-    for asked in drawing.plan:
+    for planned in drawing.plan:
         (perturbation, good), (_, bad) = (
-            drawing.orders(asked, [both[side] for both in written], "sentences of pairs") for side in (0, 1)
+            drawing.orders(planned, [both[side] for both in written], "sentences of pairs") for side in (0, 1)
         )
         reading = drawing.shifted(perturbation, lambda by: with_model_shifted(model, by), model)
-        kept = [at for at in good if at in bad]
-        if reading is None or not kept:
+        perturbed = [number for number in good if number in bad]
+        if reading is None or not perturbed:
             continue
         moved = [
-            ([written[at][0].words[n] for n in one], [written[at][1].words[n] for n in two])
-            for at in kept
-            for one, two in zip(good[at], bad[at], strict=True)
+            ([written[number][0].words[n] for n in one], [written[number][1].words[n] for n in two])
+            for number in perturbed
+            for one, two in zip(good[number], bad[number], strict=True)
         ]
         what = f"pairs for {model.name}, {in_words(perturbation)}"
-        told = _preferred(reading, moved, what, known if reading is model else {})
-        equal = {at for at, (one, two) in enumerate(moved) if joined(one) == joined(two)}
+        preferred = _preferred(reading, moved, what, known if reading is model else {})
+        equal = {number for number, (one, two) in enumerate(moved) if joined(one) == joined(two)}
         drawing.note(
-            {f"pairs that {perturbation.how} makes equal, scored one half": len(equal) * len(kept) // len(moved)}
+            {f"pairs that {perturbation.how} makes equal, scored one half": len(equal) * len(perturbed) // len(moved)}
         )
-        own = told.reshape(len(kept), -1).mean(1)
-        one = np.ones(len(kept))
-        items = tuple(names[at] for at in kept)
-        yield PerturbedItems(PAIRS, perturbation, items, items, own, one, clean[kept], one, chance=0.5, kind="item")
+        values = preferred.reshape(len(perturbed), -1).mean(1)
+        one = np.ones(len(perturbed))
+        items = tuple(names[number] for number in perturbed)
+        yield PerturbedItems(
+            PAIRS, perturbation, items, items, values, one, clean[perturbed], one, chance=0.5, kind="item"
+        )
 
 
 def _preferred(
@@ -218,7 +229,7 @@ def _preferred(
     new = [sentence for sentence in dict.fromkeys(sentences) if sentence not in known]
     with progress(what, len(new)) as advance:
         for sentence, scored in zip(
-            new, score_passages(model, (WrittenPassage(each, each, ()) for each in new)), strict=True
+            new, score(model, (WrittenPassage(new_sentence, new_sentence, ()) for new_sentence in new)), strict=True
         ):
             known[sentence] = scored.total
             advance()
@@ -259,25 +270,36 @@ def answer_items(
     written = [_context(question, lexicon) for question in questions]
     units = tuple(question.text.doc or question.text.id for question in questions)
     as_it_is = [
-        _perturbed(question, list(range(len(own.words)))) for question, own in zip(questions, written, strict=True)
+        _perturbed(question, list(range(len(of_question.words))))
+        for question, of_question in zip(questions, written, strict=True)
     ]
     clean = _f1(answerer, as_it_is, f"answers of {answerer.encoder.name}")
-    for each in drawing.plan:
-        if each.how == "positions":
+    for planned in drawing.plan:
+        if planned.how == "positions":
             drawing.note({_POSITIONS: len(questions)})
             continue
-        perturbation, orders = drawing.orders(each, written, "contexts")
+        perturbation, orders = drawing.orders(planned, written, "contexts")
         if not orders:
             continue
-        moved = [_perturbed(questions[at], order) for at, own in orders.items() for order in own]
-        told = _f1(answerer, moved, f"answers of {answerer.encoder.name}, {in_words(perturbation)}")
-        kept = list(orders)
-        one = np.ones(len(kept))
-        names = tuple(questions[at].text.id for at in kept)
-        own = told.reshape(len(kept), -1).mean(1)
+        moved = [
+            _perturbed(questions[number], order) for number, of_question in orders.items() for order in of_question
+        ]
+        scores = _f1(answerer, moved, f"answers of {answerer.encoder.name}, {in_words(perturbation)}")
+        perturbed = list(orders)
+        one = np.ones(len(perturbed))
+        names = tuple(questions[number].text.id for number in perturbed)
+        of_question = scores.reshape(len(perturbed), -1).mean(1)
         # No guess has an F1 worth naming.
         yield PerturbedItems(
-            QA, perturbation, names, tuple(units[at] for at in kept), own, one, clean[kept], one, chance=0.0
+            QA,
+            perturbation,
+            names,
+            tuple(units[number] for number in perturbed),
+            of_question,
+            one,
+            clean[perturbed],
+            one,
+            chance=0.0,
         )
 
 
@@ -294,31 +316,36 @@ def _context(question: Question, lexicon: Lexicon | None) -> PerturbableText:
 
 def _perturbed(question: Question, order: Sequence[int]) -> Question:
     """The question about a context whose words are in another order, with what is accepted as it was."""
-    asked, context = question.text.segments
+    question_span, context = question.text.segments
     words = [question.text.words[context.start + word] for word in order]
     ends = list(accumulate(len(word) + 1 for word in words))
     offsets = tuple((end - len(word) - 1, end - 1) for word, end in zip(words, ends, strict=True))
-    said = (*question.text.words[: asked.end], *words)
+    every_word = (*question.text.words[: question_span.end], *words)
     text = Text(
-        question.text.id, said, (asked, Span(asked.end, len(said))), {}, question.text.doc, question.text.origin
+        question.text.id,
+        every_word,
+        (question_span, Span(question_span.end, len(every_word))),
+        {},
+        question.text.doc,
+        question.text.origin,
     )
     return replace(question, text=text, context=" ".join(words), offsets=offsets)
 
 
 def _f1(answerer: Answerer, questions: Sequence[Question], what: str) -> np.ndarray:
     with progress(what, len(questions)) as advance:
-        found = []
+        scores = []
         for question, answer in zip(questions, answerer.answer(questions), strict=True):
-            found.append(best(answer.text, question.answers).f1)
+            scores.append(best(answer.text, question.answers).f1)
             advance()
-    return np.array(found)
+    return np.array(scores)
 
 
 # What a probe reads from perturbed texts: trained on texts as they are, asked about the same words elsewhere.
 
 CONSTANT, BY_WORD = "most frequent label", "most frequent label of the word"
 """Baselines: what training says of nothing, and of the word alone."""
-_TARGETS = "asked"
+_TARGETS = "targets"
 """The annotation that holds the targets, wherever their words are."""
 _AT_ONCE = 64
 """Texts whose states are held at a time."""
@@ -355,17 +382,19 @@ def plan_task(name: str, splits: Splits, *, layers: int, steps: int | None, seed
 def ask_task(plan: ProbePlan, texts: Sequence[Text]) -> ProbedTask:
     """What is learned and asked; a TaskError where the texts have no target of single words with one label."""
     (task,) = plan.tasks
-    found = [task.targets(text) for text in texts]
-    single = [tuple(edge for edge in edges if len(edge.span) == len(edge.other or edge.span) == 1) for edges in found]
-    own = [(text, edges) for text, edges in zip(texts, single, strict=True) if edges]
-    if task.graded or not own or any(len(edge.labels) != 1 for _, edges in own for edge in edges):
+    targets = [task.targets(text) for text in texts]
+    single = [tuple(edge for edge in edges if len(edge.span) == len(edge.other or edge.span) == 1) for edges in targets]
+    with_targets = [(text, edges) for text, edges in zip(texts, single, strict=True) if edges]
+    if task.graded or not with_targets or any(len(edge.labels) != 1 for _, edges in with_targets for edge in edges):
         raise TaskError(
             f"{PROBE}{task.name}: the texts of {plan.setup.splits.name} have no targets of single words with one label "
             "each"
         )
-    longer = sum(map(len, found)) - sum(map(len, single))
+    longer = sum(map(len, targets)) - sum(map(len, single))
     labels = label_set(task, plan.setup.learned)
-    return ProbedTask(task, plan.setup, labels, tuple(t for t, _ in own), tuple(e for _, e in own), longer)
+    return ProbedTask(
+        task, plan.setup, labels, tuple(t for t, _ in with_targets), tuple(e for _, e in with_targets), longer
+    )
 
 
 class PerturbProbe(NamedTuple):
@@ -374,35 +403,37 @@ class PerturbProbe(NamedTuple):
     encoder: Encoder
     probes: EdgeProbes
     standard: Standard
-    asked: ProbedTask
+    probed: ProbedTask
     converged: bool
     """Whether training ended because the loss fell no more."""
 
     def right(self, texts: Sequence[Text]) -> list[np.ndarray]:
-        """[text][target] Whether the highest answer is right; targets are in the annotation `asked`."""
-        task, labels = self.asked.task, self.asked.labels
+        """[text][target] Whether the highest answer is right; targets are in the annotation `targets`."""
+        task, labels = self.probed.task, self.probed.labels
         bare = Task(task.name, task.title, _TARGETS, task.arity)
-        device = self.asked.setup.device
-        found: list[np.ndarray] = []
+        device = self.probed.setup.device
+        by_text: list[np.ndarray] = []
         waiting = iter(texts)
         while some := list(islice(waiting, _AT_ONCE)):
-            made = list(self.encoder.encode(some))
-            targets = find_targets(bare, some, [each.tokens for each in made], labels)
+            batch_activations = list(self.encoder.encode(some))
+            targets = find_targets(bare, some, [encoded.tokens for encoded in batch_activations], labels)
             right = np.zeros(len(targets), bool)
             with torch.no_grad():
-                for batch in Stream(_EncodedTexts(made), targets, device=device, standard=self.standard).in_order():
-                    said = self.probes(batch)[0].argmax(-1).cpu().numpy()
-                    right[batch.rows] = targets.gold[batch.rows, said]
-            found += [right[targets.text == number] for number in range(len(some))]
-        return found
+                for batch in Stream(
+                    _EncodedTexts(batch_activations), targets, device=device, standard=self.standard
+                ).in_order():
+                    answers = self.probes(batch)[0].argmax(-1).cpu().numpy()
+                    right[batch.rows] = targets.gold[batch.rows, answers]
+            by_text += [right[targets.text == number] for number in range(len(some))]
+        return by_text
 
 
-def train_reader(encoder: Encoder, asked: ProbedTask, runtime: Runtime) -> PerturbProbe:
+def train_reader(encoder: Encoder, probed: ProbedTask, runtime: Runtime) -> PerturbProbe:
     """A probe over a mix of all layers, trained on texts as they are with the quick schedule of `lamina probe`."""
-    task, setup = asked.task, asked.setup
+    task, setup = probed.task, probed.setup
     stored = runtime.extract(encoder, setup.splits.train)
-    found = find_targets(task, setup.splits.train, stored.tokenized(), asked.labels)
-    learn, stop = found.among(setup.division.learn), found.among(setup.division.stop)
+    targets = find_targets(task, setup.splits.train, stored.tokenized(), probed.labels)
+    learn, stop = targets.among(setup.division.learn), targets.among(setup.division.stop)
     schedule = setup.schedule(learn)
     stream = Stream(stored, learn, device=setup.device, batch_texts=schedule.texts_of(learn))
     standard = stream.look().standard
@@ -410,68 +441,77 @@ def train_reader(encoder: Encoder, asked: ProbedTask, runtime: Runtime) -> Pertu
         stream.standardised(standard),
         Stream(stored, stop, device=setup.device, batch_texts=_AT_ONCE, standard=standard),
     )
-    shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(asked.labels), "arity": task.arity}
+    shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(probed.labels), "arity": task.arity}
     probes = EdgeProbes(setup.cuts, **shape, seed=setup.seed, hidden=schedule.hidden)
     group = ProbeGroup(probes, learn, stop, streams, loss_of(task))
-    (learned,) = train_probes([group], schedule, order_seed=setup.seed, what=f"{task.name}: a probe of {encoder.name}")
-    return PerturbProbe(encoder, probes.requires_grad_(False), standard, asked, bool(learned.converged.all()))
+    (learned,) = train([group], schedule, order_seed=setup.seed, what=f"{task.name}: a probe of {encoder.name}")
+    return PerturbProbe(encoder, probes.requires_grad_(False), standard, probed, bool(learned.converged.all()))
 
 
 def probe_items(reader: PerturbProbe, drawing: PerturbationPlan) -> Iterator[PerturbedItems]:
     """The share of words the probe is right about, in the perturbed texts and in the texts as they are."""
-    asked = reader.asked
+    probed = reader.probed
     if not reader.converged:
-        drawing.note({f"{asked.name}: probes that had not converged, whose scores would mean nothing (--steps)": 1})
+        drawing.note({f"{probed.name}: probes that had not converged, whose scores would mean nothing (--steps)": 1})
         return
-    written = [PerturbableText.of(text) for text in asked.texts]
-    unit = unit_of(asked.texts)
-    as_it_is = [list(range(len(each.words))) for each in written]
-    clean = reader.right([_moved(*each) for each in zip(asked.texts, asked.targets, as_it_is, strict=True)])
-    constant = guesses(asked)[CONSTANT]
-    for each in drawing.plan:
-        perturbation, orders = drawing.orders(each, written, "texts")
+    written = [PerturbableText.of(text) for text in probed.texts]
+    unit = unit_of(probed.texts)
+    as_it_is = [list(range(len(text.words))) for text in written]
+    clean = reader.right([_moved(*moving) for moving in zip(probed.texts, probed.targets, as_it_is, strict=True)])
+    constant = guesses(probed)[CONSTANT]
+    for planned in drawing.plan:
+        perturbation, orders = drawing.orders(planned, written, "texts")
         encoder = drawing.shifted(perturbation, lambda by: with_positions_shifted(reader.encoder, by), reader.encoder)
         if encoder is None or not orders:
             continue
         sums = np.zeros((5, len(written)))
-        moved = [_moved(asked.texts[at], asked.targets[at], order) for at, own in orders.items() for order in own]
-        with progress(f"{asked.name} of {encoder.name}, {in_words(perturbation)}"):
+        moved = [
+            _moved(probed.texts[number], probed.targets[number], order)
+            for number, of_text in orders.items()
+            for order in of_text
+        ]
+        with progress(f"{probed.name} of {encoder.name}, {in_words(perturbation)}"):
             right = iter(reader._replace(encoder=encoder).right(moved))
-        for at, own in orders.items():
-            for order in own:
-                stay = np.array([_stays(edge, set(order)) for edge in asked.targets[at]], bool)
-                sums[:, at] += (
+        for number, of_text in orders.items():
+            for order in of_text:
+                stay = np.array([_stays(edge, set(order)) for edge in probed.targets[number]], bool)
+                sums[:, number] += (
                     next(right).sum(),
                     stay.sum(),
-                    clean[at][stay].sum(),
+                    clean[number][stay].sum(),
                     stay.sum(),
-                    constant[at][stay].sum(),
+                    constant[number][stay].sum(),
                 )
-            sums[:, at] /= len(own)
-        kept = [at for at in orders if sums[1, at]]
-        if kept:
-            names, units = tuple(asked.texts[at].id for at in kept), tuple(unit.of(asked.texts[at]) for at in kept)
-            chance = float(sums[4, kept].sum() / sums[3, kept].sum())
-            yield PerturbedItems(asked.name, perturbation, names, units, *sums[:4, kept], chance=chance, kind=unit.by)
+            sums[:, number] /= len(of_text)
+        perturbed = [number for number in orders if sums[1, number]]
+        if perturbed:
+            names, units = (
+                tuple(probed.texts[number].id for number in perturbed),
+                tuple(unit.of(probed.texts[number]) for number in perturbed),
+            )
+            chance = float(sums[4, perturbed].sum() / sums[3, perturbed].sum())
+            yield PerturbedItems(
+                probed.name, perturbation, names, units, *sums[:4, perturbed], chance=chance, kind=unit.by
+            )
 
 
-def guesses(asked: ProbedTask) -> dict[str, list[np.ndarray]]:
+def guesses(probed: ProbedTask) -> dict[str, list[np.ndarray]]:
     """Answers that need no model -> [text][target] whether they are right: the most frequent label, and the word's own.
 
     A pair of words is looked up as a pair.
     """
     counts: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-    for text in asked.setup.learned:
-        for edge in asked.task.targets(text):
+    for text in probed.setup.learned:
+        for edge in probed.task.targets(text):
             counts[_words(text, edge)][edge.labels[0]] += 1
     most = sum(counts.values(), Counter()).most_common(1)[0][0]
     by_word = {words: labels.most_common(1)[0][0] for words, labels in counts.items()}
-    each = list(zip(asked.texts, asked.targets, strict=True))
+    pairs = list(zip(probed.texts, probed.targets, strict=True))
     return {
-        CONSTANT: [np.array([most == edge.labels[0] for edge in edges]) for _, edges in each],
+        CONSTANT: [np.array([most == edge.labels[0] for edge in edges]) for _, edges in pairs],
         BY_WORD: [
             np.array([by_word.get(_words(text, edge), most) == edge.labels[0] for edge in edges])
-            for text, edges in each
+            for text, edges in pairs
         ],
     }
 
@@ -481,13 +521,13 @@ def _words(text: Text, edge: Edge) -> tuple[str, ...]:
     return tuple(" ".join(text.words[span.start : span.end]).lower() for span in spans)
 
 
-def _stays(edge: Edge, kept: set[int]) -> bool:
-    return edge.span.start in kept and (edge.other is None or edge.other.start in kept)
+def _stays(edge: Edge, staying: set[int]) -> bool:
+    return edge.span.start in staying and (edge.other is None or edge.other.start in staying)
 
 
 def _moved(text: Text, targets: Sequence[Edge], order: Sequence[int]) -> Text:
     """The words in their new order, and the targets whose words stay, where these are now."""
-    place = {word: at for at, word in enumerate(order)}
+    place = {word: place_now for place_now, word in enumerate(order)}
 
     def span(old: Span) -> Span:
         return Span(place[old.start], place[old.start] + 1)
@@ -505,9 +545,9 @@ class _EncodedTexts:
 
     resident = None
 
-    def __init__(self, made: Sequence[Activations]) -> None:
-        states = [each.states for each in made if each.states is not None]
-        if len(states) < len(made):
+    def __init__(self, encoded: Sequence[Activations]) -> None:
+        states = [activations.states for activations in encoded if activations.states is not None]
+        if len(states) < len(encoded):
             raise ModelError("some texts were encoded without their states")
         self._states = states
         self.token_bytes = states[0][0].nbytes

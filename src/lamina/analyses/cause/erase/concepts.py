@@ -114,12 +114,12 @@ def plan_concepts(
     tasks = choose_tasks(names, splits, faithful=False)
     division = divide(splits, seed=seed)
     train = list(splits.train)
-    learned, stopped = ([train[at] for at in numbers] for numbers in (division.learn, division.stop))
+    learned, stopped = ([train[number] for number in numbers] for numbers in (division.learn, division.stop))
     halves = halve(learned, seed)
     fitted, elsewhere = (
         [text for text in learned if (halves.of(text) == CHOOSING) is beside] for beside in (False, True)
     )
-    found = []
+    concepts = []
     for task in tasks:
         _refuse(task, splits)
         drawing = _TargetSampler(task, label_set(task, learned), control_labels(task, learned, seed), encoder, seed)
@@ -134,8 +134,8 @@ def plan_concepts(
             division.left_out,
         )
         _refuse_few(concept, encoder, splits)
-        found.append(concept)
-    return found
+        concepts.append(concept)
+    return concepts
 
 
 class LayerErasers(NamedTuple):
@@ -171,22 +171,22 @@ def fitted_erasers(
     parts = (concept.fitted, concept.select, concept.elsewhere, concept.scored)
     at_once = max(1, _STATES // (4 * encoder.width * sum(map(len, parts))))
     known = torch.from_numpy(np.flatnonzero(concept.fitted.gold >= 0))
-    classes = [torch.from_numpy(each)[known] for each in (concept.fitted.gold, concept.fitted.control)]
+    classes = [torch.from_numpy(numbers)[known] for numbers in (concept.fitted.gold, concept.fitted.control)]
     for start in range(0, len(layers), at_once):
         some = layers[start : start + at_once]
         moments = StateMoments(len(some), encoder.width, [len(concept.labels)] * 2)
-        states = [_states(encoder, targets, some, None if at else moments) for at, targets in enumerate(parts)]
+        states = [_states(encoder, targets, some, None if number else moments) for number, targets in enumerate(parts)]
         moments.add_labelled(torch.from_numpy(states[0])[known], classes)
-        for at, layer in enumerate(some):
-            whitened = Whitened(moments, at)
-            own = whitened.concept(0)
+        for number, layer in enumerate(some):
+            whitened = Whitened(moments, number)
+            eraser = whitened.concept(0)
             random = tuple(
-                whitened.random(own, _generator(seed, concept.task.name, layer, draw), variance=variance)
+                whitened.random(eraser, _generator(seed, concept.task.name, layer, draw), variance=variance)
                 for draw in range(draws)
             )
             yield (
-                LayerErasers(layer, own, random, whitened.concept(1)),
-                LayerStates(*(each[:, at] for each in states)),
+                LayerErasers(layer, eraser, random, whitened.concept(1)),
+                LayerStates(*(numbers[:, number] for numbers in states)),
             )
 
 
@@ -194,26 +194,26 @@ def _states(
     encoder: HuggingFaceEncoder, targets: ConceptTargets, layers: Sequence[int], moments: StateMoments | None
 ) -> Float[np.ndarray, "target layer width"]:
     """The mean over the pieces of each target; the pieces of all words, targets or not, are added to the moments."""
-    found = np.empty((len(targets), len(layers), encoder.width), np.float32)
+    means = np.empty((len(targets), len(layers), encoder.width), np.float32)
     bounds = np.searchsorted(targets.text, np.arange(len(targets.texts) + 1))
     waiting: list[Tensor] = []
     with progress(f"states of {encoder.name}", len(targets.texts)) as advance:
-        for at, made in enumerate(encoder.encode(targets.texts)):
-            if made.states is None:
-                raise ModelError(f"{encoder.name} gave no states for the text {made.text}")
-            own = slice(bounds[at], bounds[at + 1])
-            states = made.states[:, list(layers)].float()
-            asked = BatchSpans(np.zeros(own.stop - own.start, np.int64), targets.tokens[own])
-            found[own] = span_means(states.flatten(1)[None], asked).unflatten(1, (len(layers), -1)).cpu().numpy()
+        for number, encoded in enumerate(encoder.encode(targets.texts)):
+            if encoded.states is None:
+                raise ModelError(f"{encoder.name} gave no states for the text {encoded.text}")
+            of_text = slice(bounds[number], bounds[number + 1])
+            states = encoded.states[:, list(layers)].float()
+            spans = BatchSpans(np.zeros(of_text.stop - of_text.start, np.int64), targets.tokens[of_text])
+            means[of_text] = span_means(states.flatten(1)[None], spans).unflatten(1, (len(layers), -1)).cpu().numpy()
             if moments is not None:
-                waiting.append(states[torch.from_numpy(made.tokens.words >= 0)])
+                waiting.append(states[torch.from_numpy(encoded.tokens.words >= 0)])
                 if sum(map(len, waiting)) >= _TOGETHER:
                     moments.add(torch.cat(waiting))
                     waiting = []
             advance()
     if moments is not None and waiting:
         moments.add(torch.cat(waiting))
-    return found
+    return means
 
 
 @dataclass(frozen=True)
@@ -233,19 +233,19 @@ class _TargetSampler:
         having = [text for text in texts if task.targets(text)]
         every = sum(len(task.targets(text)) for text in having)
         share = min(1.0, most / max(1, every))
-        kept = some_texts(having, max(1, round(len(having) * share)), self.seed)
-        found = find_targets(task, kept, self.encoder.tokenize_all(kept), self.labels)
-        if len(found) and not (found.gold.sum(1) + found.unseen.sum(1) == 1).all():
+        sampled = some_texts(having, max(1, round(len(having) * share)), self.seed)
+        targets = find_targets(task, sampled, self.encoder.tokenize_all(sampled), self.labels)
+        if len(targets) and not (targets.gold.sum(1) + targets.unseen.sum(1) == 1).all():
             raise TaskError(
                 f"{task.name}: some targets have several labels or none; what is erased is told by one label for each: "
                 "name a task such as pos or ner"
             )
         numbers = {label: number for number, label in enumerate(self.labels)}
-        control = [numbers[self.told_by_word(text, edge)[0]] for text in kept for edge in task.targets(text)]
-        unit = unit_of(kept)
-        gold = np.where(found.gold.any(1), found.gold.argmax(1), -1)
-        units = tuple(unit.of(kept[at]) for at in found.text)
-        return ConceptTargets(tuple(kept), found.text, found.tokens, gold, np.array(control, np.int64), units)
+        control = [numbers[self.told_by_word(text, edge)[0]] for text in sampled for edge in task.targets(text)]
+        unit = unit_of(sampled)
+        gold = np.where(targets.gold.any(1), targets.gold.argmax(1), -1)
+        units = tuple(unit.of(sampled[index]) for index in targets.text)
+        return ConceptTargets(tuple(sampled), targets.text, targets.tokens, gold, np.array(control, np.int64), units)
 
 
 def _refuse(task: Task, splits: Splits) -> None:

@@ -96,7 +96,7 @@ class ProbeHits(NamedTuple):
 
 def probe_layer(concept: Concept, states: LayerStates, eraser: Eraser, device: torch.device) -> ProbeHits:
     """Fresh probes before and after the concept is erased."""
-    erased = LayerStates(*(eraser(torch.from_numpy(each)).numpy() for each in states))
+    erased = LayerStates(*(eraser(torch.from_numpy(part)).numpy() for part in states))
     return ProbeHits(
         _hits(concept, concept.fitted, states.fitted, states, device),
         _hits(concept, concept.fitted, erased.fitted, erased, device),
@@ -122,10 +122,10 @@ def readable_layers(
         seed: of the draw.
     """
     ahead, left = (_against(constant, probed, units, name) for name in ("before", "after"))
-    found = {}
+    readable = {}
     for layer, hits in probed.items():
-        before, after, elsewhere = (_score(each, units, samples=samples, seed=seed) for each in hits)
-        found[layer] = ReadableLayer(
+        before, after, elsewhere = (_score(right, units, samples=samples, seed=seed) for right in hits)
+        readable[layer] = ReadableLayer(
             len(units),
             float(constant.mean()),
             before,
@@ -135,9 +135,9 @@ def readable_layers(
             left[layer],
             bool(ahead[layer].p < SURE),
             bool(left[layer].high < _LEFT),
-            sum(each is None for each in hits),
+            sum(right is None for right in hits),
         )
-    return found
+    return readable
 
 
 def _against(
@@ -145,14 +145,14 @@ def _against(
 ) -> dict[int, Effect]:
     """Of the probes of all layers, how much more they are right than the constant answer."""
     one = np.ones(len(constant))
-    hits = {layer: getattr(each, name) for layer, each in probed.items()}
+    hits = {layer: getattr(layer_hits, name) for layer, layer_hits in probed.items()}
     changes = {
-        layer: ScoreChange(TargetScores(constant, one), TargetScores(own, one), units)
-        for layer, own in hits.items()
-        if own is not None
+        layer: ScoreChange(TargetScores(constant, one), TargetScores(right, one), units)
+        for layer, right in hits.items()
+        if right is not None
     }
-    made = iter(effects_of(list(changes.values()), harm=1 if name == "before" else 0))
-    return {layer: next(made) if layer in changes else MISSING for layer in hits}
+    effects = iter(effects_of(list(changes.values()), harm=1 if name == "before" else 0))
+    return {layer: next(effects) if layer in changes else MISSING for layer in hits}
 
 
 def _hits(
@@ -257,29 +257,29 @@ def measure_target(
     Layers above those that the target looks at are left out.
     """
     special = None if tokens == "all" else _special(parts.encoder)
-    own = [each for each in erasers if each.layer <= max(target.layers)]
+    below = [layer_erasers for layer_erasers in erasers if layer_erasers.layer <= max(target.layers)]
     edits = [
-        Edit(states={each.layer: _erasing(eraser, target.rows, special)})
-        for each in own
+        Edit(states={layer_erasers.layer: _erasing(eraser, target.rows, special)})
+        for layer_erasers in below
         for kind in WHATS
-        for eraser in each.of(kind)
+        for eraser in layer_erasers.of(kind)
     ]
     if not edits:
         return []
     before, *after = measure(parts, target, edits, what=what)
-    made = iter(after)
+    scores = iter(after)
     harm = 1 if target.lower_is_better else -1
     return [
         ErasureScores(
-            each.layer,
-            {kind: each.of(kind)[0].rank for kind in WHATS},
-            {kind: float(np.mean([eraser.variance for eraser in each.of(kind)])) for kind in WHATS},
+            layer_erasers.layer,
+            {kind: layer_erasers.of(kind)[0].rank for kind in WHATS},
+            {kind: float(np.mean([eraser.variance for eraser in layer_erasers.of(kind)])) for kind in WHATS},
             before,
-            {kind: [next(made) for _ in each.of(kind)] for kind in WHATS},
+            {kind: [next(scores) for _ in layer_erasers.of(kind)] for kind in WHATS},
             target.units,
             harm,
         )
-        for each in own
+        for layer_erasers in below
     ]
 
 
@@ -287,22 +287,22 @@ def compare_layers(erased: Sequence[ErasureScores], *, samples: int, seed: int) 
     """Effects and differences of all layers, each kind a family over the layers."""
     if not erased:
         return []
-    effects = {kind: effects_of([each.change(kind) for each in erased]) for kind in (CONCEPT, CONTROL)}
+    effects = {kind: effects_of([layer_scores.change(kind) for layer_scores in erased]) for kind in (CONCEPT, CONTROL)}
     effects[RANDOM] = _over_draws(erased, samples=samples, seed=seed)
     beside = {
         RANDOM: _over_draws(erased, concept=True, samples=samples, seed=seed),
-        CONTROL: effects_of([each.change(CONCEPT, CONTROL) for each in erased], harm=erased[0].harm),
+        CONTROL: effects_of([layer_scores.change(CONCEPT, CONTROL) for layer_scores in erased], harm=erased[0].harm),
     }
     return [
         ErasureEffects(
-            each.layer,
-            each.ranks,
-            each.variances,
-            {kind: effects[kind][at] for kind in WHATS},
-            {kind: beside[kind][at] for kind in (RANDOM, CONTROL)},
-            int(each.before.counts.sum()),
+            layer_scores.layer,
+            layer_scores.ranks,
+            layer_scores.variances,
+            {kind: effects[kind][number] for kind in WHATS},
+            {kind: beside[kind][number] for kind in (RANDOM, CONTROL)},
+            int(layer_scores.before.counts.sum()),
         )
-        for at, each in enumerate(erased)
+        for number, layer_scores in enumerate(erased)
     ]
 
 
@@ -323,9 +323,9 @@ def verdict_of(measured: ErasureEffects, readable: ReadableLayer, target: str, h
     if not readable.gone or not measured.alike:
         return OPEN
     statuses = []
-    for each in contrasts_of(measured).values():
-        status = status_of(each.low, each.high, each.p, needed=each.needed, margin=margin_of(target))
-        statuses.append("open" if status == "clear" and each.effect * harm < 0 else status)
+    for effect in contrasts_of(measured).values():
+        status = status_of(effect.low, effect.high, effect.p, needed=effect.needed, margin=margin_of(target))
+        statuses.append("open" if status == "clear" and effect.effect * harm < 0 else status)
     if set(statuses) == {"clear"}:
         return USED
     return UNUSED if "null" in statuses else OPEN
@@ -335,19 +335,19 @@ def effect_rows(
     task: str, target: str, measured: Sequence[ErasureEffects], readable: Mapping[int, ReadableLayer], harm: int
 ) -> Iterator[tuple[Any, ...]]:
     """Rows of the table `erase`."""
-    for each in measured:
-        verdict = verdict_of(each, readable[each.layer], target, harm)
+    for effects in measured:
+        verdict = verdict_of(effects, readable[effects.layer], target, harm)
         for kind in WHATS:
-            said = verdict if kind == CONCEPT else ""
-            yield task, each.layer, kind, each.ranks[kind], target, *each.effects[kind], said
+            shown_verdict = verdict if kind == CONCEPT else ""
+            yield task, effects.layer, kind, effects.ranks[kind], target, *effects.effects[kind], shown_verdict
 
 
 def difference_rows(task: str, target: str, measured: Sequence[ErasureEffects]) -> Iterator[tuple[Any, ...]]:
     """Rows of the table `differences`."""
-    for each in measured:
-        for kind, found in each.differences.items():
-            shares = each.variances[CONCEPT], each.variances[kind]
-            yield task, each.layer, target, kind, *shares, found.value, found.baseline, *found[2:]
+    for effects in measured:
+        for kind, effect in effects.differences.items():
+            shares = effects.variances[CONCEPT], effects.variances[kind]
+            yield task, effects.layer, target, kind, *shares, effect.value, effect.baseline, *effect[2:]
 
 
 def _over_draws(erased: Sequence[ErasureScores], *, samples: int, seed: int, concept: bool = False) -> list[Effect]:
@@ -360,14 +360,14 @@ def _over_draws(erased: Sequence[ErasureScores], *, samples: int, seed: int, con
     units = Units.of(erased[0].units, "item")
     wider = widening(len(units))
     estimates, draws = [], []
-    for number, each in enumerate(erased):
-        change = each.change(CONCEPT, RANDOM) if concept else each.change(RANDOM)
+    for number, layer_scores in enumerate(erased):
+        change = layer_scores.change(CONCEPT, RANDOM) if concept else layer_scores.change(RANDOM)
         estimate = change.after.value - change.before.value
         before, after = (
             ratio_draws(units.sums(scores.hits), units.sums(scores.counts), units, samples=samples, seed=seed)
             for scores in change[:2]
         )
-        values = np.array([scores.value for scores in each.after[RANDOM]])
+        values = np.array([scores.value for scores in layer_scores.after[RANDOM]])
         shares = seed_shares(len(values), samples, np.random.default_rng([seed, number]))
         # Of the mean of so many, or of one more beside it.
         spread = np.sqrt(len(values) + 1) if concept else 1.0
@@ -380,13 +380,13 @@ def _over_draws(erased: Sequence[ErasureScores], *, samples: int, seed: int, con
         if concept
         else tests
     )
-    found = []
-    for at, each in enumerate(erased):
-        change = each.change(CONCEPT, RANDOM) if concept else each.change(RANDOM)
-        estimate, low, high, p = (float(column[at]) for column in (tests.estimate, tests.low, tests.high, sided.p))
-        needed = int(sided.needed[at])
-        found.append(Effect(change.before.value, change.after.value, estimate, low, high, p, len(units), needed))
-    return found
+    effects = []
+    for member, layer_scores in enumerate(erased):
+        change = layer_scores.change(CONCEPT, RANDOM) if concept else layer_scores.change(RANDOM)
+        estimate, low, high, p = (float(column[member]) for column in (tests.estimate, tests.low, tests.high, sided.p))
+        needed = int(sided.needed[member])
+        effects.append(Effect(change.before.value, change.after.value, estimate, low, high, p, len(units), needed))
+    return effects
 
 
 def _erasing(eraser: Eraser, rows: Sequence[InputRow], special: Int[np.ndarray, " special"] | None) -> StateChange:
@@ -400,9 +400,9 @@ def _erasing(eraser: Eraser, rows: Sequence[InputRow], special: Int[np.ndarray, 
         if special is None:
             return eraser(states)
         words = torch.zeros(states.shape[:2], dtype=torch.bool)
-        for at, number in enumerate(clean.rows):
+        for row, number in enumerate(clean.rows):
             ids = rows[number].ids
-            words[at, : len(ids)] = torch.from_numpy(~np.isin(ids, special))
+            words[row, : len(ids)] = torch.from_numpy(~np.isin(ids, special))
         return torch.where(words.to(states.device)[..., None], eraser(states), states)
 
     return change
@@ -412,7 +412,7 @@ def _special(encoder: HuggingFaceEncoder) -> Int[np.ndarray, " special"]:
     """Ids of tokens that are no words: special ones, with masks; a word that is not in the vocabulary is one."""
     tokenizer = encoder.tokenizer
     others = {
-        str(each) for each in (tokenizer.bos_token, tokenizer.eos_token, tokenizer.cls_token, tokenizer.sep_token)
+        str(token) for token in (tokenizer.bos_token, tokenizer.eos_token, tokenizer.cls_token, tokenizer.sep_token)
     }
     unknown = set() if str(tokenizer.unk_token) in others else {token_id(tokenizer.unk_token_id)}
     return np.array(sorted(set(tokenizer.all_special_ids) - unknown), np.int64)

@@ -67,26 +67,26 @@ _OTHERS = {
 def tell_findings(result: Result) -> Iterator[Finding]:
     """One sentence per task and target."""
     table = result.tables["erase"]
-    for (task, target), own in table.groupby(["task", "target"], sort=False):
-        yield _finding(result, str(task), str(target), own[own["what"] == CONCEPT])
+    for (task, target), rows in table.groupby(["task", "target"], sort=False):
+        yield _finding(result, str(task), str(target), rows[rows["what"] == CONCEPT])
 
 
 def _finding(result: Result, task: str, target: str, concept: pd.DataFrame) -> Finding:
-    layers = {verdict: list(map(int, own["layer"])) for verdict, own in concept.groupby("verdict")}
+    layers = {verdict: list(map(int, rows["layer"])) for verdict, rows in concept.groupby("verdict")}
     if USED in layers:
         # Of each layer the contrast that holds least; of these the one with the largest difference.
         least = [_least(result, task, target, layer) for layer in layers[USED]]
-        _, kind, row = max(least, key=lambda each: abs(each[0].estimate))
+        _, kind, row = max(least, key=lambda contrast: abs(contrast[0].estimate))
         return _by_contrast(result, task, target, kind, row, layers[USED], USED)
     if UNUSED in layers and set(layers) <= {UNUSED, UNKNOWN}:
         nulls = [_null(result, task, target, layer) for layer in layers[UNUSED]]
-        _, kind, row = max(nulls, key=lambda each: max(abs(each[0].low), abs(each[0].high)))
+        _, kind, row = max(nulls, key=lambda contrast: max(abs(contrast[0].low), abs(contrast[0].high)))
         return _by_contrast(result, task, target, kind, row, layers[UNUSED], UNUSED)
     reasons = {layer: _reason(result, task, layer) for layer in layers.get(OPEN, [])}
     open_ = [layer for layer, reason in reasons.items() if not reason]
     if open_:
         least = [_least(result, task, target, layer) for layer in open_]
-        _, kind, row = min(least, key=lambda each: (each[0].p != each[0].p, each[0].p))
+        _, kind, row = min(least, key=lambda contrast: (contrast[0].p != contrast[0].p, contrast[0].p))
         return _by_contrast(result, task, target, kind, row, open_, OPEN)
     reason = next(iter(reasons.values()), "no linear probe was shown to read it")
     readable = Source("readable", {"task": task})
@@ -97,31 +97,33 @@ def _finding(result: Result, task: str, target: str, concept: pd.DataFrame) -> F
 def _contrasts(result: Result, task: str, target: str, layer: int) -> list[tuple[Contrast, str, Any]]:
     """What has to harm for a concept to be used at a layer: contrast, what it is compared with, its row."""
     where = {"task": task, "target": target, "layer": layer}
-    found: list[tuple[Contrast, str, Any]] = []
+    contrasts: list[tuple[Contrast, str, Any]] = []
     for kind in (RANDOM, CONTROL):
         row = next(rows_of(Source("differences", {**where, "against": kind}).rows(result.tables["differences"])))
-        found.append((Contrast.of(row, "difference"), kind, row))
+        contrasts.append((Contrast.of(row, "difference"), kind, row))
     row = next(rows_of(Source("erase", {**where, "what": CONCEPT}).rows(result.tables["erase"])))
-    return [*found, (Contrast.of(row, "effect"), CONCEPT, row)]
+    return [*contrasts, (Contrast.of(row, "effect"), CONCEPT, row)]
 
 
 def _least(result: Result, task: str, target: str, layer: int) -> tuple[Contrast, str, Any]:
     """The contrast of a layer that holds least: the claim is as sure as that."""
-    untested = [each for each in _contrasts(result, task, target, layer) if each[0].needed]
+    untested = [contrast for contrast in _contrasts(result, task, target, layer) if contrast[0].needed]
     harm = 1 if target == LOSS else -1
     # A clear effect in the other direction is no harm.
     return next(
         iter(untested),
         max(
             _contrasts(result, task, target, layer),
-            key=lambda each: (each[0].p == each[0].p and each[0].estimate * harm < 0, each[0].p),
+            key=lambda contrast: (contrast[0].p == contrast[0].p and contrast[0].estimate * harm < 0, contrast[0].p),
         ),
     )
 
 
 def _null(result: Result, task: str, target: str, layer: int) -> tuple[Contrast, str, Any]:
     """The contrast of a layer that is known to be within the margin."""
-    return next(each for each in _contrasts(result, task, target, layer) if _status(each[0], target) == "null")
+    return next(
+        contrast for contrast in _contrasts(result, task, target, layer) if _status(contrast[0], target) == "null"
+    )
 
 
 def _status(test: Contrast, target: str) -> str:
@@ -140,7 +142,7 @@ def _by_contrast(
         f"{number(row.value, digits=3)}, without {beside} {number(other, digits=3)}"
     )
     no_more = "leaves it as it is" if kind == CONCEPT else f"does no more to it than erasing {_OTHERS[kind]}"
-    at = {"task": task, "layer": row.layer, "target": target}
+    at_layer = {"task": task, "layer": row.layer, "target": target}
     rows = {"task": task, "target": target, "what": CONCEPT}
     return finding(
         claim=claim,
@@ -150,9 +152,9 @@ def _by_contrast(
         test=Contrast.of(row, "effect" if kind == CONCEPT else "difference"),
         source=[
             Source("erase", rows | {"verdict": verdict}),
-            Source("erase", at | {"what": CONCEPT})
+            Source("erase", at_layer | {"what": CONCEPT})
             if kind == CONCEPT
-            else Source("differences", at | {"against": kind}),
+            else Source("differences", at_layer | {"against": kind}),
         ],
         unit=unit_of_target(result, target),
         importance=("answers", "beats control", "localised"),
@@ -200,19 +202,19 @@ def describe(result: Result) -> Iterator[Overview]:
     """One table per task and target: what is readable, and what erasing it does."""
     table = result.tables["erase"]
     readable = {(row.task, row.layer): row for row in rows_of(result.tables["readable"])}
-    for (task, target), own in table.groupby(["task", "target"], sort=False):
+    for (task, target), of_target in table.groupby(["task", "target"], sort=False):
         rows: list[tuple[str | int, ...]] = []
-        for layer in map(int, dict.fromkeys(own["layer"])):
-            by_what = {row.what: row for row in rows_of(own[own["layer"] == layer])}
+        for layer in map(int, dict.fromkeys(of_target["layer"])):
+            by_what = {row.what: row for row in rows_of(of_target[of_target["layer"] == layer])}
             read = readable[task, layer]
             probe = f"{cell(read.before)} -> {cell(read.after)}"
             effects = [
-                cell(each.effect, each.low, each.high)
-                for each in (by_what[kind] for kind in (CONCEPT, RANDOM, CONTROL))
+                cell(effect.effect, effect.low, effect.high)
+                for effect in (by_what[kind] for kind in (CONCEPT, RANDOM, CONTROL))
             ]
             rows.append((layer, probe, *effects, by_what[CONCEPT].verdict))
-        constant = cell(readable[task, int(own["layer"].iloc[0])].constant)
-        baseline = cell(float(own["baseline"].iloc[0]))
+        constant = cell(readable[task, int(of_target["layer"].iloc[0])].constant)
+        baseline = cell(float(of_target["baseline"].iloc[0]))
         yield Overview(
             f"{result.provenance.model['name']}: {task} erased, {target} ({baseline} as it is)",
             ("layer", f"probe (constant {constant})", "concept", "random subspace", "control", "verdict"),
@@ -323,29 +325,29 @@ def erase(
         ['task', 'layer', 'what', 'rank']
     """
     how = _ErasureSettings(learn, words, tokens, random == "variance", draws, samples, seed)
-    asked = _ErasureRequest(_splits(material), tuple(dict.fromkeys(tasks)), layers, how)
-    names = _targets(encoder, targets, asked.tasks, material)
-    concepts = asked.concepts(encoder)
+    request = _ErasureRequest(_splits(material), tuple(dict.fromkeys(tasks)), layers, how)
+    names = _targets(encoder, targets, request.tasks, material)
+    concepts = request.concepts(encoder)
     chosen = targets_of(encoder, names, material, items=items, seed=seed)
-    own = asked.erase(encoder, concepts, chosen)
+    measured = request.erase(encoder, concepts, chosen)
     tables = {
-        "erase": pd.DataFrame(own.rows, columns=list(ERASE)),
-        "differences": pd.DataFrame(own.differences, columns=list(DIFFERENCES)),
-        "readable": pd.DataFrame(own.readable, columns=list(READABLE)),
-        "subspaces": pd.DataFrame(own.subspaces, columns=list(_SUBSPACES)),
+        "erase": pd.DataFrame(measured.rows, columns=list(ERASE)),
+        "differences": pd.DataFrame(measured.differences, columns=list(DIFFERENCES)),
+        "readable": pd.DataFrame(measured.readable, columns=list(READABLE)),
+        "subspaces": pd.DataFrame(measured.subspaces, columns=list(_SUBSPACES)),
     }
     if twin:
         other = encoder.random_twin(seed)
-        beside = asked.erase(other, concepts, [target.of(other) for target in chosen])
+        beside = request.erase(other, concepts, [target.of(other) for target in chosen])
         tables["twin"] = pd.DataFrame(beside.rows, columns=list(ERASE))
     skipped = Counter({f"{target.name}: {why}": many for target in chosen for why, many in target.skipped.items()})
     for concept in concepts:
         skipped.update({f"{concept.task.name}: {why}": many for why, many in concept.skipped.items()})
-    skipped["probes that did not converge"] = sum(own.unconverged)
+    skipped["probes that did not converge"] = sum(measured.unconverged)
     return Tables(
         tables,
         dict(+skipped),
-        scored={concept.task.name: len(concept.scored) for concept in concepts} | own.scored,
+        scored={concept.task.name: len(concept.scored) for concept in concepts} | measured.scored,
     )
 
 
@@ -447,23 +449,23 @@ class _ErasureRequest:
     ) -> _ErasureRows:
         """Fit, check and measure, task by task."""
         parts = Interventions(encoder, heads=False)
-        found = _ErasureRows([], [], [], [], [], {})
+        rows = _ErasureRows([], [], [], [], [], {})
         for concept in concepts:
             name = concept.task.name
             erasers, readable = self._fitted(encoder, concept)
-            found.readable.extend(each.row(name, layer) for layer, each in readable.items())
-            found.subspaces.extend(_subspace_rows(name, erasers))
-            found.unconverged.extend(each.unconverged for each in readable.values())
+            rows.readable.extend(layer_readable.row(name, layer) for layer, layer_readable in readable.items())
+            rows.subspaces.extend(_subspace_rows(name, erasers))
+            rows.unconverged.extend(layer_readable.unconverged for layer_readable in readable.values())
             for target in targets:
                 what = f"{target.name} of {encoder.name} without {name}"
                 scores = measure_target(parts, target, erasers, tokens=self.how.tokens, what=what)
                 measured = compare_layers(scores, samples=self.how.samples, seed=self.how.seed)
                 harm = 1 if target.lower_is_better else -1
-                found.rows.extend(effect_rows(name, target.name, measured, readable, harm))
-                found.differences.extend(difference_rows(name, target.name, measured))
+                rows.rows.extend(effect_rows(name, target.name, measured, readable, harm))
+                rows.differences.extend(difference_rows(name, target.name, measured))
                 if measured:
-                    found.scored[target.name] = measured[0].scored
-        return found
+                    rows.scored[target.name] = measured[0].scored
+        return rows
 
     def _fitted(
         self, encoder: HuggingFaceEncoder, concept: Concept
@@ -471,12 +473,12 @@ class _ErasureRequest:
         how = self.how
         erasers: list[LayerErasers] = []
         probed = {}
-        made = fitted_erasers(
+        fitted = fitted_erasers(
             encoder, concept, self.layers_of(encoder), draws=how.draws, variance=how.variance, seed=how.seed
         )
-        for each, states in made:
-            erasers.append(each)
-            probed[each.layer] = probe_layer(concept, states, each.concept, encoder.device)
+        for layer_erasers, states in fitted:
+            erasers.append(layer_erasers)
+            probed[layer_erasers.layer] = probe_layer(concept, states, layer_erasers.concept, encoder.device)
         constant = (concept.scored.gold == concept.constant).astype(float)
         readable = readable_layers(probed, constant, concept.scored.units, samples=how.samples, seed=how.seed)
         return erasers, readable
@@ -491,17 +493,17 @@ def _splits(material: TargetData) -> Splits:
 
 
 def _targets(
-    encoder: HuggingFaceEncoder, asked: Sequence[str] | None, tasks: Sequence[str], material: TargetData
+    encoder: HuggingFaceEncoder, names_given: Sequence[str] | None, tasks: Sequence[str], material: TargetData
 ) -> tuple[str, ...]:
     """The targets asked for; by default also what a probe reads of each erased task at the last layer."""
-    names = chosen_targets(encoder, asked, material)
-    if asked is not None or material.probes is not None:
+    names = chosen_targets(encoder, names_given, material)
+    if names_given is not None or material.probes is not None:
         return names
     return tuple(dict.fromkeys([*names, *(probe_name(task, encoder.blocks) for task in tasks)]))
 
 
 def _subspace_rows(task: str, erasers: Iterable[LayerErasers]) -> Iterator[tuple[Any, ...]]:
-    for each in erasers:
+    for layer_erasers in erasers:
         for what in WHATS:
-            for draw, eraser in enumerate(each.of(what)):
-                yield task, each.layer, what, draw, eraser.rank, eraser.variance
+            for draw, eraser in enumerate(layer_erasers.of(what)):
+                yield task, layer_erasers.layer, what, draw, eraser.rank, eraser.variance

@@ -91,8 +91,8 @@ class PairPatch(NamedTuple):
 
 def ask_pairs(model: LanguageModel, pairs: Sequence[MinimalPair], skipped: Counter[str]) -> PairRows:
     """The pairs whose sentences have as many pieces as each other; others are counted in `skipped`."""
-    cuts = cut_passages(model, [written(each) for pair in pairs for each in (pair.good, pair.bad)])
-    kept: list[MinimalPair] = []
+    cuts = cut_passages(model, [written(sentence) for pair in pairs for sentence in (pair.good, pair.bad)])
+    fitting: list[MinimalPair] = []
     places: list[dict[str, np.ndarray]] = []
     rows: tuple[list[InputRow], list[InputRow]] = ([], [])
     parts: tuple[list[TokenQueries], list[TokenQueries]] = ([], [])
@@ -105,16 +105,19 @@ def ask_pairs(model: LanguageModel, pairs: Sequence[MinimalPair], skipped: Count
             wanted = query_every_token(model, [cut])[1]
             parts[side].append(wanted._replace(row=wanted.row + len(rows[side])))
             rows[side].extend(wanted.rows)
-        owners += [len(kept)] * (len(rows[1]) - len(owners))
-        kept.append(pair)
+        owners += [len(fitting)] * (len(rows[1]) - len(owners))
+        fitting.append(pair)
         places.append(positions_of(good, bad))
-    if not kept:
+    if not fitting:
         why = "; ".join(f"{reason}: {count:,}" for reason, count in skipped.items())
         raise CorpusError(f"no pair can be patched ({why}); name a suite whose sentences differ in single words")
-    every = [np.concatenate([each.target for each in own]) for own in parts]
+    every = [np.concatenate([sentence.target for sentence in wanted_of_side]) for wanted_of_side in parts]
     column = np.where(every[0] == every[1], _SHARED, _DIFFERING)
-    good, bad = (TokenSums(_joined(each, own), column) for each, own in zip(parts, rows, strict=True))
-    return PairRows(kept, rows[1], rows[0], np.array(owners), bad, good, places)
+    good, bad = (
+        TokenSums(_joined(sentence, wanted_of_side), column)
+        for sentence, wanted_of_side in zip(parts, rows, strict=True)
+    )
+    return PairRows(fitting, rows[1], rows[0], np.array(owners), bad, good, places)
 
 
 def _unfit(model: LanguageModel, good: TokenizedText, bad: TokenizedText) -> str:
@@ -129,7 +132,7 @@ def _unfit(model: LanguageModel, good: TokenizedText, bad: TokenizedText) -> str
 
 def _joined(parts: Sequence[TokenQueries], rows: list[InputRow]) -> TokenQueries:
     return TokenQueries(
-        rows, *(np.concatenate([getattr(each, name) for each in parts]) for name in ("row", "place", "target"))
+        rows, *(np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "place", "target"))
     )
 
 
@@ -170,27 +173,33 @@ def _same_word(cut: TokenizedText, one: int, other: int) -> bool:
 
 
 def measure_pairs(
-    parts: Interventions, model: LanguageModel, asked: PairRows, layers: Sequence[int], *, seed: int
+    parts: Interventions, model: LanguageModel, pair_rows: PairRows, layers: Sequence[int], *, seed: int
 ) -> PairPatchTables:
     """How much each patch changes the difference of log-probabilities, and what that difference is made of."""
     edits: dict[tuple[bool, int, str], Edit] = {}
     for position in (*POSITIONS, EVERYWHERE):
-        own = [_tokens(asked, row, position) for row in range(len(asked.rows))]
-        edits |= {(False, layer, position): put_in(layer, list(map(PatchTokens.alike, own))) for layer in layers}
+        values = [_tokens(pair_rows, row, position) for row in range(len(pair_rows.rows))]
+        edits |= {(False, layer, position): put_in(layer, list(map(PatchTokens.alike, values))) for layer in layers}
         if position != EVERYWHERE:
-            drawn = _random(asked, position, seed)
+            drawn = _random(pair_rows, position, seed)
             edits |= {(True, layer, position): put_in(layer, drawn) for layer in layers}
-    (good,) = _sums(parts, model, asked, asked.good, asked.donors)
-    bad, *changed = _sums(parts, model, asked, asked.bad, asked.rows, list(edits.values()), asked.donors)
+    (good,) = _sums(parts, model, pair_rows, pair_rows.good, pair_rows.donors)
+    bad, *changed = _sums(
+        parts, model, pair_rows, pair_rows.bad, pair_rows.rows, list(edits.values()), pair_rows.donors
+    )
     after = dict(zip(edits, changed, strict=True))
     patches = []
-    for (random, layer, position), own in after.items():
-        held = [at for at, places in enumerate(asked.places) if position == EVERYWHERE or len(places[position])]
-        if held and not random:
+    for (random, layer, position), values in after.items():
+        with_tokens = [
+            number for number, places in enumerate(pair_rows.places) if position == EVERYWHERE or len(places[position])
+        ]
+        if with_tokens and not random:
             other = after.get((True, layer, position))
-            drawn = None if other is None else (good - other)[held, _SHARED]
-            patches.append(PairPatch(layer, position, np.array(held), (good - own)[held, _SHARED], drawn))
-    return pair_tables(good - bad, patches, [pair.item for pair in asked.pairs])
+            drawn = None if other is None else (good - other)[with_tokens, _SHARED]
+            patches.append(
+                PairPatch(layer, position, np.array(with_tokens), (good - values)[with_tokens, _SHARED], drawn)
+            )
+    return pair_tables(good - bad, patches, [pair.item for pair in pair_rows.pairs])
 
 
 def pair_tables(
@@ -212,8 +221,14 @@ def pair_tables(
         for (patch, _), other, test in zip(drawn, random, compared, strict=True)
     ]
     return PairPatchTables(
-        [(each.layer, each.position, *own[2:], len(each.pairs)) for each, own in zip(patches, effects, strict=True)],
-        [(each.layer, each.position, *own[2:], len(each.pairs)) for (each, _), own in zip(drawn, random, strict=True)],
+        [
+            (patched.layer, patched.position, *effect_row[2:], len(patched.pairs))
+            for patched, effect_row in zip(patches, effects, strict=True)
+        ],
+        [
+            (patched.layer, patched.position, *effect_row[2:], len(patched.pairs))
+            for (patched, _), effect_row in zip(drawn, random, strict=True)
+        ],
         rows,
         _gaps(differences, units),
     )
@@ -224,27 +239,27 @@ def _changed(before: np.ndarray, after: np.ndarray, patch: PairPatch, units: Seq
     return ScoreChange(TargetScores(before, one), TargetScores(after, one), np.array(units)[patch.pairs].tolist())
 
 
-def _tokens(asked: PairRows, row: int, position: str) -> Int[np.ndarray, " token"]:
+def _tokens(pair_rows: PairRows, row: int, position: str) -> Int[np.ndarray, " token"]:
     if position == EVERYWHERE:
-        return np.arange(len(asked.rows[row].ids))
-    return asked.places[asked.owners[row]][position]
+        return np.arange(len(pair_rows.rows[row].ids))
+    return pair_rows.places[pair_rows.owners[row]][position]
 
 
-def _random(asked: PairRows, position: str, seed: int) -> list[PatchTokens]:
+def _random(pair_rows: PairRows, position: str, seed: int) -> list[PatchTokens]:
     """For each row as many tokens as the position has, of the others."""
-    found = []
-    for row in range(len(asked.rows)):
-        own, among = _tokens(asked, row, position), np.ones(len(asked.rows[row].ids), bool)
-        among[own] = False
-        key = f"{position}:{asked.pairs[asked.owners[row]].item}"
-        found.append(PatchTokens.alike(random_tokens(among, len(own), seed=seed, key=key)))
-    return found
+    tokens = []
+    for row in range(len(pair_rows.rows)):
+        patched, among = _tokens(pair_rows, row, position), np.ones(len(pair_rows.rows[row].ids), bool)
+        among[patched] = False
+        key = f"{position}:{pair_rows.pairs[pair_rows.owners[row]].item}"
+        tokens.append(PatchTokens.alike(random_tokens(among, len(patched), seed=seed, key=key)))
+    return tokens
 
 
 def _sums(
     parts: Interventions,
     model: LanguageModel,
-    asked: PairRows,
+    pair_rows: PairRows,
     spoken: TokenSums,
     rows: Sequence[InputRow],
     edits: Sequence[Edit] = (),
@@ -252,14 +267,14 @@ def _sums(
 ) -> list[Float[np.ndarray, "pair 2"]]:
     """Log-probabilities of sentences as they are, then under each edit: of shared pieces, and of those that differ."""
     last = parts.encoder.blocks
-    kept = [np.zeros((len(asked.pairs), 2)) for _ in range(len(edits) + 1)]
-    with progress(f"pairs for {model.name}", len(rows) * len(kept)) as advance, torch.no_grad():
-        for made in parts.run(rows, edits, donors=donors):
-            found = spoken.logprobs(model, made.rows, made.states[last]).cpu().numpy()
-            held = kept[0 if made.edit is None else made.edit + 1]
-            np.add.at(held, asked.owners[list(made.rows)], np.pad(found, ((0, 0), (0, 2 - found.shape[1]))))
-            advance(len(made.rows))
-    return kept
+    by_run = [np.zeros((len(pair_rows.pairs), 2)) for _ in range(len(edits) + 1)]
+    with progress(f"pairs for {model.name}", len(rows) * len(by_run)) as advance, torch.no_grad():
+        for batch in parts.run(rows, edits, donors=donors):
+            logprobs = spoken.logprobs(model, batch.rows, batch.states[last]).cpu().numpy()
+            sums = by_run[0 if batch.edit is None else batch.edit + 1]
+            np.add.at(sums, pair_rows.owners[list(batch.rows)], np.pad(logprobs, ((0, 0), (0, 2 - logprobs.shape[1]))))
+            advance(len(batch.rows))
+    return by_run
 
 
 def _gaps(differences: Float[np.ndarray, "pair 2"], units: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -270,5 +285,5 @@ def _gaps(differences: Float[np.ndarray, "pair 2"], units: Sequence[str]) -> lis
         "shared": differences[:, _SHARED],
         "differing": differences[:, _DIFFERING],
     }
-    tests = (effect_of(TargetScores(nothing, one), TargetScores(own, one), units) for own in parts.values())
+    tests = (effect_of(TargetScores(nothing, one), TargetScores(gap, one), units) for gap in parts.values())
     return [(words, *test[2:], len(one)) for words, test in zip(parts, tests, strict=True)]

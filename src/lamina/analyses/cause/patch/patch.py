@@ -85,7 +85,7 @@ def tell_findings(result: Result) -> Iterator[Finding]:
         if name in result.tables:
             over = list(_handover(result)) if swapped == "asked" else []
             yield from over
-            clear = any(each.status == "clear" for each in over)
+            clear = any(handover.status == "clear" for handover in over)
             roles = ("question",) if clear else ("support", "answer", "question")
             for role in roles if swapped == "asked" else ("answer", "question"):
                 yield from _role(result, swapped, role)
@@ -208,11 +208,11 @@ def describe(result: Result) -> Iterator[Overview]:
 
 def _grid(title: str, table: pd.DataFrame, by: str, value: str, order: tuple[str, ...]) -> Overview:
     known = {(row["layer"], row[by]): row for row in table.to_dict("records")}
-    there = [each for each in order if each in set(table[by])]
+    there = [column for column in order if column in set(table[by])]
     rows = []
     for layer in sorted(set(table["layer"])):
-        found = [known.get((layer, each)) for each in there]
-        rows.append((int(layer), *("-" if row is None else cell(row[value]) for row in found)))
+        cells = [known.get((layer, column)) for column in there]
+        rows.append((int(layer), *("-" if row is None else cell(row[value]) for row in cells)))
     return Overview(title, ("layer", *there), rows)
 
 
@@ -253,17 +253,17 @@ class PatchInputs(QuestionSet):
                 "nothing it says that a patch could turn; `lamina finetune MODEL --task squad` gives it the first, and "
                 "models such as smollm2 have the second"
             )
-        questions = self._asked(data, options, encoder)
+        questions = self._read_questions(data, options, encoder)
         pairs = None if spoken is None else _read_suite(suite)
         read = {"questions": questions, "pairs": pairs}
-        about = {name: each.describe() for name, each in read.items() if each is not None}
-        names = [str(each["name"]) for each in about.values()]
-        prints = [each["fingerprint"] for each in about.values()]
+        about = {name: described.describe() for name, described in read.items() if described is not None}
+        names = [str(described["name"]) for described in about.values()]
+        prints = [described["fingerprint"] for described in about.values()]
         data_said = {"name": " and ".join(names), "split": "", **about, "fingerprint": fingerprint_of(*prints)}
         short = (short_name(given["model"], encoder), *(Path(name).stem for name in names))
         return LoadedInputs((encoder, questions, pairs), spoken or describe_models((encoder,)), data_said, short)
 
-    def _asked(self, data: Any, options: Mapping[str, Any], encoder: Encoder) -> Questions | None:
+    def _read_questions(self, data: Any, options: Mapping[str, Any], encoder: Encoder) -> Questions | None:
         if not has_span_head(encoder):
             return None
         return as_questions(_QUESTIONS if data is None else data, options, chosen_view(options, encoder))
@@ -411,17 +411,17 @@ def patch(
         every = list(questions.questions())
         tables |= _turned(encoder, every, swap, chosen, skipped, scored, most=items, samples=samples, seed=seed)
     if minimal_pairs is not None:
-        asked = some_pairs(minimal_pairs, items, seed)
+        pairs = some_pairs(minimal_pairs, items, seed)
         model = language_model(encoder)
-        own = _paired(model, asked, chosen, skipped, seed=seed)
+        measured = _paired(model, pairs, chosen, skipped, seed=seed)
         tables |= {
-            "pairs": pd.DataFrame(own.effects, columns=list(EFFECTS)),
-            "contrasts": pd.DataFrame(own.contrasts, columns=list(CONTRASTS)),
-            "gaps": pd.DataFrame(own.gaps, columns=list(GAPS)),
+            "pairs": pd.DataFrame(measured.effects, columns=list(EFFECTS)),
+            "contrasts": pd.DataFrame(measured.contrasts, columns=list(CONTRASTS)),
+            "gaps": pd.DataFrame(measured.gaps, columns=list(GAPS)),
         }
-        marks = [("random tokens", *row) for row in own.random]
+        marks = [("random tokens", *row) for row in measured.random]
         if twin:
-            beside = _paired(model.random_twin(seed), asked, chosen, Counter(), seed=seed)
+            beside = _paired(model.random_twin(seed), pairs, chosen, Counter(), seed=seed)
             marks += [("twin", *row) for row in beside.effects]
         tables["beside"] = pd.DataFrame(marks, columns=list(_MARKS))
         scored["pairs"] = int(tables["gaps"]["n"].iloc[0])
@@ -476,25 +476,25 @@ def _turned(
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in columns}
     tables = {}
     for swap in dict.fromkeys(swaps):
-        found = find_pairs(answerer, questions, swap, most=most, seed=seed)
-        skipped.update(found.skipped)
-        if found.pairs:
-            turned = measure_turns(parts, head, found.pairs, swap, layers, samples=samples, seed=seed)
+        turning = find_pairs(answerer, questions, swap, most=most, seed=seed)
+        skipped.update(turning.skipped)
+        if turning.pairs:
+            turned = measure_turns(parts, head, turning.pairs, swap, layers, samples=samples, seed=seed)
             tables[_NAMES[swap]] = pd.DataFrame(turned.patch, columns=list(PATCH))
-            scored[f"questions ({swap})"] = len(found.pairs)
-            for name, own in rows.items():
-                own += getattr(turned, name)
+            scored[f"questions ({swap})"] = len(turning.pairs)
+            for name, of_table in rows.items():
+                of_table += getattr(turned, name)
     if not tables:
         why = "; ".join(f"{reason}: {count:,}" for reason, count in skipped.most_common())
         raise CorpusError(
             f"no answer can turn: none of {len(questions):,} questions is answered differently in two contexts "
             f"({why}); name more questions, or a model that was fine-tuned to answer them"
         )
-    return tables | {name: pd.DataFrame(own, columns=list(columns[name])) for name, own in rows.items()}
+    return tables | {name: pd.DataFrame(of_table, columns=list(columns[name])) for name, of_table in rows.items()}
 
 
 def _paired(
     model: LanguageModel, pairs: Sequence[Any], layers: Sequence[int], skipped: Counter[str], *, seed: int
 ) -> PairPatchTables:
-    asked = ask_pairs(model, pairs, skipped)
-    return measure_pairs(Interventions(model.encoder, heads=False), model, asked, layers, seed=seed)
+    pair_rows = ask_pairs(model, pairs, skipped)
+    return measure_pairs(Interventions(model.encoder, heads=False), model, pair_rows, layers, seed=seed)

@@ -77,20 +77,20 @@ _WRONG: dict[Swap, str] = {
 class TwoContexts:
     """A question about two contexts."""
 
-    own: Question
-    other: Question
+    question: Question
+    exchanged: Question
     """In its context two strings have changed places."""
     exchange: Exchange
     window: Window
     donor: Window
     """What the model reads of the other context: as many tokens."""
-    told: Span | None = None
+    other_answer: Span | None = None
     """The words of the answer to the other context, where these are the same in both; else the strings are answers."""
 
     @property
     def turned(self) -> tuple[str, ...]:
         """Answers, as they are in its own context, that are those to the other context."""
-        return self.other.answers if self.told is None else (answer_text(self.own, self.told),)
+        return self.exchanged.answers if self.other_answer is None else (answer_text(self.question, self.other_answer),)
 
 
 @dataclass
@@ -114,20 +114,20 @@ def find_pairs(
     answerer: Answerer, questions: Sequence[Question], swap: Swap, *, most: int, seed: int
 ) -> TurningQuestions:
     """Questions, in a random order, until so many are answered differently in two contexts."""
-    found = TurningQuestions()
-    ranked = sorted(questions, key=lambda each: hashlib.sha256(f"{seed}:{each.text.id}".encode()).digest())
-    remaining = _exchangeable(answerer, ranked, swap, known_answers(questions), found.skipped, seed)
+    turning = TurningQuestions()
+    ranked = sorted(questions, key=lambda question: hashlib.sha256(f"{seed}:{question.text.id}".encode()).digest())
+    remaining = _exchangeable(answerer, ranked, swap, known_answers(questions), turning.skipped, seed)
     with progress(f"questions that {answerer.encoder.name} answers in two contexts", most) as advance:
-        while len(found.pairs) < most and (some := list(islice(remaining, min(_AT_ONCE, most - len(found.pairs))))):
+        while len(turning.pairs) < most and (some := list(islice(remaining, min(_AT_ONCE, most - len(turning.pairs))))):
             for chosen in _answered(answerer, some, swap):
                 if chosen is None:
-                    found.skipped[f"questions {_WRONG[swap]} ({swap})"] += 1
+                    turning.skipped[f"questions {_WRONG[swap]} ({swap})"] += 1
                 else:
-                    found.pairs.append(chosen)
+                    turning.pairs.append(chosen)
                     advance()
-    if beyond := len(questions) - len(found.pairs) - found.skipped.total():
-        found.skipped[f"questions beyond those asked for with --items ({swap})"] = beyond
-    return found
+    if beyond := len(questions) - len(turning.pairs) - turning.skipped.total():
+        turning.skipped[f"questions beyond those asked for with --items ({swap})"] = beyond
+    return turning
 
 
 def _exchangeable(
@@ -145,30 +145,30 @@ def _exchangeable(
             continue
         (window, *more) = answerer.windows(question)
         why = _WINDOWS if more else _NO_RIVAL[swap]
-        made: list[TwoContexts] = []
+        contexts: list[TwoContexts] = []
         places = asked_exchanges(question, seed=seed) if swap == "asked" else exchanges(question, known, seed=seed)
         for exchange in () if more else places:
             other = exchanged(question, exchange)
             donor = answerer.windows(other)[0]
             if _aligned(window, donor, exchange):
-                made.append(TwoContexts(question, other, exchange, window, donor))
+                contexts.append(TwoContexts(question, other, exchange, window, donor))
             why = _PIECES
-            if len(made) == _TRIES:
+            if len(contexts) == _TRIES:
                 break
-        if made:
-            yield made
+        if contexts:
+            yield contexts
         else:
             skipped[f"questions {why} ({swap})"] += 1
 
 
 def _answered(answerer: Answerer, some: Sequence[list[TwoContexts]], swap: Swap) -> Iterator[TwoContexts | None]:
     """Of each question's other contexts the first that the model answers as it should; None where there is none."""
-    first = list(answerer.answer([contexts[0].own for contexts in some]))
-    right = [at for at, answer in enumerate(first) if answer.right]
-    seconds = answerer.answer([pair.other for at in right for pair in some[at]])
-    for contexts, own in zip(some, first, strict=True):
-        answers = list(islice(seconds, len(contexts))) if own.right else []
-        turning = (_turning(pair, swap, own, second) for pair, second in zip(contexts, answers, strict=False))
+    first = list(answerer.answer([contexts[0].question for contexts in some]))
+    right = [number for number, answer in enumerate(first) if answer.right]
+    seconds = answerer.answer([pair.exchanged for number in right for pair in some[number]])
+    for contexts, answer_here in zip(some, first, strict=True):
+        answers = list(islice(seconds, len(contexts))) if answer_here.right else []
+        turning = (_turning(pair, swap, answer_here, second) for pair, second in zip(contexts, answers, strict=False))
         yield next((pair for pair in turning if pair is not None), None)
 
 
@@ -180,10 +180,10 @@ def _turning(pair: TwoContexts, swap: Swap, first: Answer, second: Answer) -> Tw
         return None
     # What is right in the other context is not known; what counts is that the model answers otherwise, in words that
     # are the same in both contexts.
-    same = answer_text(pair.own, second.span) == second.text
+    same = answer_text(pair.question, second.span) == second.text
     apart = second.span.end <= first.span.start or first.span.end <= second.span.start
-    another = best(second.text, pair.own.answers).exact == 0
-    return replace(pair, told=second.span) if same and apart and another else None
+    another = best(second.text, pair.question.answers).exact == 0
+    return replace(pair, other_answer=second.span) if same and apart and another else None
 
 
 def _aligned(window: Window, donor: Window, exchange: Exchange) -> bool:
@@ -202,32 +202,32 @@ def _aligned(window: Window, donor: Window, exchange: Exchange) -> bool:
 
 
 def _tokens_in(window: Window, *spans: Span) -> Int[np.ndarray, " token"]:
-    found = [np.flatnonzero((window.words >= span.start) & (window.words < span.end)) for span in spans]
-    return np.concatenate(found)
+    tokens = [np.flatnonzero((window.words >= span.start) & (window.words < span.end)) for span in spans]
+    return np.concatenate(tokens)
 
 
 def places_of(pair: TwoContexts) -> dict[str, PatchTokens]:
     """Role -> its tokens, and the tokens of the other context whose states they get."""
-    window, text = pair.window, pair.own.text
-    roles, special = roles_of(pair.own), window.words == SPECIAL
+    window, text = pair.window, pair.question.text
+    roles, special = roles_of(pair.question), window.words == SPECIAL
     words = np.where(special, 0, window.words)
-    if pair.told is None:
+    if pair.other_answer is None:
         one, other = _tokens_in(window, *pair.exchange.one), _tokens_in(window, *pair.exchange.other)
         answer = PatchTokens(np.r_[one, other], np.r_[other, one])
         support = roles.support
     else:
         answers = [edge.span for edge in text.edges["answer"]]
-        answer = PatchTokens.alike(np.unique(_tokens_in(window, *answers, pair.told)))
-        support = roles.support | np.isin(roles.sentence, [*_sentences(roles.sentence, [*answers, pair.told])])
+        answer = PatchTokens.alike(np.unique(_tokens_in(window, *answers, pair.other_answer)))
+        support = roles.support | np.isin(roles.sentence, [*_sentences(roles.sentence, [*answers, pair.other_answer])])
     left = ~special
     left[answer.to] = False
-    asked = left & roles.question[words]
-    supporting = left & support[words] & ~asked
+    in_question = left & roles.question[words]
+    supporting = left & support[words] & ~in_question
     return {
-        "question": PatchTokens.alike(np.flatnonzero(asked)),
+        "question": PatchTokens.alike(np.flatnonzero(in_question)),
         "support": PatchTokens.alike(np.flatnonzero(supporting)),
         "answer": answer,
-        "rest": PatchTokens.alike(np.flatnonzero(left & ~asked & ~supporting)),
+        "rest": PatchTokens.alike(np.flatnonzero(left & ~in_question & ~supporting)),
         "special": PatchTokens.alike(np.flatnonzero(special)),
     }
 
@@ -237,12 +237,12 @@ def _sentences(sentence: Int[np.ndarray, " word"], spans: Sequence[Span]) -> set
     return {int(number) for span in spans for number in sentence[span.start : span.end]} - {NOWHERE}
 
 
-def _random_places(pair: TwoContexts, role: str, own: PatchTokens, seed: int) -> PatchTokens:
+def _random_places(pair: TwoContexts, role: str, patched: PatchTokens, seed: int) -> PatchTokens:
     """As many tokens as a role has, of all; of exchanged answers, which always turn, none is among them."""
     among = np.ones(len(pair.window.ids), bool)
-    if pair.told is None:
+    if pair.other_answer is None:
         among[_tokens_in(pair.window, *pair.exchange.one, *pair.exchange.other)] = False
-    return PatchTokens.alike(random_tokens(among, len(own.to), seed=seed, key=f"{role}:{pair.own.text.id}"))
+    return PatchTokens.alike(random_tokens(among, len(patched.to), seed=seed, key=f"{role}:{pair.question.text.id}"))
 
 
 def measure_turns(
@@ -257,9 +257,9 @@ def measure_turns(
 ) -> TurnTables:
     """What becomes of the answers when a role of a layer is patched, and the same with as many random tokens."""
     by_pair = [places_of(pair) for pair in pairs]
-    places = {role: [each[role] for each in by_pair] for role in ROLES}
+    places = {role: [tokens[role] for tokens in by_pair] for role in ROLES}
     drawn = {
-        role: [_random_places(pair, role, own, seed) for pair, own in zip(pairs, places[role], strict=True)]
+        role: [_random_places(pair, role, patched, seed) for pair, patched in zip(pairs, places[role], strict=True)]
         for role in ROLES
     }
     edits: dict[tuple[str, int, str], Edit] = {}
@@ -268,10 +268,10 @@ def measure_turns(
         edits |= {(RANDOM, layer, role): put_in(layer, drawn[role]) for role in ROLES}
         edits[UNCHANGED, layer, ALL] = put_back(layer)
     outcomes = dict(zip(edits, _outcomes(parts, head, pairs, list(edits.values())), strict=True))
-    texts = [pair.own.text for pair in pairs]
+    texts = [pair.question.text for pair in pairs]
     unit = unit_of(texts)
     units = np.array([unit.of(text) for text in texts])
-    there = {role: np.array([bool(len(each.to)) for each in places[role]]) for role in ROLES}
+    there = {role: np.array([bool(len(tokens.to)) for tokens in places[role]]) for role in ROLES}
     there[ALL] = np.ones(len(pairs), bool)
     return turned_tables(swap, outcomes, there, units, samples=samples, seed=seed)
 
@@ -280,24 +280,26 @@ def _outcomes(
     parts: Interventions, head: HeadOnStates, pairs: Sequence[TwoContexts], edits: Sequence[Edit]
 ) -> list[np.ndarray]:
     """For each edit, what becomes of each answer."""
-    rows, donors = ([_row(at, getattr(pair, of)) for at, pair in enumerate(pairs)] for of in ("window", "donor"))
-    told = [np.full(len(pairs), _SAME, object) for _ in edits]
+    rows, donors = (
+        [_row(number, getattr(pair, of)) for number, pair in enumerate(pairs)] for of in ("window", "donor")
+    )
+    by_edit = [np.full(len(pairs), _SAME, object) for _ in edits]
     last = parts.encoder.blocks
     with progress(f"patches of {parts.encoder.name}", len(pairs) * (len(edits) + 1)) as advance:
-        for made in parts.run(rows, edits, donors=donors):
-            if made.edit is not None:
-                starts, ends = head([rows[row] for row in made.rows], made.states[last])
-                guesses = best_spans([pairs[row].window for row in made.rows], starts, ends)
-                for row, guess in zip(made.rows, guesses, strict=True):
-                    told[made.edit][row] = _outcome(pairs[row], answer_text(pairs[row].own, guess.span))
-            advance(len(made.rows))
-    return told
+        for batch in parts.run(rows, edits, donors=donors):
+            if batch.edit is not None:
+                starts, ends = head([rows[row] for row in batch.rows], batch.states[last])
+                guesses = best_spans([pairs[row].window for row in batch.rows], starts, ends)
+                for row, guess in zip(batch.rows, guesses, strict=True):
+                    by_edit[batch.edit][row] = _outcome(pairs[row], answer_text(pairs[row].question, guess.span))
+            advance(len(batch.rows))
+    return by_edit
 
 
 def _outcome(pair: TwoContexts, answer: str) -> str:
     if best(answer, pair.turned).exact == 1:
         return _TURNED
-    return _SAME if best(answer, pair.own.answers).exact == 1 else _OTHER
+    return _SAME if best(answer, pair.question.answers).exact == 1 else _OTHER
 
 
 def _row(number: int, window: Window) -> InputRow:
@@ -327,16 +329,16 @@ def turned_tables(
         samples: bootstrap samples.
         seed: of the draw.
     """
-    found = TurnTables([], [], [], [])
-    for (kind, layer, role), said in outcomes.items():
-        held = there[role]
-        own, count, keys = said[held], int(held.sum()), units[held].tolist()
-        shares = {each: share_of(own == each, keys, samples=samples, seed=seed) for each in _OUTCOMES}
+    rows = TurnTables([], [], [], [])
+    for (kind, layer, role), answers in outcomes.items():
+        has_tokens = there[role]
+        here, count, keys = answers[has_tokens], int(has_tokens.sum()), units[has_tokens].tolist()
+        shares = {outcome: share_of(here == outcome, keys, samples=samples, seed=seed) for outcome in _OUTCOMES}
         if kind != ROLE_TOKENS:
-            found.controls.append((swap, kind, layer, role, *shares[_TURNED], count))
+            rows.controls.append((swap, kind, layer, role, *shares[_TURNED], count))
             continue
-        found.patch.append((layer, role, *shares[_TURNED], count))
-        found.outcomes.extend((swap, layer, role, each, *share, count) for each, share in shares.items())
+        rows.patch.append((layer, role, *shares[_TURNED], count))
+        rows.outcomes.extend((swap, layer, role, outcome, *share, count) for outcome, share in shares.items())
     owns = [(layer, role) for kind, layer, role in outcomes if kind == ROLE_TOKENS]
     families = {
         RANDOM: [(layer, role, (RANDOM, layer, role), there[role]) for layer, role in owns],
@@ -347,15 +349,15 @@ def turned_tables(
         ],
     }
     for against, members in families.items():
-        kept = [member for member in members if member[3].any()]
+        compared = [member for member in members if member[3].any()]
         changes = []
-        for layer, role, other, held in kept:
+        for layer, role, other, has_tokens in compared:
             before, after = (
-                TargetScores((outcomes[each][held] == _TURNED).astype(float), np.ones(int(held.sum())))
-                for each in (other, (ROLE_TOKENS, layer, role))
+                TargetScores((outcomes[outcome][has_tokens] == _TURNED).astype(float), np.ones(int(has_tokens.sum())))
+                for outcome in (other, (ROLE_TOKENS, layer, role))
             )
-            changes.append(ScoreChange(before, after, units[held].tolist()))
-        for (layer, role, _, held), effect in zip(kept, effects_of(changes), strict=True):
+            changes.append(ScoreChange(before, after, units[has_tokens].tolist()))
+        for (layer, role, _, has_tokens), effect in zip(compared, effects_of(changes), strict=True):
             shares = effect.value, effect.baseline
-            found.differences.append((swap, layer, role, against, *shares, *effect[2:], int(held.sum())))
-    return found
+            rows.differences.append((swap, layer, role, against, *shares, *effect[2:], int(has_tokens.sum())))
+    return rows

@@ -84,7 +84,7 @@ def points_of(many: int, step: int | None) -> list[int]:
 def orders(
     model: Interventions,
     target: Target,
-    asked: Sequence[By],
+    chosen: Sequence[By],
     component: Component,
     *,
     points: Sequence[int],
@@ -109,30 +109,30 @@ def orders(
     def rising(worth: Mapping[PrunedPart, float]) -> tuple[PrunedPart, ...]:
         return tuple(sorted(every, key=worth.__getitem__))
 
-    found: list[PruningOrder] = []
-    for by in dict.fromkeys(asked):
+    made_orders: list[PruningOrder] = []
+    for by in dict.fromkeys(chosen):
         if by == IMPORTANCE:
             worth = importance(model, target, component)
-            found.append(PruningOrder(by, rising(worth), worth))
+            made_orders.append(PruningOrder(by, rising(worth), worth))
         elif by == EFFECT:
             worth = harm(model, target, every, ())
             parts = _greedy(model, target, every, worth, points) if again else rising(worth)
-            found.append(PruningOrder(by, parts, worth))
+            made_orders.append(PruningOrder(by, parts, worth))
         elif by == RANDOM:
-            found += [PruningOrder(by, _shuffled(every, seed, draw)) for draw in range(draws)]
+            made_orders += [PruningOrder(by, _shuffled(every, seed, draw)) for draw in range(draws)]
         else:
             # Within a block by number: heads of a block have no order.
-            found.append(
+            made_orders.append(
                 PruningOrder(by, tuple(sorted(every, key=lambda part: _from_top(part) if by == TOP else part[0])))
             )
-    return found
+    return made_orders
 
 
 def importance(model: Interventions, target: Target, component: Component) -> dict[PrunedPart, float]:
     """The expected absolute gradient of a gate; that of heads is normalised by layer (Michel et al. 2019)."""
     if component == "block":
-        found = _block_gradients(model, target)
-        return {(block, None): float(each) for block, each in enumerate(found)}
+        gradients_of_blocks = _block_gradients(model, target)
+        return {(block, None): float(gradient) for block, gradient in enumerate(gradients_of_blocks)}
     gradients = gate_gradients(model, target)
     blocks = np.array([block for block, _ in gradients.heads])
     values = layer_normalised(gradients.sums.sum(0), blocks)
@@ -148,7 +148,7 @@ def harm(
     clean, *scores = measure(model, target, [*edits, *([removed(gone).edit(model)] if gone else [])], what=what)
     before = scores.pop().value if gone else clean.value
     sign = 1 if target.lower_is_better else -1
-    return {part: sign * (each.value - before) for part, each in zip(parts, scores, strict=True)}
+    return {part: sign * (ablated.value - before) for part, ablated in zip(parts, scores, strict=True)}
 
 
 def _greedy(
@@ -169,7 +169,7 @@ def _greedy(
 
 def _shuffled(every: Sequence[PrunedPart], seed: int, draw: int) -> tuple[PrunedPart, ...]:
     rng = np.random.default_rng([seed, draw])
-    return tuple(every[at] for at in rng.permutation(len(every)))
+    return tuple(every[number] for number in rng.permutation(len(every)))
 
 
 def _from_top(part: PrunedPart) -> int:
@@ -186,10 +186,10 @@ def _block_gradients(model: Interventions, target: Target) -> Float[np.ndarray, 
         with torch.enable_grad():
             loss = target.loss(batch, states).sum()
             # A target that looks at the embeddings alone has no gradient at all.
-            found = torch.autograd.grad(loss, gates, allow_unused=True)[0] if loss.requires_grad else None
-        if found is not None:
+            gradients = torch.autograd.grad(loss, gates, allow_unused=True)[0] if loss.requires_grad else None
+        if gradients is not None:
             # Windows of a text are parts of one loss: absolute only once they are together.
-            np.add.at(by_item, target.owners[list(batch)], found.double().cpu().numpy())
+            np.add.at(by_item, target.owners[list(batch)], gradients.double().cpu().numpy())
     return np.abs(by_item).sum(0)
 
 
@@ -230,7 +230,7 @@ def score_draws(scores: Sequence[TargetScores], units: Sequence[str], *, samples
         (0.5, (20, 1))
     """
     by = Units.of(units, "document")
-    hits, counts = (by.sums(np.stack([each[part] for each in scores], 1)) for part in (0, 1))
+    hits, counts = (by.sums(np.stack([one[part] for one in scores], 1)) for part in (0, 1))
     drawn = ratio_draws(hits, counts, by, samples=samples, seed=seed)
     totals = hits.sum(0), counts.sum(0)
     return ScoreDraws(totals[0] / totals[1], drawn if len(by) > 1 else np.full_like(drawn, np.nan))
@@ -254,9 +254,17 @@ class PruningCurve:
     def rows(self) -> Iterator[tuple]:
         """See `CURVE`."""
         low, high = self.scored.interval
-        for at, gone in enumerate(self.removed.tolist()):
+        for point, gone in enumerate(self.removed.tolist()):
             left = self.many - gone
-            yield self.by, gone, left, left / self.many, float(self.scored.value[at]), float(low[at]), float(high[at])
+            yield (
+                self.by,
+                gone,
+                left,
+                left / self.many,
+                float(self.scored.value[point]),
+                float(low[point]),
+                float(high[point]),
+            )
 
     @property
     def share(self) -> ScoreDraws:
@@ -290,9 +298,9 @@ def curves(
     """The score of a target without the first parts of each order."""
     wanted = list(dict.fromkeys(order.without(many) for order in orders for many in points if many))
     what = f"{target.name} of what is left of {model.encoder.name}"
-    clean, *scores = measure(model, target, [each.edit(model) for each in wanted], what=what)
+    clean, *scores = measure(model, target, [of_order.edit(model) for of_order in wanted], what=what)
     known = {RemovedParts(): clean, **dict(zip(wanted, scores, strict=True))}
-    found = {
+    by_order = {
         by: [
             score_draws([known[order.without(many)] for many in points], target.units, samples=samples, seed=seed)
             for order in orders
@@ -303,45 +311,45 @@ def curves(
     shape = {"removed": np.array(points), "many": points[-1], "answers": int(clean.counts.sum())}
     shape["units"] = len(set(target.units))
     return [
-        PruningCurve(by, scored=_over_draws(each, target), lower_is_better=target.lower_is_better, **shape)
-        for by, each in found.items()
+        PruningCurve(by, scored=_over_draws(of_order, target), lower_is_better=target.lower_is_better, **shape)
+        for by, of_order in by_order.items()
     ]
 
 
-def _over_draws(each: Sequence[ScoreDraws], target: Target) -> ScoreDraws:
+def _over_draws(orders: Sequence[ScoreDraws], target: Target) -> ScoreDraws:
     """The mean over random orders; from 5 on, its draws are over orders too, in all points alike."""
-    if len(each) == 1:
-        return each[0]
-    values = np.stack([one.value for one in each])
-    drawn = draws_over_seeds(values, np.stack([one.drawn for one in each]))
+    if len(orders) == 1:
+        return orders[0]
+    values = np.stack([one.value for one in orders])
+    drawn = draws_over_seeds(values, np.stack([one.drawn for one in orders]))
     # A share has bounds, which Student's t does not know; a loss has none above.
     return ScoreDraws(values.mean(0), drawn.clip(0, None if target.lower_is_better else 1))
 
 
-def share_rows(found: Sequence[PruningCurve]) -> Iterator[tuple]:
+def share_rows(curves: Sequence[PruningCurve]) -> Iterator[tuple]:
     """See `SHARES`."""
-    for curve in found:
+    for curve in curves:
         share = curve.share
         gone = round(float(share.value) * curve.many)
         yield curve.by, _within(curve), gone, float(share.value), *map(float, share.interval)
 
 
-def contrast_rows(found: Sequence[PruningCurve]) -> list[tuple]:
+def contrast_rows(drawn: Sequence[PruningCurve]) -> list[tuple]:
     """See `CONTRASTS`: the share that can go by one order minus that by another; one family."""
-    curves = {curve.by: curve for curve in found}
+    curves = {curve.by: curve for curve in drawn}
     pairs = [pair for pair in COMPARED if all(by in curves for by in pair)]
     if not pairs:
         return []
     shares = {by: curve.share for by, curve in curves.items()}
     apart = [shares[by].minus(shares[other]) for by, other in pairs]
     tests = share_contrasts(
-        np.array([float(each.value) for each in apart]),
-        np.stack([each.drawn for each in apart], 1),
-        found[0].units,
+        np.array([float(numbers.value) for numbers in apart]),
+        np.stack([numbers.drawn for numbers in apart], 1),
+        drawn[0].units,
     )
     return [
-        (by, other, float(shares[by].value), float(shares[other].value), *each)
-        for (by, other), *each in zip(pairs, *tests, strict=True)
+        (by, other, float(shares[by].value), float(shares[other].value), *numbers)
+        for (by, other), *numbers in zip(pairs, *tests, strict=True)
     ]
 
 

@@ -159,13 +159,13 @@ def describe(result: Result) -> Iterator[Overview]:
     whole = next(row for row in rows_of(curve) if row.removed == 0)
     rows: list[tuple[str | int, ...]] = []
     for row in rows_of(result.tables["shares"]):
-        own = list(rows_of(curve[curve["by"] == row.by]))
-        shown = [_nearest(own, share) for share in (0.75, 0.5, 0.0)]
+        points = list(rows_of(curve[curve["by"] == row.by]))
+        chosen = [_nearest(points, share) for share in (0.75, 0.5, 0.0)]
         rows.append(
             (
                 HOW[row.by],
                 _percent(row.share, row.low, row.high),
-                *(number(each.value, each.low, each.high) for each in shown),
+                *(number(point.value, point.low, point.high) for point in chosen),
             )
         )
     yield Overview(
@@ -186,11 +186,11 @@ def _parts(result: Result) -> str:
 def _resolution(result: Result, against: str) -> str:
     """Between two points of a curve nothing is known, and few random orders stand for themselves alone."""
     step = int(sorted(result.tables["curve"]["removed"].unique())[1])
-    said = [f"{_parts(result).capitalize()} were taken away {step} at a time."] if step > 1 else []
+    notes = [f"{_parts(result).capitalize()} were taken away {step} at a time."] if step > 1 else []
     drawn = int(result.provenance.parameters.get("draws", ENOUGH_SEEDS))
     if against == RANDOM and drawn < ENOUGH_SEEDS:
-        said.append(f"Of random orders only {drawn} {'was' if drawn == 1 else 'were'} tried.")
-    return " ".join(said)
+        notes.append(f"Of random orders only {drawn} {'was' if drawn == 1 else 'were'} tried.")
+    return " ".join(notes)
 
 
 def _lower(result: Result) -> bool:
@@ -328,24 +328,24 @@ def prune(
         >>> result.tables["curve"].columns.tolist()[:4]  # doctest: +SKIP
         ['by', 'removed', 'left', 'share_left']
     """
-    asked = tuple(by or ORDERS)
+    chosen = tuple(by or ORDERS)
     model = Interventions(encoder, heads=component == "head")
     points = _points(model, component, step)
     point = None if save is None else named_point(save, points[-1], component)
-    _refuse(point, asked, retrain)
+    _refuse(point, chosen, retrain)
     if point is not None:
         refuse_unsavable(encoder, model.blocks)
     name = _one_target(encoder, targets, material)
     (whole,) = targets_of(encoder, [name], material, items=items, seed=seed)
     choosing, scored = halved(whole, seed)
     learned = None if retrain is None else retraining_data(choosing, material, RetrainingPlan(retrain, seed=seed))
-    found = orders(model, choosing, asked, component, points=points, draws=draws, seed=seed, again=again)
-    drawn = curves(model, scored, found, points, samples=samples, seed=seed)
+    pruning_orders = orders(model, choosing, chosen, component, points=points, draws=draws, seed=seed, again=again)
+    drawn = curves(model, scored, pruning_orders, points, samples=samples, seed=seed)
     tables = {
         "curve": pd.DataFrame([row for curve in drawn for row in curve.rows()], columns=list(CURVE)),
         "shares": pd.DataFrame(share_rows(drawn), columns=list(SHARES)),
         "contrasts": pd.DataFrame(contrast_rows(drawn), columns=list(CONTRASTS)),
-        "order": pd.DataFrame(_order_rows(found), columns=list(_ORDER)).astype({"head": "Int64"}),
+        "order": pd.DataFrame(_order_rows(pruning_orders), columns=list(_ORDER)).astype({"head": "Int64"}),
         "controls": pd.DataFrame(
             _controls(encoder, scored, twin=twin, samples=samples, seed=seed), columns=list(_CONTROLS)
         ),
@@ -353,7 +353,7 @@ def prune(
     skipped = {f"{name}: {why}": many for why, many in whole.skipped.items()}
     files = {}
     if point is not None:
-        folder, gone = save_point(model, found, point)
+        folder, gone = save_point(model, pruning_orders, point)
         if learned is not None:
             asked_for = {"items": items, "samples": samples, "seed": seed}
             rows = list(retrained(model, scored, material, point, gone, folder, learned, **asked_for))
@@ -395,16 +395,16 @@ def _cost(
     """A few items are scored as they are and without some parts; the rest are as many times the same."""
     model = Interventions(encoder, heads=component == "head")
     points, name = _points(model, component, step), _one_target(encoder, targets, material)
-    held: list[SubsetTarget] = []
+    halves: list[SubsetTarget] = []
 
     def ask() -> None:
         (whole,) = targets_of(encoder, [name], material, items=items, seed=seed)
-        held.extend(halved(whole, seed))
+        halves.extend(halved(whole, seed))
 
     asking = time_call(ask)
-    choosing, scored = held
+    choosing, scored = halves
     runs = _PruningRuns.of(tuple(by or ORDERS), points, draws, again=again)
-    tokens = [sum(len(row.ids) for row in each.rows) for each in (choosing, scored)]
+    tokens = [sum(len(row.ids) for row in part.rows) for part in (choosing, scored)]
     once, changed = _seconds_of_a_token(model, scored, points, component)
     seconds = asking * (1 + twin) + tokens[0] * (once + _BACKWARD * once * runs.backward + changed * runs.choosing)
     seconds += tokens[1] * (once * (1 + twin) + changed * runs.scoring)
@@ -428,11 +428,11 @@ class _PruningRuns(NamedTuple):
     backward: int
 
     @classmethod
-    def of(cls, asked: Sequence[By], points: Sequence[int], draws: int, *, again: bool) -> _PruningRuns:
+    def of(cls, chosen: Sequence[By], points: Sequence[int], draws: int, *, again: bool) -> _PruningRuns:
         many = points[-1]
         single = many + (sum(many - gone for gone in points[1:-1]) if again else 0)
-        lines = len(set(asked) - {RANDOM}) + draws * (RANDOM in asked)
-        return cls(single * (EFFECT in asked), lines * (len(points) - 1), int(IMPORTANCE in asked))
+        lines = len(set(chosen) - {RANDOM}) + draws * (RANDOM in chosen)
+        return cls(single * (EFFECT in chosen), lines * (len(points) - 1), int(IMPORTANCE in chosen))
 
 
 def _seconds_of_a_token(
@@ -440,13 +440,13 @@ def _seconds_of_a_token(
 ) -> tuple[float, float]:
     """As it is, and with some parts taken away: mostly, some of the lowest are among them."""
     some = list(range(0, len(target.rows), max(1, len(target.rows) // _TRIED)))[:_TRIED]
-    rows = [target.rows[at] for at in some]
+    rows = [target.rows[number] for number in some]
     every = parts_of(model, component)
     edits = [PruningOrder("", every[start::2]).without(points[-1]).edit(model) for start in (0, 1)]
 
     def run(many: int) -> None:
-        for made in model.run(rows, edits[:many], layers=target.layers):
-            target.read([some[row] for row in made.rows], made.states)
+        for batch in model.run(rows, edits[:many], layers=target.layers):
+            target.read([some[row] for row in batch.rows], batch.states)
 
     # The first call is slower.
     run(0)
@@ -470,15 +470,15 @@ def _one_target(encoder: HuggingFaceEncoder, targets: Sequence[str] | None, mate
     return first
 
 
-def _refuse(point: Any, asked: Sequence[str], retrain: int | None) -> None:
-    if point is not None and point.by not in asked:
+def _refuse(point: Any, chosen: Sequence[str], retrain: int | None) -> None:
+    if point is not None and point.by not in chosen:
         raise InputError(f"--save {point.by}:{point.removed}: name the order with --by {point.by} too")
     if retrain is not None and point is None:
         raise InputError("--retrain trains the saved model on; say which with --save, such as --save importance:24")
 
 
-def _order_rows(found: Sequence[PruningOrder]) -> Iterator[tuple[Any, ...]]:
-    for order in found:
+def _order_rows(pruning_orders: Sequence[PruningOrder]) -> Iterator[tuple[Any, ...]]:
+    for order in pruning_orders:
         if order.by != RANDOM:
             for place, (block, head) in enumerate(order.parts, start=1):
                 worth = np.nan if order.worth is None else order.worth[block, head]
@@ -495,10 +495,10 @@ def _controls(
     if twin:
         other = encoder.random_twin(seed)
         scores[TWIN] = measure(Interventions(other, heads=False), target.of(other), [])[0]
-    tests = effects_of([ScoreChange(each, whole, target.units) for each in scores.values()])
-    for (name, each), test in zip(scores.items(), tests, strict=True):
-        found = score_draws([each], target.units, samples=samples, seed=seed)
-        value, low, high = (float(number[0]) for number in (found.value, *found.interval))
+    tests = effects_of([ScoreChange(control, whole, target.units) for control in scores.values()])
+    for (name, control), test in zip(scores.items(), tests, strict=True):
+        draws = score_draws([control], target.units, samples=samples, seed=seed)
+        value, low, high = (float(number[0]) for number in (draws.value, *draws.interval))
         yield name, value, low, high, test.value, *(getattr(test, _OF.get(field, field)) for field in TESTED)
 
 

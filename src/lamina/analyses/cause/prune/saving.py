@@ -45,19 +45,19 @@ class CurvePoint(NamedTuple):
     removed: int
 
 
-def named_point(said: str, many: int, component: str) -> CurvePoint:
+def named_point(text: str, many: int, component: str) -> CurvePoint:
     """What `--save BY:REMOVED` says.
 
     Example:
         >>> named_point("importance:24", 72, "head")
         Point(by='importance', removed=24)
     """
-    by, _, number = said.partition(":")
+    by, _, number = text.partition(":")
     if by not in ORDERS or not number.isdecimal():
-        raise InputError(f"--save {said}: write BY:REMOVED, such as importance:{many // 3}; BY is {', '.join(ORDERS)}")
+        raise InputError(f"--save {text}: write BY:REMOVED, such as importance:{many // 3}; BY is {', '.join(ORDERS)}")
     most = many if component == "head" else many - 1
     if not 1 <= int(number) <= most:
-        raise InputError(f"--save {said}: {number} of {many} {component}s cannot be removed; name 1 to {most}")
+        raise InputError(f"--save {text}: {number} of {many} {component}s cannot be removed; name 1 to {most}")
     return CurvePoint(by, int(number))
 
 
@@ -84,20 +84,20 @@ def retrained(
     how = learned.how
     rows, gains = [], []
     for name, gone in (("pruned", removed), ("whole", RemovedParts())):
-        own, scratch = _saved(model, gone)
+        loaded, scratch = _saved(model, gone)
         # Both before anything is learned: a head is told by the weights below it.
-        (asked,) = targets_of(own, [target.name], material, items=items, seed=seed)
-        lesson = _training_target(own, scratch, learned, items, seed)
-        asked, parts = same_items(asked, target), Interventions(own, heads=bool(gone.heads))
-        before = measure(parts, asked, [])[0]
+        (scored,) = targets_of(loaded, [target.name], material, items=items, seed=seed)
+        lesson = _training_target(loaded, scratch, learned, items, seed)
+        scored, parts = same_items(scored, target), Interventions(loaded, heads=bool(gone.heads))
+        before = measure(parts, scored, [])[0]
         _train(parts, gone, lesson, how)
-        after = measure(parts, asked, [])[0]
+        after = measure(parts, scored, [])[0]
         if name == "pruned":
-            said = {**how._asdict(), "target": learned.target, "texts": learned.material.texts.name}
-            save_weights(own, folder, {"retrained": said})
+            plan = {**how._asdict(), "target": learned.target, "texts": learned.material.texts.name}
+            save_weights(loaded, folder, {"retrained": plan})
             _hand_on(model.encoder, folder, learned.texts)
-        found = score_draws([before, after], asked.units, samples=samples, seed=seed)
-        rows.append((name, point.by, len(gone.names), how.steps, *_row(found)))
+        draws = score_draws([before, after], scored.units, samples=samples, seed=seed)
+        rows.append((name, point.by, len(gone.names), how.steps, *_row(draws)))
         gains.append(TargetScores(after.hits - before.hits, after.counts))
     (more,) = effects_of([ScoreChange(gains[1], gains[0], target.units)])
     yield *rows[0], more.effect, more.low, more.high, more.p, more.units, more.needed
@@ -131,7 +131,7 @@ def retraining_data(choosing: Target, material: TargetData, how: RetrainingPlan)
         )
     if name in (QA, QA_EXACT) and material.questions is not None:
         chosen = set(choosing.items)
-        some = tuple(each.text for each in material.questions.questions() if each.text.id in chosen)
+        some = tuple(question.text for question in material.questions.questions() if question.text.id in chosen)
         return RetrainingData(name, material, some, 0, how, choosing)
     if material.splits is None:
         raise InputError(
@@ -181,10 +181,10 @@ def _saved(model: Interventions, removed: RemovedParts) -> tuple[HuggingFaceEnco
     return saved, folder
 
 
-def _row(found: ScoreDraws) -> tuple[float, ...]:
+def _row(draws: ScoreDraws) -> tuple[float, ...]:
     """Before, after with its interval, and the difference with its own."""
-    (before, after), (low, high) = found.value, found.interval
-    moved = column_intervals(found.drawn[:, 1] - found.drawn[:, 0])
+    (before, after), (low, high) = draws.value, draws.interval
+    moved = column_intervals(draws.drawn[:, 1] - draws.drawn[:, 0])
     return tuple(map(float, (before, after, low[1], high[1], after - before, *moved)))
 
 

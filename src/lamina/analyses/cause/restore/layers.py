@@ -65,7 +65,7 @@ class ChangedLayers(NamedTuple):
 
 def score_of(runs: Runs, metric: str, *, samples: int, seed: int) -> MetricScore:
     """One metric over all texts, with draws over documents; the mean over seeds."""
-    return over_seeds([drawn_score(each, metric, seed=seed, samples=samples) for each in runs])
+    return over_seeds([drawn_score(run, metric, seed=seed, samples=samples) for run in runs])
 
 
 def some_of(candidates: Sequence[int], points: int | None) -> list[int]:
@@ -112,7 +112,7 @@ def put_back(
     """A tuned model's scored texts, with the layers of each span as they are in another model."""
     with progress(what, len(spans)) as advance:
         for span in spans:
-            names = [name for own in layers[span.first : span.last + 1] for name in own]
+            names = [name for of_layer in layers[span.first : span.last + 1] for name in of_layer]
             with exchanged(model, weights_of(source, names)):
                 yield span, learning.judge(model)
             advance()
@@ -134,11 +134,11 @@ def tuned_again(
 
 
 def unchanged(
-    learning: Finetuning, plan: TrainingPlan, own: Sequence[TextOutcome] | None, seeds: Sequence[int], work: Path
+    learning: Finetuning, plan: TrainingPlan, known: Sequence[TextOutcome] | None, seeds: Sequence[int], work: Path
 ) -> list[Sequence[TextOutcome]]:
     """The scored texts of models tuned with nothing frozen or reset; `own` are those of a model with this very plan."""
     return [
-        own if own is not None and seed == plan.seed else tuned_again(learning, plan, [seed], work, "unchanged")[0]
+        known if known is not None and seed == plan.seed else tuned_again(learning, plan, [seed], work, "unchanged")[0]
         for seed in seeds
     ]
 
@@ -181,14 +181,14 @@ def linear_heads(encoder: HuggingFaceEncoder, objective: Objective, sets: Sets) 
     """
     rows = [_rows(objective, items) for items in (sets.train, sets.select, sets.scored)]
     one = isinstance(objective, ClassObjective)
-    held = sum(1 if one else len(_places(objective, row)) for own in rows for row in own)
-    at_once = max(1, _MEMORY // max(1, held * encoder.width * 4))
+    size = sum(1 if one else len(_places(objective, row)) for of_split in rows for row in of_split)
+    at_once = max(1, _MEMORY // max(1, size * encoder.width * 4))
     with progress(f"linear heads on {encoder.name}", encoder.layers) as advance:
         for first in range(0, encoder.layers, at_once):
             layers = range(first, min(first + at_once, encoder.layers))
-            read = [_vectors(encoder, objective, own, layers) for own in rows]
-            for at, layer in enumerate(layers):
-                vectors = [each[at] for each in read]
+            read = [_vectors(encoder, objective, of_split, layers) for of_split in rows]
+            for index, layer in enumerate(layers):
+                vectors = [of_set[index] for of_set in read]
                 yield LinearHead(layer, _fit_and_judge(objective, sets.scored, rows, vectors, encoder.device))
                 advance()
 
@@ -205,8 +205,8 @@ def _places(objective: Objective, row: TrainingRow) -> np.ndarray:
     if isinstance(objective, TagObjective):
         return np.array(last_tokens(row.words), int)
     everything = np.arange(len(row.ids))
-    said = np.flatnonzero(row.words != SPECIAL)
-    return said if isinstance(objective, ClassObjective) and len(said) else everything
+    in_words = np.flatnonzero(row.words != SPECIAL)
+    return in_words if isinstance(objective, ClassObjective) and len(in_words) else everything
 
 
 def _vectors(
@@ -214,17 +214,19 @@ def _vectors(
 ) -> list[Vectors]:
     """By layer, the vectors of each row."""
     nothing = np.zeros((0, encoder.width), np.float32)
-    found: list[Vectors] = [[nothing] * len(rows) for _ in layers]
+    vectors: list[Vectors] = [[nothing] * len(rows) for _ in layers]
     whole = slice(0)
     read = [EncoderRow(row.item, row.ids, row.types, row.words, whole, whole) for row in rows]
     for group in encoder.row_groups([len(row.ids) for row in rows]):
         hidden = encoder.hidden([read[number] for number in group])
-        for at, layer in enumerate(layers):
+        for index, layer in enumerate(layers):
             states = hidden[layer].float().cpu().numpy()
-            for own, number in zip(states, group, strict=True):
-                taken = own[_places(objective, rows[number])]
-                found[at][number] = taken.mean(0, keepdims=True) if isinstance(objective, ClassObjective) else taken
-    return found
+            for of_row, number in zip(states, group, strict=True):
+                taken = of_row[_places(objective, rows[number])]
+                vectors[index][number] = (
+                    taken.mean(0, keepdims=True) if isinstance(objective, ClassObjective) else taken
+                )
+    return vectors
 
 
 def _fit_and_judge(
@@ -239,11 +241,11 @@ def _fit_and_judge(
     outputs = fit(objective, rows, vectors, device)
     if outputs is None:
         return None
-    told: list[list[object]] = [[] for _ in items]
-    for row, made in zip(rows[2], outputs, strict=True):
-        told[row.item] += objective.read([row], made, {})
+    by_item: list[list[object]] = [[] for _ in items]
+    for row, output in zip(rows[2], outputs, strict=True):
+        by_item[row.item] += objective.read([row], output, {})
     noted = objective.noted.copy()
-    judged = [objective.judge(item, said) for item, said in zip(items, told, strict=True)]
+    judged = [objective.judge(item, answers) for item, answers in zip(items, by_item, strict=True)]
     objective.noted = noted
     return judged
 
@@ -255,18 +257,18 @@ Outputs = list[dict[str, torch.Tensor]]
 def _fit_classes(
     objective: Objective, rows: Sequence[Sequence[TrainingRow]], vectors: Sequence[Vectors], device: torch.device
 ) -> Outputs | None:
-    learn, select = (_examples(objective, rows[at], vectors[at]) for at in (0, 1))
+    learn, select = (_examples(objective, rows[part], vectors[part]) for part in (0, 1))
     probe = softmax.fit_softmax(learn, select, len(objective.labels), device)
     if not probe.converged:
         return None
     outputs: Outputs = []
-    for row, own in zip(rows[2], vectors[2], strict=True):
-        said = torch.from_numpy(np.log(np.maximum(probe.probabilities(own), _LEAST)))
+    for row, of_row in zip(rows[2], vectors[2], strict=True):
+        logprobs = torch.from_numpy(np.log(np.maximum(probe.probabilities(of_row), _LEAST)))
         if isinstance(objective, TagObjective):
-            logits = torch.zeros(1, len(row.ids), len(objective.labels), dtype=said.dtype)
-            logits[0, _places(objective, row)] = said
+            logits = torch.zeros(1, len(row.ids), len(objective.labels), dtype=logprobs.dtype)
+            logits[0, _places(objective, row)] = logprobs
         else:
-            logits = said
+            logits = logprobs
         outputs.append({"logits": logits})
     return outputs
 
@@ -276,9 +278,9 @@ def _examples(objective: Objective, rows: Sequence[TrainingRow], vectors: Vector
         np.atleast_1d(row.labels[_places(objective, row)] if isinstance(objective, TagObjective) else row.labels)
         for row in rows
     ]
-    gold, held = np.concatenate(labels).astype(int), np.concatenate(vectors)
+    gold, read = np.concatenate(labels).astype(int), np.concatenate(vectors)
     known = gold != IGNORED
-    return softmax.LabelledVectors(held[known], gold[known])
+    return softmax.LabelledVectors(read[known], gold[known])
 
 
 def _fit_spans(
@@ -286,17 +288,17 @@ def _fit_spans(
 ) -> Outputs | None:
     probes = []
     for end in (0, 1):
-        learn, select = (_pointed(rows[at], vectors[at], end) for at in (0, 1))
+        learn, select = (_pointed(rows[part], vectors[part], end) for part in (0, 1))
         probes.append(pointing.fit_pointing(learn, select, device))
     if not all(probe.converged for probe in probes):
         return None
     names = ("start_logits", "end_logits")
     return [
-        {name: torch.from_numpy(probe.logits(own))[None] for name, probe in zip(names, probes, strict=True)}
-        for own in vectors[2]
+        {name: torch.from_numpy(probe.logits(of_row))[None] for name, probe in zip(names, probes, strict=True)}
+        for of_row in vectors[2]
     ]
 
 
 def _pointed(rows: Sequence[TrainingRow], vectors: Vectors, end: int) -> pointing.PointingTexts:
     gold = np.array([row.labels[end] for row in rows], int)
-    return pointing.PointingTexts(np.concatenate(vectors), np.array([len(own) for own in vectors], int), gold)
+    return pointing.PointingTexts(np.concatenate(vectors), np.array([len(of_row) for of_row in vectors], int), gold)

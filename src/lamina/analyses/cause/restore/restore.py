@@ -109,8 +109,8 @@ def _name(row: Any) -> str:
 
 def _finding_of(row: Any, **words: Any) -> Finding:
     """A finding about the difference of one row from the model without the change."""
-    said = {"contrast": "difference", "test": _contrast(row), "unit": row.unit, "margin": POINT, "digits": 3}
-    return finding(**{**said, "source": _source(row), **words})
+    defaults = {"contrast": "difference", "test": _contrast(row), "unit": row.unit, "margin": POINT, "digits": 3}
+    return finding(**{**defaults, "source": _source(row), **words})
 
 
 def _halves(rows: Sequence[Any]) -> Iterator[Finding]:
@@ -130,7 +130,7 @@ def _halves(rows: Sequence[Any]) -> Iterator[Finding]:
         whether="what fine-tuning changed in the lower half matters",
         absent=f"What fine-tuning changed in the lower half hardly matters: {score}{beside}",
         contrast=f"{_layers(half)} put back minus tuned",
-        source=[_source(each) for each in (half, rest) if each is not None],
+        source=[_source(span_row) for span_row in (half, rest) if span_row is not None],
         importance=("answers", "localised"),
     )
 
@@ -268,13 +268,13 @@ def describe(result: Result) -> Iterator[Overview]:
 
 def _intervals(result: Result) -> dict[tuple[Any, ...], tuple[float, float, float]]:
     """How, first and last layer -> the score with its interval."""
-    found: dict[tuple[Any, ...], tuple[float, float, float]] = {}
+    intervals: dict[tuple[Any, ...], tuple[float, float, float]] = {}
     for row in rows_of(result.tables["restore"]):
-        found[row.how, row.first, row.last] = (row.value, row.low, row.high)
+        intervals[row.how, row.first, row.last] = (row.value, row.low, row.high)
     if "transfer" in result.tables:
         for row in rows_of(result.tables["transfer"]):
-            found[TRANSFER, row.layer, row.layer] = (row.value, row.low, row.high)
-    return found
+            intervals[TRANSFER, row.layer, row.layer] = (row.value, row.low, row.high)
+    return intervals
 
 
 # What `restore` reads: a fine-tuned model, the model it came from, and the texts it was tuned and scored on.
@@ -359,10 +359,10 @@ def _before(tuned: FinetunedFolder, named: Any, runtime: Runtime) -> HuggingFace
 def _sets(tuned: FinetunedFolder, data: Any, options: Mapping[str, Any]) -> Sets:
     """The three sets as named, or as the folder says."""
     about = tuned.about
-    asked = about["data"].get("asked", {})
+    tuned_on = about["data"].get("asked", {})
     if data is None:
-        kept = {name: asked.get(name) if options[name] is None else options[name] for name in options}
-        data, options = asked.get("data", about["data"]["name"]), {**options, **kept}
+        chosen = {name: tuned_on.get(name) if options[name] is None else options[name] for name in options}
+        data, options = tuned_on.get("data", about["data"]["name"]), {**options, **chosen}
         named = False
     else:
         named = True
@@ -493,39 +493,39 @@ def restore(
     """
     chosen, own_seed = _chosen(how), seed if twin else None
     skipped: Counter[str] = Counter(sets.left_out)
-    asked = replace(sets, scored=some_items(sets.scored, items, seed))
-    skipped[f"scored texts beyond the {items:,} drawn"] = len(sets.scored) - len(asked.scored)
-    learning = tuned.learning(asked)
-    own = learning.judge(tuned.model)
+    drawn_sets = replace(sets, scored=some_items(sets.scored, items, seed))
+    skipped[f"scored texts beyond the {items:,} drawn"] = len(sets.scored) - len(drawn_sets.scored)
+    learning = tuned.learning(drawn_sets)
+    outcomes = learning.judge(tuned.model)
     skipped.update({f"scored: {why}": count for why, count in learning.objective.noted.items()})
-    references: dict[str, Runs] = {TUNED: [own]}
-    found: list[ChangedLayers] = []
+    references: dict[str, Runs] = {TUNED: [outcomes]}
+    changed: list[ChangedLayers] = []
     if "restore" in chosen:
-        found += _put_back(tuned, before, learning, own, points, own_seed)
+        changed += _put_back(tuned, before, learning, outcomes, points, own_seed)
     plan = _plan(tuned, max_steps)
     seeds_used = range(plan.seed, plan.seed + seeds)
-    trained: list[How] = [each for each in chosen if each != "restore"]
+    trained: list[How] = [change for change in chosen if change != "restore"]
     if trained:
         # With the very model, texts and settings of the tuned model, tuning again would only make it once more.
-        known = own if tuned.is_from(before, sets) and plan == tuned.plan else None
-        again = tuned.learning(asked, before)
+        known = outcomes if tuned.is_from(before, sets) and plan == tuned.plan else None
+        again = tuned.learning(drawn_sets, before)
         base = unchanged(again, plan, known, seeds_used, work)
         if known is None or seeds > 1:
             references[AGAIN] = base
-        for each in trained:
-            found += _tuned_again(each, again, plan, base, points, seeds_used, work)
-    heads = _heads(tuned, before, asked, own, learn, seed, own_seed, skipped) if transfer else {}
-    references[CONSTANT] = [learning.objective.constant(sets.train, asked.scored)]
+        for change in trained:
+            changed += _tuned_again(change, again, plan, base, points, seeds_used, work)
+    heads = _heads(tuned, before, drawn_sets, outcomes, learn, seed, own_seed, skipped) if transfer else {}
+    references[CONSTANT] = [learning.objective.constant(sets.train, drawn_sets.scored)]
     metric, drawn = learning.objective.metric, {"samples": samples, "seed": seed}
-    tables = _tables(found, heads, references, metric, drawn)
+    tables = _tables(changed, heads, references, metric, drawn)
     linear = heads.get("transfer", [])
-    tables["effects"] = effect_table([*found, *linear], metric, unit_kind(asked.scored), seed=seed)
-    tables["best"] = best_table(found, linear, metric, unit_kind(asked.scored), **drawn)
+    tables["effects"] = effect_table([*changed, *linear], metric, unit_kind(drawn_sets.scored), seed=seed)
+    tables["best"] = best_table(changed, linear, metric, unit_kind(drawn_sets.scored), **drawn)
     return Tables(
         tables,
         {why: count for why, count in skipped.items() if count},
         seeds=tuple(seeds_used) if trained else None,
-        scored={tuned.task: score_of([own], metric, **drawn).count},
+        scored={tuned.task: score_of([outcomes], metric, **drawn).count},
     )
 
 
@@ -555,7 +555,7 @@ def _cost(
     many = min(items, len(sets.scored))
     passes = 1 + ("restore" in chosen) * len(spans_of("restore", before.blocks, points)) * (1 + twin)
     total = Cost(passes=passes, texts=many, seconds=passes * many * one, memory=memory_now())
-    trained = [span for each in chosen if each != "restore" for span in _trained_spans(each, before, points)]
+    trained = [span for change in chosen if change != "restore" for span in _trained_spans(change, before, points)]
     if trained:
         expected = tuned.learning(sets, before).expect([_plan(tuned, max_steps)])
         runs = (len(trained) + 1) * seeds
@@ -574,7 +574,7 @@ def _trained_spans(how: How, before: HuggingFaceEncoder, points: int | None) -> 
 def _chosen(how: Sequence[How]) -> list[How]:
     if not how:
         raise InputError(f"how: name at least one of {', '.join(HOWS)}")
-    return [each for each in HOWS if each in how]
+    return [change for change in HOWS if change in how]
 
 
 def _plan(tuned: FinetunedFolder, max_steps: int | None) -> TrainingPlan:
@@ -584,7 +584,12 @@ def _plan(tuned: FinetunedFolder, max_steps: int | None) -> TrainingPlan:
 
 
 def _put_back(
-    tuned: FinetunedFolder, before: HuggingFaceEncoder, learning: Any, own: Any, points: int | None, twin: int | None
+    tuned: FinetunedFolder,
+    before: HuggingFaceEncoder,
+    learning: Any,
+    as_tuned: Any,
+    points: int | None,
+    twin: int | None,
 ) -> Iterator[ChangedLayers]:
     """Pretrained weights in some layers, and random ones; `twin` is the seed of these, None where they are left out."""
     layers, spans = layer_weights(tuned.encoder), spans_of("restore", before.blocks, points)
@@ -592,7 +597,7 @@ def _put_back(
     for name, source in sources.items():
         what = f"{tuned.encoder.name}: layers {'put back' if name == 'restore' else 'with random weights'}"
         for span, outcomes in put_back(learning, tuned.model, layers, source, spans, what=what):
-            yield ChangedLayers(name, span, [outcomes], [own])
+            yield ChangedLayers(name, span, [outcomes], [as_tuned])
 
 
 def _tuned_again(
@@ -605,7 +610,7 @@ def _tuned_again(
 
 
 def _heads(
-    tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, own: Any, learn: int, seed: int, twin: int | None,
+    tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, as_tuned: Any, learn: int, seed: int, twin: int | None,
     skipped: Counter[str],
 ) -> dict[str, list[ChangedLayers]]:  # fmt: skip
     """Table -> linear heads on each layer of the model before fine-tuning, and of its twin."""
@@ -618,7 +623,7 @@ def _heads(
     skipped[f"training texts beyond the {learn:,} for linear heads"] = len(sets.train) - len(taught.train)
     skipped[f"selection texts beyond the {few:,} for linear heads"] = len(sets.select) - len(taught.select)
     bodies = _bodies(tuned, before, twin)
-    return {name: list(_fit_linear_heads(tuned, body, taught, own, skipped)) for name, body in bodies.items()}
+    return {name: list(_fit_linear_heads(tuned, body, taught, as_tuned, skipped)) for name, body in bodies.items()}
 
 
 def _bodies(tuned: FinetunedFolder, before: HuggingFaceEncoder, twin: int | None) -> dict[str, HuggingFaceEncoder]:
@@ -628,17 +633,17 @@ def _bodies(tuned: FinetunedFolder, before: HuggingFaceEncoder, twin: int | None
 
 
 def _fit_linear_heads(
-    tuned: FinetunedFolder, body: HuggingFaceEncoder, sets: Sets, own: Any, skipped: Counter[str]
+    tuned: FinetunedFolder, body: HuggingFaceEncoder, sets: Sets, as_tuned: Any, skipped: Counter[str]
 ) -> Iterator[ChangedLayers]:
     for head in linear_heads(body, tuned.objective(), sets):
         if head.outcomes is None:
             skipped[f"linear heads that could not be fitted ({body.name}, layer {head.layer})"] += 1
         else:
-            yield ChangedLayers(TRANSFER, LayerRange(head.layer, head.layer), [head.outcomes], [own])
+            yield ChangedLayers(TRANSFER, LayerRange(head.layer, head.layer), [head.outcomes], [as_tuned])
 
 
 def _tables(
-    found: Sequence[ChangedLayers],
+    changed: Sequence[ChangedLayers],
     heads: dict[str, list[ChangedLayers]],
     references: dict[str, Runs],
     metric: str,
@@ -648,7 +653,7 @@ def _tables(
         score = score_of(runs, of, **drawn)
         return score.value, *score.interval
 
-    rows = [(each.how, *each.span, *line(each.runs)) for each in found]
+    rows = [(change.how, *change.span, *line(change.runs)) for change in changed]
     tables = {"restore": pd.DataFrame([row for row in rows if row[0] != RANDOM], columns=list(_RESTORE))}
     if control := [row[1:] for row in rows if row[0] == RANDOM]:
         tables["random"] = pd.DataFrame(control, columns=list(_RANDOM))
@@ -660,42 +665,63 @@ def _tables(
         ],
         columns=list(_REFERENCES),
     )
-    for name, own in heads.items():
-        tables[name] = pd.DataFrame([(each.span.first, *line(each.runs)) for each in own], columns=list(_TRANSFER))
+    for name, fitted in heads.items():
+        tables[name] = pd.DataFrame(
+            [(change.span.first, *line(change.runs)) for change in fitted], columns=list(_TRANSFER)
+        )
     return tables
 
 
-def effect_table(found: Sequence[ChangedLayers], metric: str, unit: str, *, seed: int) -> pd.DataFrame:
+def effect_table(changed: Sequence[ChangedLayers], metric: str, unit: str, *, seed: int) -> pd.DataFrame:
     """See the table `effects`: differences, all layers of one kind of change as a family."""
     rows = []
-    for how in dict.fromkeys(each.how for each in found):
-        family = [each for each in found if each.how == how]
-        tests = score_contrasts([(each.runs, each.against) for each in family], metric, seed=seed)
-        for each, *test in zip(family, *tests, strict=True):
-            before, after = (_mean(runs, metric) for runs in (each.against, each.runs))
-            rows.append((how, *each.span, metric, before, after, *test, unit))
+    for how in dict.fromkeys(change.how for change in changed):
+        family = [change for change in changed if change.how == how]
+        tests = score_contrasts([(change.runs, change.against) for change in family], metric, seed=seed)
+        for change, *test in zip(family, *tests, strict=True):
+            before, after = (_mean(runs, metric) for runs in (change.against, change.runs))
+            rows.append((how, *change.span, metric, before, after, *test, unit))
     return pd.DataFrame(rows, columns=list(_EFFECTS))
 
 
 def best_table(
-    found: Sequence[ChangedLayers], linear: Sequence[ChangedLayers], metric: str, unit: str, *, samples: int, seed: int
+    changed: Sequence[ChangedLayers],
+    linear: Sequence[ChangedLayers],
+    metric: str,
+    unit: str,
+    *,
+    samples: int,
+    seed: int,
 ) -> pd.DataFrame:
     """See the table `best`: which single layers matter most when they are put back, and which linear heads are best."""
-    single = [each for each in found if each.how == "restore" and each.span.first == each.span.last]
+    single = [change for change in changed if change.how == "restore" and change.span.first == change.span.last]
     rows = []
     for what, family in ((SINGLE, single), (LINEAR, linear)):
         if len(family) < 2:
             continue
-        scores = [score_of(each.runs, metric, samples=samples, seed=seed) for each in family]
-        values, draws = np.array([each.value for each in scores]), np.stack([each.draws for each in scores], 1)
-        units = len({each.unit for each in family[0].runs[0]})
+        scores = [score_of(change.runs, metric, samples=samples, seed=seed) for change in family]
+        values, draws = np.array([change.value for change in scores]), np.stack([change.draws for change in scores], 1)
+        units = len({change.unit for change in family[0].runs[0]})
         # What matters most is what is worst without it.
         higher = (what == LINEAR) != (metric in LOWER_IS_BETTER)
         best, contrasts = leads(values, draws, units, higher=higher)
-        for at, (each, value) in enumerate(zip(family, values.tolist(), strict=True)):
-            lead, low, high, p, _, needed = (float(numbers[at]) for numbers in contrasts)
+        for number, (change, value) in enumerate(zip(family, values.tolist(), strict=True)):
+            lead, low, high, p, _, needed = (float(numbers[number]) for numbers in contrasts)
             rows.append(
-                (what, each.span.first, metric, value, lead, low, high, p, bool(best.among[at]), units, needed, unit)
+                (
+                    what,
+                    change.span.first,
+                    metric,
+                    value,
+                    lead,
+                    low,
+                    high,
+                    p,
+                    bool(best.among[number]),
+                    units,
+                    needed,
+                    unit,
+                )
             )
     return pd.DataFrame(rows, columns=list(_BEST))
 

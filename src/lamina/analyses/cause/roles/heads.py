@@ -41,7 +41,7 @@ class HeadRole:
     """Which heads have the role."""
 
     @property
-    def held(self) -> bool:
+    def exists(self) -> bool:
         """Whether any head has it."""
         return bool(self.has.any())
 
@@ -57,22 +57,22 @@ def roles_of(
     """
     shape, heads = (encoder.blocks, encoder.heads), encoder.blocks * encoder.heads
     surface = SurfaceMeter(encoder, samples=1, seed=seed)
-    halves, found = halve(texts, seed), relations_of(texts)
-    relations = RelationMeter(heads, found, halves, samples=samples, seed=seed) if found else None
+    halves, relation_names = halve(texts, seed), relations_of(texts)
+    relations = RelationMeter(heads, relation_names, halves, samples=samples, seed=seed) if relation_names else None
     chains = any({"chains", "coref"} & set(text.edges) for text in texts) and halves.by == "document"
     mentions = CorefMeter(heads, halves, among="words", samples=samples, seed=seed) if chains else None
-    meters: list[Meter] = [surface, *(each for each in (relations, mentions) if each is not None)]
+    meters: list[Meter] = [surface, *(meter for meter in (relations, mentions) if meter is not None)]
     skipped = watch(encoder, texts, meters, total=len(texts))
     roles = [] if relations is None else list(_relations(relations_table(relations, encoder.heads), shape))
     roles += [] if mentions is None else _coreference(mentions, shape)
-    return [role for role in [*roles, *_surface(surface.table(), shape)] if role.held], skipped
+    return [role for role in [*roles, *_surface(surface.table(), shape)] if role.exists], skipped
 
 
 def _relations(table: pd.DataFrame, shape: tuple[int, int]) -> Iterator[HeadRole]:
-    own = table[(table["count"] >= OFTEN) & ~table["relation"].isin([ALL, NO_PUNCTUATION])]
-    own = own[[str(name).partition(":")[0] != "punct" for name in own["relation"]]]
-    ahead = (own["p_adjusted"] < SURE) & (own["difference"] > 0)
-    for name, rows in own.assign(ahead=ahead).groupby("relation", sort=False):
+    frequent = table[(table["count"] >= OFTEN) & ~table["relation"].isin([ALL, NO_PUNCTUATION])]
+    frequent = frequent[[str(name).partition(":")[0] != "punct" for name in frequent["relation"]]]
+    ahead = (frequent["p_adjusted"] < SURE) & (frequent["difference"] > 0)
+    for name, rows in frequent.assign(ahead=ahead).groupby("relation", sort=False):
         # The better of both directions.
         finds = _most(rows, "accuracy", shape)
         yield HeadRole(str(name), "relation", finds, _most(rows, "ahead", shape) == 1)
@@ -83,11 +83,11 @@ def _coreference(meter: CorefMeter, shape: tuple[int, int]) -> list[HeadRole]:
         return []
     best = best_antecedents(meter, shape[1])
     nothing = pd.DataFrame(columns=["layer", "head", "measure", "value", "baseline"])
-    sums, at = meter.sums(), KINDS.index(ALL_MENTIONS)
+    sums, kind = meter.sums(), KINDS.index(ALL_MENTIONS)
     has = np.zeros(shape, bool)
     for layer, head in behaviours(nothing, coref=best)[["layer", "head"]].itertuples(index=False):
         has[int(layer) - 1, int(head) - 1] = True
-    return [HeadRole(COREFERENCE, "coreference", (sums.heads[at] / sums.counts[at]).reshape(shape), has)]
+    return [HeadRole(COREFERENCE, "coreference", (sums.heads[kind] / sums.counts[kind]).reshape(shape), has)]
 
 
 def _surface(table: pd.DataFrame, shape: tuple[int, int]) -> Iterator[HeadRole]:
@@ -95,14 +95,14 @@ def _surface(table: pd.DataFrame, shape: tuple[int, int]) -> Iterator[HeadRole]:
     for role, names in ((PREVIOUS, ("previous",)), (NEXT, ("next",)), (SINK, _SINKS)):
         has = np.zeros(shape, bool)
         rows = table[table["measure"].isin([SHARES[name][0] for name in names])]
-        own = doing[doing["behaviour"].isin(names)]
-        has[own["layer"].to_numpy(int) - 1, own["head"].to_numpy(int) - 1] = True
+        having = doing[doing["behaviour"].isin(names)]
+        has[having["layer"].to_numpy(int) - 1, having["head"].to_numpy(int) - 1] = True
         yield HeadRole(role, "sink" if role == SINK else "neighbour", _most(rows, "value", shape), has)
 
 
 def _most(rows: pd.DataFrame, column: str, shape: tuple[int, int]) -> Float[np.ndarray, "block head"]:
     """The largest value of each head; NaN where there is none."""
-    found = np.full(shape, np.nan)
+    most = np.full(shape, np.nan)
     places = (rows["layer"].to_numpy(int) - 1, rows["head"].to_numpy(int) - 1)
-    np.fmax.at(found, places, rows[column].to_numpy(float))
-    return found
+    np.fmax.at(most, places, rows[column].to_numpy(float))
+    return most

@@ -78,10 +78,10 @@ class HeadAblations(NamedTuple):
 
     def values(self, shape: tuple[int, int]) -> Float[np.ndarray, "block head"]:
         """The effect of every head; NaN where a head cannot be taken away."""
-        found = np.full(shape, np.nan)
+        values = np.full(shape, np.nan)
         for place, after in self.after.items():
-            found[place] = after.value - self.before.value
-        return found
+            values[place] = after.value - self.before.value
+        return values
 
 
 class RoleNeed(NamedTuple):
@@ -99,19 +99,19 @@ def role_rows(needed: Sequence[RoleNeed]) -> list[tuple[Any, ...]]:
     cases = [(role, without, place) for role, without in needed for place in _with_role(role, without)]
     others = [_others(*case) for case in cases]
     effects = effects_of([without.change(place) for _, without, place in cases])
-    compared = [at for at, beside in enumerate(others) if beside is not None]
+    compared = [number for number, beside in enumerate(others) if beside is not None]
     tests = dict.fromkeys(range(len(cases)), MISSING)
     changes, signs = [], []
-    for at in compared:
-        _, without, place = cases[at]
-        beside = others[at]
+    for number in compared:
+        _, without, place = cases[number]
+        beside = others[number]
         if beside is not None:
             changes.append(ScoreChange(beside, without.after[place], without.units))
             signs.append(without.harm)
     tests |= dict(zip(compared, effects_of(changes, harm=signs), strict=True))
     rows = []
-    for at, (role, without, place) in enumerate(cases):
-        effect, test = effects[at], tests[at]
+    for number, (role, without, place) in enumerate(cases):
+        effect, test = effects[number], tests[number]
         status = status_of(test.low, test.high, test.p, needed=test.needed, margin=margin_of(without.target))
         worse = status == "clear" and test.effect * without.harm > 0
         named = place[0] + 1, place[1] + 1, role.name, float(role.finds[place]), without.target
@@ -141,25 +141,27 @@ def group_rows(needed: Sequence[RoleNeed], *, samples: int, seed: int) -> list[t
     """
     rows, changes, observed, permuted, ranked = [], [], [], [], []
     for role, without in needed:
-        beside = {place: each for place in _with_role(role, without) if (each := _others(role, without, place))}
+        beside = {place: scores for place in _with_role(role, without) if (scores := _others(role, without, place))}
         orders = _orders(role.has.shape, seed)
         effects = without.values(role.has.shape)
         rows.append((role.name, without.target, len(beside), len(without.after)))
         if beside:
-            others, own = (mean_scores(each) for each in (list(beside.values()), [without.after[at] for at in beside]))
-            changes.append(ScoreChange(others, own, without.units))
+            others, with_role = (
+                mean_scores(scores) for scores in (list(beside.values()), [without.after[head] for head in beside])
+            )
+            changes.append(ScoreChange(others, with_role, without.units))
         has = role.has & np.isfinite(effects)
         observed.append(float(_leads(effects, has)))
         permuted.append(_leads(effects, np.take_along_axis(has[None], orders, -1)))
         ranked.append(_rank_correlation(role, without, orders, samples=samples, seed=seed))
     tests = iter(effects_of(changes))
     by_chance = permutation_family(np.array(observed), np.stack(permuted, 1), alternative="two-sided")
-    found = []
+    complete = []
     for row, chance, drawn, rho in zip(rows, by_chance, permuted, corrected(ranked), strict=True):
         test = next(tests) if row[2] else MISSING
         p = float(np.maximum(test.p, chance)) if can_succeed(drawn) else np.nan
-        found.append((*row, *test[2:5], p, test.units, test.needed, *rho[:6]))
-    return found
+        complete.append((*row, *test[2:5], p, test.units, test.needed, *rho[:6]))
+    return complete
 
 
 def within_layers(values: Float[np.ndarray, "*draws block head"]) -> Float[np.ndarray, "*draws place"]:
@@ -181,12 +183,12 @@ def _orders(shape: tuple[int, int], seed: int) -> Int[np.ndarray, "sample block 
 
 def _leads(effects: Float[np.ndarray, "block head"], has: Bool[np.ndarray, "*draws block head"]) -> np.ndarray:
     """The sum over heads with a role of what sets each apart from the mean of the others of its layer."""
-    kept = np.isfinite(effects).all(-1)
-    values, chosen = effects[kept], has[..., kept, :]
+    complete = np.isfinite(effects).all(-1)
+    values, chosen = effects[complete], has[..., complete, :]
     many, total = chosen.sum(-1), values.sum(-1)
     rest = values.shape[-1] - many
-    own = (values * chosen).sum(-1)
-    lead = own - many * (total - own) / np.maximum(rest, 1)
+    with_role = (values * chosen).sum(-1)
+    lead = with_role - many * (total - with_role) / np.maximum(rest, 1)
     return np.where((many > 0) & (rest > 0), lead, 0).sum(-1)
 
 
@@ -207,13 +209,13 @@ def _rank_correlation(
         effects = without.harm * (weights @ hits.T) / np.maximum(weights @ counts, 1e-9)[:, None]
         return within_layers(effects.reshape(-1, *finds.shape))
 
-    centred, own = within_layers(finds), harms(np.ones((1, len(units))))[0]
+    centred, whole = within_layers(finds), harms(np.ones((1, len(units))))[0]
     drawn = harms(units.weights(samples=samples, seed=seed).astype(float))
     shuffled = np.take_along_axis(centred.reshape(finds.shape)[None], orders[:, blocks], -1).reshape(len(orders), -1)
     return agreement_between(
-        float(rank_correlation(centred, own)),
+        float(rank_correlation(centred, whole)),
         rank_correlation(np.broadcast_to(centred, drawn.shape), drawn),
-        rank_correlation(shuffled, np.broadcast_to(own, shuffled.shape)),
+        rank_correlation(shuffled, np.broadcast_to(whole, shuffled.shape)),
         units=len(units),
         heads=len(heads),
     )
@@ -250,12 +252,12 @@ class RoleTargets(NamedTuple):
     @property
     def targets(self) -> tuple[Target, ...]:
         """All of them."""
-        return (*(each for each in (self.attachment, self.coreference) if each is not None), *self.others)
+        return (*(target for target in (self.attachment, self.coreference) if target is not None), *self.others)
 
     def of(self, encoder: HuggingFaceEncoder) -> RoleTargets:
         """The same asked of the twin."""
-        both = [None if each is None else each.of(encoder) for each in (self.attachment, self.coreference)]
-        return RoleTargets(both[0], both[1], tuple(_renamed(each.of(encoder), each.name) for each in self.others))
+        both = [None if target is None else target.of(encoder) for target in (self.attachment, self.coreference)]
+        return RoleTargets(both[0], both[1], tuple(_renamed(target.of(encoder), target.name) for target in self.others))
 
 
 def asks_for_object(question: str) -> bool:
@@ -294,43 +296,43 @@ def role_targets(
     others = targets_of(encoder, names, material, items=items, seed=seed)
     if material.questions is not None:
         (answers,) = targets_of(encoder, [QA], material, items=items, seed=seed)
-        wanted = {each.text.id for each in material.questions.questions() if asks_for_object(each.question)}
-        chosen = [at for at, name in enumerate(answers.items) if name in wanted]
+        wanted = {question.text.id for question in material.questions.questions() if asks_for_object(question.question)}
+        chosen = [number for number, name in enumerate(answers.items) if name in wanted]
         if len(chosen) >= LEAST_LINKS:
             others.append(_renamed(SubsetTarget(answers, chosen), QA_OBJECTS))
         else:
             skipped["questions that ask for an object: too few to be asked"] = len(chosen)
-    asked = RoleTargets(links[0], links[1], tuple(others))
-    for target in asked.targets:
+    made = RoleTargets(links[0], links[1], tuple(others))
+    for target in made.targets:
         skipped.update({f"{target.name}: {why}": many for why, many in target.skipped.items()})
-    return asked, skipped
+    return made, skipped
 
 
 def measure_needs(
-    parts: Interventions, asked: RoleTargets, roles: Sequence[HeadRole], how: Ablation, *, seed: int
+    parts: Interventions, targets: RoleTargets, roles: Sequence[HeadRole], how: Ablation, *, seed: int
 ) -> tuple[list[RoleNeed], list[RoleNeed]]:
     """Every role with the targets that need it; and with those beside them that do not."""
     needed: list[RoleNeed] = []
     beside: list[RoleNeed] = []
-    for links, kind in ((asked.attachment, "relation"), (asked.coreference, "coreference")):
+    for links, kind in ((targets.attachment, "relation"), (targets.coreference, "coreference")):
         if links is None:
             continue
         edits = _edits(parts, links, how, seed)
         before, *after = keep(parts, links, list(edits.values()), seed=seed, what=_progress_text(parts, links))
-        kept = (before, dict(zip(edits, after, strict=True)))
+        values = (before, dict(zip(edits, after, strict=True)))
         wanted = [role for role in roles if role.kind == kind and links.counts.get(role.name, 0) >= LEAST_LINKS]
-        needed += [RoleNeed(role, _of_links(links, kept, role.name)) for role in wanted]
+        needed += [RoleNeed(role, _of_links(links, values, role.name)) for role in wanted]
         if kind == "relation":
-            beside += [RoleNeed(role, _of_links(links, kept, BESIDES + role.name)) for role in wanted]
-            everything = _of_links(links, kept, ALL_LINKS)
+            beside += [RoleNeed(role, _of_links(links, values, BESIDES + role.name)) for role in wanted]
+            everything = _of_links(links, values, ALL_LINKS)
             needed += [RoleNeed(role, everything) for role in roles if role.kind in ("neighbour", "sink")]
-    for target in asked.others:
-        own = [role for role in roles if _needs(role, target.name)]
-        if own:
+    for target in targets.others:
+        needing = [role for role in roles if _needs(role, target.name)]
+        if needing:
             without = _measure(parts, target, how, seed)
-            needed += [RoleNeed(role, without) for role in own]
-    order = {role.name: at for at, role in enumerate(roles)}
-    return sorted(needed, key=lambda each: order[each.role.name]), beside
+            needed += [RoleNeed(role, without) for role in needing]
+    order = {role.name: number for number, role in enumerate(roles)}
+    return sorted(needed, key=lambda need: order[need.role.name]), beside
 
 
 def _needs(role: HeadRole, target: str) -> bool:
@@ -351,11 +353,11 @@ def _measure(parts: Interventions, target: Target, how: Ablation, seed: int) -> 
     )
 
 
-def _of_links(links: LinksTarget, kept: tuple, relation: str) -> HeadAblations:
-    before, after = kept
+def _of_links(links: LinksTarget, read: tuple, relation: str) -> HeadAblations:
+    before, after = read
     return HeadAblations(
         link_name(relation, links.layers[0]), links.lower_is_better, links.units,
-        links.scores(before, relation), {place: links.scores(each, relation) for place, each in after.items()},
+        links.scores(before, relation), {place: links.scores(values, relation) for place, values in after.items()},
     )  # fmt: skip
 
 
@@ -385,18 +387,18 @@ def attachments(text: Text) -> list[WordLink]:
         >>> attachments(Text("t", ("Dogs", "bark"), edges={"dep": edges}))
         [Link(word=0, right=frozenset({1}), relation='nsubj')]
     """
-    found = []
+    links = []
     for edge in dependencies(text):
         one_each = edge.other is not None and len(edge.span) == len(edge.other) == 1
         if edge.other is not None and one_each and edge.labels[0].partition(":")[0] != "punct":
-            found.append(WordLink(edge.span.start, frozenset({edge.other.start}), edge.labels[0]))
-    return found
+            links.append(WordLink(edge.span.start, frozenset({edge.other.start}), edge.labels[0]))
+    return links
 
 
 def antecedents(text: Text) -> list[WordLink]:
     """The head word of every mention with an antecedent, and the head words of its antecedents."""
     return [
-        WordLink(each.mention.head, each.antecedents - {each.mention.head}, COREFERENCE)
-        for each in anaphors(text)
-        if each.antecedents - {each.mention.head}
+        WordLink(anaphor.mention.head, anaphor.antecedents - {anaphor.mention.head}, COREFERENCE)
+        for anaphor in anaphors(text)
+        if anaphor.antecedents - {anaphor.mention.head}
     ]

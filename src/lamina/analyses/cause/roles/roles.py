@@ -87,9 +87,9 @@ def target_in_words(target: str) -> str:
 def tell_findings(result: Result) -> Iterator[Finding]:
     """Heads with a relation, whether finding goes with use, and heads that attend to neighbours or nothing."""
     table, groups = result.tables["roles"], result.tables["groups"]
-    own = table[~table["role"].isin(SURFACE)].dropna(subset=["difference"])
-    if len(own):
-        yield _most_used(result, own)
+    relational = table[~table["role"].isin(SURFACE)].dropna(subset=["difference"])
+    if len(relational):
+        yield _most_used(result, relational)
     ranked = groups[~groups["role"].isin(SURFACE)].dropna(subset=["rho"])
     if len(ranked):
         yield _predicted(result, ranked)
@@ -123,7 +123,7 @@ def _most_used(result: Result, rows: pd.DataFrame) -> Finding:
 
 def _counted(rows: pd.DataFrame) -> str:
     """How many heads matter for any of their roles, as a sentence."""
-    many, every = (len(each[["layer", "head"]].drop_duplicates()) for each in (rows[rows["worse"]], rows))
+    many, every = (len(some[["layer", "head"]].drop_duplicates()) for some in (rows[rows["worse"]], rows))
     return f"Of {every} heads with a role {many} {'does' if many == 1 else 'do'}."
 
 
@@ -131,8 +131,10 @@ def _of_twin(result: Result) -> str:
     table = result.tables.get("twin")
     if table is None:
         return ""
-    own = table[~table["role"].isin(SURFACE)]
-    many, every = (len(each[["layer", "head"]].drop_duplicates()) for each in (own[own["worse"]], own))
+    relational = table[~table["role"].isin(SURFACE)]
+    many, every = (
+        len(some[["layer", "head"]].drop_duplicates()) for some in (relational[relational["worse"]], relational)
+    )
     return f"In the twin with random weights {many} of the same {every}."
 
 
@@ -196,13 +198,13 @@ def _surface(result: Result, row: Any) -> Finding:
 def describe(result: Result) -> Iterator[Overview]:
     """The heads with a role whose loss hurts most, and every role as a whole."""
     table = result.tables["roles"]
-    shown = table.loc[harm_of(table, "difference").dropna().nlargest(_SHOWN).index]
+    worst = table.loc[harm_of(table, "difference").dropna().nlargest(_SHOWN).index]
     rows = [
         (
             f"{row.layer}-{row.head}", row.role, cell(row.finds), row.target, cell(row.effect, row.low, row.high),
             cell(row.others), cell(row.difference, row.diff_low, row.diff_high), _p(row.p_adjusted),
         )
-        for row in rows_of(shown)
+        for row in rows_of(worst)
     ]  # fmt: skip
     columns = ("head", "role", "finds", "target", "effect", "others", "difference", "p")
     yield Overview(f"{result.provenance.model['name']}: heads with a role, what hurts most", columns, rows)
@@ -246,8 +248,8 @@ class RoleInputs(CauseInputs):
         if has_language_model(encoder):
             suite = _pairs(settings.get("suite"), given["data"], options["split"])
         targets = [QA] if has_span_head(encoder) else []
-        asked = {**settings, "suite": suite, "targets": targets}
-        loaded = super().load({**given, "model": encoder}, options, asked, runtime)
+        chosen = {**settings, "suite": suite, "targets": targets}
+        loaded = super().load({**given, "model": encoder}, options, chosen, runtime)
         _, material = loaded.arguments
         if material.splits is None:
             raise CorpusError(
@@ -369,34 +371,34 @@ def roles(
     refuse_without_maps(encoder)
     parts, read = Interventions(encoder), _layer(encoder, layer)
     splits = _splits(material)
-    found, skipped = roles_of(encoder, list(thin(splits.train, watched, seed)), samples=samples, seed=seed)
-    if not found:
+    head_roles, skipped = roles_of(encoder, list(thin(splits.train, watched, seed)), samples=samples, seed=seed)
+    if not head_roles:
         raise CorpusError(
             f"no head of {encoder.name} has a role on {watched:,} training texts of {splits.name}; give more texts "
             "(--watched), or another corpus"
         )
-    told = Counter({f"roles: {why}": many for why, many in skipped.items()})
+    left_out_counts = Counter({f"roles: {why}": many for why, many in skipped.items()})
     texts = some_texts(splits.scored, items, seed)
-    coreference = any(role.kind == "coreference" for role in found)
-    asked, left_out = role_targets(
+    coreference = any(role.kind == "coreference" for role in head_roles)
+    targets, left_out = role_targets(
         encoder, material, splits, texts, layer=read, items=items, seed=seed, coreference=coreference
     )
-    needed, beside = measure_needs(parts, asked, found, how, seed=seed)
+    needed, beside = measure_needs(parts, targets, head_roles, how, seed=seed)
     if not needed:
         raise CorpusError(f"{splits.name}: none of the roles found is needed for anything that can be asked")
     tables = _tables(needed, beside, samples=samples, seed=seed)
     if twin:
-        tables["twin"] = _twin(encoder, asked, found, how, seed)
-    told.update(left_out)
-    told.update(_unasked(found, needed))
-    told["rows of heads in layers where every head has the role: no others to compare with"] = int(
+        tables["twin"] = _twin(encoder, targets, head_roles, how, seed)
+    left_out_counts.update(left_out)
+    left_out_counts.update(_unasked(head_roles, needed))
+    left_out_counts["rows of heads in layers where every head has the role: no others to compare with"] = int(
         tables["roles"]["others"].isna().sum()
     )
     return Tables(
         tables,
-        +told,
+        +left_out_counts,
         data={"watched": watched, "read_at_layer": read},
-        scored={each.without.target: int(each.without.before.counts.sum()) for each in needed},
+        scored={need.without.target: int(need.without.before.counts.sum()) for need in needed},
     )
 
 
@@ -420,15 +422,17 @@ def _cost(
     """A few rows are run as they are and without a head of the first and of the last block."""
     refuse_without_maps(encoder)
     parts, splits = Interventions(encoder), _splits(material)
-    made: list[RoleTargets] = []
+    targets: list[RoleTargets] = []
     texts = some_texts(splits.scored, items, seed)
     read = _layer(encoder, layer)
     asking = time_call(
-        lambda: made.append(role_targets(encoder, material, splits, texts, layer=read, items=items, seed=seed)[0])
+        lambda: targets.append(role_targets(encoder, material, splits, texts, layer=read, items=items, seed=seed)[0])
     )
     total = Cost(passes=1, texts=watched, seconds=asking * (1 + twin), memory=memory_now())
-    for target in made[0].targets:
-        some = [target.rows[at] for at in range(0, len(target.rows), max(1, len(target.rows) // _TRIED))][:_TRIED]
+    for target in targets[0].targets:
+        some = [target.rows[number] for number in range(0, len(target.rows), max(1, len(target.rows) // _TRIED))][
+            :_TRIED
+        ]
         ends = [parts.without(block, heads=[head]) for block, head in (parts.heads[0], parts.heads[-1])]
         list(parts.run(some[:1], []))
         seconds = time_call(lambda some=some, ends=ends: list(parts.run(some, ends))) / 3
@@ -453,11 +457,11 @@ def _tables(needed: list[RoleNeed], beside: list[RoleNeed], *, samples: int, see
 
 
 def _twin(
-    encoder: HuggingFaceEncoder, asked: RoleTargets, found: list[HeadRole], how: Ablation, seed: int
+    encoder: HuggingFaceEncoder, targets: RoleTargets, head_roles: list[HeadRole], how: Ablation, seed: int
 ) -> pd.DataFrame:
     """The same heads, by their places, of a model that has learned nothing."""
     other = encoder.random_twin(seed)
-    needed, _ = measure_needs(Interventions(other), asked.of(other), found, how, seed=seed)
+    needed, _ = measure_needs(Interventions(other), targets.of(other), head_roles, how, seed=seed)
     return pd.DataFrame(role_rows(needed), columns=list(ROLES))
 
 
@@ -473,7 +477,7 @@ def _layer(encoder: HuggingFaceEncoder, layer: int | None) -> int:
     return layer or encoder.blocks
 
 
-def _unasked(found: list[HeadRole], needed: list[RoleNeed]) -> dict[str, int]:
-    names = {each.role.name for each in needed}
-    many = sum(role.name not in names for role in found)
+def _unasked(head_roles: list[HeadRole], needed: list[RoleNeed]) -> dict[str, int]:
+    names = {need.role.name for need in needed}
+    many = sum(role.name not in names for role in head_roles)
     return {f"roles with fewer than {LEAST_LINKS} links in the scored texts, or nothing that needs them": many}
