@@ -229,7 +229,9 @@ def _preferred(
     new = [sentence for sentence in dict.fromkeys(sentences) if sentence not in known]
     with progress(what, len(new)) as advance:
         for sentence, scored in zip(
-            new, score(model, (WrittenPassage(new_sentence, new_sentence, ()) for new_sentence in new)), strict=True
+            new,
+            score_passages(model, (WrittenPassage(new_sentence, new_sentence, ()) for new_sentence in new)),
+            strict=True,
         ):
             known[sentence] = scored.total
             advance()
@@ -444,7 +446,7 @@ def train_reader(encoder: Encoder, probed: ProbedTask, runtime: Runtime) -> Pert
     shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(probed.labels), "arity": task.arity}
     probes = EdgeProbes(setup.cuts, **shape, seed=setup.seed, hidden=schedule.hidden)
     group = ProbeGroup(probes, learn, stop, streams, loss_of(task))
-    (learned,) = train([group], schedule, order_seed=setup.seed, what=f"{task.name}: a probe of {encoder.name}")
+    (learned,) = train_probes([group], schedule, order_seed=setup.seed, what=f"{task.name}: a probe of {encoder.name}")
     return PerturbProbe(encoder, probes.requires_grad_(False), standard, probed, bool(learned.converged.all()))
 
 
