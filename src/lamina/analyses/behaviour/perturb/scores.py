@@ -35,7 +35,7 @@ from lamina.models import Activations, Encoder
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.scoring import WrittenPassage, score_passages
 from lamina.models.running.variants import with_model_shifted, with_positions_shifted
-from lamina.probes.bank import ProbeGroup
+from lamina.probes.bank import ProbeGroup, train_probes
 from lamina.probes.edge import EdgeProbes
 from lamina.probes.streams import Standard, Stream, find_targets
 from lamina.progress import progress
