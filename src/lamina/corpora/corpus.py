@@ -1,6 +1,7 @@
 """A corpus: texts that can be read repeatedly, with their metadata.
 
-Also: a corpus kept in memory, hashes of what a text was made of, and what becomes one text (sentence, window, document).
+Also: a corpus kept in memory, hashes of what a text was made of, and what becomes one text (sentence, window,
+document).
 """
 
 from __future__ import annotations
@@ -349,7 +350,7 @@ def parse_unit(unit: str) -> TextUnit:
 
     Example:
         >>> parse_unit("window:128")
-        Unit(kind='window', size=128)
+        TextUnit(kind='window', size=128)
     """
     if unit in ("sentence", "document"):
         return TextUnit(unit)

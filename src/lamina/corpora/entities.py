@@ -94,7 +94,7 @@ def spans_of(tags: Sequence[str], scheme: Scheme) -> list[TaggedSpan]:
 
     Example:
         >>> spans_of(["B-PER", "I-PER", "O", "B-LOC"], "IOB2")[1]
-        Tagged(type='LOC', span=Span(start=3, end=4))
+        TaggedSpan(type='LOC', span=Span(start=3, end=4))
     """
     found: list[TaggedSpan] = []
     start, before = 0, _Tag("O", "")
@@ -119,7 +119,7 @@ def stacked_spans(cells: Sequence[str]) -> list[TaggedSpan]:
 
     Example:
         >>> stacked_spans(["B-ORG|S-LOC", "I-ORG"])
-        [Tagged(type='ORG', span=Span(start=0, end=2)), Tagged(type='LOC', span=Span(start=0, end=1))]
+        [TaggedSpan(type='ORG', span=Span(start=0, end=2)), TaggedSpan(type='LOC', span=Span(start=0, end=1))]
     """
     found: list[TaggedSpan] = []
     pending: list[tuple[str, int]] = []

@@ -121,7 +121,7 @@ def part(given: Collection[str | None], split: str, seed: int) -> SplitPart:
         >>> part({"train", "test"}, "dev", seed=0).note
         'dev is 15 % of the documents of the given train, by hash with seed 0'
         >>> part({"train", "dev", "test"}, "dev", seed=0)
-        Part(sources=('dev',), note=None, keep=None)
+        SplitPart(sources=('dev',), note=None, keep=None)
     """
     named = [name for name in SPLITS if name in given]
     if split == "all":

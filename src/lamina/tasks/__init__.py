@@ -26,8 +26,8 @@ from lamina.tasks.task import Task
 __all__ = [
     "MIN_SEEN",
     "TASKS",
-    "TaskDescription",
     "Task",
+    "TaskDescription",
     "annotation_task",
     "best_constant",
     "constant_baseline",

@@ -222,7 +222,7 @@ def share_seen(task: Task, train: Iterable[Text], scored: Iterable[Text]) -> See
         >>> def tagged(*words):
         ...     return Text("s", words, edges={"pos": tuple(Edge(("X",), Span(i, i + 1)) for i in range(len(words)))})
         >>> share_seen(get_task("pos"), [tagged("a", "b")], [tagged("a", "a", "c", "c")])
-        Seen(targets=0.5, keys=0.5)
+        SeenShare(targets=0.5, keys=0.5)
     """
     known = {target_key(text, edge) for text in train for edge in task.targets(text)}
     asked = Counter(target_key(text, edge) for text in scored for edge in task.targets(text))

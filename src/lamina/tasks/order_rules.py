@@ -21,8 +21,8 @@ from lamina.types import Span, Text
 
 # What rules can read off one sentence of a treebank: its tree, its main clause, number and tense of its words.
 #
-# Relations have the names of UD v2, whatever the treebank uses; tags are the Penn Treebank's. Where a treebank has other
-# tags, number and tense come from its features (annotation `feats`), where it has those.
+# Relations have the names of UD v2, whatever the treebank uses; tags are the Penn Treebank's. Where a treebank has
+# other tags, number and tense come from its features (annotation `feats`), where it has those.
 
 FEATURES = "feats"
 """The annotation with a word's features as labels, such as `Number=Sing`."""

@@ -146,7 +146,7 @@ def best(prediction: str, answers: Iterable[str]) -> AnswerScores:
 
     Example:
         >>> best("Santa Clara", ["Santa Clara, California", "in Santa Clara"])
-        Scores(exact=0.0, f1=0.8)
+        AnswerScores(exact=0.0, f1=0.8)
     """
     accepted = list(answers)
     if not accepted:

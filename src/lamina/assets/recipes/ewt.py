@@ -227,8 +227,8 @@ PROPBANK_CARD = Card(
 
 # STREUSLE: the released `.conllulex` files, and the supersenses of their expressions as JSON lines.
 #
-# An expression is a single word or a strong multi-word expression without a gap. An expression with a gap has no span, so
-# it and its words are left out; weak expressions (`~`) are their parts.
+# An expression is a single word or a strong multi-word expression without a gap. An expression with a gap has no span,
+# so it and its words are left out; weak expressions (`~`) are their parts.
 
 _STREUSLE = read_manifest("streusle")
 _STREUSLE_COLUMNS = 19
@@ -311,8 +311,8 @@ STREUSLE_CARD = Card(
 # Universal Decompositional Semantics 1.0 on English Web Treebank: proto-roles, noun supersenses, factuality.
 #
 # The annotations name words by sentence (`ewt-dev-8`) and position, from 1. `ud_ids.json` gives the treebank's name of
-# the sentence; words are the treebank's. The span of an argument is derived: the words around its head that belong to the
-# head's subtree, without dependents of the head that are no part of the phrase (`_NOT_IN_PHRASE`).
+# the sentence; words are the treebank's. The span of an argument is derived: the words around its head that belong to
+# the head's subtree, without dependents of the head that are no part of the phrase (`_NOT_IN_PHRASE`).
 
 _DECOMP = read_manifest("decomp")
 _IDS = "decomp/data/ud_ids.json"

@@ -40,15 +40,15 @@ from lamina.types import Edge, Span, Text
 
 # Columns of CoNLL-U files beyond the ten: named by `# global.columns` (CoNLL-U Plus), or one per predicate.
 #
-# Columns with a meaning of their own: `PARSEME:MWE` is `mwe`, multi-word expressions with their categories;
-# `UP:PRED` is `predicate`, `UP:ARGSPANS` (else `UP:ARGHEADS`) is `srl`. Any other column is an annotation named after it,
-# in lower case (`STREUSLE:SS` is `streusle_ss`): spans, if its cells are tags such as `B-PER`; otherwise one label per
+# Columns with a meaning of their own: `PARSEME:MWE` is `mwe`, multi-word expressions with their categories; `UP:PRED`
+# is `predicate`, `UP:ARGSPANS` (else `UP:ARGHEADS`) is `srl`. Any other column is an annotation named after it, in
+# lower case (`STREUSLE:SS` is `streusle_ss`): spans, if its cells are tags such as `B-PER`; otherwise one label per
 # word. `_` means no annotation, `*` that there is nothing at this word. A column with more than 500 different values
 # holds no labels and is not read, which is noted.
 #
 # Without `# global.columns`, additional columns are the predicates of Universal Propositions: each predicate (`Y` in
-# column 9 and its sense in column 10, or its sense in column 11) has a column with its arguments, in order. Arguments are
-# head words. If additional columns do not fit that, they are read as columns named `column_11` and so on.
+# column 9 and its sense in column 10, or its sense in column 11) has a column with its arguments, in order. Arguments
+# are head words. If additional columns do not fit that, they are read as columns named `column_11` and so on.
 
 STANDARD = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 _SIZE = len(STANDARD)

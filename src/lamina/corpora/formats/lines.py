@@ -188,9 +188,9 @@ def read_fasttext(path: Path, report: Report = raise_fault) -> Iterator[Text]:
 
 # Texts in one file and their labels in another, line by line: `train_text.txt` and `train_labels.txt`.
 #
-# The two names differ in one word: `text` and `labels`, `sentences` and `labels` or `tags`, `words` and `tags`, `seq.in`
-# and `seq.out` or `label`. A line of labels is the class of the text (annotation `label`), or has one tag per word
-# (`tags`; then words are split at spaces). `mapping.txt` in the same folder names the classes, as in TweetEval:
+# The two names differ in one word: `text` and `labels`, `sentences` and `labels` or `tags`, `words` and `tags`,
+# `seq.in` and `seq.out` or `label`. A line of labels is the class of the text (annotation `label`), or has one tag per
+# word (`tags`; then words are split at spaces). `mapping.txt` in the same folder names the classes, as in TweetEval:
 # `0<TAB>anger`.
 
 _PARTNERS = {
@@ -291,9 +291,9 @@ def _count(path: Path) -> int:
 # TREC question types (Li and Roth): what kind of answer a question asks for.
 #
 # Lines `COARSE:fine question`. Annotations of the whole question: `ques`, the fine label in full (`DESC:manner`), and
-# `ques_coarse` (`DESC`). The questions are already tokenised; they are split at spaces. A repeated question with the same
-# label is left out; with another label it is a fault. The original files are not UTF-8: lines that are not are read as
-# Latin-1.
+# `ques_coarse` (`DESC`). The questions are already tokenised; they are split at spaces. A repeated question with the
+# same label is left out; with another label it is a fault. The original files are not UTF-8: lines that are not are
+# read as Latin-1.
 
 REPEATED = "questions that are duplicates"
 _LINE = re.compile(r"([A-Z]{2,5}):([a-z]+)\s+(\S.*)")

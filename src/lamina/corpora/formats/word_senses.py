@@ -173,9 +173,10 @@ def _reason(error: Exception) -> str:
 # CoarseWSD: sentences with one ambiguous noun and its sense, one folder per word.
 #
 # `WORD/train.data.txt` and `WORD/test.data.txt` have one sentence per line, `index<TAB>words`: the ambiguous word's
-# place, counted from 0, and the words, separated by white space. `train.gold.txt` has the number of the sense in the same
-# line, and `classes_map.txt` says what the numbers mean (`{"0": "mole_mole_(animal)", ...}`). A folder of such folders is
-# one corpus. The set's out-of-domain sentences are one file, `word<TAB>word_sense<TAB>index<TAB>words`; it is read too.
+# place, counted from 0, and the words, separated by white space. `train.gold.txt` has the number of the sense in the
+# same line, and `classes_map.txt` says what the numbers mean (`{"0": "mole_mole_(animal)", ...}`). A folder of such
+# folders is one corpus. The set's out-of-domain sentences are one file, `word<TAB>word_sense<TAB>index<TAB>words`; it
+# is read too.
 #
 # Annotation: `sense`, of the ambiguous word. The label is `word%sense` (`mole%mole_(animal)`; `mole%0` without a
 # `classes_map.txt`): the senses of a word share all before the `%`.

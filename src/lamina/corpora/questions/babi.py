@@ -1,10 +1,11 @@
 """bAbI, and generated stories in its style: facts with questions about them.
 
-bAbI has twenty tasks, one file per task and split. Lines are `n fact` or `n question<TAB>answer<TAB>numbers of the supporting facts`; a new story starts again at 1. The
-context of a question is the facts before it. There are two views. `span` appends the possible answers of the task
-(those of all files of that task in the folder, sorted; `apple,milk` is one of them) as `Possible answers: a; b; c.`,
-and the answer span is always in that list, since not every answer occurs in the story. `classification` leaves the
-story as it is, and the label is the answer. The list belongs to no sentence and is not a supporting fact.
+bAbI has twenty tasks, one file per task and split. Lines are `n fact` or `n question<TAB>answer<TAB>numbers of the
+supporting facts`; a new story starts again at 1. The context of a question is the facts before it. There are two views.
+`span` appends the possible answers of the task (those of all files of that task in the folder, sorted; `apple,milk` is
+one of them) as `Possible answers: a; b; c.`, and the answer span is always in that list, since not every answer occurs
+in the story. `classification` leaves the story as it is, and the label is the answer. The list belongs to no sentence
+and is not a supporting fact.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def read_pairs(name_or_path: str | Path, *, skip_equal: bool = False) -> Minimal
         >>> path = Path(tempfile.mkdtemp()) / "own.tsv"
         >>> _ = path.write_text("good\\tbad\\tterm\\nDogs bark.\\tDogs barks.\\tagreement\\n")
         >>> read_pairs(path).pairs[0]
-        Pair(id='own:2', field='-', term='agreement', paradigm='agreement', good='Dogs bark.', bad='Dogs barks.')
+        MinimalPair(id='own:2', field='-', term='agreement', paradigm='agreement', good='Dogs bark.', bad='Dogs barks.')
     """
     root = suite_root(name_or_path)
     files = table_files(root)

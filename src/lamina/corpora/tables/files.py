@@ -1,8 +1,9 @@
 """Rows of table files, one at a time: CSV, TSV and their relatives, JSON, Parquet, Arrow.
 
-Tables as text may have a header or not. The delimiter (tab, comma, semicolon or vertical bar) is the one that splits the first lines into the same number of
-cells. Quotes enclose cells, which may then contain delimiters and line breaks, except in tab-separated files whose
-lines split evenly without them: there a quotation mark is part of the text, as in the GLUE benchmark.
+Tables as text may have a header or not. The delimiter (tab, comma, semicolon or vertical bar) is the one that splits
+the first lines into the same number of cells. Quotes enclose cells, which may then contain delimiters and line breaks,
+except in tab-separated files whose lines split evenly without them: there a quotation mark is part of the text, as in
+the GLUE benchmark.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Tables: CSV, TSV, JSON lines, JSON lists, Parquet, Arrow. One text per row, one word per row, or one span per row.
 
-Which column is what is decided by `lamina.corpora.tables.columns`, from the columns' names and the first rows. A user says it
-with `table:NAME=COLUMN,...` in place of the format's name: `table:text=review,label=stars`. `text`, `text2` (the second
-of a pair), `words`, `word`, `id`, `doc`, `start` and `end` say what a column is; any other name is an annotation. A
-column may be given by its number, from 1. `header=no` and `header=yes` say whether the first line of a text file names
-the columns.
+Which column is what is decided by `lamina.corpora.tables.columns`, from the columns' names and the first rows. A user
+says it with `table:NAME=COLUMN,...` in place of the format's name: `table:text=review,label=stars`. `text`, `text2`
+(the second of a pair), `words`, `word`, `id`, `doc`, `start` and `end` say what a column is; any other name is an
+annotation. A column may be given by its number, from 1. `header=no` and `header=yes` say whether the first line of a
+text file names the columns.
 """
 
 from __future__ import annotations
