@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from lamina.models.interventions.edited_runs import Edit
     from lamina.models.interventions.interventions import Interventions
     from lamina.models.language.language_model import LanguageModel, language_model
-    from lamina.models.language.scoring import WrittenPassage
-    from lamina.models.language.slots import Gap
+    from lamina.models.language.scoring import WrittenPassage, score_passages
+    from lamina.models.language.slots import Gap, fill_gaps
     from lamina.models.loading.series import Series, load_series
-    from lamina.probes.bank import Schedule
+    from lamina.probes.bank import Schedule, train_probes
     from lamina.report import make_report
     from lamina.results import Finding, Provenance, Result
     from lamina.tasks import Task
@@ -61,6 +61,7 @@ _HOME = {
     "WrittenPassage": "lamina.models.language.scoring",
     "corpus_from": "lamina.corpora",
     "extract": "lamina.activations",
+    "fill_gaps": "lamina.models.language.slots",
     "language_model": "lamina.models.language.language_model",
     "load_corpus": "lamina.corpora",
     "load_encoder": "lamina.models",
@@ -68,6 +69,8 @@ _HOME = {
     "load_series": "lamina.models.loading.series",
     "load_splits": "lamina.corpora",
     "make_report": "lamina.report",
+    "score_passages": "lamina.models.language.scoring",
+    "train_probes": "lamina.probes.bank",
     "watch": "lamina.framework.watch",
 }
 """Where each public name is defined; analyses are found by name. Names for authors are in `lamina.framework`."""

@@ -1,4 +1,4 @@
-"""`lamina phases` and `lamina token_map`, from the command line to a folder of results."""
+"""`lamina phases` and `lamina token-map`, from the command line to a folder of results."""
 
 from __future__ import annotations
 

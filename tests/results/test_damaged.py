@@ -191,7 +191,7 @@ def test_an_odd_head_is_one_sentence(folder: Path, odd: dict[str, Any]) -> None:
 
 def test_results_of_a_renamed_analysis_are_refused_with_today_s_command(folder: Path) -> None:
     head = json.loads((folder / "result.json").read_text())
-    provenance = head["provenance"] | {"command": "lamina said tiny --out here"}
+    provenance = head["provenance"] | {"command": "lamina probe-vs-lens tiny --out here"}
     rewrite(folder, analysis="said", provenance=provenance)
 
     with pytest.raises(ResultError, match="make it again with `lamina probe-vs-lens tiny --out here`"):

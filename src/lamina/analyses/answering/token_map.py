@@ -141,7 +141,7 @@ class _EncodedQuestion(NamedTuple):
     chapter="answering",
     takes=1,
     report={"both": True},
-    example='lamina token_map minilm --question "Who barks?" --context "Dogs bark. Cats mew." --out results/map',
+    example='lamina token-map minilm --question "Who barks?" --context "Dogs bark. Cats mew." --out results/map',
 )
 def token_map(
     encoder: Encoder,

@@ -111,7 +111,7 @@ DISTANCE = ("layer", "head", "value", "low", "high", "baseline", *LEAD, "end")
     chapter="heads",
     takes=4,
     report={"samples": 500},
-    example="lamina attention_distance minilm --corpus ewt --split dev --out results/attention_distance",
+    example="lamina attention-distance minilm --corpus ewt --split dev --out results/attention_distance",
 )
 def attention_distance(
     encoder: Encoder, corpus: Corpus, *, weights: Weights = "attention", samples: Samples = 500, seed: Seed = 0

@@ -269,7 +269,7 @@ def _check_size(encoder: Encoder, question: Question, asked: QuestionRequest) ->
         raise TooLongError(
             f"question and context are {tokens:,} tokens; of a model with {encoder.layers} layers this page maps at "
             f"most {most:,} by {asked.method}. Take a shorter context{', or pca' if asked.method == 'tsne' else ''}, "
-            "or compute it in a terminal: lamina token_map MODEL --question ... --context ..."
+            "or compute it in a terminal: lamina token-map MODEL --question ... --context ..."
         )
 
 
