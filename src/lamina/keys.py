@@ -38,11 +38,11 @@ class SortedKeys(NamedTuple):
         """The place of a key among the sorted ones, the first of several; None if it is not there."""
         one, two = _HALVES.unpack(key)
         # As a number of the array's own type: any other would make numpy convert the whole array.
-        at = int(self.first.searchsorted(np.uint64(one)))
-        while at < len(self.first) and self.first[at] == one:
-            if self.second[at] == two:
-                return at
-            at += 1
+        place = int(self.first.searchsorted(np.uint64(one)))
+        while place < len(self.first) and self.first[place] == one:
+            if self.second[place] == two:
+                return place
+            place += 1
         return None
 
     def key(self, place: int) -> bytes:

@@ -22,9 +22,9 @@ _PATIENCE = 5.0
 
 def follow_starter() -> None:
     """End this process, as SIGTERM would, when the process that started it is gone; does nothing without a lifeline."""
-    said = os.environ.pop(VARIABLE, "")
-    if AVAILABLE and said.isdecimal():
-        Thread(target=_watch, args=(int(said),), name="lifeline", daemon=True).start()
+    descriptor = os.environ.pop(VARIABLE, "")
+    if AVAILABLE and descriptor.isdecimal():
+        Thread(target=_watch, args=(int(descriptor),), name="lifeline", daemon=True).start()
 
 
 def _watch(descriptor: int) -> None:

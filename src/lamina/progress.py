@@ -41,9 +41,9 @@ def progress(what: str, total: float | None = None) -> Iterator[Advance]:
         with _bar(what, total) as advance:
             yield advance
         return
-    shown = {"json": _JsonProgress, "lines": _LineProgress, "none": _SilentProgress}[kind](what, total)
-    yield shown.advance
-    shown.end()
+    step = {"json": _JsonProgress, "lines": _LineProgress, "none": _SilentProgress}[kind](what, total)
+    yield step.advance
+    step.end()
 
 
 def say(text: str) -> None:
@@ -53,9 +53,9 @@ def say(text: str) -> None:
 
 
 def _kind() -> Kind:
-    asked = os.environ.get(VARIABLE, "")
-    if asked in ("none", "lines", "json"):
-        return asked
+    chosen = os.environ.get(VARIABLE, "")
+    if chosen in ("none", "lines", "json"):
+        return chosen
     return "bars" if sys.stderr is not None and sys.stderr.isatty() else "lines"
 
 
@@ -86,7 +86,7 @@ class _SilentProgress:
     def __init__(self, what: str, total: float | None) -> None:
         self.what, self.total = what, total
         self.done, self.note = 0.0, None
-        self.start = self.told = time.monotonic()
+        self.start = self.last_printed = time.monotonic()
 
     def advance(self, by: float = 1, note: str | None = None) -> None:
         """See `Advance`."""

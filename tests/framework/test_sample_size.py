@@ -66,12 +66,14 @@ def test_only_as_many_texts_are_read_as_it_takes() -> None:
 
 def test_findings_say_it_where_it_is_about_them() -> None:
     sample = Sample({"pos": 50, "coref": 9000})
-    told = sample.told_by([Finding("Part of speech: best", "", "clear"), Finding("Coreference: best", "", "clear")])
+    told = sample.with_remarks(
+        [Finding("Part of speech: best", "", "clear"), Finding("Coreference: best", "", "clear")]
+    )
 
     assert [each.text for each in told] == ["Part of speech: best. Small sample: 50 targets.", "Coreference: best."]
-    (one,) = Sample({"dependencies": 50}, 3).told_by([Finding("No head", "", "null")])
+    (one,) = Sample({"dependencies": 50}, 3).with_remarks([Finding("No head", "", "null")])
     assert one.text == "No head. Small sample: 50 targets in 3 documents."
-    (other,) = Sample({"dependencies": 5000}).told_by([Finding("No head", "", "null")])
+    (other,) = Sample({"dependencies": 5000}).with_remarks([Finding("No head", "", "null")])
     assert other.text == "No head."
 
 

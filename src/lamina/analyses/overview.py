@@ -44,8 +44,8 @@ def ability_layers(results: Iterable[Result]) -> pd.DataFrame:
         >>> table[["ability", "layer", "above", "peak"]].round(2).values.tolist()
         [['Part of speech', 0, 0.5, False], ['Part of speech', 1, 0.3, True]]
     """
-    found = [row for result in results if (read := _READERS.get(result.analysis)) for row in read(result)]
-    return pd.DataFrame(found, columns=list(ABILITIES))
+    rows = [row for result in results if (read := _READERS.get(result.analysis)) for row in read(result)]
+    return pd.DataFrame(rows, columns=list(ABILITIES))
 
 
 class _AbilityLine(NamedTuple):
@@ -53,7 +53,7 @@ class _AbilityLine(NamedTuple):
 
     ability: str
     metric: str
-    own: pd.DataFrame
+    scores: pd.DataFrame
     """layer, value, low, high, and count where known."""
     twin: Mapping[int, float]
     constant: float
@@ -66,19 +66,19 @@ class _AbilityLine(NamedTuple):
     """Layer -> whether its score was shown to be above what it is compared with; other layers were not tested."""
 
     def rows(self, analysis: str) -> Iterator[tuple[Any, ...]]:
-        own = self.own.dropna(subset=["value"]).sort_values("layer")
-        if own.empty:
+        line = self.scores.dropna(subset=["value"]).sort_values("layer")
+        if line.empty:
             return
-        best = own.iloc[int(own["value"].to_numpy().argmax())]
-        among = sorted({*self.among_best} & {*map(int, own["layer"])}) if self.converged else []
+        best = line.iloc[int(line["value"].to_numpy().argmax())]
+        among = sorted({*self.among_best} & {*map(int, line["layer"])}) if self.converged else []
         ends = (among[0], among[-1]) if among else (float("nan"), float("nan"))
-        for row in rows_of(own):
+        for row in rows_of(line):
             layer, twin = int(row.layer), self.twin.get(int(row.layer), float("nan"))
-            known = [each for each in (twin, self.constant) if each == each]
+            known = [value for value in (twin, self.constant) if value == value]
             above = row.value - max(known) if known else row.value
             peak = self.converged and layer == int(best["layer"])
             numbers = (row.value, row.low, row.high, twin, self.constant, above)
-            count = int(row[own.columns.get_loc("count")]) if "count" in own else 0
+            count = int(row[line.columns.get_loc("count")]) if "count" in line else 0
             about = (layer in among, self.converged, count, self.baseline, self.statuses.get(layer, "untested"))
             yield (self.ability, analysis, self.metric, layer, *numbers, peak, *ends, *about)
 
@@ -108,11 +108,11 @@ def _all_above(contrasts: pd.DataFrame) -> dict[int, Status]:
     """Layer -> clear where it is clearly above all it is compared with; untested where one of these was not tested."""
     from lamina.analyses.heads.behaviours import is_ahead
 
-    found: dict[int, Status] = {}
+    statuses: dict[int, Status] = {}
     for layer, rows in contrasts.groupby("layer"):
         known = rows["p_adjusted"].notna().all()
-        found[int(str(layer))] = ("clear" if is_ahead(rows).all() else "open") if known else "untested"
-    return found
+        statuses[int(str(layer))] = ("clear" if is_ahead(rows).all() else "open") if known else "untested"
+    return statuses
 
 
 def _in_context(result: Result) -> Iterator[tuple[Any, ...]]:
@@ -123,10 +123,10 @@ def _in_context(result: Result) -> Iterator[tuple[Any, ...]]:
         return
     split = "dev" if result.provenance.parameters.get("faithful") else "test"
     scores = overall(result.tables["sclass"], split)
-    own = scores[scores["representation"] == result.provenance.model["name"]]
+    scores_of_model = scores[scores["representation"] == result.provenance.model["name"]]
     static = scores[scores["layer"].isna() & ~scores["representation"].str.startswith("P-")]["value"].max()
     line = _AbilityLine(
-        "Semantic classes in context", "micro-F1", own, {}, float(static), "best vectors without context",
+        "Semantic classes in context", "micro-F1", scores_of_model, {}, float(static), "best vectors without context",
         among_best=_best_layers(result.tables.get("best")),
         statuses=_above_static(result.tables.get("contrasts"), result.provenance.model["name"]),
     )  # fmt: skip
@@ -139,8 +139,10 @@ def _above_static(contrasts: pd.DataFrame | None, model: str) -> dict[int, Statu
 
     if contrasts is None or contrasts.empty:
         return {}
-    own = (contrasts["comparison"] == STATIC) & (contrasts["family"] == "layers") & (contrasts["task"] == "none")
-    return _all_above(contrasts[own & (contrasts["representation"] == model)])
+    scores_of_model = (
+        (contrasts["comparison"] == STATIC) & (contrasts["family"] == "layers") & (contrasts["task"] == "none")
+    )
+    return _all_above(contrasts[scores_of_model & (contrasts["representation"] == model)])
 
 
 def _best_layers(table: pd.DataFrame | None) -> tuple[int, ...]:
@@ -204,23 +206,26 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
     # It is slow to import: the page is found up to date without it.
     from lamina.analyses.heads.behaviours import behaviours, named, with_tests
 
-    tables = {each.analysis: each.tables for each in results}
+    tables = {row.analysis: row.tables for row in results}
     surface, induction = (tables.get("attention", {}).get(name) for name in ("surface", "induction"))
     points = tables.get("headmap", {}).get("points")
     if points is not None:
-        found, heads = tables["headmap"]["behaviours"], points[["layer", "head"]]
+        behaviours_found, heads = tables["headmap"]["behaviours"], points[["layer", "head"]]
     elif surface is not None:
         best, coref = (tables.get(name, {}).get("best") for name in ("heads", "corefheads"))
-        found, heads = behaviours(surface, best, coref, induction), surface[["layer", "head"]].drop_duplicates()
+        behaviours_found, heads = (
+            behaviours(surface, best, coref, induction),
+            surface[["layer", "head"]].drop_duplicates(),
+        )
     else:
         return pd.DataFrame(columns=list(ROLES))
-    found, measured = with_tests(found, surface), _measured(surface, induction)
+    behaviours_found, measured = with_tests(behaviours_found, surface), _measured(surface, induction)
     rows = []
     for layer, head in heads.sort_values(["layer", "head"]).itertuples(index=False):
-        own = found[(found["layer"] == layer) & (found["head"] == head)]
-        called = named(found, layer, head)
-        told = [_role(each, measured) for each in rows_of(_clearest(own))] or [_no_role(layer, head)]
-        rows += [(*each, each[2] == called) for each in told]
+        here = behaviours_found[(behaviours_found["layer"] == layer) & (behaviours_found["head"] == head)]
+        called = named(behaviours_found, layer, head)
+        roles_of_head = [_role(row, measured) for row in rows_of(_clearest(here))] or [_no_role(layer, head)]
+        rows += [(*row, row[2] == called) for row in roles_of_head]
     return pd.DataFrame(rows, columns=list(ROLES))
 
 
@@ -232,18 +237,18 @@ def _measured(
 
     if surface is None:
         return {}
-    found = {}
+    measured = {}
     if induction is not None:
-        found = {(row.layer, row.head, INDUCTION): (row.value, row.low, row.high) for row in rows_of(induction)}
+        measured = {(row.layer, row.head, INDUCTION): (row.value, row.low, row.high) for row in rows_of(induction)}
     for row in rows_of(surface):
         scale = row.baseline if row.measure == "entropy" else 1.0
-        found[row.layer, row.head, row.measure] = (row.value / scale, row.low / scale, row.high / scale)
-    return found
+        measured[row.layer, row.head, row.measure] = (row.value / scale, row.low / scale, row.high / scale)
+    return measured
 
 
-def _clearest(own: pd.DataFrame) -> pd.DataFrame:
+def _clearest(roles: pd.DataFrame) -> pd.DataFrame:
     """One row per role: of several relations the one with the largest lead."""
-    ordered = own.sort_values("difference", ascending=False, kind="stable", na_position="last")
+    ordered = roles.sort_values("difference", ascending=False, kind="stable", na_position="last")
     return ordered.drop_duplicates("behaviour")
 
 
@@ -261,8 +266,8 @@ def _role(row: Any, measured: Mapping[tuple[int, int, str], tuple[float, float, 
     measure, over = ("entropy", BROAD) if broad else SHARES[row.behaviour]
     plain = row.value / row.over * BROAD if broad else row.value
     value, low, high = measured.get((row.layer, row.head, measure), (plain, float("nan"), float("nan")))
-    said = "share of uniform attention's entropy" if broad else "share of attention"
-    return (*place, said, value, low, high, over, row.status)
+    measured_as = "share of uniform attention's entropy" if broad else "share of attention"
+    return (*place, measured_as, value, low, high, over, row.status)
 
 
 def _no_role(layer: int, head: int) -> tuple[Any, ...]:

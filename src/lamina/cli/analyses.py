@@ -236,8 +236,8 @@ def _option(setting: DeclaredSetting, panel: str | None) -> inspect.Parameter:
     if setting.many:
         several = " Repeat for several." if setting.text else " Separate several by commas."
         none = f" Use `{NONE}` to disable." if default else ""
-        shown = ", ".join(map(str, default or ())) or None
-        keywords |= {"help": about.help + several + none, "show_default": shown or False}
+        listed = ", ".join(map(str, default or ())) or None
+        keywords |= {"help": about.help + several + none, "show_default": listed or False}
         return _parameter(setting.name, Annotated[list[str] | None, typer.Option(setting.option, **keywords)], None)
     optional = type(None) in get_args(setting.type)
     if setting.item is bool:
@@ -280,7 +280,7 @@ def describe(
 
     Example: `lamina describe heads`
     """
-    described = [each.describe() for each in all_analyses()] if name is None else get_analysis(name).describe()
+    described = [analysis.describe() for analysis in all_analyses()] if name is None else get_analysis(name).describe()
     print(json.dumps(described, indent=2, default=str))
 
 

@@ -72,8 +72,8 @@ def _cards(names: list[str]) -> list[Card]:
             typer.echo(f"{STORIES} is generated and needs no download")
             continue
         corpora = (name,) if name in known else _suite_corpora(name)
-        for each in corpora:
-            wanted[each] = assets.find(each)
+        for corpus in corpora:
+            wanted[corpus] = assets.find(corpus)
         if wanted[corpora[-1]].kind == "model":
             raise CorpusError(f"{name} is a model, not a corpus; get it with `lamina assets get {name}`")
     return list(wanted.values())
@@ -182,8 +182,8 @@ def _suite_items(path: Path) -> Iterator[str]:
         return
     with open_regular(path) as file:
         for line in file:
-            shown = line.decode("utf-8", errors="replace").strip()
-            yield f"  {shown if len(shown) <= _SUITE_WIDTH else shown[: _SUITE_WIDTH - 3] + '...'}"
+            text = line.decode("utf-8", errors="replace").strip()
+            yield f"  {text if len(text) <= _SUITE_WIDTH else text[: _SUITE_WIDTH - 3] + '...'}"
 
 
 def _regions(suite: dict[str, Any]) -> Iterator[str]:
@@ -322,14 +322,14 @@ def check(
             typer.echo(str(fault))
 
     texts = words = 0
-    noted, held = Notes(), FolderContents(())
+    noted, contents = Notes(), FolderContents(())
     try:
         if hub is not None:
-            form, held = hub.format, FolderContents(tuple(file for files in hub.files.values() for file in files))
+            form, contents = hub.format, FolderContents(tuple(file for files in hub.files.values() for file in files))
         else:
             form = get_format(format) if format else detect(path)
-            held = folder_contents(path, form)
-        for file in held.read:
+            contents = folder_contents(path, form)
+        for file in contents.read:
             for text in form.read(file, tell, noted) if form.notes else form.read(file, tell):
                 texts += 1
                 words += len(text.words)
@@ -340,17 +340,17 @@ def check(
     if not all:
         for line in faults.lines():
             typer.echo(line)
-    for line in _explained(form, held):
+    for line in _explained(form, contents):
         typer.echo(line)
     for what, ids in noted.ids.items():
         typer.echo(f"{what}: {len(ids):,} (first: {ids[0]})")
-    for line in _accounted(path, held, all):
+    for line in _accounted(path, contents, all):
         typer.echo(line)
     valid = f"{texts} texts, {words} words, read as {form.name}"
     if faults.total:
         hint = "" if all or faults.complete else "; --all shows all of them"
-        found = f"{faults.kinds} of faults; {faults.total:,} in all"
-        typer.echo(f"{found}{hint}; valid: {valid}")
+        counted = f"{faults.kinds} of faults; {faults.total:,} in all"
+        typer.echo(f"{counted}{hint}; valid: {valid}")
         raise typer.Exit(1)
     typer.echo(f"no faults: {valid}")
 
@@ -359,26 +359,26 @@ _MOST_NAMED, _MOST_LISTED = 5, 20
 """Files per split, and files that are not read, unless --all is given."""
 
 
-def _explained(form: Format, held: FolderContents) -> Iterator[str]:
+def _explained(form: Format, contents: FolderContents) -> Iterator[str]:
     """What the columns of the files hold, where that had to be found out."""
-    said = Counter(form.explain(file) for file in held.read) if form.explain else {}
-    for what, count in said.items():
+    explanations = Counter(form.explain(file) for file in contents.read) if form.explain else {}
+    for what, count in explanations.items():
         if what:
-            yield what if len(said) == 1 else f"{what} ({count} of {len(held.read)} files)"
+            yield what if len(explanations) == 1 else f"{what} ({count} of {len(contents.read)} files)"
 
 
-def _accounted(path: Path, held: FolderContents, every: bool) -> Iterator[str]:
+def _accounted(path: Path, contents: FolderContents, every: bool) -> Iterator[str]:
     """Every file of a folder: by split if it is read, with the reason if it is not."""
     from lamina.corpora.splits import files_by_split
 
     if not path.is_dir():
         return
-    for split, files in files_by_split(path, held.read).items():
+    for split, files in files_by_split(path, contents.read).items():
         named = [file.relative_to(path).as_posix() for file in files]
-        shown = named if every else named[:_MOST_NAMED]
-        more = f" and {len(named) - len(shown):,} more" if len(named) > len(shown) else ""
-        yield f"read as {split or 'no split'}: {', '.join(shown)}{more}"
-    left = list(held.unread.items())
+        listed = named if every else named[:_MOST_NAMED]
+        more = f" and {len(named) - len(listed):,} more" if len(named) > len(listed) else ""
+        yield f"read as {split or 'no split'}: {', '.join(listed)}{more}"
+    left = list(contents.unread.items())
     for file, reason in left if every else left[:_MOST_LISTED]:
         yield f"not read: {file.relative_to(path).as_posix()}: {reason.why}"
     if not every and len(left) > _MOST_LISTED:

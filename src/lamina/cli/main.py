@@ -73,10 +73,10 @@ def main() -> None:
             raise KeyboardInterrupt from None
         raise
     except Exception as error:
-        said = in_one_sentence(error)
-        if said is None:
+        sentence = in_one_sentence(error)
+        if sentence is None:
             raise
-        print(f"lamina: {said}", file=sys.stderr)
+        print(f"lamina: {sentence}", file=sys.stderr)
         # As for a wrong option: 2 means that the request is wrong, 1 that it failed.
         raise SystemExit(2 if isinstance(error, InputError) else 1) from None
 

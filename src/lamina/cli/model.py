@@ -41,27 +41,30 @@ def series(
     from lamina.cli.tables import TextTable, print_table
     from lamina.models.loading.series import load_series
 
-    found = load_series(where)
+    checkpoints = load_series(where)
     if as_json:
-        print(json.dumps(asdict(found), indent=2))
+        print(json.dumps(asdict(checkpoints), indent=2))
     else:
-        kinds = {each.name: [fault.kind for fault in found.faults if fault.checkpoint == each.name] for each in found}
+        kinds = {
+            checkpoint.name: [fault.kind for fault in checkpoints.faults if fault.checkpoint == checkpoint.name]
+            for checkpoint in checkpoints
+        }
         rows = [
             (
-                each.name,
-                each.path,
-                "last" if each.step is None else each.step,
-                each.hash[:12],
-                "" if each.distance is None else f"{each.distance:.2f}",
-                ", ".join(kinds[each.name]) or "ok",
+                checkpoint.name,
+                checkpoint.path,
+                "last" if checkpoint.step is None else checkpoint.step,
+                checkpoint.hash[:12],
+                "" if checkpoint.distance is None else f"{checkpoint.distance:.2f}",
+                ", ".join(kinds[checkpoint.name]) or "ok",
             )
-            for each in found
+            for checkpoint in checkpoints
         ]
         columns = ("checkpoint", "path", "step", "hash", "distance", "verdict")
-        print_table(f"{found.name}: {len(found)} checkpoints", TextTable(columns, rows), ())
-        for fault in found.faults:
+        print_table(f"{checkpoints.name}: {len(checkpoints)} checkpoints", TextTable(columns, rows), ())
+        for fault in checkpoints.faults:
             print(fault.message)
-    if found.faults:
+    if checkpoints.faults:
         raise typer.Exit(1)
 
 
@@ -112,13 +115,13 @@ def check(
             # One model that cannot be loaded does not stop the others.
             errors[name] = _in_one_sentence(error)
     if as_json:
-        failed = [{"name": name, "error": said} for name, said in errors.items()]
-        print(json.dumps([*(_described(name, each) for name, each in examined.items()), *failed], indent=2))
+        failed = [{"name": name, "error": sentence} for name, sentence in errors.items()]
+        print(json.dumps([*(_described(name, model) for name, model in examined.items()), *failed], indent=2))
     else:
         _print(examined)
-    for said in errors.values():
-        print(f"lamina: {said}", file=sys.stderr)
-    status = 2 if errors else int(any(each.passport.failed for each in examined.values()))
+    for sentence in errors.values():
+        print(f"lamina: {sentence}", file=sys.stderr)
+    status = 2 if errors else int(any(model.passport.failed for model in examined.values()))
     if status:
         raise typer.Exit(status)
 
@@ -127,25 +130,25 @@ def _expanded(names: Sequence[str]) -> list[str]:
     """The models of a folder that `lamina finetune --seeds` wrote, one by one; every other name as it is."""
     from lamina.training.provenance import seed_folders
 
-    found: dict[str, None] = {}
+    expanded: dict[str, None] = {}
     for name in names:
         several = () if (Path(name) / "config.json").exists() else seed_folders(name)
-        found |= dict.fromkeys(map(str, several or (name,)))
-    return list(found)
+        expanded |= dict.fromkeys(map(str, several or (name,)))
+    return list(expanded)
 
 
-def _described(name: str, each: ExaminedModel) -> dict[str, Any]:
-    shape = {"blocks": each.blocks, "heads": each.heads, "width": each.width, "limit": each.limit}
-    return {"name": name, **shape, **each.passport.describe()}
+def _described(name: str, model: ExaminedModel) -> dict[str, Any]:
+    shape = {"blocks": model.blocks, "heads": model.heads, "width": model.width, "limit": model.limit}
+    return {"name": name, **shape, **model.passport.describe()}
 
 
 def _in_one_sentence(error: Exception) -> str:
     from lamina.cli.main import in_one_sentence
 
-    said = in_one_sentence(error)
-    if said is None:
+    sentence = in_one_sentence(error)
+    if sentence is None:
         raise error
-    return said
+    return sentence
 
 
 def _print(examined: Mapping[str, ExaminedModel]) -> None:
@@ -154,17 +157,17 @@ def _print(examined: Mapping[str, ExaminedModel]) -> None:
 
     if not examined:
         return
-    columns = list(dict.fromkeys(check.name for each in examined.values() for check in each.passport.checks))
+    columns = list(dict.fromkeys(check.name for model in examined.values() for check in model.passport.checks))
     table = Table(box=None, pad_edge=False)
-    for at, column in enumerate(("model", "architecture", *columns)):
-        table.add_column(column, no_wrap=not at)
-    for name, each in examined.items():
-        checks = {check.name: check for check in each.passport.checks}
-        table.add_row(name, each.passport.architecture, *(_cell(checks.get(column)) for column in columns))
+    for number, column in enumerate(("model", "architecture", *columns)):
+        table.add_column(column, no_wrap=not number)
+    for name, model in examined.items():
+        checks = {check.name: check for check in model.passport.checks}
+        table.add_row(name, model.passport.architecture, *(_cell(checks.get(column)) for column in columns))
     console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, emoji=False, highlight=False)
     console.print(table)
-    for name, each in examined.items():
-        for line in _lines(name, each):
+    for name, model in examined.items():
+        for line in _lines(name, model):
             console.print(line, soft_wrap=True)
 
 
@@ -175,16 +178,16 @@ def _cell(check: Check | None) -> str:
     return f"{_SIGNS[check.verdict]}{number}"
 
 
-def _lines(name: str, each: ExaminedModel) -> Iterator[str]:
+def _lines(name: str, model: ExaminedModel) -> Iterator[str]:
     from lamina.framework.passports import verdict
 
-    passport = each.passport
+    passport = model.passport
     direction = "causal" if passport.causal else "sees the whole text"
-    heads = f"{each.heads} heads" if each.heads else "no attention heads"
+    heads = f"{model.heads} heads" if model.heads else "no attention heads"
     head = f"{passport.language_head} language-model head" if passport.language_head else "no language-model head"
     parts = ", ".join(passport.ablatable) or "nothing"
     yield ""
-    yield f"{name}: {direction}; {each.blocks} blocks, {heads}, {each.width} wide; {each.where_maps}"
-    made = f"examined in {passport.seconds:.1f} s (transformers {passport.transformers})"
-    yield f"  {head}; can be ablated: {parts}; {made}"
-    yield from (f"  {said}" for said in verdict(passport))
+    yield f"{name}: {direction}; {model.blocks} blocks, {heads}, {model.width} wide; {model.where_maps}"
+    examination = f"examined in {passport.seconds:.1f} s (transformers {passport.transformers})"
+    yield f"  {head}; can be ablated: {parts}; {examination}"
+    yield from (f"  {sentence}" for sentence in verdict(passport))

@@ -76,13 +76,13 @@ def report(
     """
     from lamina.report import choose, estimate_report, expand, find_report, make_report, named_apart
 
-    asked = model[0] if len(model) == 1 else model
+    models = model[0] if len(model) == 1 else model
     wanted, unwanted, slow = _named(only), _named(without), _named(also)
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
     of_all: dict[str, Any] = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
     apart = named_apart(unwanted, slow)
     if not dry_run and not trust_remote_code:
-        page = find_report(asked, corpus, out, only=wanted, options=of_all | apart)
+        page = find_report(models, corpus, out, only=wanted, options=of_all | apart)
         if page is not None:
             print(page)
             return
@@ -94,12 +94,12 @@ def report(
 
     runtime = Runtime(store, device, engine_named(engine, workers), trust_remote_code=trust_remote_code, keep=keep)
     if dry_run:
-        print(estimate_report(asked, corpus, only=wanted, options=of_all | apart, runtime=runtime))
+        print(estimate_report(models, corpus, only=wanted, options=of_all | apart, runtime=runtime))
         return
     named: dict[str, Any] = {"only": wanted, "without": unwanted, "also": slow}
-    print(make_report(asked, corpus, out, runtime=runtime, replace=replace, **named, **of_all))
+    print(make_report(models, corpus, out, runtime=runtime, replace=replace, **named, **of_all))
 
 
 def _named(given: list[str] | None) -> list[str] | None:
     """Names separated by commas, of an option that may be repeated."""
-    return [name.strip() for each in given or () for name in each.split(",") if name.strip()] or None
+    return [name.strip() for listed in given or () for name in listed.split(",") if name.strip()] or None

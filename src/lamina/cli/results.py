@@ -31,25 +31,25 @@ def list_results(folders: Folders = None) -> None:
 
     looked_into = tuple(folders or usual_folders())
     index = ResultIndex(looked_into)
-    found = index.entries()
-    for each in index.passed_over():
-        print(f"lamina: {each.name} is not listed: {each.why}", file=sys.stderr)
-    for left in (each for folder in looked_into for each in leftovers(folder)):
+    entries = index.entries()
+    for passed in index.passed_over():
+        print(f"lamina: {passed.name} is not listed: {passed.why}", file=sys.stderr)
+    for left in (passed for folder in looked_into for passed in leftovers(folder)):
         print(
             f"lamina: {left.path} ({left.size / 1e6:,.1f} MB) is of a run that was stopped; the command that makes "
             f"{left.target.name} continues it, or delete it",
             file=sys.stderr,
         )
-    if not found:
+    if not entries:
         print(f"no results in {', '.join(map(str, looked_into))}")
         return
     table = Table("analysis", "version", "model", "data", "made", "MB", "folder")
-    for entry in found:
+    for entry in entries:
         size = folder_size(entry.folder) / 1e6
-        made = entry.created[:16].replace("T", " ")
+        created = entry.created[:16].replace("T", " ")
         data = entry.corpus.get("name", "")
         version = str(entry.head.get("version", 0))
-        table.add_row(entry.analysis, version, entry.model, data, made, f"{size:,.1f}", str(entry.folder))
+        table.add_row(entry.analysis, version, entry.model, data, created, f"{size:,.1f}", str(entry.folder))
     # In a pipe there is no terminal width: one line per result.
     Console(markup=False, width=None if sys.stdout.isatty() else 300).print(table)
 
@@ -74,8 +74,8 @@ def show(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
         print(f"  {name} = {json.dumps(value, default=str)}")
     print("tables")
     for name, table in result.tables.items():
-        kept = "parquet" if name in result.parquet else "csv"
-        print(f"  {name}.{kept}  {len(table):,} rows: {', '.join(map(str, table.columns))}")
+        suffix = "parquet" if name in result.parquet else "csv"
+        print(f"  {name}.{suffix}  {len(table):,} rows: {', '.join(map(str, table.columns))}")
     for reason, count in about.skipped.items():
         print(f"{count:,} {reason}")
     for name, why in result.undrawn.items():

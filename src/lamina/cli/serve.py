@@ -106,26 +106,26 @@ def serve(
 def _token(file: Path | None) -> str | None:
     """The token that was given; None for none."""
     # Not for the processes that this one starts.
-    said = os.environ.pop(VARIABLE, None)
+    token = os.environ.pop(VARIABLE, None)
     if file is not None:
         try:
             with file.open(encoding="utf-8") as content:
-                said = content.readline(_LONGEST_TOKEN + 1).strip()
+                token = content.readline(_LONGEST_TOKEN + 1).strip()
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'not text'}") from None
-    if said is None:
+    if token is None:
         return None
-    if len(said) < _SHORTEST_TOKEN:
+    if len(token) < _SHORTEST_TOKEN:
         raise InputError(
             f"a token of fewer than {_SHORTEST_TOKEN} characters is easily guessed; give a longer one, or none to have "
             "one generated"
         )
-    if len(said) > _LONGEST_TOKEN or not re.fullmatch(r"[A-Za-z0-9._~+/=-]+", said):
+    if len(token) > _LONGEST_TOKEN or not re.fullmatch(r"[A-Za-z0-9._~+/=-]+", token):
         raise InputError(
             f"a token has at most {_LONGEST_TOKEN} letters, digits and . _ ~ + / = -, as headers and cookies can hold; "
             "give another one, or none to have one generated"
         )
-    return said
+    return token
 
 
 def _folders(named: list[Path] | None) -> tuple[Path, ...]:
@@ -166,5 +166,5 @@ def _tell(settings: ServerSettings) -> None:
     host, token = settings.host, settings.token
     if not is_loopback(host):
         print(f"Listening on {host}: other machines can reach this server. Every request needs the token.", flush=True)
-    shown = f"[{host}]" if ":" in host else host
-    print(f"http://{shown}:{settings.port}/" + (f"?token={token}" if token else ""), flush=True)
+    address = f"[{host}]" if ":" in host else host
+    print(f"http://{address}:{settings.port}/" + (f"?token={token}" if token else ""), flush=True)

@@ -30,18 +30,18 @@ def list_stores(store: options.StoreOption = None) -> None:
 
     from lamina.activations import default_root, stores
 
-    found = stores(store)
-    if not found:
+    listed = stores(store)
+    if not listed:
         print(f"no activations stored in {store or default_root()}; `lamina encode MODEL --corpus NAME` stores some")
         return
     table = Table("encoder", "kept", "layers", "width", "texts", "shards", "MB", "folder")
-    for each in found:
-        head = _head(each)
+    for one in listed:
+        head = _head(one)
         if head is None:
             continue
-        size = sum(shard.stat().st_size for shard in each.shards) / 1e6
-        numbers = (head["layers"], head["width"], f"{len(each):,}", len(each.shards), f"{size:,.0f}")
-        table.add_row(head["encoder"], head["kept"], *map(str, numbers), str(each.folder))
+        size = sum(shard.stat().st_size for shard in one.shards) / 1e6
+        numbers = (head["layers"], head["width"], f"{len(one):,}", len(one.shards), f"{size:,.0f}")
+        table.add_row(head["encoder"], head["kept"], *map(str, numbers), str(one.folder))
     # In a pipe there is no terminal width: one line per store.
     Console(markup=False, width=None if sys.stdout.isatty() else 300).print(table)
 
@@ -70,17 +70,17 @@ def gc(
 
     before = None if older_than is None else time.time() - older_than * 86400
     freed = 0
-    for each in stores(store):
-        if _head(each) is None:
+    for one in stores(store):
+        if _head(one) is None:
             continue
         # Checked before sweeping and without the lock, since taking the lock is not writing.
-        newest = max(path.stat().st_mtime for path in each.folder.iterdir() if path.name != "lock")
-        freed += each.sweep()
+        newest = max(path.stat().st_mtime for path in one.folder.iterdir() if path.name != "lock")
+        freed += one.sweep()
         if before is not None and newest <= before:
-            freed += sum(path.stat().st_size for path in each.folder.iterdir())
-            with readable_write_errors(each.folder):
-                shutil.rmtree(each.folder)
-            print(f"deleted {each.folder}")
+            freed += sum(path.stat().st_size for path in one.folder.iterdir())
+            with readable_write_errors(one.folder):
+                shutil.rmtree(one.folder)
+            print(f"deleted {one.folder}")
     for folder, size, gone in clean_runs(store, before):
         freed += size
         if gone and size:
@@ -112,7 +112,7 @@ def encode(
     store: options.StoreOption = None,
     device: options.DeviceOption = None,
     dtype: options.PrecisionOption = "float32",
-    kept: options.KeptOption = None,
+    precision: options.KeptOption = None,
     chat: options.ChatOption = False,
     trust_remote_code: options.TrustOption = False,
     max_tokens: Annotated[
@@ -154,13 +154,13 @@ def encode(
     )
     passport_of(encoder)
     if dry_run:
-        print(_expected(encoder, part_of(texts, rank), store, kept))
+        print(_expected(encoder, part_of(texts, rank), store, precision))
         return
     running = engine_named(engine, workers)
     if not rank.is_all:
-        _encode_part(encoder, texts, rank, store, running, kept)
+        _encode_part(encoder, texts, rank, store, running, precision)
         return
-    stored = extract(encoder, texts, root=store, engine=running, repair=repair, precision=kept)
+    stored = extract(encoder, texts, root=store, engine=running, repair=repair, precision=precision)
     print(f"{len(stored):,} texts, {stored.tokens:,} tokens, {encoder.layers} layers of {encoder.width}")
     if stored.unknown:
         print(f"{stored.unknown:,} {encoder.replaced}")
@@ -188,19 +188,24 @@ def _rank(shard: str | None, *, repair: bool) -> Rank:
 
 
 def _encode_part(
-    encoder: Encoder, texts: Corpus, rank: Rank, store: Path | None, engine: Engine | None, kept: StatePrecision | None
+    encoder: Encoder,
+    texts: Corpus,
+    rank: Rank,
+    store: Path | None,
+    engine: Engine | None,
+    precision: StatePrecision | None,
 ) -> None:
     from lamina.activations.ranks import encode_rank
 
-    done = encode_rank(encoder, texts, rank, root=store, engine=engine, precision=kept)
+    done = encode_rank(encoder, texts, rank, root=store, engine=engine, precision=precision)
     print(f"shard {rank}: {done.encoded:,} texts encoded; {done.stored:,} of {done.texts:,} texts are stored by now")
     print(done.store)
 
 
-def _expected(encoder: Encoder, texts: Corpus, store: Path | None, kept: StatePrecision | None) -> Cost:
+def _expected(encoder: Encoder, texts: Corpus, store: Path | None, precision: StatePrecision | None) -> Cost:
     """The cost that a dry run prints."""
     from lamina.activations import estimate
     from lamina.framework.estimate import Cost, memory_now
 
-    what = estimate(encoder, texts, root=store, precision=kept)
+    what = estimate(encoder, texts, root=store, precision=precision)
     return Cost(1, what.texts, what.tokens, 0, what.seconds, memory_now(), what.disk_bytes)

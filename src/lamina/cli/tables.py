@@ -33,12 +33,12 @@ def volumes(counts: Mapping[str, CorpusCounts]) -> TextTable:
 
 def frequencies(counts: Mapping[str, CorpusCounts], annotation: str) -> TextTable:
     """One row per label, the most frequent first: how often it occurs in each split."""
-    found = {split: count.labels.get(annotation, Counter()) for split, count in counts.items()}
+    counted = {split: count.labels.get(annotation, Counter()) for split, count in counts.items()}
     total = Counter[str]()
-    for labels in found.values():
+    for labels in counted.values():
         total.update(labels)
-    rows = [(label, *(labels[label] for labels in found.values())) for label, _ in total.most_common()]
-    return TextTable((annotation, *found), rows)
+    rows = [(label, *(labels[label] for labels in counted.values())) for label, _ in total.most_common()]
+    return TextTable((annotation, *counted), rows)
 
 
 def print_table(title: str, table: TextTable, notes: Sequence[str]) -> None:
@@ -47,9 +47,9 @@ def print_table(title: str, table: TextTable, notes: Sequence[str]) -> None:
     from rich.table import Table as RichTable
 
     drawn = RichTable(title=title)
-    for at, column in enumerate(table.columns):
-        numeric = any(isinstance(row[at], int) for row in table.rows)
-        drawn.add_column(column, justify="right" if numeric else "left", no_wrap=not at)
+    for number, column in enumerate(table.columns):
+        numeric = any(isinstance(row[number], int) for row in table.rows)
+        drawn.add_column(column, justify="right" if numeric else "left", no_wrap=not number)
     for row in table.rows:
         drawn.add_row(*(f"{cell:,}" if isinstance(cell, int) else cell for cell in row))
     # Labels may contain brackets, which are not markup.

@@ -40,20 +40,20 @@ class _VerifyProblem(NamedTuple):
     """Deletes it; None for what lamina cannot make again by itself."""
     leftover: bool = False
     """Not damaged: a killed process left it."""
-    told: bool = False
+    wrong_finding: bool = False
     """Not damaged: a finding, or words of a chart, that the tables do not bear out."""
 
     @property
     def kind(self) -> str:
         """What is wrong, in a word or two."""
-        return "left over" if self.leftover else "told wrongly" if self.told else "damaged"
+        return "left over" if self.leftover else "told wrongly" if self.wrong_finding else "damaged"
 
 
 class _VerifiedPart(NamedTuple):
     """What was found in one part of what lamina keeps."""
 
     summary: str
-    found: list[_VerifyProblem]
+    problems: list[_VerifyProblem]
 
 
 def verify(
@@ -79,13 +79,13 @@ def verify(
     damaged = False
     with progress("verifying") as advance:
         for part in _parts(what or [], store):
-            for found in part.found:
+            for problem in part.problems:
                 deleted = ""
-                if drop and found.drop:
-                    found.drop()
+                if drop and problem.drop:
+                    problem.drop()
                     deleted = ", deleted"
-                print(f"{found.kind}{deleted}: {found.what}")
-                if not found.leftover and not deleted:
+                print(f"{problem.kind}{deleted}: {problem.what}")
+                if not problem.leftover and not deleted:
                     damaged = True
             print(part.summary)
             advance()
@@ -96,7 +96,7 @@ def verify(
 def _parts(what: list[str], store: Path | None) -> Iterator[_VerifiedPart]:
     from lamina.results.index import usual_folders
 
-    folders = [Path(each) for each in what if each not in PARTS]
+    folders = [Path(name) for name in what if name not in PARTS]
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"there is no folder {folder}; give {', '.join(PARTS)}, or a folder with results")
@@ -115,23 +115,25 @@ def _parts(what: list[str], store: Path | None) -> Iterator[_VerifiedPart]:
 def _stores(root: Path | None) -> _VerifiedPart:
     from lamina.activations import default_root, problems, stores
 
-    kept = stores(root)
-    if not kept:
+    listed = stores(root)
+    if not listed:
         return _VerifiedPart(f"store: nothing in {root or default_root()}", [])
-    by_store = [(each, problem) for each in kept for problem in _of_no_living_process(problems(each))]
-    found = []
-    for each, problem in by_store:
+    by_store = [(store, problem) for store in listed for problem in _of_no_living_process(problems(store))]
+    problems_found = []
+    for store, problem in by_store:
         if problem.leftover:
-            found.append(_VerifyProblem(problem.what, each.sweep, leftover=True))
+            problems_found.append(_VerifyProblem(problem.what, store.sweep, leftover=True))
         elif problem.path.suffix in _SHARD:
             again = "`lamina encode ... --repair` encodes its texts again"
-            found.append(_VerifyProblem(f"{problem.what}; {again}", partial(each.drop, [problem.path])))
+            problems_found.append(_VerifyProblem(f"{problem.what}; {again}", partial(store.drop, [problem.path])))
         else:
-            found.append(_VerifyProblem(f"{problem.what}; `lamina encode` with its model writes it again", None))
+            problems_found.append(
+                _VerifyProblem(f"{problem.what}; `lamina encode` with its model writes it again", None)
+            )
     damaged = [problem.path.suffix for _, problem in by_store if not problem.leftover]
-    shards = sum(len(each.shards) for each in kept)
+    shards = sum(len(store.shards) for store in listed)
     intact = [f"{shards - damaged.count(suffix):,} of {shards:,} {name}" for suffix, name in _SHARD.items()]
-    return _VerifiedPart(f"store: {', '.join(intact)} intact", found)
+    return _VerifiedPart(f"store: {', '.join(intact)} intact", problems_found)
 
 
 _SHARD = {".safetensors": "shards", ".arrow": "indexes"}
@@ -140,7 +142,7 @@ _SHARD = {".safetensors": "shards", ".arrow": "indexes"}
 def _runs(root: Path | None) -> _VerifiedPart:
     from lamina.analyses.layers.probe.runs import problems
 
-    found = [
+    problems_found = [
         _VerifyProblem(problem.what, partial(sweep, problem.path.parent), leftover=True)
         if problem.leftover
         else _VerifyProblem(
@@ -148,8 +150,10 @@ def _runs(root: Path | None) -> _VerifiedPart:
         )
         for problem in _of_no_living_process(problems(root))
     ]
-    damaged = sum(not each.leftover for each in found)
-    return _VerifiedPart(f"probing runs: {damaged:,} damaged files" if damaged else "probing runs: intact", found)
+    damaged = sum(not each.leftover for each in problems_found)
+    return _VerifiedPart(
+        f"probing runs: {damaged:,} damaged files" if damaged else "probing runs: intact", problems_found
+    )
 
 
 def _results(roots: Iterable[Path]) -> _VerifiedPart:
@@ -160,22 +164,28 @@ def _results(roots: Iterable[Path]) -> _VerifiedPart:
     folders = [folder for root in roots for folder in _below(root)]
     results = [folder for folder in folders if (folder / "result.json").exists()]
     damaged = {folder: problems for folder in results if (problems := check_result(folder))}
-    wrong = {folder: told for folder in results if folder not in damaged and (told := _unsupported_findings(folder))}
-    found = [_VerifyProblem(what, None) for problems in damaged.values() for what in problems]
-    found += [_VerifyProblem(what, None, told=True) for told in wrong.values() for what in told]
+    wrong = {
+        folder: wrong_findings
+        for folder in results
+        if folder not in damaged and (wrong_findings := _unsupported_findings(folder))
+    }
+    problems_found = [_VerifyProblem(what, None) for problems in damaged.values() for what in problems]
+    problems_found += [
+        _VerifyProblem(what, None, wrong_finding=True) for wrong_findings in wrong.values() for what in wrong_findings
+    ]
     for folder in folders:
         for path, _ in left_behind(folder):
-            found.append(
+            problems_found.append(
                 _VerifyProblem(f"{path} was left by a run that was stopped", partial(sweep, folder), leftover=True)
             )
     for work in (work for root in roots for work in leftovers(root)):
         unfinished = f"{work.path} ({work.size / 1e6:,.1f} MB) is unfinished work; the same command continues it"
-        found.append(_VerifyProblem(unfinished, None, leftover=True))
+        problems_found.append(_VerifyProblem(unfinished, None, leftover=True))
     where = ", ".join(map(str, roots))
     if not results:
-        return _VerifiedPart(f"results: none in {where}", found)
+        return _VerifiedPart(f"results: none in {where}", problems_found)
     return _VerifiedPart(
-        f"results: {len(results) - len(damaged) - len(wrong):,} of {len(results):,} intact in {where}", found
+        f"results: {len(results) - len(damaged) - len(wrong):,} of {len(results):,} intact in {where}", problems_found
     )
 
 
@@ -208,9 +218,9 @@ def saved_words(folder: Path, result: Result) -> dict[str, str]:
 def _assets() -> _VerifiedPart:
     from lamina import assets
 
-    kept = [name for name in assets.cards() if (assets.cache_dir() / "assets" / name).is_dir()]
-    broken = {name: files for name in kept if (files := assets.damaged(name, now=True))}
-    found = [
+    cached = [name for name in assets.cards() if (assets.cache_dir() / "assets" / name).is_dir()]
+    broken = {name: files for name in cached if (files := assets.damaged(name, now=True))}
+    problems_found = [
         _VerifyProblem(
             f"{files[0]} is damaged; `lamina assets get {name}` fetches {name} again", partial(assets.remove, name)
         )
@@ -221,20 +231,22 @@ def _assets() -> _VerifiedPart:
         if record.exists():
             read_json(record)
     except DamagedError as error:
-        found.append(_VerifyProblem(f"{error}; delete it to accept the next downloads from the hub", None))
-    return _VerifiedPart(f"assets: {len(kept) - len(broken):,} of {len(kept):,} intact", found)
+        problems_found.append(_VerifyProblem(f"{error}; delete it to accept the next downloads from the hub", None))
+    return _VerifiedPart(f"assets: {len(cached) - len(broken):,} of {len(cached):,} intact", problems_found)
 
 
 def _caches() -> _VerifiedPart:
     from lamina.corpora.caching import caches, damaged_caches
     from lamina.models.loading.gguf import conversions, damaged_conversions
 
-    kept = len(caches()) + len(conversions())
+    total = len(caches()) + len(conversions())
     damaged = [*damaged_caches(), *damaged_conversions()]
-    found = [
+    problems_found = [
         _VerifyProblem(f"{path} is damaged; it is made again when needed", partial(_delete, path)) for path in damaged
     ]
-    return _VerifiedPart(f"parsed corpora and converted models: {kept - len(found):,} of {kept:,} intact", found)
+    return _VerifiedPart(
+        f"parsed corpora and converted models: {total - len(problems_found):,} of {total:,} intact", problems_found
+    )
 
 
 def _below(root: Path) -> Iterator[Path]:

@@ -25,46 +25,48 @@ from lamina.results import Result
 from lamina.results.folder import answer_key, question_of, read_head, refuse_other, work_folder
 
 
-def ask(asked: Query, folder: Path, *, replace: bool = False) -> Result:
+def ask(query: Query, folder: Path, *, replace: bool = False) -> Result:
     """The result saved in `folder` where it answers exactly this; otherwise the answer is computed and saved there."""
-    return ask_together([asked], [folder], replace=replace)[0]
+    return ask_together([query], [folder], replace=replace)[0]
 
 
 def ask_together(questions: Sequence[Query], folders: Sequence[Path], *, replace: bool = False) -> list[Result]:
     """Several questions at once: those not answered yet share passes over attention maps."""
-    found = {at: saved(asked, folder) for at, (asked, folder) in enumerate(zip(questions, folders, strict=True))}
-    missing = [at for at, result in found.items() if result is None]
-    for at in missing:
+    answered = {
+        number: saved(query, folder) for number, (query, folder) in enumerate(zip(questions, folders, strict=True))
+    }
+    missing = [number for number, result in answered.items() if result is None]
+    for number in missing:
         # Before the work, not after it.
-        refuse_other(folders[at], questions[at].question, replace=replace)
-        _say_outdated(questions[at], folders[at])
-    works = [_work_folder(questions[at], folders[at]) for at in missing]
+        refuse_other(folders[number], questions[number].question, replace=replace)
+        _say_outdated(questions[number], folders[number])
+    works = [_work_folder(questions[number], folders[number]) for number in missing]
     try:
-        answers = run_together([questions[at] for at in missing], works) if missing else []
+        answers = run_together([questions[number] for number in missing], works) if missing else []
     finally:
         # A question that is refused leaves nothing behind.
         _remove_empty(works)
-    for at, work, answer in zip(missing, works, answers, strict=True):
-        answer.save(folders[at], replace=replace)
+    for number, work, answer in zip(missing, works, answers, strict=True):
+        answer.save(folders[number], replace=replace)
         if work is not None:
             shutil.rmtree(work, ignore_errors=True)
-        undrawn = read_head(folders[at])["undrawn"]
-        found[at] = Result.load(folders[at]) if answer.files else replace_fields(answer, undrawn=undrawn)
-    return [result for result in found.values() if result is not None]
+        undrawn = read_head(folders[number])["undrawn"]
+        answered[number] = Result.load(folders[number]) if answer.files else replace_fields(answer, undrawn=undrawn)
+    return [result for result in answered.values() if result is not None]
 
 
-def saved(asked: Query, folder: Path) -> Result | None:
+def saved(query: Query, folder: Path) -> Result | None:
     """The answer that lies in `folder`, where it is one to this very question by this version of the analysis."""
     try:
-        same = read_head(folder).get("key") == answer_key(asked.question, asked.analysis.version)
+        same = read_head(folder).get("key") == answer_key(query.question, query.analysis.version)
         return Result.load(folder) if same else None
     except ResultError:
         return None
 
 
-def default_folder(asked: Query, root: Path = Path("results")) -> Path:
+def default_folder(query: Query, root: Path = Path("results")) -> Path:
     """Where a result goes when nobody says where: the name carries a short key of the question."""
-    parts = [asked.analysis.name, *asked.loaded.names, asked.question[:8]]
+    parts = [query.analysis.name, *query.loaded.names, query.question[:8]]
     return root / "-".join(filter(None, map(safe_name, parts)))
 
 
@@ -77,31 +79,31 @@ def contents_of(declared: Mapping[str, DeclaredSetting], settings: Mapping[str, 
         for name in _listed(settings[setting])
         if isinstance(name, str)
     ]
-    found = {name: contents_sha256(Path(name)) for name in named if Path(name).exists()}
-    return {"contents": found} if found else {}
+    hashes = {name: contents_sha256(Path(name)) for name in named if Path(name).exists()}
+    return {"contents": hashes} if hashes else {}
 
 
-def _say_outdated(asked: Query, folder: Path) -> None:
+def _say_outdated(query: Query, folder: Path) -> None:
     try:
         head = read_head(folder)
     except ResultError:
         return
-    if question_of(head) == asked.question:
-        old, new = head.get("version", 0), asked.analysis.version
+    if question_of(head) == query.question:
+        old, new = head.get("version", 0), query.analysis.version
         if old > new:
             raise ResultError(
-                f"{folder} was made by a newer lamina ({asked.analysis.name} version {old}, here {new}); update "
+                f"{folder} was made by a newer lamina ({query.analysis.name} version {old}, here {new}); update "
                 "lamina, or name another folder"
             )
-        older = f"is of an older version of {asked.analysis.name} ({old}, now {new})"
+        older = f"is of an older version of {query.analysis.name} ({old}, now {new})"
         say(f"{folder} {older if old < new else 'is damaged'} and is replaced")
 
 
-def _work_folder(asked: Query, folder: Path) -> Path | None:
+def _work_folder(query: Query, folder: Path) -> Path | None:
     """A hidden folder beside the result, kept until it is saved, so that a run that was stopped continues."""
-    if not asked.analysis.wants("work"):
+    if not query.analysis.wants("work"):
         return None
-    work = work_folder(folder, answer_key(asked.question, asked.analysis.version))
+    work = work_folder(folder, answer_key(query.question, query.analysis.version))
     try:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -290,7 +290,7 @@ class Analysis:
         from dataclasses import replace
 
         findings = strongest_first(tuple(self._findings(result)) if self._findings else ())
-        with_remarks = Sample.of(result.provenance).told_by(findings)
+        with_remarks = Sample.of(result.provenance).with_remarks(findings)
         return tuple(replace(finding, chapter=self.chapter) for finding in with_remarks)
 
     def wants(self, name: str) -> bool:

@@ -92,17 +92,17 @@ class Cost:
             "memory": f"about {self.memory / 1e9:.1f} GB",
             "disk": f"about {self.disk / 1e6:,.0f} MB",
         }
-        said = [*lines.items(), *(("states", each) for each in self.states)]
-        return "\n".join(f"{name:<8} {value}" for name, value in said)
+        rows = [*lines.items(), *(("states", states) for states in self.states)]
+        return "\n".join(f"{name:<8} {value}" for name, value in rows)
 
 
-def estimate(asked: Query) -> Cost:
+def estimate(query: Query) -> Cost:
     """What answering would take."""
-    estimator = Estimator(asked)
+    estimator = Estimator(query)
     with _silent():
-        if asked.analysis.cost_function is None:
+        if query.analysis.cost_function is None:
             return estimator.trial()
-        return asked.analysis.cost_function(estimator, *asked.loaded.arguments, **asked.settings)
+        return query.analysis.cost_function(estimator, *query.loaded.arguments, **query.settings)
 
 
 @dataclass
@@ -157,14 +157,14 @@ class _StatesPlan(NamedTuple):
 class Estimator:
     """Counts the data of one question, and times small parts of the work."""
 
-    def __init__(self, asked: Query) -> None:
-        self._asked = asked
-        self.runtime = asked.runtime
-        arguments = asked.loaded.arguments
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self.runtime = query.runtime
+        arguments = query.loaded.arguments
         # Of the models of several seeds, the first stands for all.
-        models = (one for each in arguments for one in (each if isinstance(each, tuple) else (each,)))
+        models = (one for argument in arguments for one in (argument if isinstance(argument, tuple) else (argument,)))
         self._encoder = next((one for one in models if isinstance(one, Encoder)), None)
-        self._data = next((each for each in arguments if isinstance(each, Corpus | Splits)), None)
+        self._data = next((argument for argument in arguments if isinstance(argument, Corpus | Splits)), None)
 
     def count(self, texts: Iterable[Text] | None = None) -> tuple[int, int]:
         """Texts and tokens, of all the data by default."""
@@ -191,7 +191,7 @@ class Estimator:
         if data is not None:
             self._data = data
         if settings is not None:
-            self._asked = replace(self._asked, settings={**self._asked.settings, **settings})
+            self._query = replace(self._query, settings={**self._query.settings, **settings})
         if self._encoder is None or self._data is None:
             return self._whole(passes)
         texts, tokens = self.count()
@@ -202,25 +202,25 @@ class Estimator:
         large = small if enough else self._try(self._data, _LARGE)
         rate, fixed = _line(small, large)
         encoding = large.encoding / large.encoded if large.encoded else 0.0
-        made = self._made(tokens, self._missing(large.encoders), large.encoders)
+        plan = self._plan(tokens, self._missing(large.encoders), large.encoders)
         return Cost(
             passes=passes,
             texts=texts,
             tokens=tokens,
-            seconds=fixed + rate * tokens + encoding * made.tokens,
-            memory=memory_now() + made.memory + grows * tokens,
-            disk=made.disk,
-            states=made.states,
+            seconds=fixed + rate * tokens + encoding * plan.tokens,
+            memory=memory_now() + plan.memory + grows * tokens,
+            disk=plan.disk,
+            states=plan.states,
         )
 
     def encoding(self, corpora: Iterable[Corpus], encoders: Iterable[Encoder]) -> Cost:
         """Of encoding these texts with these encoders, where they are not stored yet."""
-        corpora, named = list(corpora), {each.fingerprint: each for each in encoders}
+        corpora, named = list(corpora), {encoder.fingerprint: encoder for encoder in encoders}
         texts, tokens = map(sum, zip(*(self.count(corpus) for corpus in corpora), strict=True))
-        made = self._made(tokens, self._missing(named, corpora), named)
-        rate = self._encoding_rate(next(iter(named.values())), corpora[0]) if made.tokens else 0.0
-        memory = memory_now() + made.memory
-        return Cost(len(named), texts, tokens, 0, rate * made.tokens, memory, made.disk, made.states)
+        plan = self._plan(tokens, self._missing(named, corpora), named)
+        rate = self._encoding_rate(next(iter(named.values())), corpora[0]) if plan.tokens else 0.0
+        memory = memory_now() + plan.memory
+        return Cost(len(named), texts, tokens, 0, rate * plan.tokens, memory, plan.disk, plan.states)
 
     def training(self, steps: int, step_seconds: float) -> Cost:
         """Of so many steps."""
@@ -230,7 +230,7 @@ class Estimator:
         """One sentence, or saved results: answered in less time than a trial would take."""
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as store:
-            result = run(replace(self._asked, runtime=Runtime(Path(store), self.runtime.device)))
+            result = run(replace(self._query, runtime=Runtime(Path(store), self.runtime.device)))
         del result
         return Cost(passes=passes, texts=1, seconds=time.perf_counter() - start, memory=memory_now())
 
@@ -251,13 +251,15 @@ class Estimator:
         _, there = self.count()
         while True:
             sample = self._sample(data, tokens)
-            arguments = tuple(sample if each is self._asked_data() else each for each in self._asked.loaded.arguments)
+            arguments = tuple(
+                sample if argument is self._query_data() else argument for argument in self._query.loaded.arguments
+            )
             with tempfile.TemporaryDirectory() as store:
                 runtime = self._timed(Path(store), self._encoder, there)
-                loaded = replace(self._asked.loaded, arguments=arguments)
+                loaded = replace(self._query.loaded, arguments=arguments)
                 start = time.perf_counter()
                 try:
-                    run(replace(self._asked, loaded=loaded, runtime=runtime))
+                    run(replace(self._query, loaded=loaded, runtime=runtime))
                 except InputError:
                     if tokens >= there:
                         raise
@@ -268,8 +270,10 @@ class Estimator:
             encoded = runtime.encoded
             return _TrialRun(sampled, took - encoded.seconds, encoded.seconds, encoded.tokens, encoded.encoders)
 
-    def _asked_data(self) -> Corpus | Splits | None:
-        return next((each for each in self._asked.loaded.arguments if isinstance(each, Corpus | Splits)), None)
+    def _query_data(self) -> Corpus | Splits | None:
+        return next(
+            (argument for argument in self._query.loaded.arguments if isinstance(argument, Corpus | Splits)), None
+        )
 
     def _sample(self, data: Corpus | Splits, tokens: int) -> Corpus | Splits:
         if isinstance(data, Splits):
@@ -280,9 +284,9 @@ class Estimator:
         """Texts from all over the corpus, in its order."""
         every = max(1, self.count(corpus)[1] // tokens)
         if isinstance(corpus, Questions):
-            some = [question for at, question in enumerate(corpus.questions()) if at % every == 0]
+            some = [question for number, question in enumerate(corpus.questions()) if number % every == 0]
             return questions_from(some, corpus.name, corpus.split)
-        texts = [text for at, text in enumerate(corpus) if at % every == 0]
+        texts = [text for number, text in enumerate(corpus) if number % every == 0]
         return replace(corpus, source=lambda: iter(texts), limit=None, fingerprint=f"{corpus.fingerprint}/{every}")
 
     def _missing(self, encoders: Mapping[str, Encoder], corpora: Iterable[Corpus] | None = None) -> dict[str, int]:
@@ -295,23 +299,23 @@ class Estimator:
             missing[fingerprint] = sum(len(encoder.tokenize(text).ids) for text in texts)
         return missing
 
-    def _made(self, tokens: int, missing: Mapping[str, int], encoders: Mapping[str, Encoder]) -> _StatesPlan:
+    def _plan(self, tokens: int, missing: Mapping[str, int], encoders: Mapping[str, Encoder]) -> _StatesPlan:
         """What is encoded, and where it goes: `tokens` of each encoder, of which some are `missing` in its store."""
         if not encoders:
             return _StatesPlan(0, 0, 0, ())
-        size = {each: self._token_bytes(encoder) for each, encoder in encoders.items()}
+        size = {fingerprint: self._token_bytes(encoder) for fingerprint, encoder in encoders.items()}
         need, complete = tokens * sum(size.values()), not any(missing.values())
         chosen = self.runtime.residence(next(iter(encoders.values())), need, complete=complete)
         # What is held is encoded whole: finding some of the texts in a store would take longer.
         encoded = sum(missing.values()) if chosen.device is None or complete else tokens * len(encoders)
-        disk = sum(missing[each] * size[each] for each in encoders) if chosen.stored else 0
+        disk = sum(missing[fingerprint] * size[fingerprint] for fingerprint in encoders) if chosen.stored else 0
         return _StatesPlan(encoded, need if chosen.device == "cpu" else 0, disk, (chosen.why,))
 
     def _token_bytes(self, encoder: Encoder) -> int:
         """Size of one token's states, all layers together, as a store has or would have them."""
         store = ActivationStore.existing(encoder, self.runtime.store)
-        kept = default_precision(encoder) if store is None else store.head["kept"]
-        return encoder.layers * encoder.width * getattr(torch, kept).itemsize
+        precision = default_precision(encoder) if store is None else store.head["kept"]
+        return encoder.layers * encoder.width * getattr(torch, precision).itemsize
 
     def _timed(self, store: Path, encoder: Encoder | None, tokens: int) -> _TimedRuntime:
         """A runtime for a trial, which stores or holds as the whole of so many tokens would be."""
@@ -344,8 +348,8 @@ def memory_now() -> int:
     import resource
 
     # Linux counts in KB, macOS in bytes.
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return held * (1 if os.uname().sysname == "Darwin" else 1024)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak * (1 if os.uname().sysname == "Darwin" else 1024)
 
 
 def _line(small: _TrialRun, large: _TrialRun) -> tuple[float, float]:

@@ -86,10 +86,10 @@ def as_encoders(model: Any, options: Mapping[str, Any], runtime: Runtime) -> tup
         return encoders or (as_encoder(model, options, runtime),)
     if not isinstance(model, list) or not model:
         return (as_encoder(model, options, runtime),)
-    encoders = tuple(as_encoder(each, options, runtime) for each in model)
-    if len({each.layers for each in encoders}) > 1:
+    encoders = tuple(as_encoder(one, options, runtime) for one in model)
+    if len({one.layers for one in encoders}) > 1:
         raise ModelError("the models of a list are seeds of one fine-tuning; these differ in their number of layers")
-    homes = [folder_of(each) for each in encoders]
+    homes = [folder_of(one) for one in encoders]
     refuse_unlike([home for home in homes if home is not None and (home / ABOUT).is_file()])
     return encoders
 
@@ -114,10 +114,10 @@ def describe_models(encoders: Sequence[Encoder]) -> dict[str, Any]:
     first = _described(encoders[0])
     if len(encoders) == 1:
         return first
-    homes = [folder_of(each) for each in encoders]
-    named = [each.name if home is None else home.name for each, home in zip(encoders, homes, strict=True)]
-    seeds = [{**_described(each), "name": name} for each, name in zip(encoders, named, strict=True)]
-    return {**first, "fingerprint": fingerprint_of([each.fingerprint for each in encoders]), "seeds": seeds}
+    homes = [folder_of(encoder) for encoder in encoders]
+    named = [encoder.name if home is None else home.name for encoder, home in zip(encoders, homes, strict=True)]
+    seeds = [{**_described(encoder), "name": name} for encoder, name in zip(encoders, named, strict=True)]
+    return {**first, "fingerprint": fingerprint_of([encoder.fingerprint for encoder in encoders]), "seeds": seeds}
 
 
 def _described(encoder: Encoder) -> dict[str, Any]:
@@ -138,8 +138,8 @@ def kind_of(value: Any) -> str:
         >>> kind_of(3), kind_of(None), kind_of(["a"])
         ('3', 'nothing (None)', 'list')
     """
-    shown = json.dumps(value)[:60] if isinstance(value, int | float | bool | None) else type(value).__name__
-    return "nothing (None)" if value is None else shown
+    name = json.dumps(value)[:60] if isinstance(value, int | float | bool | None) else type(value).__name__
+    return "nothing (None)" if value is None else name
 
 
 # The data that an analysis reads: by name, by path, or in memory.
@@ -155,26 +155,26 @@ def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corp
     from lamina.corpora import Corpus, corpus_from, load_corpus
     from lamina.corpora.splits import Splits
 
-    asked = {name: options[name] for name in ("split", *_AS_READ) if name in options}
+    chosen = {name: options[name] for name in ("split", *_AS_READ) if name in options}
     if isinstance(data, str | Path):
-        return load_corpus(data, **{"split": split, **asked})
+        return load_corpus(data, **{"split": split, **chosen})
     if isinstance(data, Splits):
-        found = data.train if asked.get("split") == "train" else data.scored
+        corpus = data.train if chosen.get("split") == "train" else data.scored
     elif isinstance(data, Corpus):
-        found = data
+        corpus = data
     elif _is_pair(data):
-        found = as_splits(data, options).scored
+        corpus = as_splits(data, options).scored
     elif isinstance(data, Mapping):
-        found = as_part(data, str(asked.get("split", split)))
+        corpus = as_part(data, str(chosen.get("split", split)))
     elif _is_table(data):
-        found = corpus_from(data, name="data", split=str(asked.get("split", split)))
+        corpus = corpus_from(data, name="data", split=str(chosen.get("split", split)))
     else:
         raise InputError(
             "data is a name, a path, a Corpus, (train, dev), a dict of splits, a datasets.DatasetDict, or a list of "
             f"texts; got {kind_of(data)}"
         )
-    limit = asked.get("limit")
-    return found if limit is None else found.take(limit)
+    limit = chosen.get("limit")
+    return corpus if limit is None else corpus.take(limit)
 
 
 def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
@@ -183,12 +183,12 @@ def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     from lamina.corpora.loading import load_splits
     from lamina.corpora.splits import Splits, split_by_document
 
-    asked = {name: options[name] for name in _AS_READ if name in options}
+    chosen = {name: options[name] for name in _AS_READ if name in options}
     scored = str(options.get("split", "dev"))
     if isinstance(data, Splits):
         return data
     if isinstance(data, str | Path):
-        return load_splits(data, scored, **asked)
+        return load_splits(data, scored, **chosen)
     if _is_pair(data):
         return Splits(*(_as_part(part, name) for part, name in zip(data, ("train", scored), strict=True)))
     if isinstance(data, Mapping) and any(name in data for name in ("train", "training")):
@@ -248,7 +248,7 @@ def _as_part(data: Any, split: str) -> Corpus:
 
 def _is_pair(data: Any) -> bool:
     """Whether it is (train, dev): two sets of texts, not two texts."""
-    return isinstance(data, tuple) and len(data) == 2 and all(_is_texts(each) for each in data)
+    return isinstance(data, tuple) and len(data) == 2 and all(_is_texts(part) for part in data)
 
 
 def _is_texts(data: Any) -> bool:
@@ -362,10 +362,10 @@ def _split(default: str, help: str = "train, dev, test or all; a missing split i
 
 def _unit(default: str | None) -> DeclaredSetting:
     kind = str if default else str | None
-    said = "What becomes one text: sentence, document, or window:N (at most N words)."
+    help = "What becomes one text: sentence, document, or window:N (at most N words)."
     if default is None:
-        said += " By default document where there are chains of mentions, otherwise sentence."
-    return DeclaredSetting("unit", kind, default, Setting(said))
+        help += " By default document where there are chains of mentions, otherwise sentence."
+    return DeclaredSetting("unit", kind, default, Setting(help))
 
 
 class Reads(ABC):
@@ -389,7 +389,7 @@ class Reads(ABC):
     def given(self) -> tuple[Input, ...]:
         """The inputs, with the data that this analysis takes by default."""
         default = getattr(self, "default", REQUIRED)
-        return tuple(replace(each, default=default) if each.name == "data" else each for each in self.inputs)
+        return tuple(replace(one, default=default) if one.name == "data" else one for one in self.inputs)
 
     @abstractmethod
     def load(

@@ -21,7 +21,7 @@ def needs_of(analysis: Analysis, settings: Mapping[str, Any]) -> tuple[str, ...]
         >>> needs_of(get_analysis("heads"), {"weights": "norm"}), needs_of(get_analysis("geometry"), {})
         (('maps', 'norms'), ('states',))
     """
-    if all(each.kind != "model" for each in analysis.reads.given):
+    if all(given.kind != "model" for given in analysis.reads.given):
         return ()
     needs = analysis.needs
     if needs is None:
@@ -35,8 +35,8 @@ def refuse_unfit(analysis: Analysis, settings: Mapping[str, Any], arguments: Ite
     from lamina.models import Encoder
 
     needs = needs_of(analysis, settings)
-    for each in arguments:
-        for one in each if isinstance(each, list | tuple) else (each,):
+    for argument in arguments:
+        for one in argument if isinstance(argument, list | tuple) else (argument,):
             if isinstance(one, Encoder):
                 one.refuse(needs)
 
@@ -51,12 +51,12 @@ def refused_analyses(passport: Passport, analyses: Iterable[Analysis]) -> dict[s
         >>> refused_analyses(passport_of(TinyEncoder()), all_analyses())
         {}
     """
-    found = {}
+    refused = {}
     for analysis in analyses:
         reasons = [why for need in needs_of(analysis, {}) if (why := passport.refuses(need)) is not None]
         if reasons:
-            found[analysis.name] = reasons[0]
-    return found
+            refused[analysis.name] = reasons[0]
+    return refused
 
 
 def verdict(passport: Passport) -> list[str]:
@@ -72,19 +72,19 @@ def verdict(passport: Passport) -> list[str]:
     """
     from lamina.framework.registry import all_analyses
 
-    said = [f"{check.name}: {check.message}" for check in passport.failed]
+    sentences = [f"{check.name}: {check.message}" for check in passport.failed]
     if passport.failed or not passport.maps:
-        declared = [each for each in all_analyses() if needs_of(each, {})]
+        declared = [analysis for analysis in all_analyses() if needs_of(analysis, {})]
         refused = refused_analyses(passport, declared)
         also = [_ALSO_REFUSED[need] for need in _ALSO_REFUSED if passport.refuses(need) is not None]
         if not passport.maps:
-            said.append("It has no attention maps.")
+            sentences.append("It has no attention maps.")
         if refused or also:
-            said.append(f"Refused: {', '.join([*refused, *also])}.")
-        said.append(_what_works(passport) if len(refused) < len(declared) else "No analysis works.")
+            sentences.append(f"Refused: {', '.join([*refused, *also])}.")
+        sentences.append(_what_works(passport) if len(refused) < len(declared) else "No analysis works.")
     if passport.sink:
-        said.append(f"Attention that no token gets goes to {passport.sink}.")
-    return said
+        sentences.append(f"Attention that no token gets goes to {passport.sink}.")
+    return sentences
 
 
 def _what_works(passport: Passport) -> str:
@@ -111,8 +111,8 @@ def passports_in(models: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         >>> passports_in([{"name": "a", "passport": {"fails": {}}}, {"name": "of an older lamina"}])
         {'passports': {'a': {'fails': {}}}}
     """
-    found = {str(name): passport for model in models for name, passport in _named(model)}
-    return {"passports": found} if found else {}
+    passports = {str(name): passport for model in models for name, passport in _named(model)}
+    return {"passports": passports} if passports else {}
 
 
 def passport_notes(model: Mapping[str, Any]) -> list[str]:
@@ -141,7 +141,7 @@ def _named(model: Mapping[str, Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
 
 def _notes(name: Any, passport: Mapping[str, Any]) -> Iterator[str]:
     fails = passport.get("fails")
-    for check, said in fails.items() if isinstance(fails, Mapping) else ():
-        yield f'{name} fails the check "{check}": {said}'
+    for check, why in fails.items() if isinstance(fails, Mapping) else ():
+        yield f'{name} fails the check "{check}": {why}'
     if passport.get("sink"):
         yield f"{name}: attention that no token gets goes to {passport['sink']}."

@@ -60,13 +60,13 @@ class Request:
             >>> read_request({"analysis": "geometry", "model": "minilm", "data": {"limit": 20}}).table()["data"]
             {'name': 'ewt', 'limit': 20}
         """
-        made: dict[str, Any] = {"analysis": self.analysis.name, **self.inputs, "settings": dict(self.settings)}
+        table: dict[str, Any] = {"analysis": self.analysis.name, **self.inputs, "settings": dict(self.settings)}
         data = data_of(self.analysis)
         if self.options and data is not None:
-            made[data] = {"name": self.inputs[data], **self.options}
+            table[data] = {"name": self.inputs[data], **self.options}
         paths = {name: str(path) for name, path in (("out", self.out), ("store", self.store)) if path is not None}
-        where = {name: each for name, each in (("device", self.device), ("keep", self.keep)) if each is not None}
-        return made | paths | where | {"replace": self.replace}
+        where = {name: value for name, value in (("device", self.device), ("keep", self.keep)) if value is not None}
+        return table | paths | where | {"replace": self.replace}
 
     def _words(self) -> Iterator[str]:
         for each in self.analysis.reads.given:
@@ -94,7 +94,7 @@ def data_of(analysis: Analysis) -> str | None:
         >>> data_of(get_analysis("geometry"))
         'data'
     """
-    return next((each.name for each in analysis.reads.given if each.kind in ("texts", "questions", "suite")), None)
+    return next((given.name for given in analysis.reads.given if given.kind in ("texts", "questions", "suite")), None)
 
 
 def read_request(table: Mapping[str, Any]) -> Request:
@@ -154,8 +154,8 @@ def _option_words(setting: DeclaredSetting, value: Any) -> Iterator[str]:
     elif setting.many and setting.text:
         yield from (part for one in value for part in (setting.option, str(one)))
     else:
-        shown = ",".join(map(str, value)) if setting.many else NONE if value is None else str(value)
-        yield from (setting.option, shown)
+        text = ",".join(map(str, value)) if setting.many else NONE if value is None else str(value)
+        yield from (setting.option, text)
 
 
 def _plain(value: Any) -> Any:

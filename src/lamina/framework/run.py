@@ -13,9 +13,9 @@ from lamina.framework.sample_size import sample_of
 from lamina.results import Provenance, Result
 
 
-def run(asked: Query, work: Path | None = None) -> Result:
+def run(query: Query, work: Path | None = None) -> Result:
     """Answer one question."""
-    return run_together([asked], [work])[0]
+    return run_together([query], [work])[0]
 
 
 def run_together(questions: Sequence[Query], works: Sequence[Path | None] | None = None) -> list[Result]:
@@ -26,63 +26,67 @@ def run_together(questions: Sequence[Query], works: Sequence[Path | None] | None
     from lamina.framework.watch import watch_together
 
     given: list[Any] = [
-        _start(asked, work) for asked, work in zip(questions, works or [None] * len(questions), strict=True)
+        _start(query, work) for query, work in zip(questions, works or [None] * len(questions), strict=True)
     ]
     # Generators wait for maps; all others are answered already.
-    waiting: dict[int, Any] = {at: next(each) for at, each in enumerate(given) if inspect.isgenerator(each)}
+    waiting: dict[int, Any] = {
+        number: next(started) for number, started in enumerate(given) if inspect.isgenerator(started)
+    }
     while waiting:
         seen = watch_together(list(waiting.values()))
         after = {}
-        for at, skipped in zip(waiting, seen, strict=True):
-            watcher: Generator[Any, Any, Tables] = given[at]
+        for number, skipped in zip(waiting, seen, strict=True):
+            watcher: Generator[Any, Any, Tables] = given[number]
             try:
-                after[at] = watcher.send(skipped)
+                after[number] = watcher.send(skipped)
             except StopIteration as end:
-                given[at] = end.value
+                given[number] = end.value
         waiting = after
-    return [_result(asked, tables) for asked, tables in zip(questions, given, strict=True)]
+    return [_result(query, tables) for query, tables in zip(questions, given, strict=True)]
 
 
-def _start(asked: Query, work: Path | None) -> Any:
+def _start(query: Query, work: Path | None) -> Any:
     extra: dict[str, Any] = {}
-    if asked.analysis.wants("runtime"):
-        extra["runtime"] = asked.runtime
-    if asked.analysis.wants("work"):
+    if query.analysis.wants("runtime"):
+        extra["runtime"] = query.runtime
+    if query.analysis.wants("work"):
         extra["work"] = work
-    return asked.analysis.function(*asked.loaded.arguments, **asked.settings, **extra)
+    return query.analysis.function(*query.loaded.arguments, **query.settings, **extra)
 
 
-def _result(asked: Query, made: Tables) -> Result:
+def _result(query: Query, answer: Tables) -> Result:
     from dataclasses import replace
 
-    analysis, settings = asked.analysis, asked.settings
-    _check_columns(asked, made)
-    seeds = made.seeds if made.seeds is not None else tuple(settings[name] for name in ("seed",) if name in settings)
-    counted = {**_left_out(asked.loaded.arguments), **made.skipped}
+    analysis, settings = query.analysis, query.settings
+    _check_columns(query, answer)
+    seeds = (
+        answer.seeds if answer.seeds is not None else tuple(settings[name] for name in ("seed",) if name in settings)
+    )
+    counted = {**_left_out(query.loaded.arguments), **answer.skipped}
     skipped = {reason: int(count) for reason, count in counted.items() if count}
-    model = {**asked.loaded.model, **_unguarded(asked.loaded.arguments), **made.model}
-    read = asked.loaded.arguments if analysis.reads.sampled else ()
-    sample = sample_of(read, {name: int(count) for name, count in made.scored.items()})
+    model = {**query.loaded.model, **_unguarded(query.loaded.arguments), **answer.model}
+    read = query.loaded.arguments if analysis.reads.sampled else ()
+    sample = sample_of(read, {name: int(count) for name, count in answer.scored.items()})
     # An analysis that scores a part of what it read says itself how little that is.
-    for unit, count in made.data.get("scored_from", {}).items():
+    for unit, count in answer.data.get("scored_from", {}).items():
         sample = replace(sample, documents=count, unit=unit)
-    data = {**asked.loaded.data, **made.data, **sample.describe()}
-    provenance = Provenance(model, data, asked.parameters, seeds, skipped, warnings=sample.warnings())
-    about = {"version": analysis.version, "asked": asked.question, "parquet": _as_parquet(asked, made)}
-    result = Result(analysis.name, made.tables, provenance, made.files, **about)
+    data = {**query.loaded.data, **answer.data, **sample.describe()}
+    provenance = Provenance(model, data, query.parameters, seeds, skipped, warnings=sample.warnings())
+    about = {"version": analysis.version, "asked": query.question, "parquet": _as_parquet(query, answer)}
+    result = Result(analysis.name, answer.tables, provenance, answer.files, **about)
     return replace(result, findings=analysis.findings(result))
 
 
-def _as_parquet(asked: Query, made: Tables) -> tuple[str, ...]:
-    return tuple(name for name in made.tables if asked.analysis.tables[name].format == "parquet")
+def _as_parquet(query: Query, answer: Tables) -> tuple[str, ...]:
+    return tuple(name for name in answer.tables if query.analysis.tables[name].format == "parquet")
 
 
 def _left_out(arguments: Sequence[Any]) -> dict[str, int]:
     """What the readers of the texts left out or changed; known now that the texts have been read."""
     from lamina.corpora import Corpus, Splits
 
-    read = (each for each in arguments if isinstance(each, Corpus | Splits))
-    return {reason: count for each in read for reason, count in each.left_out().items()}
+    read = (data for data in arguments if isinstance(data, Corpus | Splits))
+    return {reason: count for data in read for reason, count in data.left_out().items()}
 
 
 def _unguarded(arguments: Sequence[Any]) -> dict[str, Any]:
@@ -90,24 +94,26 @@ def _unguarded(arguments: Sequence[Any]) -> dict[str, Any]:
     from lamina.models import Encoder
     from lamina.training.provenance import folder_of, unguarded
 
-    given = [each for one in arguments for each in (one if isinstance(one, list | tuple) else (one,))]
-    folders = [folder for each in given if isinstance(each, Encoder) and (folder := folder_of(each)) is not None]
-    said = [warning for folder in folders if (warning := unguarded(folder)) is not None]
-    return {"unguarded": said} if said else {}
+    given = [argument for one in arguments for argument in (one if isinstance(one, list | tuple) else (one,))]
+    folders = [
+        folder for argument in given if isinstance(argument, Encoder) and (folder := folder_of(argument)) is not None
+    ]
+    warnings = [warning for folder in folders if (warning := unguarded(folder)) is not None]
+    return {"unguarded": warnings} if warnings else {}
 
 
-def _check_columns(asked: Query, made: Tables) -> None:
+def _check_columns(query: Query, answer: Tables) -> None:
     """The columns are a contract: what is declared is what comes."""
-    declared = asked.analysis.tables
-    missing = [name for name, table in declared.items() if name not in made.tables and not table.optional]
-    unknown = [name for name in made.tables if name not in declared]
+    declared = query.analysis.tables
+    missing = [name for name, table in declared.items() if name not in answer.tables and not table.optional]
+    unknown = [name for name in answer.tables if name not in declared]
     if missing or unknown:
         raise LaminaError(
-            f"{asked.analysis.name} declares the tables {', '.join(declared)} and made {', '.join(made.tables)}"
+            f"{query.analysis.name} declares the tables {', '.join(declared)} and made {', '.join(answer.tables)}"
         )
-    for name, table in made.tables.items():
+    for name, table in answer.tables.items():
         if tuple(table.columns) != declared[name].columns:
             raise LaminaError(
-                f"{asked.analysis.name}: table {name} has the columns {', '.join(map(str, table.columns))}; declared "
+                f"{query.analysis.name}: table {name} has the columns {', '.join(map(str, table.columns))}; declared "
                 f"are {', '.join(declared[name].columns)}"
             )

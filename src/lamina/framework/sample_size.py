@@ -48,11 +48,11 @@ class Sample:
     def of(cls, provenance: Provenance) -> Sample:
         """The sample of a result."""
         few: dict[str, int] = provenance.corpus.get("scored_from", {})
-        own = cls(provenance.corpus.get("scored", {}), varies=provenance.corpus.get("varies", "document"))
+        sample = cls(provenance.corpus.get("scored", {}), varies=provenance.corpus.get("varies", "document"))
         for unit, count in few.items():
-            own = replace(own, documents=count, unit=unit)
-        known = own.warnings()
-        return replace(own, inherited=tuple(each for each in provenance.warnings if each not in known))
+            sample = replace(sample, documents=count, unit=unit)
+        known = sample.warnings()
+        return replace(sample, inherited=tuple(warning for warning in provenance.warnings if warning not in known))
 
     @property
     def few(self) -> dict[str, int]:
@@ -61,24 +61,24 @@ class Sample:
 
     def warnings(self) -> tuple[str, ...]:
         """One sentence for everything there is too little of."""
-        said: list[str] = []
+        sentences: list[str] = []
         if self.few:
-            each = ", ".join(f"{name}: {count:,}" for name, count in self.few.items())
-            said.append(
-                f"Small sample: fewer than {LEAST_TARGETS} targets are scored ({each}); scores from so few are "
+            listed = ", ".join(f"{name}: {count:,}" for name, count in self.few.items())
+            sentences.append(
+                f"Small sample: fewer than {LEAST_TARGETS} targets are scored ({listed}); scores from so few are "
                 "uncertain."
             )
         if self.documents is not None:
             one = _counted(self.documents, self.unit.removesuffix("s"))
-            said.append(
+            sentences.append(
                 f"Small sample: {one} (fewer than {LEAST_DOCUMENTS}); intervals that resample so few may be too narrow."
             )
-        return tuple(dict.fromkeys([*said, *self.inherited]))
+        return tuple(dict.fromkeys([*sentences, *self.inherited]))
 
-    def told_by(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    def with_remarks(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """The findings; those about too small a sample say so, unless they are untested for that very reason."""
-        named = (replace(each, unit="text") if self._are_texts(each) else each for each in findings)
-        return tuple(each if each.needed else self._with_remark(each) for each in named)
+        named = (replace(finding, unit="text") if self._are_texts(finding) else finding for finding in findings)
+        return tuple(finding if finding.needed else self._with_remark(finding) for finding in named)
 
     def _are_texts(self, finding: Finding) -> bool:
         return finding.unit == "document" and self.varies == "text"
@@ -158,5 +158,5 @@ def _counted(count: int, what: str) -> str:
 def _mentions(text: str, name: str) -> bool:
     """Whether a sentence is about something, by its name or by its title in figures."""
     plain = name.partition(" (")[0]
-    said = "|".join(re.escape(each) for each in dict.fromkeys((name, plain, _TITLES.get(plain, plain))))
-    return re.search(rf"(?<!\w)(?:{said})(?!\w)", text, re.IGNORECASE) is not None
+    names = "|".join(re.escape(each) for each in dict.fromkeys((name, plain, _TITLES.get(plain, plain))))
+    return re.search(rf"(?<!\w)(?:{names})(?!\w)", text, re.IGNORECASE) is not None

@@ -35,12 +35,12 @@ def check_findings(result: Result) -> list[str]:
     from lamina.framework.registry import get_analysis
 
     wrong = [
-        f"{result.analysis}: {problem} ({found.text!r})"
-        for found in result.findings
-        for problem in [*_problems(found, result.tables), *_wrong_note(found, result)]
+        f"{result.analysis}: {problem} ({finding.text!r})"
+        for finding in result.findings
+        for problem in [*_problems(finding, result.tables), *_wrong_note(finding, result)]
     ]
-    derived = [found.text for found in get_analysis(result.analysis).findings(result)]
-    saved = [found.text for found in result.findings]
+    derived = [finding.text for finding in get_analysis(result.analysis).findings(result)]
+    saved = [finding.text for finding in result.findings]
     wrong += [f"{result.analysis}: not derived from its tables: {text!r}" for text in saved if text not in derived]
     wrong += [f"{result.analysis}: missing among its findings: {text!r}" for text in derived if text not in saved]
     return wrong
@@ -98,14 +98,14 @@ def _fewer_than(text: str, tables: Iterable[pd.DataFrame]) -> list[float]:
     return [*map(float, limits), *below] if counted else []
 
 
-def _wrong_note(found: Finding, result: Result) -> Iterator[str]:
+def _wrong_note(finding: Finding, result: Result) -> Iterator[str]:
     """Numbers in the remark behind a sentence that stand neither in its rows nor in settings or sample."""
-    rows = [source.rows(result.tables[source.table]) for source in found.source if source.table in result.tables]
-    cells = _Cells(found, rows)
+    rows = [source.rows(result.tables[source.table]) for source in finding.source if source.table in result.tables]
+    cells = _Cells(finding, rows)
     cells.add(_settings_and_sample(result))
-    for name in {source.table for source in found.source if source.table in result.tables}:
+    for name in {source.table for source in finding.source if source.table in result.tables}:
         cells.add(_family_counts(result.tables[name]))
-    yield from (f"{token} in its remark stands in none of its rows" for token in cells.unknown(found.note))
+    yield from (f"{token} in its remark stands in none of its rows" for token in cells.unknown(finding.note))
 
 
 def _family_counts(table: pd.DataFrame) -> Iterator[float]:
@@ -135,40 +135,40 @@ def _numbers_in(value: Any) -> Iterator[float]:
         yield float(value)
 
 
-def _problems(found: Finding, tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+def _problems(finding: Finding, tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """What is wrong with one finding."""
-    missing = [source.table for source in found.source if source.table not in tables]
+    missing = [source.table for source in finding.source if source.table not in tables]
     if missing:
         yield f"it names the table {missing[0]}, which the result does not have"
         return
-    rows = [source.rows(tables[source.table]) for source in found.source]
+    rows = [source.rows(tables[source.table]) for source in finding.source]
     if any(part.empty for part in rows):
         yield "it names rows that are not there"
         return
-    cells = _Cells(found, rows)
-    if found.contrast:
-        ends = [value for value in (found.estimate, found.low, found.high, found.p) if value is not None]
+    cells = _Cells(finding, rows)
+    if finding.contrast:
+        ends = [value for value in (finding.estimate, finding.low, finding.high, finding.p) if value is not None]
         yield from (f"{value:.6g} stands in none of its rows" for value in ends if not cells.exactly(value))
-        if found.status != _status(found):
-            yield f"its status is {found.status}, its contrast is {_status(found)}"
-    elif found.status != "untested":
+        if finding.status != _status(finding):
+            yield f"its status is {finding.status}, its contrast is {_status(finding)}"
+    elif finding.status != "untested":
         yield "it names no contrast"
-    yield from (f"{token} stands in none of its rows" for token in cells.unknown(found.claim))
+    yield from (f"{token} stands in none of its rows" for token in cells.unknown(finding.claim))
 
 
-def _status(found: Finding) -> str:
-    values = (math.nan if value is None else value for value in (found.low, found.high, found.p))
-    return status_of(*values, needed=found.needed, margin=found.margin)
+def _status(finding: Finding) -> str:
+    values = (math.nan if value is None else value for value in (finding.low, finding.high, finding.p))
+    return status_of(*values, needed=finding.needed, margin=finding.margin)
 
 
 class _Cells:
     """The numbers and names that a sentence may use."""
 
-    def __init__(self, found: Finding, rows: Iterable[pd.DataFrame]) -> None:
+    def __init__(self, finding: Finding, rows: Iterable[pd.DataFrame]) -> None:
         self._names: set[str] = set()
         self._heads: set[tuple[int, int]] = set()
         cells: list[float] = []
-        counts: list[float] = [found.n, found.needed]
+        counts: list[float] = [finding.n, finding.needed]
         for part in rows:
             counts.append(len(part))
             for name in part.columns:
@@ -188,8 +188,8 @@ class _Cells:
         # Without letters it is a number written as text, and no name.
         self._names = {name for name in self._names if any(letter.isalpha() for letter in name)}
         self._cells = [value for value in cells if math.isfinite(value)]
-        told = [value for value in (found.estimate, found.low, found.high) if value is not None]
-        self._sizes = np.abs([*self._cells, *counts, *(value for value in told if math.isfinite(value))])
+        estimates = [value for value in (finding.estimate, finding.low, finding.high) if value is not None]
+        self._sizes = np.abs([*self._cells, *counts, *(value for value in estimates if math.isfinite(value))])
 
     def add(self, numbers: Iterable[float]) -> None:
         """Further numbers that a sentence may use."""

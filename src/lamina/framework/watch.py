@@ -47,8 +47,8 @@ def roles_of(tokens: Tokens, punctuation: Collection[int], *, causal: bool) -> T
         >>> roles_of(tokens, {5}, causal=False).separators.tolist()
         [False, False, False, True]
     """
-    ids, words = (torch.from_numpy(each)[None] for each in (tokens.ids, tokens.words))
-    return TokenRoles(*(each[0] for each in _roles(ids, words, punctuation, causal=causal)))
+    ids, words = (torch.from_numpy(values)[None] for values in (tokens.ids, tokens.words))
+    return TokenRoles(*(values[0] for values in _roles(ids, words, punctuation, causal=causal)))
 
 
 def _roles(
@@ -93,7 +93,7 @@ def word_places(words: Int[np.ndarray, "text token"], device: torch.device | Non
     text, token = np.nonzero(inside)
     np.add.at(sizes, (text, words[text, token]), 1)
     text, token = np.nonzero(inside & ~starts)
-    one, two, three = (_on(each, device) for each in (text, token, first[text, words[text, token]]))
+    one, two, three = (_on(values, device) for values in (text, token, first[text, words[text, token]]))
     return WordPlaces(_on(first, device), _on(sizes, device), (one, two, three))
 
 
@@ -154,9 +154,9 @@ def between_words(
     # Most words are one piece: those of all words' first pieces are the cells that remain.
     size = places.first.shape[1]
     cells = (places.first[:, :, None] * maps.shape[-1] + places.first[:, None]).view(-1, 1, size * size)
-    found = merged.flatten(2).gather(2, cells.expand(-1, maps.shape[1], -1)).unflatten(2, (size, size))
+    cells_between = merged.flatten(2).gather(2, cells.expand(-1, maps.shape[1], -1)).unflatten(2, (size, size))
     there = (places.sizes > 0).to(maps.dtype)
-    return found.mul_((there[:, :, None] * there[:, None])[:, None])
+    return cells_between.mul_((there[:, :, None] * there[:, None])[:, None])
 
 
 class WordMaps(NamedTuple):
@@ -182,7 +182,7 @@ def to_words(
     one = maps.flatten(0, 1)[None]
     to_special = from_words(one, places, rows)[..., torch.from_numpy(words == SPECIAL).to(maps.device)].sum(-1)
     special = to_special[..., places.first[0]]
-    return WordMaps(*(each[0].unflatten(0, maps.shape[:2]) for each in (between_words(one, places, rows), special)))
+    return WordMaps(*(part[0].unflatten(0, maps.shape[:2]) for part in (between_words(one, places, rows), special)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,23 +229,23 @@ class WatchedBatch:
     @classmethod
     def of(cls, watched: Sequence[WatchedText]) -> WatchedBatch:
         """Single texts together."""
-        longest = max(each.maps.shape[-1] for each in watched)
+        longest = max(one.maps.shape[-1] for one in watched)
         blocks, heads = watched[0].maps.shape[:2]
         maps = watched[0].maps.new_zeros(blocks, len(watched), heads, longest, longest)
-        for at, each in enumerate(watched):
-            maps[:, at, :, : each.maps.shape[-1], : each.maps.shape[-1]] = each.maps
-        texts, tokens = tuple(each.text for each in watched), tuple(each.tokens for each in watched)
+        for row, one in enumerate(watched):
+            maps[:, row, :, : one.maps.shape[-1], : one.maps.shape[-1]] = one.maps
+        texts, tokens = tuple(one.text for one in watched), tuple(one.tokens for one in watched)
         return cls(texts, tokens, maps.unbind(), watched[0].rows)
 
     @cached_property
     def singly(self) -> tuple[WatchedText, ...]:
         """The texts one by one, copied to this machine's memory: for what cannot be done where the maps are."""
-        found = []
-        for at, (text, tokens) in enumerate(zip(self.texts, self.tokens, strict=True)):
+        texts = []
+        for row, (text, tokens) in enumerate(zip(self.texts, self.tokens, strict=True)):
             size = len(tokens.ids)
-            maps = torch.stack([block[at, :, :size, :size] for block in self.maps]).cpu()
-            found.append(WatchedText(text, tokens, maps, self.rows))
-        return tuple(found)
+            maps = torch.stack([block[row, :, :size, :size] for block in self.maps]).cpu()
+            texts.append(WatchedText(text, tokens, maps, self.rows))
+        return tuple(texts)
 
     @cached_property
     def groups(self) -> tuple[Float[Tensor, "text head token token"], ...]:
@@ -268,7 +268,7 @@ class WatchedBatch:
     @cached_property
     def sizes(self) -> Int[Tensor, " text"]:
         """Tokens of each text."""
-        return torch.tensor([len(each.ids) for each in self.tokens], device=self.device)
+        return torch.tensor([len(tokens.ids) for tokens in self.tokens], device=self.device)
 
     @cached_property
     def inside(self) -> Bool[Tensor, "text token"]:
@@ -282,14 +282,14 @@ class WatchedBatch:
 
     @cached_property
     def _owners(self) -> Int[np.ndarray, "text token"]:
-        return self._padded([each.words for each in self.tokens])
+        return self._padded([tokens.words for tokens in self.tokens])
 
     @cached_property
     def _ids(self) -> Int[Tensor, "text token"]:
-        return _on(self._padded([each.ids for each in self.tokens]), self.device)
+        return _on(self._padded([tokens.ids for tokens in self.tokens]), self.device)
 
     def _padded(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        sizes = np.array([len(each) for each in values])
+        sizes = np.array([len(row) for row in values])
         padded = np.full((len(values), self.maps[0].shape[-1]), PADDING)
         padded[np.arange(padded.shape[1]) < sizes[:, None]] = np.concatenate(values)
         return padded
@@ -333,14 +333,14 @@ def wants(weights: Weighting) -> tuple[Want, ...]:
 
 
 def weighted_maps(
-    encoder: Encoder, made: Activations, weights: Weighting
+    encoder: Encoder, activations: Activations, weights: Weighting
 ) -> Float[torch.Tensor, "block head token token"] | None:
     """The maps between pieces, special tokens included; None for a text that needed several windows."""
-    if weights == "attention" or made.maps is None:
-        return made.maps
-    if made.norms is None:
+    if weights == "attention" or activations.maps is None:
+        return activations.maps
+    if activations.norms is None:
         raise ModelError(NO_NORMS.format(name=encoder.name))
-    return weigh_by_norm(made.maps, made.norms)
+    return weigh_by_norm(activations.maps, activations.norms)
 
 
 def fit(encoder: Encoder, text: Text, limit: int | None = None) -> Text:
@@ -355,8 +355,8 @@ def fit(encoder: Encoder, text: Text, limit: int | None = None) -> Text:
         >>> fit(TinyEncoder(), text, limit=6).words
         ('a', 'dog', 'barked')
     """
-    ((_, kept),) = fitted(encoder, [text], limit)
-    return kept
+    ((_, fitting),) = fitted(encoder, [text], limit)
+    return fitting
 
 
 def fitted(encoder: Encoder, texts: Iterable[Text], limit: int | None = None) -> Iterator[tuple[Text, Text]]:
@@ -377,17 +377,17 @@ def fitted(encoder: Encoder, texts: Iterable[Text], limit: int | None = None) ->
 def _shortened(text: Text, owners: Int[np.ndarray, " token"], over: int) -> Text:
     sizes = np.bincount(owners[owners != SPECIAL], minlength=len(text.words))
     ends = [segment.end for segment in text.segments]
-    held = [int(sizes[segment.start : segment.end].sum()) for segment in text.segments]
+    lengths = [int(sizes[segment.start : segment.end].sum()) for segment in text.segments]
     while over > 0:
         longest = max(
             (i for i, segment in enumerate(text.segments) if ends[i] - segment.start > 1),
-            key=lambda i: held[i],
+            key=lambda i: lengths[i],
             default=None,
         )
         if longest is None:
             break
         ends[longest] -= 1
-        held[longest] -= sizes[ends[longest]]
+        lengths[longest] -= sizes[ends[longest]]
         over -= sizes[ends[longest]]
     return _without_words(text, ends)
 
@@ -402,8 +402,8 @@ def _without_words(text: Text, ends: list[int]) -> Text:
         words += text.words[segment.start : end]
         segments.append(Span(start, len(words)))
     edges = {
-        name: tuple(edge for each in found if (edge := _moved(each, moved)) is not None)
-        for name, found in text.edges.items()
+        name: tuple(edge for edge_before in edges_of if (edge := _moved(edge_before, moved)) is not None)
+        for name, edges_of in text.edges.items()
     }
     return Text(text.id, tuple(words), tuple(segments), edges, text.doc, text.origin)
 
@@ -422,14 +422,14 @@ PUNCTUATION = (".", ",")
 
 def punctuation_ids(encoder: Encoder) -> frozenset[int]:
     """The vocabulary's full stops and commas, as words and at the ends of words (byte-level BPE tells them apart)."""
-    found = set()
+    ids = set()
     for sign in PUNCTUATION:
         # In the middle, so that what a tokenizer does to a text's first word does not matter.
         tokens = encoder.tokenize(Text(sign, ("a", sign, f"a{sign}")))
         alone = tokens.ids[tokens.words == 1]
         glued = tokens.ids[tokens.words == 2]
-        found |= {int(alone[-1])} | ({int(glued[-1])} if len(glued) > 1 else set())
-    return frozenset(found)
+        ids |= {int(alone[-1])} | ({int(glued[-1])} if len(glued) > 1 else set())
+    return frozenset(ids)
 
 
 def first_token(encoder: Encoder) -> str:
@@ -529,12 +529,12 @@ def watch_together(watches: Sequence[Watch]) -> list[Counter[str]]:
     """
     skipped: list[Counter[str]] = [Counter() for _ in watches]
     by_model: dict[str, list[int]] = {}
-    for at, each in enumerate(watches):
-        refuse_without_maps(each.encoder)
-        each.encoder.refuse(wants(each.weights))
-        by_model.setdefault(each.encoder.fingerprint, []).append(at)
+    for number, one in enumerate(watches):
+        refuse_without_maps(one.encoder)
+        one.encoder.refuse(wants(one.weights))
+        by_model.setdefault(one.encoder.fingerprint, []).append(number)
     for members in by_model.values():
-        _one_pass({at: watches[at] for at in members}, skipped)
+        _one_pass({number: watches[number] for number in members}, skipped)
     return skipped
 
 
@@ -548,48 +548,51 @@ class _QueuedText(NamedTuple):
 def _one_pass(watches: Mapping[int, Watch], skipped: list[Counter[str]]) -> None:
     encoder = next(iter(watches.values())).encoder
     waiting: dict[str, _QueuedText] = {}
-    totals = [each.total for each in watches.values()]
+    totals = [one.total for one in watches.values()]
     total = None if None in totals else max(filter(None, totals), default=None)
     with progress(f"attention of {encoder.name}", total) as advance:
         # In whatever order batches come: maps held back for their turn would fill the memory.
-        norms = any(each.weights == "norm" for each in watches.values())
-        for made in encoder.map_batches(_texts_to_encode(encoder, watches, waiting, skipped), norms=norms):
-            shown = [waiting.pop(name) for name in made.texts]
-            advance(len(shown))
-            _show(encoder, made, shown, watches, skipped)
+        norms = any(one.weights == "norm" for one in watches.values())
+        for batch in encoder.map_batches(_texts_to_encode(encoder, watches, waiting, skipped), norms=norms):
+            queued = [waiting.pop(name) for name in batch.texts]
+            advance(len(queued))
+            _show(encoder, batch, queued, watches, skipped)
             # Released before the next batch runs, which needs the memory.
-            del made
+            del batch
 
 
 def _show(
     encoder: Encoder,
-    made: MapBatch,
-    shown: Sequence[_QueuedText],
+    batch: MapBatch,
+    queued: Sequence[_QueuedText],
     watches: Mapping[int, Watch],
     skipped: list[Counter[str]],
 ) -> None:
     """Show each watch those texts of a batch that it wants."""
     rows: dict[int, list[int]] = {}
-    for row, (_, members) in enumerate(shown):
-        for at in members:
-            rows.setdefault(at, []).append(row)
+    for row, (_, members) in enumerate(queued):
+        for number in members:
+            rows.setdefault(number, []).append(row)
     views: dict[tuple[Weighting, From, tuple[int, ...]], WatchedBatch] = {}
     maps: dict[Weighting, tuple[Tensor, ...]] = {}
-    for at, own in rows.items():
-        each = watches[at]
-        if not made.maps:
-            skipped[at][TOO_LONG] += len(own)
+    for number, rows_of_watch in rows.items():
+        one = watches[number]
+        if not batch.maps:
+            skipped[number][TOO_LONG] += len(rows_of_watch)
             continue
-        if unknown := sum(made.tokens[row].unknown for row in own):
-            skipped[at][UNKNOWN] += unknown
-        if each.weights not in maps:
-            maps[each.weights] = _weighted(encoder, made, each.weights)
+        if unknown := sum(batch.tokens[row].unknown for row in rows_of_watch):
+            skipped[number][UNKNOWN] += unknown
+        if one.weights not in maps:
+            maps[one.weights] = _weighted(encoder, batch, one.weights)
         # Watches that want the same see the same: what one meter works out is there for all.
-        view = (each.weights, each.rows, tuple(own))
+        view = (one.weights, one.rows, tuple(rows_of_watch))
         if view not in views:
-            texts, tokens = tuple(shown[row].text for row in own), tuple(made.tokens[row] for row in own)
-            views[view] = WatchedBatch(texts, tokens, _some(maps[each.weights], own), each.rows)
-        for meter in each.meters:
+            texts, tokens = (
+                tuple(queued[row].text for row in rows_of_watch),
+                tuple(batch.tokens[row] for row in rows_of_watch),
+            )
+            views[view] = WatchedBatch(texts, tokens, _some(maps[one.weights], rows_of_watch), one.rows)
+        for meter in one.meters:
             meter.update(views[view])
 
 
@@ -601,13 +604,13 @@ def _some(maps: tuple[Tensor, ...], rows: Sequence[int]) -> tuple[Tensor, ...]:
     return tuple(block.index_select(0, chosen) for block in maps)
 
 
-def _weighted(encoder: Encoder, made: MapBatch, weights: Weighting) -> tuple[Tensor, ...]:
+def _weighted(encoder: Encoder, batch: MapBatch, weights: Weighting) -> tuple[Tensor, ...]:
     """The maps of every block, as they were asked for."""
     if weights == "attention":
-        return made.maps
-    if not made.norms:
+        return batch.maps
+    if not batch.norms:
         raise ModelError(NO_NORMS.format(name=encoder.name))
-    return tuple(weigh_by_norm(block, norms) for block, norms in zip(made.maps, made.norms, strict=True))
+    return tuple(weigh_by_norm(block, norms) for block, norms in zip(batch.maps, batch.norms, strict=True))
 
 
 def refuse_without_maps(encoder: Encoder) -> None:
@@ -628,13 +631,13 @@ class _SharedTexts(NamedTuple):
 
 def _readings(watches: Mapping[int, Watch]) -> list[_SharedTexts]:
     """The one of most texts first."""
-    found: dict[tuple[int, int | None], _SharedTexts] = {}
-    for at, each in watches.items():
-        new = _SharedTexts(each.texts, each.limit, [])
-        found.setdefault((id(each.texts), each.limit), new).members.append(at)
-    first, *others = sorted(found.values(), key=lambda reading: -(watches[reading.members[0]].total or 0))
+    shared: dict[tuple[int, int | None], _SharedTexts] = {}
+    for number, one in watches.items():
+        new = _SharedTexts(one.texts, one.limit, [])
+        shared.setdefault((id(one.texts), one.limit), new).members.append(number)
+    first, *others = sorted(shared.values(), key=lambda reading: -(watches[reading.members[0]].total or 0))
     # All but the first are read twice, which an iterator cannot be.
-    return [first, *(each._replace(texts=_again(each.texts)) for each in others)]
+    return [first, *(one._replace(texts=_again(one.texts)) for one in others)]
 
 
 def _again(texts: Iterable[Text]) -> Iterable[Text]:
@@ -652,21 +655,21 @@ def _texts_to_encode(
     # What others want, and whether it was cut for them: shown together with the same text of the first.
     also: dict[Hashable, list[tuple[list[int], bool]]] = {}
     for reading in others:
-        for text, kept in fitted(encoder, reading.texts, reading.limit):
-            also.setdefault(_identity(kept), []).append((reading.members, kept is not text))
+        for text, fitting in fitted(encoder, reading.texts, reading.limit):
+            also.setdefault(_identity(fitting), []).append((reading.members, fitting is not text))
     for reading in (first, *others):
-        for text, kept in fitted(encoder, reading.texts, reading.limit):
-            wanting = also.pop(_identity(kept), []) if also else []
+        for text, fitting in fitted(encoder, reading.texts, reading.limit):
+            wanting = also.pop(_identity(fitting), []) if also else []
             if reading is first:
-                wanting.append((first.members, kept is not text))
+                wanting.append((first.members, fitting is not text))
             if not wanting:
                 continue  # shown already
             for members, cut in wanting:
                 for member in members if cut else ():
                     skipped[member][CUT] += 1
-            name = _free_name(kept.id, waiting)
-            waiting[name] = _QueuedText(kept, [member for members, _ in wanting for member in members])
-            yield kept if name == kept.id else replace(kept, id=name)
+            name = _free_name(fitting.id, waiting)
+            waiting[name] = _QueuedText(fitting, [member for members, _ in wanting for member in members])
+            yield fitting if name == fitting.id else replace(fitting, id=name)
 
 
 def _identity(text: Text) -> Hashable:
@@ -677,4 +680,4 @@ def _identity(text: Text) -> Hashable:
 def _free_name(name: str, taken: Collection[str]) -> str:
     """One that no text on its way has: the same text may come whole and cut."""
     numbered = (f"{name}#{number}" for number in count(2))
-    return next(each for each in chain([name], numbered) if each not in taken)
+    return next(free for free in chain([name], numbered) if free not in taken)
