@@ -61,7 +61,7 @@ class Correlations:
         drawn = np.ones((len(names), 1 + samples), np.float32)
         for number, name in enumerate(names):
             drawn[number, 1:] = weights_of(name, samples=samples, seed=seed)
-        self._found: dict[Kind, np.ndarray] = {
+        self._matrices: dict[Kind, np.ndarray] = {
             "pearson": _of_numbers(values, document, drawn),
             "spearman": _of_ranks(values, document, drawn),
         }
@@ -73,7 +73,7 @@ class Correlations:
 
     def draws(self, one: str, other: str, kind: Kind, *, given: str | None = None) -> Float[np.ndarray, " draw"]:
         """The correlation itself, then that of every bootstrap sample; the same samples for all correlations."""
-        matrices, a, b = self._found[kind], self._at[one], self._at[other]
+        matrices, a, b = self._matrices[kind], self._at[one], self._at[other]
         draws = matrices[:, a, b]
         if given is None:
             return draws

@@ -179,7 +179,7 @@ def test_position_and_clusters_are_told_with_the_set_of_layers() -> None:
         "can be the highest (difference .50 [."
     )
     assert last.text.startswith(
-        "At layer 1 the place explains less of a word's variance than in the random-weights twin: 10 %, twin 40 %"
+        "At layer 1 the place explains less of a word's variance than in the untrained twin: 10 %, twin 40 %"
     )
     assert {high.status, last.status} == {"clear"}
 

@@ -102,7 +102,7 @@ def test_texts_a_model_was_fine_tuned_on_are_left_out(corpus):
 
 @pytest.mark.parametrize(("most_held", "read"), [(2**15, 1), (10, 2)])
 def test_an_occurrence_is_a_few_numbers_and_many_texts_are_read_again(monkeypatch, most_held, read):
-    monkeypatch.setattr(wic, "_MOST_HELD", most_held)
+    monkeypatch.setattr(wic, "_MOST_TEXTS_IN_MEMORY", most_held)
     reads = []
 
     def source():

@@ -57,7 +57,7 @@ class SuiteData(Protocol):
 
 
 def speaking(encoder: Encoder) -> dict[str, Any]:
-    """What provenance says of a model that is asked as a language model; a ModelError if it has no head."""
+    """Provenance of a model with its language-model head; a ModelError if it has none."""
     from lamina.models.language.language_model import language_model
 
     model = language_model(encoder)
@@ -92,7 +92,7 @@ class SpokenTexts(Texts):
         return replace(loaded, model=model, names=(short_name(given["model"], encoder), *loaded.names[1:]))
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
-        """A report asks models that have a head."""
+        """In a report: only models with a language-model head."""
         from lamina.models.language.language_model import has_language_model
 
         return super().in_report(encoder, texts, train) if has_language_model(encoder) else None
@@ -100,7 +100,7 @@ class SpokenTexts(Texts):
 
 @dataclass(frozen=True)
 class SpokenSplits(TrainedTexts):
-    """A language model, texts for baselines to learn from, all of them, and texts to score, as many as asked for."""
+    """A language model, all training texts for the baselines, and the texts to score (up to the limit)."""
 
     speaks: ClassVar[bool] = True
 
@@ -132,7 +132,7 @@ class SpokenSplits(TrainedTexts):
         return Splits(load_corpus(self.default, "train"), scored)
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
-        """A report asks models that have a head, of some texts: masked models read each as often as it has pieces."""
+        """In a report: only models with a head, and some texts, since masked models read a text once per token."""
         from lamina.models.language.language_model import has_language_model
 
         if not has_language_model(encoder):
@@ -149,7 +149,7 @@ class SpokenSuite(Reads):
     known: tuple[str, ...] = field(kw_only=True)
     """Names of suites that can be given."""
     more: tuple[DeclaredSetting, ...] = ()
-    """Data options of its own."""
+    """Further data options."""
     sampled: ClassVar[bool] = False
     speaks: ClassVar[bool] = True
 
@@ -180,7 +180,7 @@ class SpokenSuite(Reads):
         )
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
-        """A report asks models that have a head, if the suite is there."""
+        """In a report: only models with a head, if the suite is on this machine."""
         from lamina import assets
         from lamina.models.language.language_model import has_language_model
 

@@ -32,7 +32,7 @@ class _NGramLevel(NamedTuple):
     rest: Float[np.ndarray, " context"]
     """The share left to shorter contexts; 1 where nothing follows the context."""
 
-    def find(self, keys: Int[np.ndarray, " asked"]) -> Int[np.ndarray, " asked"]:
+    def find(self, keys: Int[np.ndarray, " gram"]) -> Int[np.ndarray, " gram"]:
         """The number of each n-gram; -1 for those that do not occur."""
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[place] == keys, place, -1)
@@ -96,7 +96,7 @@ class NGrams:
             gram = np.where(seen, level.find(context * self._symbols + read), -1)
             rest = np.where(seen, level.rest[context], 1.0)
             chance = np.where(gram >= 0, level.discounted[gram], 0.0) + rest * chance
-            # What ends in one word is the context of the next; before the start there is nothing.
+            # The n-gram that ends in one word is the context of the next; nothing precedes the start.
             context = np.concatenate([[-1], gram[:-1]])
         return np.log(chance[1:])
 
@@ -131,36 +131,36 @@ class _PlacedNGrams(NamedTuple):
     """The n-grams of one length, and where they are."""
 
     keys: Int[np.ndarray, " gram"]
-    at: Int[np.ndarray, " token"]
-    """The number of the n-gram that ends at each token; -1 where a text has not got so far."""
+    numbers: Int[np.ndarray, " token"]
+    """The number of the n-gram that ends at each token; -1 where the text is still too short."""
     first: Int[np.ndarray, " token"]
     """Whether that n-gram begins with the start of the text."""
 
     def longer(self, read: Int[np.ndarray, " token"], symbols: int) -> _PlacedNGrams:
         """The n-grams that are one token longer."""
-        before = np.concatenate([[-1], self.at[:-1]])
+        before = np.concatenate([[-1], self.numbers[:-1]])
         there = (before >= 0) & (read != _START)
-        keys, numbers = np.unique(before[there] * symbols + read[there], return_inverse=True)
-        at = np.full(len(read), -1)
-        at[there] = numbers
-        return _PlacedNGrams(keys, at, np.concatenate([[False], self.first[:-1]]) & there)
+        keys, inverse = np.unique(before[there] * symbols + read[there], return_inverse=True)
+        numbers = np.full(len(read), -1)
+        numbers[there] = inverse
+        return _PlacedNGrams(keys, numbers, np.concatenate([[False], self.first[:-1]]) & there)
 
     def occurrences(self) -> Int[np.ndarray, " gram"]:
         """How often each occurs."""
-        return np.bincount(self.at[self.at >= 0], minlength=len(self.keys))
+        return np.bincount(self.numbers[self.numbers >= 0], minlength=len(self.keys))
 
     def preceding(self, shorter: _PlacedNGrams) -> Int[np.ndarray, " gram"]:
         """How many different tokens precede each of the n-grams that are one token shorter.
 
         Nothing precedes the start of a text: n-grams that begin there count as often as they occur.
         """
-        there = self.at >= 0
+        there = self.numbers >= 0
         suffix = np.empty(len(self.keys), dtype=np.int64)
-        suffix[self.at[there]] = shorter.at[there]
+        suffix[self.numbers[there]] = shorter.numbers[there]
         counts = np.bincount(suffix, minlength=len(shorter.keys))
-        begin = shorter.first & (shorter.at >= 0)
-        counts[shorter.at[begin]] = 0
-        return counts + np.bincount(shorter.at[begin], minlength=len(shorter.keys))
+        begin = shorter.first & (shorter.numbers >= 0)
+        counts[shorter.numbers[begin]] = 0
+        return counts + np.bincount(shorter.numbers[begin], minlength=len(shorter.keys))
 
 
 def _smoothed(

@@ -1,4 +1,4 @@
-"""How surprising a language model finds each word of a corpus, beside models that only count words."""
+"""How surprising a language model finds each word of a corpus, compared with models that only count words."""
 
 from __future__ import annotations
 
@@ -34,171 +34,6 @@ from lamina.stats.status import Contrast
 from lamina.stats.units import Units, unit_of
 from lamina.types import Text
 
-# The words of a corpus, what models make of them in bits, and means over words with intervals over documents.
-
-WORDS, PIECES = -2, -1
-"""What a mean is taken over: the columns of sums that count them."""
-_LONGEST = 12
-"""From this length on, words are one band."""
-
-
-class WordSurprisals(NamedTuple):
-    """What one model says of all words."""
-
-    bits: Float[np.ndarray, " word"]
-    """Surprisal; NaN for a word without a piece of its own, and for one that the vocabulary cannot spell."""
-    pieces: Int[np.ndarray, " word"] | None
-    """How many there are; None for models of whole words."""
-    windowed: int = 0
-    """Texts longer than the model's limit."""
-
-
-class CorpusWords:
-    """The words of all texts, one after the other; `own` is what the model says of them."""
-
-    def __init__(self, texts: Sequence[Text], scores: WordSurprisals, counts: Mapping[str, int]) -> None:
-        self.texts, self.kept = texts, np.isfinite(scores.bits)
-        self.starts = np.cumsum([0, *(len(text.words) for text in texts)])
-        there = np.ones(len(scores.bits), bool) if scores.pieces is None else scores.pieces > 0
-        there[self.starts[:-1]] = True
-        self.owner = np.maximum.accumulate(np.where(there, np.arange(len(there)), 0))
-        """The word itself; the last one before it with a piece where it has none of its own (cannot: can, not)."""
-        self.shared = int((~there).sum())
-        self.forms = [word for text in texts for word in text.words]
-        self.length = np.array([len(word) for word in self.forms])
-        self.frequency = np.array([counts.get(word.lower(), 0) for word in self.forms])
-        self.spelled = self.kept & np.array([any(map(str.isalpha, word)) for word in self.forms])
-        """Those with a letter: neither punctuation nor numbers."""
-        self.spelled[self.owner[~there]] = False
-        unit = unit_of(texts)
-        self.unit: Literal["document", "text"] = unit.by
-        """What varies ..."""
-        self.units = [unit.of(text) for text in texts]
-        """... and its name, by text."""
-
-    @property
-    def text(self) -> Int[np.ndarray, " word"]:
-        """The number of each word's text."""
-        return np.repeat(np.arange(len(self.texts)), np.diff(self.starts))
-
-    @cached_property
-    def bands(self) -> dict[tuple[str, str], Int[np.ndarray, " own"]]:
-        """What words are grouped by and the group's name -> the numbers of its words."""
-        bands = {("frequency", name): self._within(self.frequency, *ends) for name, ends in _decades(self.frequency)}
-        for size in range(1, _LONGEST):
-            bands["length", str(size)] = self._within(self.length, size, size)
-        bands["length", f"{_LONGEST}+"] = self._within(self.length, _LONGEST, np.inf)
-        tags: dict[str, list[int]] = {}
-        for start, text in zip(self.starts, self.texts, strict=False):
-            for edge in text.edges.get("pos", ()):
-                if len(edge.span) == 1 and edge.labels and self.kept[start + edge.span.start]:
-                    tags.setdefault(edge.labels[0], []).append(int(start) + edge.span.start)
-        bands |= {("pos", tag): np.array(tags[tag]) for tag in sorted(tags)}
-        return {band: words for band, words in bands.items() if len(words)}
-
-    def _within(self, values: np.ndarray, low: float, high: float) -> Int[np.ndarray, " own"]:
-        return np.flatnonzero(self.spelled & (values >= low) & (values <= high))
-
-
-def _decades(frequency: Int[np.ndarray, " word"]) -> Iterator[tuple[str, tuple[float, float]]]:
-    """Bands of counts by powers of ten: their names, and the lowest and highest count.
-
-    Example:
-        >>> [name for name, _ in _decades(np.array([0, 12, 3000]))]
-        ['0', '1-9', '10-99', '100-999', '1,000-9,999']
-    """
-    yield "0", (0, 0)
-    low = 1
-    while low <= frequency.max(initial=0):
-        yield f"{low:,}-{10 * low - 1:,}", (low, 10 * low - 1)
-        low *= 10
-
-
-def scored_by(model: LanguageModel, texts: Sequence[Text], masking: Masking) -> WordSurprisals:
-    """What a language model says of the words of these texts."""
-    bits, pieces, windowed = [], [], 0
-    with progress(f"surprisal by {model.name}", len(texts)) as advance:
-        for scored in score_passages(model, map(WrittenPassage.of, texts), masking=masking):
-            bits.append(scored.by_span / -math.log(2))
-            pieces.append(np.bincount(scored.spans[scored.spans >= 0], minlength=scored.parts))
-            windowed += scored.windows > 1
-            advance()
-    surprisals = np.concatenate(bits)
-    surprisals[_unspelled(model, texts)] = np.nan
-    return WordSurprisals(surprisals, np.concatenate(pieces), windowed)
-
-
-def _unspelled(model: LanguageModel, texts: Sequence[Text]) -> list[int]:
-    """Words of which the tokenizer makes unknown tokens: the model has a probability for these, not for the word."""
-    unknown = model.encoder.tokenizer.unk_token_id
-    numbers, start = [], 0
-    for text in texts:
-        tokens = cut_passages(model, [WrittenPassage.of(text)])[0].tokens
-        numbers += [start + int(word) for word in set(tokens.words[tokens.ids == unknown]) if word >= 0]
-        start += len(text.words)
-    return numbers
-
-
-def counted_by(grams: NGrams, words: CorpusWords, fold: bool) -> WordSurprisals:
-    """What an n-gram model says of the same words; what the model tells together is told together."""
-    bits = np.concatenate([grams.logprobs(read_words(text, fold)) for text in words.texts]) / -math.log(2)
-    merged = np.bincount(words.owner, bits, minlength=len(bits))
-    return WordSurprisals(np.where(words.kept, merged, np.nan), None)
-
-
-def read_words(text: Text, fold: bool) -> tuple[str, ...]:
-    """The words as n-gram models read them."""
-    return tuple(word.lower() for word in text.words) if fold else text.words
-
-
-def folds_case(encoder: Encoder) -> bool:
-    """Whether the model cannot tell upper from lower case; then n-gram models need not either."""
-    upper, lower = (encoder.tokenize(Text("", (word,))).ids for word in ("The", "the"))
-    return np.array_equal(upper, lower)
-
-
-class SurprisalSums:
-    """Sums over words, and over the words of resampled documents, of all models at once."""
-
-    def __init__(self, speakers: Mapping[str, WordSurprisals], words: CorpusWords, samples: int, seed: int) -> None:
-        self.names, self.bands = list(speakers), words.bands
-        pieces = next(scores.pieces for scores in speakers.values() if scores.pieces is not None)
-        bits = np.column_stack([scores.bits for scores in speakers.values()])
-        groups = [np.flatnonzero(words.kept), *self.bands.values()]
-        columns = [*bits.T, np.ones(len(bits)), pieces]
-        sums = StreamedBootstrap(len(groups) * len(columns), samples=samples, seed=seed)
-        # [text, group, what is summed]
-        sums_by_text = np.zeros((len(words.texts), len(groups), len(columns)))
-        for group, numbers in enumerate(groups):
-            for column, values in enumerate(columns):
-                sums_by_text[:, group, column] = np.bincount(
-                    words.text[numbers], values[numbers], minlength=len(words.texts)
-                )
-        sums.add_all(torch.from_numpy(sums_by_text.reshape(len(sums_by_text), -1)), words.units)
-        shape = (len(groups), len(columns))
-        self.by_unit = Units.of(words.units, words.unit).sums(sums_by_text[:, 0])
-        """[unit, model] Bits in all words of a document; the columns `WORDS` and `PIECES` count them."""
-        self._sums = np.concatenate([sums.value[None], sums.samples]).reshape(-1, *shape)
-
-    def bits(self, name: str, band: tuple[str, str] | None = None, *, by: int = WORDS) -> BootstrappedMean:
-        """Mean surprisal per word, or per piece, of one model on all words or those of one band."""
-        sums = self._sums[:, 0 if band is None else 1 + list(self.bands).index(band)]
-        there = sums[:, by]
-        mean = np.divide(sums[:, self.names.index(name)], there, out=np.full(len(sums), np.nan), where=there > 0)
-        return BootstrappedMean(mean)
-
-
-class BootstrappedMean(NamedTuple):
-    """A number, and the same number of every bootstrap sample."""
-
-    all: Float[np.ndarray, " sample"]
-    """The number itself comes first."""
-
-    def interval(self) -> tuple[float, float, float]:
-        """The number and its 95 % interval."""
-        return float(self.all[0]), *interval(self.all[1:])
-
-
 NEGLIGIBLE_BITS = 0.05
 """A difference in bits per word that means nothing."""
 NEGLIGIBLE_RHO = 0.02
@@ -212,7 +47,7 @@ NOTHING = "nothing"
 _GROUP = "bits per word"
 """The one group of items."""
 _TRIED = 5000
-"""Tokens, and words, that are tried to tell how long all of them take."""
+"""Tokens, and words, of the trial that estimates the time."""
 _FEWEST = 10
 """Words that a correlation needs."""
 _SUMMARY = ("model", "measure", "value", "low", "high")
@@ -228,17 +63,17 @@ _ITEMS = ("item", "group", "value", "words", "twin", "unigram", "ngram")
 
 @analysis(
     title="Surprisal of words",
-    question="How surprising does a language model find each word, and is it more than counting words would tell?",
+    question="How surprising does a language model find each word, and is that more than word counts explain?",
     method=(
-        "A word's surprisal is minus the base-2 logarithm of its probability, in bits, summed over its pieces. A "
-        "causal model predicts each piece from what comes before it in the text; a masked model from all of the text "
-        "with the piece hidden, which is pseudo-surprisal: it sees both sides. Beside it are a unigram and an n-gram "
+        "A word's surprisal is minus the base-2 logarithm of its probability, in bits, summed over its tokens. A "
+        "causal model predicts each token from what comes before it in the text; a masked model from all of the text "
+        "with the token masked, which is pseudo-surprisal: it sees both sides. Baselines are a unigram and an n-gram "
         "model (interpolated Kneser-Ney) of the corpus's training texts and the twin with random weights, on the same "
         "words. 95 % intervals resample documents; differences from baselines are tested together, paired by document "
         "(max-T)."
     ),
     cites=("Salazar et al. 2020", "Kauf & Ivanova 2023", "Chen & Goodman 1998"),
-    reads=SpokenSplits(default="ud_english_ewt"),  # it says where spaces are; ewt does not
+    reads=SpokenSplits(default="ud_english_ewt"),  # has the spaces between words; ewt does not
     version=2,  # differences and correlations beside baselines are tested
     tables={
         "words": Table("One row per word of the model's surprisal, in bits.", _WORDS),
@@ -273,14 +108,14 @@ def surprisal(
     splits: Splits,
     *,
     masking: Annotated[
-        Masking, Setting("Hidden from a masked model: the piece asked for, or with it the later pieces of its word.")
+        Masking, Setting("What a masked model has masked: the scored token, or also the later tokens of its word.")
     ] = "piece",
     order: Annotated[int, Setting("Longest n-gram of the n-gram model, in words.", min=2, max=7)] = 3,
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,
 ) -> Tables:
-    """Surprisal of every word, beside a unigram, an n-gram and an untrained model.
+    """Surprisal of every word, compared with a unigram, an n-gram and an untrained model.
 
     Words are read text by text (sentence by sentence by default; `unit="document"` gives the model more context).
     The n-gram models learn from the corpus's training texts, `limit` is of the scored texts alone.
@@ -295,7 +130,7 @@ def surprisal(
     counts = Counter(word.lower() for text in splits.train for word in text.words)
     scores = scored_by(model, texts, masking)
     words = CorpusWords(texts, scores, counts)
-    if not words.kept.any():
+    if not words.scored.any():
         raise CorpusError(f"{splits.name}: the model has a probability for none of its words; nothing can be scored")
     speakers = {model.name: scores}
     if twin:
@@ -317,7 +152,7 @@ def surprisal(
         "baselines": _baselines(speakers, words),
         "items": _items(speakers, words),
     }
-    return Tables(tables, _left_out(words, scores, unknown), scored={"words": int(words.kept.sum())})
+    return Tables(tables, _left_out(words, scores, unknown), scored={"words": int(words.scored.sum())})
 
 
 def _summary(speakers: Mapping[str, WordSurprisals], sums: SurprisalSums) -> Iterator[tuple[Any, ...]]:
@@ -365,7 +200,7 @@ _CORRELATED = ((LENGTH, NOTHING), (LENGTH, FREQUENCY), (FREQUENCY, NOTHING), (FR
 def _correlated(
     speakers: Mapping[str, WordSurprisals], words: CorpusWords, samples: int, seed: int
 ) -> Correlations | None:
-    """Of words with a letter: punctuation is short, frequent and easy to foresee, which is not what is asked."""
+    """Only of words with a letter: punctuation is short, frequent and easy to predict."""
     numbers = np.flatnonzero(words.spelled)
     if len(numbers) < _FEWEST:
         return None
@@ -398,7 +233,7 @@ def _contrasts(names: Sequence[str], unit: str, correlations: Correlations | Non
 
 
 def rho_differences(correlations: Correlations, model: str, rows: Sequence[tuple[str, str, str | None]]) -> Contrasts:
-    """Spearman's rho of one model minus that of another, by what it is with and what is held constant."""
+    """Spearman's rho of one model minus that of another, per variable and what is held constant."""
     draws = np.column_stack(
         [
             correlations.draws(model, one, "spearman", given=given)
@@ -425,14 +260,14 @@ def _baselines(speakers: Mapping[str, WordSurprisals], words: CorpusWords) -> pd
 
 
 def _by_role(speakers: Mapping[str, WordSurprisals]) -> dict[str, Float[np.ndarray, " word"]]:
-    """Surprisal by each of the baselines; NaN for a twin that was not asked."""
+    """Surprisal by each of the baselines; NaN without a twin."""
     model, *twin, unigram, ngram = (scores.bits for scores in speakers.values())
     return {"twin": twin[0] if twin else np.full(len(model), np.nan), "unigram": unigram, "ngram": ngram}
 
 
 def _items(speakers: Mapping[str, WordSurprisals], words: CorpusWords) -> pd.DataFrame:
     """Means by document: what two models are paired by."""
-    numbers = np.flatnonzero(words.kept)
+    numbers = np.flatnonzero(words.scored)
     table = pd.DataFrame({"item": [words.units[text] for text in words.text[numbers]], "group": _GROUP, "words": 1})
     bits = {"value": next(iter(speakers.values())).bits, **_by_role(speakers)}
     table = table.assign(**{name: surprisals[numbers] for name, surprisals in bits.items()})
@@ -442,10 +277,10 @@ def _items(speakers: Mapping[str, WordSurprisals], words: CorpusWords) -> pd.Dat
 
 
 def _left_out(words: CorpusWords, scores: WordSurprisals, unknown: int) -> dict[str, int]:
-    unspelled = int((words.kept & ~words.spelled).sum())
+    unspelled = int((words.scored & ~words.spelled).sum())
     return {
-        "words inside a piece of the word before (cannot: can, not), counted as one word with it": words.shared,
-        "words that the model's vocabulary cannot spell, without surprisal": int((~words.kept).sum()) - words.shared,
+        "words inside a token of the word before (cannot: can, not), counted as one word with it": words.shared,
+        "words that the model's vocabulary cannot spell, without surprisal": int((~words.scored).sum()) - words.shared,
         "words without a letter, left out of correlations and of bands of frequency and length": unspelled,
         "words not in the training texts: n-gram models know them all as one unknown word": unknown,
         "texts longer than the model's limit, scored in overlapping windows": scores.windowed,
@@ -454,22 +289,22 @@ def _left_out(words: CorpusWords, scores: WordSurprisals, unknown: int) -> dict[
 
 
 def _unspaced(words: CorpusWords) -> int:
-    """All texts of a corpus that never says that a word follows without a space."""
+    """All texts of a corpus that never marks a word as following without a space."""
     return 0 if any(text.glued for text in words.texts) else len(words.texts)
 
 
 @surprisal.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """Beside the n-gram and the twin in bits, then whether frequency and length say more than of an untrained model."""
+    """Bits against the n-gram model and the twin; then correlations with frequency and length, against the twin."""
     about = _SurprisalNumbers.of(result)
-    others = {about.ngram: about.says_ngram}
+    others = {about.ngram: about.ngram_in_words}
     if about.twin:
         others[about.twin] = "its twin with random weights"
     for name, beside in others.items():
         table = result.tables["differences"]
         (row,) = rows_of(table[table["against"] == name])
         yield finding(
-            claim=f"{about.model} finds {number(about.bits(about.model)[0])} bits of {about.called} in a word; "
+            claim=f"{about.model} finds {number(about.bits(about.model)[0])} bits of {about.measure_name} in a word; "
             f"{beside} finds {number(about.bits(name)[0])}",
             whether=f"{about.model} finds words less surprising than {beside} does",
             absent=f"{about.model} finds words as surprising as {beside} does",
@@ -484,7 +319,7 @@ def _findings(result: Result) -> Iterable[Finding]:
             margin=NEGLIGIBLE_BITS,
         )
     other, whose = (about.twin, "the twin's") if about.twin else (about.ngram, f"the {about.ngram} model's")
-    called = about.called.capitalize()
+    measure_name = about.measure_name.capitalize()
     for one, given, text in (
         (FREQUENCY, NOTHING, "the log frequency of words"),
         (LENGTH, FREQUENCY, "the length of words of equal frequency"),
@@ -497,10 +332,10 @@ def _findings(result: Result) -> Iterable[Finding]:
             if ours is None or beside is None:
                 continue
             yield finding(
-                claim=f"{called} and {text} correlate with Spearman's rho {number(ours[0])}; {whose} with "
+                claim=f"{measure_name} and {text} correlate with Spearman's rho {number(ours[0])}; {whose} with "
                 f"{number(beside[0])}",
-                whether=f"{about.called} of {about.model} depends on {text} otherwise than {whose}",
-                absent=f"{called} and {text} correlate as {whose} does",
+                whether=f"{about.measure_name} of {about.model} depends on {text} otherwise than {whose}",
+                absent=f"{measure_name} and {text} correlate as {whose} does",
                 contrast="difference",
                 test=Contrast.of(row, "difference"),
                 source=[
@@ -527,11 +362,11 @@ def _overview(result: Result) -> Iterable[Overview]:
         rows.append((name, cell(*about.bits(name)), *likely, *(cell(*values) if values else "" for values in both)))
     corpus = result.provenance.corpus
     columns = ("model", "bits per word", "perplexity", "per piece", "rho, length", "rho, log frequency")
-    yield Overview(f"{about.called.capitalize()} on {corpus['name']} ({corpus['split']})", columns, rows)
+    yield Overview(f"{about.measure_name.capitalize()} on {corpus['name']} ({corpus['split']})", columns, rows)
 
 
 class _SurprisalNumbers(NamedTuple):
-    """What a result says, by model."""
+    """Numbers of a result, by model."""
 
     result: Result
     model: str
@@ -545,11 +380,11 @@ class _SurprisalNumbers(NamedTuple):
         return cls(result, model, ngram, twin[0] if twin else None, is_masked(result))
 
     @property
-    def called(self) -> str:
+    def measure_name(self) -> str:
         return "pseudo-surprisal" if self.masked else "surprisal"
 
     @property
-    def says_ngram(self) -> str:
+    def ngram_in_words(self) -> str:
         """A masked model has more to go by."""
         sees = ", which sees only the words before," if self.masked else ""
         about = self.result.provenance.corpus
@@ -588,7 +423,7 @@ def _cost(
     model = language_model(encoder)
     passages = [WrittenPassage.of(text) for text in splits.scored]
     sizes = np.array([len(cut.tokens.ids) for cut in cut_passages(model, passages)])
-    # A masked model reads a text once for each of its pieces.
+    # A masked model reads a text once for each of its tokens.
     work = sizes * (np.minimum(sizes, model.encoder.limit) if model.kind == "masked" else 1)
     some = np.arange(0, len(passages), max(1, int(work.sum()) // _TRIED))
     list(score_passages(model, passages[:1], masking=masking))
@@ -600,3 +435,166 @@ def _cost(
     bootstrap = time_call(lambda: Correlations(drawn, ["one"] * _TRIED, samples=10, seed=0))
     seconds += bootstrap * samples / 10 * words / _TRIED
     return Cost(1 + twin, len(passages), int(sizes.sum()), 0, float(seconds), memory_now() + 400 * words)
+
+
+WORDS, PIECES = -2, -1
+"""What a mean is taken over: the columns of sums that count them."""
+_LONGEST = 12
+"""From this length on, words are one band."""
+
+
+class WordSurprisals(NamedTuple):
+    """Surprisal of all words under one model."""
+
+    bits: Float[np.ndarray, " word"]
+    """Surprisal; NaN for a word without a token of its own, and for one that the vocabulary cannot spell."""
+    pieces: Int[np.ndarray, " word"] | None
+    """How many there are; None for models of whole words."""
+    windowed: int = 0
+    """Texts longer than the model's limit."""
+
+
+class CorpusWords:
+    """The words of all texts, one after the other; `scores` is their surprisal under the model."""
+
+    def __init__(self, texts: Sequence[Text], scores: WordSurprisals, counts: Mapping[str, int]) -> None:
+        self.texts, self.scored = texts, np.isfinite(scores.bits)
+        self.starts = np.cumsum([0, *(len(text.words) for text in texts)])
+        there = np.ones(len(scores.bits), bool) if scores.pieces is None else scores.pieces > 0
+        there[self.starts[:-1]] = True
+        self.owner = np.maximum.accumulate(np.where(there, np.arange(len(there)), 0))
+        """The word itself; the last one before it with a token where it has none of its own (cannot: can, not)."""
+        self.shared = int((~there).sum())
+        self.forms = [word for text in texts for word in text.words]
+        self.length = np.array([len(word) for word in self.forms])
+        self.frequency = np.array([counts.get(word.lower(), 0) for word in self.forms])
+        self.spelled = self.scored & np.array([any(map(str.isalpha, word)) for word in self.forms])
+        """Those with a letter: neither punctuation nor numbers."""
+        self.spelled[self.owner[~there]] = False
+        unit = unit_of(texts)
+        self.unit: Literal["document", "text"] = unit.by
+        """What varies ..."""
+        self.units = [unit.of(text) for text in texts]
+        """... and its name, by text."""
+
+    @property
+    def text(self) -> Int[np.ndarray, " word"]:
+        """The number of each word's text."""
+        return np.repeat(np.arange(len(self.texts)), np.diff(self.starts))
+
+    @cached_property
+    def bands(self) -> dict[tuple[str, str], Int[np.ndarray, " word"]]:
+        """What words are grouped by and the group's name -> the numbers of its words."""
+        bands = {("frequency", name): self._within(self.frequency, *ends) for name, ends in _decades(self.frequency)}
+        for size in range(1, _LONGEST):
+            bands["length", str(size)] = self._within(self.length, size, size)
+        bands["length", f"{_LONGEST}+"] = self._within(self.length, _LONGEST, np.inf)
+        tags: dict[str, list[int]] = {}
+        for start, text in zip(self.starts, self.texts, strict=False):
+            for edge in text.edges.get("pos", ()):
+                if len(edge.span) == 1 and edge.labels and self.scored[start + edge.span.start]:
+                    tags.setdefault(edge.labels[0], []).append(int(start) + edge.span.start)
+        bands |= {("pos", tag): np.array(tags[tag]) for tag in sorted(tags)}
+        return {band: words for band, words in bands.items() if len(words)}
+
+    def _within(self, values: np.ndarray, low: float, high: float) -> Int[np.ndarray, " word"]:
+        return np.flatnonzero(self.spelled & (values >= low) & (values <= high))
+
+
+def _decades(frequency: Int[np.ndarray, " word"]) -> Iterator[tuple[str, tuple[float, float]]]:
+    """Bands of counts by powers of ten: their names, and the lowest and highest count.
+
+    Example:
+        >>> [name for name, _ in _decades(np.array([0, 12, 3000]))]
+        ['0', '1-9', '10-99', '100-999', '1,000-9,999']
+    """
+    yield "0", (0, 0)
+    low = 1
+    while low <= frequency.max(initial=0):
+        yield f"{low:,}-{10 * low - 1:,}", (low, 10 * low - 1)
+        low *= 10
+
+
+def scored_by(model: LanguageModel, texts: Sequence[Text], masking: Masking) -> WordSurprisals:
+    """Surprisal of the words of these texts under a language model."""
+    bits, pieces, windowed = [], [], 0
+    with progress(f"surprisal by {model.name}", len(texts)) as advance:
+        for scored in score_passages(model, map(WrittenPassage.of, texts), masking=masking):
+            bits.append(scored.by_span / -math.log(2))
+            pieces.append(np.bincount(scored.spans[scored.spans >= 0], minlength=scored.parts))
+            windowed += scored.windows > 1
+            advance()
+    surprisals = np.concatenate(bits)
+    surprisals[_unspelled(model, texts)] = np.nan
+    return WordSurprisals(surprisals, np.concatenate(pieces), windowed)
+
+
+def _unspelled(model: LanguageModel, texts: Sequence[Text]) -> list[int]:
+    """Words of which the tokenizer makes unknown tokens: the model has a probability for these, not for the word."""
+    unknown = model.encoder.tokenizer.unk_token_id
+    numbers, start = [], 0
+    for text in texts:
+        tokens = cut_passages(model, [WrittenPassage.of(text)])[0].tokens
+        numbers += [start + int(word) for word in set(tokens.words[tokens.ids == unknown]) if word >= 0]
+        start += len(text.words)
+    return numbers
+
+
+def counted_by(grams: NGrams, words: CorpusWords, fold: bool) -> WordSurprisals:
+    """Surprisal of the same words under an n-gram model; words that share a token for the model are added up."""
+    bits = np.concatenate([grams.logprobs(read_words(text, fold)) for text in words.texts]) / -math.log(2)
+    merged = np.bincount(words.owner, bits, minlength=len(bits))
+    return WordSurprisals(np.where(words.scored, merged, np.nan), None)
+
+
+def read_words(text: Text, fold: bool) -> tuple[str, ...]:
+    """The words as n-gram models read them."""
+    return tuple(word.lower() for word in text.words) if fold else text.words
+
+
+def folds_case(encoder: Encoder) -> bool:
+    """Whether the model ignores case; n-gram models then do the same."""
+    upper, lower = (encoder.tokenize(Text("", (word,))).ids for word in ("The", "the"))
+    return np.array_equal(upper, lower)
+
+
+class SurprisalSums:
+    """Sums over words, and over the words of resampled documents, of all models at once."""
+
+    def __init__(self, speakers: Mapping[str, WordSurprisals], words: CorpusWords, samples: int, seed: int) -> None:
+        self.names, self.bands = list(speakers), words.bands
+        pieces = next(scores.pieces for scores in speakers.values() if scores.pieces is not None)
+        bits = np.column_stack([scores.bits for scores in speakers.values()])
+        groups = [np.flatnonzero(words.scored), *self.bands.values()]
+        columns = [*bits.T, np.ones(len(bits)), pieces]
+        sums = StreamedBootstrap(len(groups) * len(columns), samples=samples, seed=seed)
+        # [text, group, what is summed]
+        sums_by_text = np.zeros((len(words.texts), len(groups), len(columns)))
+        for group, numbers in enumerate(groups):
+            for column, values in enumerate(columns):
+                sums_by_text[:, group, column] = np.bincount(
+                    words.text[numbers], values[numbers], minlength=len(words.texts)
+                )
+        sums.add_all(torch.from_numpy(sums_by_text.reshape(len(sums_by_text), -1)), words.units)
+        shape = (len(groups), len(columns))
+        self.by_unit = Units.of(words.units, words.unit).sums(sums_by_text[:, 0])
+        """[unit, model] Bits in all words of a document; the columns `WORDS` and `PIECES` count them."""
+        self._sums = np.concatenate([sums.value[None], sums.samples]).reshape(-1, *shape)
+
+    def bits(self, name: str, band: tuple[str, str] | None = None, *, by: int = WORDS) -> BootstrappedMean:
+        """Mean surprisal per word, or per token, of one model on all words or those of one band."""
+        sums = self._sums[:, 0 if band is None else 1 + list(self.bands).index(band)]
+        there = sums[:, by]
+        mean = np.divide(sums[:, self.names.index(name)], there, out=np.full(len(sums), np.nan), where=there > 0)
+        return BootstrappedMean(mean)
+
+
+class BootstrappedMean(NamedTuple):
+    """A number, and the same number of every bootstrap sample."""
+
+    all: Float[np.ndarray, " sample"]
+    """The number itself comes first."""
+
+    def interval(self) -> tuple[float, float, float]:
+        """The number and its 95 % interval."""
+        return float(self.all[0]), *interval(self.all[1:])

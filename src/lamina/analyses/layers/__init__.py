@@ -1,1 +1,1 @@
-"""Layers."""
+"""What every layer holds: probes, order, trees, and the geometry of hidden states."""

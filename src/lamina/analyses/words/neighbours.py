@@ -1,4 +1,4 @@
-"""`lamina.neighbours`: what lies near a word, without context and at each layer in its contexts."""
+"""The nearest neighbours of a word, without context and at each layer in its contexts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from jaxtyping import Float, Int
 
 from lamina.activations import Runtime, extract
 from lamina.activations.reading import WordVectors
-from lamina.analyses.words.contextualize.contextualize import neighbours_findings
 from lamina.analyses.words.occurrences import WordOccurrences, in_brackets, read_words, sentences_around
 from lamina.analyses.words.sense_map import (
     ExampleWord,
@@ -40,9 +39,19 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.static import StaticEncoder
 from lamina.progress import progress
 from lamina.results import Result
-from lamina.results.finding import Finding
+from lamina.results.finding import (
+    Finding,
+    Source,
+    best_in_words,
+    finding,
+    not_tested,
+    number,
+    percent,
+    rows_of,
+)
 from lamina.stats.best import best_set
 from lamina.stats.family import bootstrap_family
+from lamina.stats.status import Contrast
 from lamina.stats.units import UnitKind, Units
 from lamina.types import Text
 
@@ -68,7 +77,7 @@ def nearest(
 ) -> list[list[NearbyRow]]:
     """For each row named by `queries`, its nearest neighbours, the nearest first.
 
-    Of a group only the nearest row is a neighbour, and a query's own group has none; with one group per row, all are.
+    Only the nearest row of a group is a neighbour, and none of the query's group; with one group per row, all are.
 
     Example:
         >>> vectors = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
@@ -103,7 +112,7 @@ def _nearest(vectors: torch.Tensor, queries: torch.Tensor, groups: torch.Tensor,
 
 
 def _member(vectors: torch.Tensor, groups: torch.Tensor, query: torch.Tensor, group: int) -> NearbyRow:
-    """The nearest row of a group: kept out of the pass over all rows, which needs no more than how near it is."""
+    """The nearest row of a group; found apart from the pass over all rows, which only needs its similarity."""
     rows = torch.nonzero(groups == group).squeeze(1)
     alike = _unit(vectors[rows]) @ query
     place = int(alike.argmax())
@@ -131,11 +140,11 @@ _SAMPLES = 1000
 _TIMED_WORDS = 4000
 """Of the sample that one layer is timed on."""
 _SHOWN = 3
-"""Contexts in the terminal."""
+"""Contexts that the terminal shows."""
 
 
 class _NeighbourEntry(NamedTuple):
-    """A neighbour, before anyone looked up its sentence."""
+    """A neighbour without its sentence."""
 
     space: str
     layer: int | None
@@ -149,9 +158,9 @@ class _NeighbourEntry(NamedTuple):
 
 @analysis(
     title="Neighbours and senses",
-    question="What does each layer take a word for, in each of its contexts?",
+    question="Which words are nearest to a word at each layer, in each of its contexts?",
     method=(
-        "A word is the mean of its pieces. Its nearest words by cosine, all from this corpus, are listed without "
+        "A word is the mean of its tokens. Its nearest words by cosine, all from this corpus, are listed without "
         "context (static vectors, the model's input embeddings) and at each layer in each context; its contexts are "
         "drawn by the first two principal components of each layer. Where no word is named, it is the one whose "
         "semantic classes (two or more, at least 5 contexts each) lie farthest apart at the last layer: chosen among "
@@ -167,7 +176,7 @@ class _NeighbourEntry(NamedTuple):
             "One row per context of the word, with its silhouette at the layer where the classes lie farthest apart.",
             CONTEXTS,
         ),
-        "senses": Table("One row per layer and context: where it lies among the others.", SENSES),
+        "senses": Table("One row per layer and context: its place among the others, in two dimensions.", SENSES),
         "separation": Table(
             "One row per layer: how far classes lie apart, and on average when they are shuffled. The difference is "
             "tested by bootstrap over documents, two-sided max-T over layers and, where the word was chosen, over all "
@@ -213,7 +222,7 @@ def neighbours(
     """The nearest neighbours of a word, in static space and at each layer in its contexts; and a map of its senses.
 
     All neighbours are words of the corpus: lower-cased types in static space and among the model's input embeddings,
-    single occurrences at a layer. Nearness is the cosine. Static vectors that are not at hand are left out.
+    single occurrences at a layer. Nearness is the cosine. Static vectors that are not on this machine are left out.
 
     Example:
         >>> encoder, corpus = lamina.load_encoder("minilm"), lamina.load_corpus("ewt", "dev")  # doctest: +SKIP
@@ -221,7 +230,7 @@ def neighbours(
         ['context', 'text_id', 'sentence', 'class']
     """
     words = read_words(corpus, annotation)
-    # What cannot be answered is said before the work, not after it.
+    # Fails before the work, not after it, where there is no such word.
     _ = candidates(words) if word is None else words.of(word)
     stored = runtime.extract(encoder, corpus)
     states = WordVectors(stored, words.lengths)
@@ -250,18 +259,13 @@ def neighbours(
                     for nearest_here in nearest_by_context
                 ],
             )
-            del at_layer  # two layers of a large corpus are one too many
+            del at_layer  # two layers of a large corpus may not fit into memory
             advance()
     tables = _tables(corpus, words, contexts, classes, near) | mapped.tables()
     tables["contexts"]["silhouette"] = mapped.by_context()
     if examples:
         tables["examples"] = pd.DataFrame(examples, columns=list(ExampleWord._fields))
     return Tables(tables, skipped, data={"word": chosen})
-
-
-@neighbours.finds
-def _findings(result: Result) -> Iterable[Finding]:
-    return neighbours_findings(result)
 
 
 @neighbours.costs
@@ -344,7 +348,7 @@ def _groups(words: WordOccurrences, *, repeat: bool) -> Int[np.ndarray, " word"]
 
 
 def _documents(corpus: Corpus) -> tuple[list[str], UnitKind]:
-    """[text] Its document; the text itself where there is one document only or none is known."""
+    """[text] Its document; the text itself where there is only one document, or none is known."""
     texts = [(text.doc, text.id) for text in corpus]
     documents = [doc or name for doc, name in texts]
     known = any(doc for doc, _ in texts) and len(set(documents)) > 1
@@ -385,7 +389,7 @@ class _SenseMap:
             classes = [words.classes.get(int(row), "") for row in rows]
             return _ResampledContexts(rows, classes, units, units.weights(samples=_SAMPLES, seed=seed))
 
-        self._own, self._seed = drawn(contexts), seed
+        self._contexts, self._seed = drawn(contexts), seed
         self._others = [drawn(_draw(words, words.types[word], most, seed)) for word in others]
         self._senses, self._apart, self._explained, self._before = [], [], [], None
         self._beside: list[list[Separation]] = []
@@ -393,13 +397,13 @@ class _SenseMap:
 
     def add(self, layer: int, vectors: Float[torch.Tensor, "word width"], near: Sequence[set[str]]) -> None:
         """One layer: vectors of all words, and the nearest words of each context."""
-        vectors_of_word = vectors[self._own.rows].cpu().numpy()
+        vectors_of_word = vectors[self._contexts.rows].cpu().numpy()
         view = plane(vectors_of_word, self._before)
         self._before = view.points
-        classes = self._own.classes
+        classes = self._contexts.classes
         self._senses += [(layer, number, *point, classes[number]) for number, point in enumerate(view.points.tolist())]
         self._explained.append(view.explained)
-        self._apart.append(self._own.separation(vectors, self._seed))
+        self._apart.append(self._contexts.separation(vectors, self._seed))
         self._beside.append([other_word.separation(vectors, self._seed) for other_word in self._others])
         sizes = np.array([[max(len(one), len(other), 1) for other in near] for one in near])
         self._listed.append(np.array([[len(one & other) for other in near] for one in near]) / sizes)
@@ -409,13 +413,13 @@ class _SenseMap:
         return {
             "senses": pd.DataFrame(self._senses, columns=list(SENSES)),
             "separation": self._separation(),
-            "shared": shared_table(self._listed, self._own.units, self._own.weights),
+            "shared": shared_table(self._listed, self._contexts.units, self._contexts.weights),
         }
 
     def _separation(self) -> pd.DataFrame:
-        units = [len(contexts.units) for contexts in (self._own, *self._others)]
+        units = [len(contexts.units) for contexts in (self._contexts, *self._others)]
         table = separation_table([[one, *others] for one, others in zip(self._apart, self._beside, strict=True)], units)
-        about = {"unit": self._own.units.kind, "contexts": len(comparable(self._own.classes))}
+        about = {"unit": self._contexts.units.kind, "contexts": len(comparable(self._contexts.classes))}
         return table.assign(**about, explained=self._explained)[list(SEPARATION)]
 
     def by_context(self) -> Float[np.ndarray, " context"]:
@@ -490,7 +494,7 @@ def _pair_mean(
 
 
 def _draw(words: WordOccurrences, word: str, most: int, seed: int) -> np.ndarray:
-    """At most so many contexts, in the order of the texts; those without a class only where there is room."""
+    """At most `most` contexts, in the order of the texts; those without a class only if there is room."""
     drawn = np.random.default_rng(seed).permutation(words.of(word)).tolist()
     return np.sort(sorted(drawn, key=lambda row: row not in words.classes)[:most])
 
@@ -517,7 +521,7 @@ def _static(name: str, skipped: Counter[str]) -> Encoder | None:
     try:
         encoder = load_encoder(name)
     except AssetError:
-        skipped[f"static vectors that are not at hand ({name})"] += 1
+        skipped[f"static vectors that are not on this machine ({name})"] += 1
         return None
     if not isinstance(encoder, StaticEncoder):
         raise ModelError(f"{name} is a model, not static vectors; name an asset as glove, or a .txt, .vec or .bin file")
@@ -525,7 +529,7 @@ def _static(name: str, skipped: Counter[str]) -> Encoder | None:
 
 
 def _types(encoder: Encoder, types: Sequence[str]) -> tuple[list[str], torch.Tensor]:
-    """Words that the encoder has a vector for, and the means of their pieces."""
+    """Words that the encoder has a vector for, and the means of their tokens."""
     known, rows = [], []
     for encoded, word in zip(encoder.encode([Text(word, (word,)) for word in types]), types, strict=True):
         if not encoded.tokens.unknown and encoded.states is not None:
@@ -670,3 +674,71 @@ def _nearest_of_type(
     sentence, position = index.places[occurrence]
     words = index.sentences[sentence]
     return CorpusNeighbour(words[position], in_brackets(words, position), min(1.0, max(-1.0, similarity)))
+
+
+@neighbours.finds
+def neighbours_findings(result: Result) -> Iterator[Finding]:
+    """How far classes lie apart, and how much nearest words depend on the context."""
+    word = result.provenance.corpus["word"]
+    if "separation" in result.tables and "p_adjusted" in result.tables["separation"]:
+        yield from _separated(result.tables["separation"], word)
+    if "shared" in result.tables:
+        yield from _shared(result.tables["shared"], word)
+
+
+def _separated(separation: pd.DataFrame, word: str) -> Iterator[Finding]:
+    """The largest silhouette beside that of shuffled classes; layers, and words that could be shown, are one family."""
+    measured = separation.dropna(subset=["silhouette"])
+    if measured.empty:
+        return
+    row = next(rows_of(measured.loc[[measured["silhouette"].idxmax()]]))
+    among = best_in_words([*measured["layer"]], [*measured["among_best"]])
+    where = f"; they can lie farthest apart at {among}" if among else "; no layer was shown to keep them farther apart"
+    looked = f"Corrected over {len(measured)} layers" + (f" and {row.words} words." if row.words > 1 else ".")
+    source = [Source("separation", {"layer": row.layer})]
+    whether = f"the classes of “{word}” lie apart at layer {row.layer}"
+    test = Contrast.of(row, estimate="difference")
+    if test.p != test.p and not test.needed:
+        yield not_tested(whether, f"they do not vary between {row.unit}s", source=source)
+        return
+    yield finding(
+        claim=f"At layer {row.layer} the classes of “{word}” lie farther apart than shuffled classes: silhouette "
+        f"{number(row.silhouette)}, shuffled {number(row.baseline)}{where}",
+        whether=whether,
+        absent=f"At layer {row.layer} the classes of “{word}” lie no farther apart than shuffled classes",
+        contrast="difference",
+        test=test,
+        source=[*source, *([Source("separation", {"among_best": True})] if among else [])],
+        unit=str(row.unit),
+        importance=("answers", "beats control", "localised"),
+        note=looked,
+    )
+
+
+def _shared(shared: pd.DataFrame, word: str) -> Iterator[Finding]:
+    """How many of their nearest words two contexts share at the last layer, and at layer 0."""
+    later = shared[shared["layer"] > 0].dropna(subset=["value"])
+    if later.empty:
+        return
+    row = next(rows_of(later.loc[[later["layer"].idxmax()]]))
+    source = Source("shared", {"layer": row.layer})
+    whether = (
+        f"two contexts of “{word}” share more or fewer of their nearest words at layer {row.layer} than at layer 0"
+    )
+    test = Contrast.of(row, estimate="difference")
+    if test.p != test.p and not test.needed:
+        yield not_tested(whether, "what contexts share does not vary between texts", source=[source])
+        return
+    how = "fewer" if row.difference < 0 else "more"
+    yield finding(
+        claim=f"Two contexts of “{word}” share {how} of their nearest words at layer {row.layer}: "
+        f"{percent(row.value)}, at layer 0 {percent(row.baseline)}",
+        whether=whether,
+        absent=f"Two contexts of “{word}” share as many of their nearest words at layer {row.layer} as at layer 0: "
+        f"{percent(row.value)}, at layer 0 {percent(row.baseline)}",
+        contrast="difference",
+        test=test,
+        source=[source, Source("shared", {"layer": 0})],
+        unit=str(row.unit),
+        importance=("answers",),
+    )

@@ -27,13 +27,13 @@ from lamina.types import Span, Text
 
 SPLITS = ("train", "dev", "test")
 DEV_SHARE, TEST_SHARE = 0.15, 0.25
-"""Of the words, where a corpus has no lists of its own; dev is a fifth of train where it lists train and test."""
+"""Of the words, where a corpus does not list them; dev is a fifth of train where it lists train and test."""
 _LISTED_DEV_SHARE = 0.2
 _MOST_TEXTS_IN_MEMORY = 2**15
-"""Texts held in memory: those of a treebank, not those of an encyclopedia."""
+"""Most texts that stay in memory: enough for a treebank, not for an encyclopedia."""
 
 SEEN = "texts that a model was fine-tuned on, left out"
-TRUNCATED = "annotated words cut off with the end of their text (more than the most pieces)"
+TRUNCATED = "annotated words cut off with the end of their text (more than the most tokens)"
 NO_CLASS = "annotated words without any class, left out"
 PARTLY_RATED = "annotated words not rated for every class, left out"
 OVER_THE_CAP = "contexts beyond the most a word and class may have, left out"
@@ -54,12 +54,12 @@ class WordClassPair(NamedTuple):
 class UsedTexts:
     """The texts that have a used word, cut to what is encoded.
 
-    Read from the corpus again on every iteration; few of them are held in memory after the first.
+    Read from the corpus again on every iteration; if they are few, they stay in memory after the first.
     """
 
     corpus: Corpus
     encoder: Encoder
-    """Whose pieces are counted."""
+    """Whose tokens are counted."""
     most_pieces: int
     numbers: Int[np.ndarray, " text"]
     """Which texts of the corpus, in its order."""
@@ -85,7 +85,7 @@ class UsedTexts:
                 if texts is not None:
                     texts.append(used)
                     if following is None:
-                        # Before it is given: who has the last one asks for no more.
+                        # Before the last one is yielded: its reader may stop there.
                         self.__dict__["_held"] = texts
                 yield used
 
@@ -144,7 +144,7 @@ class _AnnotatedWords:
     labels: array = field(default_factory=lambda: array("i"))
     """Its set of classes, by number."""
     rated: array = field(default_factory=lambda: array("i"))
-    """The set of classes that annotators were asked about, by number."""
+    """The set of classes that annotators rated, by number."""
     known_words: dict[str, int] = field(default_factory=dict)
     known_labels: dict[tuple[str, ...], int] = field(default_factory=dict)
     known_rated: dict[frozenset[str] | None, int] = field(default_factory=dict)
@@ -190,8 +190,8 @@ def find_words(
     """The annotated words of a corpus, sampled and split; every choice is by hash with `seed`.
 
     Args:
-        corpus: whose texts; pooled whatever their own split, since words are split, not texts.
-        encoder: whose pieces are counted.
+        corpus: whose texts; pooled whatever their split, since words are split, not texts.
+        encoder: whose tokens are counted.
         annotation: `sclass` or, where the corpus lacks it, `supersense` by default.
         most_contexts: that a (word, class) pair may have.
         most_pieces: of a text; its end is cut.
@@ -265,7 +265,7 @@ def _collect(
     return annotated
 
 
-def _fully_rated(annotated: _AnnotatedWords, skipped: Counter[str]) -> Int[np.ndarray, " found"]:
+def _fully_rated(annotated: _AnnotatedWords, skipped: Counter[str]) -> Int[np.ndarray, " annotated"]:
     """The occurrences of which every class is known to hold or not."""
     every = set(annotated.classes)
     full = np.array([rated is None or every <= rated for rated in annotated.known_rated], bool)
@@ -278,7 +278,7 @@ def _word(text: Text, span: Span) -> str:
     return " ".join(text.words[span.start : span.end]).lower()
 
 
-def _splits(annotated: _AnnotatedWords, rows: Int[np.ndarray, " found"], seed: int) -> Int[np.ndarray, " word"]:
+def _splits(annotated: _AnnotatedWords, rows: Int[np.ndarray, " annotated"], seed: int) -> Int[np.ndarray, " word"]:
     """Word -> the number of its split, -1 for a word without occurrence.
 
     As listed, with dev cut out of train where no list is called so; by hash otherwise.
@@ -343,14 +343,14 @@ def _sampled(
     most: int,
     skipped: Counter[str],
 ) -> WordsInContext:
-    """At most so many contexts of each pair, those with the lowest keys."""
+    """At most `most` contexts of each pair, those with the lowest keys."""
     word, sets = (np.frombuffer(column, np.int32)[rows] for column in (annotated.words, annotated.labels))
     key = np.frombuffer(annotated.keys, np.float64)[rows]
     used_rows = np.zeros(len(rows), bool)
     chosen: list[tuple[int, np.ndarray, np.ndarray]] = []
     for label in range(len(classes)):
         of_class = np.flatnonzero(has[sets, label])
-        # By word, then by key; the rank within the word says who stays.
+        # By word, then by key; the contexts of lowest rank within the word stay.
         of_class = of_class[np.lexsort((key[of_class], word[of_class]))]
         first = np.r_[True, np.diff(word[of_class]) != 0]
         starts = np.flatnonzero(first)
@@ -405,7 +405,7 @@ def _share(seed: int, what: str, name: str) -> float:
 # Where a word occurs: every word of a corpus as a number, the classes of those that have one, their sentences.
 
 CLASSED = ("sclass", "supersense")
-"""Annotations that give a word its class, the first of them that is there."""
+"""Annotations that give a word its class; the first one in the corpus is used."""
 
 AND = "+"
 """Between the classes of a word that has several at once."""
@@ -434,13 +434,13 @@ class WordOccurrences:
         return np.cumsum((0, *self.lengths))[:-1]
 
     def of(self, word: str) -> Int[np.ndarray, " occurrence"]:
-        """Where a word occurs, in any case; an error with words like it where it does not."""
+        """Where a word occurs, whatever its case; an error with similar words where it does not."""
         lowered = word.strip().lower()
         if len(lowered.split()) != 1:
             raise InputError(f"one word is looked at, not {word!r}; name a single word of the corpus")
         if lowered not in self.types:
             near = get_close_matches(lowered, self.types, n=5)
-            like = f"words like it there: {', '.join(near)}" if near else "no word there is like it"
+            like = f"similar words: {', '.join(near)}" if near else "no word of it is similar"
             raise InputError(
                 f"{lowered!r} does not occur among the {len(self.types):,} words of {self.name}; {like}. Name another "
                 "word, split or corpus, or raise --limit"
@@ -454,7 +454,7 @@ class WordOccurrences:
 
 
 def read_words(corpus: Corpus, annotation: str | None = None) -> WordOccurrences:
-    """One pass over a corpus; classes of `annotation`, by default of `sclass` or `supersense` where there is one.
+    """One pass over a corpus; classes of `annotation`, by default of `sclass` or `supersense` if the corpus has one.
 
     Example:
         >>> from lamina.corpora import corpus_from

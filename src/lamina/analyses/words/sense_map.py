@@ -1,4 +1,4 @@
-"""The senses of a word: its contexts on a plane, how far its classes lie apart, and which word shows it best."""
+"""The senses of a word: its contexts on a plane, how far its classes lie apart, and candidate words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_WORDS = 100
 
 
 class PrincipalPlane(NamedTuple):
-    """Vectors seen from where they spread most."""
+    """The first two principal components of vectors."""
 
     points: Float[np.ndarray, "context 2"]
     explained: float
@@ -34,7 +34,7 @@ def plane(
 ) -> PrincipalPlane:
     """The first two principal components.
 
-    Their signs mean nothing: each is turned to agree with the same axis of `before`, the layer below.
+    Their signs are arbitrary: each is flipped to agree with the same axis of `before`, the layer below.
 
     Example:
         >>> plane(np.array([[0.0, 0.0, 1.0], [4.0, 0.0, 1.0]])).points.round(3).tolist()
@@ -72,7 +72,7 @@ def separation(
     permutations: int = PERMUTATIONS,
     weights: Float[np.ndarray, "sample context"] | None = None,
 ) -> Separation:
-    """The silhouette of classes with at least so many contexts; only what is `comparable` counts.
+    """The silhouette of classes with at least `least` contexts; only `comparable` contexts count.
 
     Args:
         vectors: of the contexts.
@@ -126,7 +126,7 @@ def _resampled(
 
 
 def _ratio(sums: np.ndarray, inside: np.ndarray, own_counts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """`(b - a) / max(a, b)` of mean distances to the own class (a) and to the nearest other one (b)."""
+    """`(b - a) / max(a, b)` of mean distances to the same class (a) and to the nearest other one (b)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         within = np.where(inside, sums / np.where(own_counts > 0, own_counts, np.nan), 0).sum(2)
         other = np.where(inside, np.inf, sums / np.where(counts > 0, counts, np.nan))
@@ -137,7 +137,7 @@ def _ratio(sums: np.ndarray, inside: np.ndarray, own_counts: np.ndarray, counts:
 
 
 def comparable(classes: Sequence[str], least: int = LEAST) -> Int[np.ndarray, " context"]:
-    """The contexts of one class alone that has at least so many of them.
+    """The contexts with exactly one class, of classes with at least `least` of them.
 
     A context with several classes at once is not another sense than a context with one of them.
 
@@ -150,7 +150,7 @@ def comparable(classes: Sequence[str], least: int = LEAST) -> Int[np.ndarray, " 
 
 
 class ExampleWord(NamedTuple):
-    """A word that could be shown, and how well its classes lie apart."""
+    """A candidate word, and how far its classes lie apart."""
 
     word: str
     classes: int

@@ -1,4 +1,4 @@
-"""Cloze: what a language model says in a gap, in psycholinguistic diagnostics, facts and texts of one's own."""
+"""Cloze: what a language model predicts in a gap, in psycholinguistic diagnostics, facts and clozes from a file."""
 
 from __future__ import annotations
 
@@ -69,7 +69,201 @@ from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
 from lamina.stats.status import Contrast
 
-# Texts with a slot of one's own: accuracy at 1, 5 and 10, and the choice among candidates.
+Suite = Clozes | Diagnostics | Relations
+_TIMED = 3
+"""Relations, and items per part, of the trial that estimates the time."""
+
+
+def _read(suite: str | Path, _: Mapping[str, Any]) -> Suite:
+    return read_cloze(suite)
+
+
+@analysis(
+    title="Cloze",
+    question="What does a language model predict in a gap: the expected word, the true one, the fact?",
+    method=(
+        "A masked model sees both sides of the gap, a causal model what comes before it. Diagnostics are scored as in "
+        "Ettinger (2020): whether an expected word is among the k likeliest (accuracy), and whether the good word is "
+        "likelier than all bad ones (sensitivity). Facts are scored with all patterns of their relation: whether the "
+        "object is among the k likeliest tokens (precision), whether it is the likeliest of the relation's objects, "
+        "and whether paraphrases get the same object (consistency). Words of several tokens are filled in with as many "
+        "masks, or token by token; their probability is the product over tokens. The baselines are chance, the most "
+        "frequent answer of the other items, and the twin with random weights, on the same items; 95 % intervals "
+        "resample items (facts by subject)."
+    ),
+    cites=("Ettinger 2020", "Petroni et al. 2019", "Elazar et al. 2021"),
+    reads=SpokenSuite(read=_read, known=("lm_diagnostics", "pararel")),
+    version=2,  # differences are tested as families
+    tables={
+        "cloze": Table("One row per part (`all`: the mean over parts) and measure.", CLOZE),
+        "baselines": Table(
+            "One row per part, measure and baseline, on the items that both scored; difference: the model minus "
+            "the baseline. Family: all parts of a measure (all sensitivities are one), the mean over parts apart; "
+            "two-sided; what is right or wrong against items answered by chance, else signs of units are flipped.",
+            BASELINES,
+        ),
+        "contrasts": Table(
+            "One row per part and contrast: negative minus affirmative contexts (family: all parts; signs of items are "
+            "flipped); facts of words of one token minus those of several; correlations with frequency (families of "
+            "one; subjects are resampled). Two-sided.",
+            CONTRASTS,
+        ),
+        "parts": Table(
+            "One row per part: items and texts that were scored, and how many have words of several tokens.", PARTS
+        ),
+        "answers": Table("One row per text: the rank of the answer, and the most likely tokens.", ANSWERS),
+        "scores": Table("One row per item and measure.", SCORES, format="parquet"),
+        "items": Table("One row per item: the measure that models are compared by.", ITEMS, format="parquet"),
+    },
+    chapter="answering",
+    report={},
+    example="lamina cloze smollm2 --suite lm_diagnostics --out results/cloze",
+)
+def cloze(
+    encoder: Encoder,
+    suite: Suite,
+    *,
+    limit: Annotated[
+        int | None,
+        Setting(
+            f"Most items per part; by default {FACTS} facts per relation, drawn by the seed, and all of other items; "
+            "0 for all.",
+            min=0,
+        ),
+    ] = None,
+    spelling: Annotated[
+        Spelling,
+        Setting("How objects of one token and of several are compared: by the sum of log-probabilities or the mean."),
+    ] = "sum",
+    corpus: Annotated[
+        str | None,
+        Setting("Corpus in whose training texts the objects of facts are counted, by name or path.", file=True),
+    ] = None,
+    samples: Samples = 1000,
+    twin: Twin = True,
+    twin_limit: Annotated[int, Setting("Maximum number of facts per relation for the twin.", min=1)] = 10,
+    seed: Seed = 0,
+) -> Tables:
+    """Diagnostics, facts or your own clozes, compared with chance, the most frequent answer and an untrained twin.
+
+    A suite is one of the catalogue (`lm_diagnostics`, `pararel`), a file or folder in the layout of one, or a TSV, CSV
+    or JSONL of your own: texts with one slot (`[MASK]`, `[Y]` or `___`) and a column `answer`; `candidates`, `part`
+    and `id` if wanted.
+
+    Example:
+        >>> result = lamina.cloze("smollm2", "lm_diagnostics")  # doctest: +SKIP
+        >>> result.tables["cloze"].query("measure == 'sensitivity_negative'")  # doctest: +SKIP
+    """
+    model = language_model(encoder)
+    chosen = _limited(suite, limit)
+    facts = FACTS if limit is None else limit
+    answered = _ask(model, chosen, facts, spelling, seed, answers=True)
+    beside: dict[str, Sequence[ClozeOutcome]] = {CHANCE: by_chance(answered.scores)}
+    if isinstance(chosen, Relations):
+        beside[MOST_FREQUENT] = most_frequent_object(chosen.relations, answered.scores)
+    elif isinstance(chosen, Clozes):
+        beside[MOST_FREQUENT] = most_frequent_answer(chosen.items, answered.scores)
+    if twin:
+        fewer = min(facts or twin_limit, twin_limit)
+        twin_scores = _ask(model.random_twin(seed), chosen, fewer, spelling, seed, answers=False).scores
+        # The facts that each of two models knows are not the same.
+        beside[TWIN] = [outcome for outcome in twin_scores if outcome.measure not in BY_KNOWLEDGE]
+
+    def summarise(outcomes: Sequence[ClozeOutcome], certain: bool) -> ClozeEstimates:
+        means = estimates(outcomes, samples=samples, seed=seed, certain=certain)
+        several = len({outcome.part for outcome in outcomes}) > 1 and not isinstance(chosen, Diagnostics)
+        return with_mean(means) if several else means
+
+    means = summarise(answered.scores, False)
+    if isinstance(chosen, Relations):
+        counts = None if corpus is None else object_counts(load_corpus(corpus, "train"), chosen.relations)
+        means |= frequency_effects(chosen.relations, answered.scores, counts, samples=samples, seed=seed)
+    name = Path(suite.name).stem
+    scores = score_table(answered.scores, beside)
+    parts = _part_table(chosen, answered)
+    return Tables(
+        {
+            "cloze": cloze_table(name, means),
+            "baselines": baseline_table(name, answered.scores, beside, summarise, seed),
+            "contrasts": contrast_table(answered.scores, means, FREQUENCIES, seed),
+            "parts": parts,
+            "answers": pd.DataFrame(answered.answers, columns=list(ANSWERS)),
+            "scores": scores,
+            "items": item_table(answered.scores, scores),
+        },
+        {**chosen.left_out, **{why: count for why, count in answered.skipped.items() if count}},
+        scored=_scored(chosen, parts),
+    )
+
+
+@cloze.costs
+def _cost(
+    _: Estimator, encoder: Encoder, suite: Suite, *, limit: int | None, spelling: Spelling, twin: bool,
+    twin_limit: int, seed: int, **__: object,
+) -> Cost:  # fmt: skip
+    """Some items are scored and timed."""
+    model = language_model(encoder)
+    chosen, facts = _limited(suite, limit), FACTS if limit is None else limit
+    some = (
+        replace(chosen, relations=chosen.relations[:_TIMED]) if isinstance(chosen, Relations) else chosen.take(_TIMED)
+    )
+    _ask(model, some, 1, spelling, seed, answers=True)  # Warm-up; not timed.
+    start = time.perf_counter()
+    timed = _ask(model, some, _TIMED, spelling, seed, answers=True)
+    seconds_per_text = (time.perf_counter() - start) / len(timed.answers)
+    cuts = cut_passages(model, [WrittenPassage.typed(row.item, row.text) for row in timed.answers])
+    pieces = sum(len(cut.tokens.ids) for cut in cuts) / len(cuts)
+    texts = _texts(model, chosen, facts)
+    fewer = _texts(model, chosen, min(facts or twin_limit, twin_limit)) if twin else 0
+    seconds = seconds_per_text * (texts + fewer)
+    return Cost(passes=1 + twin, texts=texts, tokens=round(pieces * texts), seconds=seconds, memory=memory_now())
+
+
+def _limited(suite: Suite, limit: int | None) -> Suite:
+    """The part of a suite that is scored; facts are drawn later, since all objects of a relation stay candidates."""
+    return suite.take(limit) if limit and not isinstance(suite, Relations) else suite
+
+
+def _ask(
+    model: LanguageModel, suite: Suite, facts: int, spelling: Spelling, seed: int, *, answers: bool
+) -> ClozeOutcomes:
+    if isinstance(suite, Diagnostics):
+        return ask_diagnostics(model, suite, answers=answers)
+    if isinstance(suite, Relations):
+        return ask_relations(model, suite, limit=facts, spelling=spelling, seed=seed, answers=answers)
+    return ask_clozes(model, suite, answers=answers)
+
+
+def _texts(model: LanguageModel, suite: Suite, facts: int) -> int:
+    """Approximate number of texts that are scored."""
+    if isinstance(suite, Clozes):
+        return len(suite.items)
+    if isinstance(suite, Diagnostics):
+        return 2 * sum(map(len, suite.parts.values()))
+    patterns = [
+        sum(model.kind == "masked" or pattern.ends for pattern in relation.patterns) for relation in suite.relations
+    ]
+    facts_per_relation = [min(facts or len(relation.facts), len(relation.facts)) for relation in suite.relations]
+    return sum(a * b for a, b in zip(patterns, facts_per_relation, strict=True))
+
+
+def _part_table(suite: Suite, outcomes: ClozeOutcomes) -> pd.DataFrame:
+    names = {relation.id: relation.name for relation in suite.relations} if isinstance(suite, Relations) else {}
+    texts = pd.Series([answer.part for answer in outcomes.answers]).value_counts()
+    rows = []
+    for part in dict.fromkeys(score.part for score in outcomes.scores):
+        items = {score.id: score.one_piece for score in outcomes.scores if score.part == part and score.group}
+        single = sum(bool(item_score) for item_score in items.values())
+        rows.append((part, names.get(part, part), len(items), int(texts[part]), single, len(items) - single))
+    return pd.DataFrame(rows, columns=list(PARTS))
+
+
+def _scored(suite: Suite, parts: pd.DataFrame) -> dict[str, int]:
+    """What was scored: of the diagnostics, parts are looked at one by one."""
+    if isinstance(suite, Diagnostics):
+        return {part: int(items) for part, items in zip(parts["part"], parts["items"], strict=True)}
+    return {"items": int(parts["items"].sum())}
+
 
 CLOZE_RANKS = (1, 5, 10)
 CHOICE = "choice"
@@ -78,7 +272,7 @@ SLOTS_FOLLOWED = "items whose slot is followed by words, which a causal model do
 
 
 def ask_clozes(model: LanguageModel, suite: Clozes, *, answers: bool) -> ClozeOutcomes:
-    """Ask every item; a causal model those whose slot comes last."""
+    """Score every item; for a causal model, those whose slot comes last."""
     items = [item for item in suite.items if model.kind == "masked" or not re.search(r"\w", item.after)]
     left_out = len(suite.items) - len(items)
     if not items:
@@ -98,7 +292,7 @@ def ask_clozes(model: LanguageModel, suite: Clozes, *, answers: bool) -> ClozeOu
 
 
 def most_frequent_answer(items: Iterable[Cloze], outcomes: Iterable[ClozeOutcome]) -> list[ClozeOutcome]:
-    """The same outcomes for a baseline that always says the answer that most other items of the part have."""
+    """The same outcomes for a baseline that always gives the most frequent answer of the part's other items."""
     known = {(item.part, item.id): item for item in items}
     counts: dict[str, Counter[str]] = {}
     for item in known.values():
@@ -109,7 +303,7 @@ def most_frequent_answer(items: Iterable[Cloze], outcomes: Iterable[ClozeOutcome
         others = counts[outcome.part] - Counter(item.answers)
         offered = [(-count, word) for word, count in others.items() if not item.candidates or word in item.candidates]
         if outcome.measure == CHOICE:
-            # Where nothing that others say is offered, it guesses.
+            # Where no answer of the other items is a candidate, it guesses.
             value = float(min(offered)[1] in item.answers) if offered else outcome.chance
             baseline.append(outcome._replace(value=value))
         elif outcome.measure.startswith("accuracy_at_"):
@@ -154,11 +348,10 @@ def _cloze_answer(model: LanguageModel, item: Cloze, rated: RatedCandidates) -> 
     )
 
 
-# What the results of a cloze suite show, in sentences and in a small table.
-
 _NEGATED, _AFFIRMED = "sensitivity_negative", "sensitivity_affirmative"
 
 
+@cloze.finds
 def findings_of(result: Result) -> Iterator[Finding]:
     """What a result shows, by the kind of suite."""
     rows = ClozeRows(result)
@@ -175,7 +368,7 @@ class ClozeRows:
 
     def __init__(self, result: Result) -> None:
         self.model = str(result.provenance.model["name"])
-        self._own = {(row.part, row.measure): row for row in rows_of(result.tables["cloze"])}
+        self._scores = {(row.part, row.measure): row for row in rows_of(result.tables["cloze"])}
         self._beside = {(row.part, row.measure, row.baseline): row for row in rows_of(result.tables["baselines"])}
         self.parts = {row.part: row for row in rows_of(result.tables["parts"])}
         self.names = {part: row.name for part, row in self.parts.items()}
@@ -183,16 +376,16 @@ class ClozeRows:
 
     @property
     def whole(self) -> str:
-        """The part that stands for all."""
-        return ALL if any(part == ALL for part, _ in self._own) else next(iter(self.names))
+        """The part that is the mean over all."""
+        return ALL if any(part == ALL for part, _ in self._scores) else next(iter(self.names))
 
     def any(self, measure: str) -> bool:
         """Whether some part has this measure."""
-        return any(name == measure for _, name in self._own)
+        return any(name == measure for _, name in self._scores)
 
     def get(self, part: str, measure: str) -> Any:
         """A row of `cloze`, or None."""
-        return self._own.get((part, measure))
+        return self._scores.get((part, measure))
 
     def beside(self, part: str, measure: str, baseline: str) -> Any:
         """A row of `baselines`, or None."""
@@ -204,7 +397,7 @@ def _of_row(row: Any) -> Contrast:
 
 
 def _sources(part: str, measures: Sequence[str], baseline: str) -> list[Source]:
-    """Rows of a part's measures, the first one's beside a baseline, and how many items it has."""
+    """Rows of a part's measures, with the baseline of the first one."""
     beside = Source("baselines", {"part": part, "measure": measures[0], "baseline": baseline})
     return [beside, *(Source("cloze", {"part": part, "measure": measure}) for measure in measures)]
 
@@ -278,7 +471,7 @@ def _of_facts(rows: ClozeRows) -> Iterator[Finding]:
     whole = rows.whole
     score, frequent = rows.get(whole, OBJECTS), rows.beside(whole, OBJECTS, MOST_FREQUENT)
     over = f" (mean over {len(rows.names)} relations)" if len(rows.names) > 1 else ""
-    constant = "always saying the most frequent one"
+    constant = "always answering the most frequent one"
     yield finding(
         claim=f"{rows.model} puts the right object first among its relation's objects for {percent(score.value)} of "
         f"facts{over}; {constant} is right for {percent(frequent.value)}",
@@ -296,9 +489,9 @@ def _of_facts(rows: ClozeRows) -> Iterator[Finding]:
     if row is not None:
         within = " within relations" if whole == ALL else ""
         yield finding(
-            claim=f"{'More' if row.difference > 0 else 'Less'} frequent objects are said right more often{within}",
-            whether=f"frequent objects are said right more often than rare ones{within}",
-            absent=f"Frequent objects are said right as often as rare ones{within}",
+            claim=f"{'More' if row.difference > 0 else 'Less'} frequent objects are predicted more often{within}",
+            whether=f"frequent objects are predicted more often than rare ones{within}",
+            absent=f"Frequent objects are predicted as often as rare ones{within}",
             contrast="rank correlation",
             test=_of_row(row),
             source=Source("contrasts", {"part": whole, "contrast": FREQUENCIES[0]}),
@@ -315,13 +508,13 @@ def _consistency(rows: ClozeRows) -> Iterator[Finding]:
     twin, chance = (rows.beside(rows.whole, "consistency", name) for name in (TWIN, CHANCE))
     beside, name = (chance, CHANCE) if twin is None else (twin, TWIN)
     against = "chance" if twin is None else "the twin with random weights"
-    # The twin may have been asked fewer facts: the difference is on those that both were asked.
+    # The twin may have fewer facts: the difference is on those of both.
     yield finding(
         claim=f"Two paraphrases of a question get the same object in {percent(same.value)} of pairs; {against} gives "
         f"the same in {percent(beside.value)}",
         whether=f"paraphrases get the same object more often than {against} gives",
         absent=f"Paraphrases get the same object as often as {against} gives",
-        contrast="difference" if twin is None else "difference on the facts that both were asked",
+        contrast="difference" if twin is None else "difference on the facts of both",
         test=_of_row(beside),
         source=_sources(rows.whole, ["consistency"], name),
         unit="item",
@@ -379,7 +572,7 @@ _MEASURES_OF_SUITE = {
     "sensitivity": ("accuracy_at_5", "sensitivity", _AFFIRMED, _NEGATED),
     "accuracy_at_1": ("accuracy_at_1", "accuracy_at_5", "accuracy_at_10", CHOICE),
 }
-"""The measure that tells the kind of suite -> the measures that the terminal shows."""
+"""The measure that identifies the kind of suite -> the measures that the terminal shows."""
 _FEW = 12
 """Parts that are shown with an interval."""
 _HEADINGS = {
@@ -389,6 +582,7 @@ _HEADINGS = {
 }  # fmt: skip
 
 
+@cloze.shows
 def overview_of(result: Result) -> Iterable[Overview]:
     """One row per part, the measures that one looks at first, and the baselines of the main one."""
     rows = ClozeRows(result)
@@ -418,209 +612,3 @@ def overview_of(result: Result) -> Iterable[Overview]:
         _HEADINGS[beside],
     )
     yield Overview(f"{rows.model} on {suite}", columns, table)
-
-
-Suite = Clozes | Diagnostics | Relations
-_TIMED = 3
-"""Relations, and items per part, that are asked to estimate the time."""
-
-
-def _read(suite: str | Path, _: Mapping[str, Any]) -> Suite:
-    return read_cloze(suite)
-
-
-@analysis(
-    title="Cloze",
-    question="What does a language model say in a gap: the expected word, the true one, the fact?",
-    method=(
-        "A masked model sees both sides of the gap, a causal model what comes before it. Diagnostics are scored as in "
-        "Ettinger (2020): whether an expected word is among the k likeliest (accuracy), and whether the good word is "
-        "likelier than all bad ones (sensitivity). Facts are asked by all patterns of their relation: whether the "
-        "object is among the k likeliest pieces (precision), whether it is the likeliest of the relation's objects, "
-        "and whether paraphrases get the same object (consistency). Words of several pieces are filled in with as many "
-        "masks, or piece by piece; their probability is the product over pieces. Beside it are chance, the most "
-        "frequent answer of the other items, and the twin with random weights, on the same items; 95 % intervals "
-        "resample items (facts by subject)."
-    ),
-    cites=("Ettinger 2020", "Petroni et al. 2019", "Elazar et al. 2021"),
-    reads=SpokenSuite(read=_read, known=("lm_diagnostics", "pararel")),
-    version=2,  # differences are tested as families
-    tables={
-        "cloze": Table("One row per part (`all`: the mean over parts) and measure.", CLOZE),
-        "baselines": Table(
-            "One row per part, measure and baseline, on the items that both were asked; difference: the model minus "
-            "the baseline. Family: all parts of a measure (all sensitivities are one), the mean over parts apart; "
-            "two-sided; what is right or wrong against items answered by chance, else signs of units are flipped.",
-            BASELINES,
-        ),
-        "contrasts": Table(
-            "One row per part and contrast: negative minus affirmative contexts (family: all parts; signs of items are "
-            "flipped); facts of words of one token minus those of several; correlations with frequency (families of "
-            "one; subjects are resampled). Two-sided.",
-            CONTRASTS,
-        ),
-        "parts": Table("One row per part: items and texts asked, and how many have words of several pieces.", PARTS),
-        "answers": Table("One row per text: where the answer ranks, and what the model said instead.", ANSWERS),
-        "scores": Table("One row per item and measure.", SCORES, format="parquet"),
-        "items": Table("One row per item: the measure that models are compared by.", ITEMS, format="parquet"),
-    },
-    chapter="answering",
-    report={},
-    example="lamina cloze smollm2 --suite lm_diagnostics --out results/cloze",
-)
-def cloze(
-    encoder: Encoder,
-    suite: Suite,
-    *,
-    limit: Annotated[
-        int | None,
-        Setting(
-            f"Most items per part; by default {FACTS} facts per relation, drawn by the seed, and all of other items; "
-            "0 for all.",
-            min=0,
-        ),
-    ] = None,
-    spelling: Annotated[
-        Spelling,
-        Setting("How objects of one piece and of several are compared: by the sum of log-probabilities or the mean."),
-    ] = "sum",
-    corpus: Annotated[
-        str | None,
-        Setting("Corpus in whose training texts the objects of facts are counted, by name or path.", file=True),
-    ] = None,
-    samples: Samples = 1000,
-    twin: Twin = True,
-    twin_limit: Annotated[int, Setting("Most facts per relation that the twin is asked.", min=1)] = 10,
-    seed: Seed = 0,
-) -> Tables:
-    """Diagnostics, facts or clozes of one's own, beside chance, the most frequent answer and an untrained twin.
-
-    A suite is one of the catalogue (`lm_diagnostics`, `pararel`), a file or folder in the layout of one, or a TSV, CSV
-    or JSONL of one's own: texts with one slot (`[MASK]`, `[Y]` or `___`) and a column `answer`; `candidates`, `part`
-    and `id` if wanted.
-
-    Example:
-        >>> result = lamina.cloze("smollm2", "lm_diagnostics")  # doctest: +SKIP
-        >>> result.tables["cloze"].query("measure == 'sensitivity_negative'")  # doctest: +SKIP
-    """
-    model = language_model(encoder)
-    chosen = _limited(suite, limit)
-    facts = FACTS if limit is None else limit
-    answered = _ask(model, chosen, facts, spelling, seed, answers=True)
-    beside: dict[str, Sequence[ClozeOutcome]] = {CHANCE: by_chance(answered.scores)}
-    if isinstance(chosen, Relations):
-        beside[MOST_FREQUENT] = most_frequent_object(chosen.relations, answered.scores)
-    elif isinstance(chosen, Clozes):
-        beside[MOST_FREQUENT] = most_frequent_answer(chosen.items, answered.scores)
-    if twin:
-        fewer = min(facts or twin_limit, twin_limit)
-        twin_scores = _ask(model.random_twin(seed), chosen, fewer, spelling, seed, answers=False).scores
-        # What each of two models knows are not the same facts.
-        beside[TWIN] = [outcome for outcome in twin_scores if outcome.measure not in BY_KNOWLEDGE]
-
-    def summarise(outcomes: Sequence[ClozeOutcome], certain: bool) -> ClozeEstimates:
-        means = estimates(outcomes, samples=samples, seed=seed, certain=certain)
-        several = len({outcome.part for outcome in outcomes}) > 1 and not isinstance(chosen, Diagnostics)
-        return with_mean(means) if several else means
-
-    means = summarise(answered.scores, False)
-    if isinstance(chosen, Relations):
-        counts = None if corpus is None else object_counts(load_corpus(corpus, "train"), chosen.relations)
-        means |= frequency_effects(chosen.relations, answered.scores, counts, samples=samples, seed=seed)
-    name = Path(suite.name).stem
-    scores = score_table(answered.scores, beside)
-    parts = _part_table(chosen, answered)
-    return Tables(
-        {
-            "cloze": cloze_table(name, means),
-            "baselines": baseline_table(name, answered.scores, beside, summarise, seed),
-            "contrasts": contrast_table(answered.scores, means, FREQUENCIES, seed),
-            "parts": parts,
-            "answers": pd.DataFrame(answered.answers, columns=list(ANSWERS)),
-            "scores": scores,
-            "items": item_table(answered.scores, scores),
-        },
-        {**chosen.left_out, **{why: count for why, count in answered.skipped.items() if count}},
-        scored=_scored(chosen, parts),
-    )
-
-
-@cloze.finds
-def _findings(result: Result) -> Iterable[Finding]:
-    """See `findings_of`."""
-    return findings_of(result)
-
-
-@cloze.shows
-def _overview(result: Result) -> Iterable[Overview]:
-    """See `overview_of`."""
-    return overview_of(result)
-
-
-@cloze.costs
-def _cost(
-    _: Estimator, encoder: Encoder, suite: Suite, *, limit: int | None, spelling: Spelling, twin: bool,
-    twin_limit: int, seed: int, **__: object,
-) -> Cost:  # fmt: skip
-    """Some items are asked and timed."""
-    model = language_model(encoder)
-    chosen, facts = _limited(suite, limit), FACTS if limit is None else limit
-    some = (
-        replace(chosen, relations=chosen.relations[:_TIMED]) if isinstance(chosen, Relations) else chosen.take(_TIMED)
-    )
-    _ask(model, some, 1, spelling, seed, answers=True)  # Warm-up; not timed.
-    start = time.perf_counter()
-    timed = _ask(model, some, _TIMED, spelling, seed, answers=True)
-    seconds_per_text = (time.perf_counter() - start) / len(timed.answers)
-    cuts = cut_passages(model, [WrittenPassage.typed(row.item, row.text) for row in timed.answers])
-    pieces = sum(len(cut.tokens.ids) for cut in cuts) / len(cuts)
-    texts = _texts(model, chosen, facts)
-    fewer = _texts(model, chosen, min(facts or twin_limit, twin_limit)) if twin else 0
-    seconds = seconds_per_text * (texts + fewer)
-    return Cost(passes=1 + twin, texts=texts, tokens=round(pieces * texts), seconds=seconds, memory=memory_now())
-
-
-def _limited(suite: Suite, limit: int | None) -> Suite:
-    """The part of a suite that is asked; facts are drawn later, since all of a relation's objects stay candidates."""
-    return suite.take(limit) if limit and not isinstance(suite, Relations) else suite
-
-
-def _ask(
-    model: LanguageModel, suite: Suite, facts: int, spelling: Spelling, seed: int, *, answers: bool
-) -> ClozeOutcomes:
-    if isinstance(suite, Diagnostics):
-        return ask_diagnostics(model, suite, answers=answers)
-    if isinstance(suite, Relations):
-        return ask_relations(model, suite, limit=facts, spelling=spelling, seed=seed, answers=answers)
-    return ask_clozes(model, suite, answers=answers)
-
-
-def _texts(model: LanguageModel, suite: Suite, facts: int) -> int:
-    """Texts that are asked, about."""
-    if isinstance(suite, Clozes):
-        return len(suite.items)
-    if isinstance(suite, Diagnostics):
-        return 2 * sum(map(len, suite.parts.values()))
-    patterns = [
-        sum(model.kind == "masked" or pattern.ends for pattern in relation.patterns) for relation in suite.relations
-    ]
-    facts_per_relation = [min(facts or len(relation.facts), len(relation.facts)) for relation in suite.relations]
-    return sum(a * b for a, b in zip(patterns, facts_per_relation, strict=True))
-
-
-def _part_table(suite: Suite, outcomes: ClozeOutcomes) -> pd.DataFrame:
-    names = {relation.id: relation.name for relation in suite.relations} if isinstance(suite, Relations) else {}
-    texts = pd.Series([answer.part for answer in outcomes.answers]).value_counts()
-    rows = []
-    for part in dict.fromkeys(score.part for score in outcomes.scores):
-        items = {score.id: score.one_piece for score in outcomes.scores if score.part == part and score.group}
-        single = sum(bool(item_score) for item_score in items.values())
-        rows.append((part, names.get(part, part), len(items), int(texts[part]), single, len(items) - single))
-    return pd.DataFrame(rows, columns=list(PARTS))
-
-
-def _scored(suite: Suite, parts: pd.DataFrame) -> dict[str, int]:
-    """What was scored: of the diagnostics, parts are looked at one by one."""
-    if isinstance(suite, Diagnostics):
-        return {part: int(items) for part, items in zip(parts["part"], parts["items"], strict=True)}
-    return {"items": int(parts["items"].sum())}

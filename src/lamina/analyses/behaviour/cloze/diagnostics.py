@@ -16,7 +16,7 @@ from lamina.models.language.slots import Gap, RatedCandidates, rate
 AT = (1, 5)
 """How many of the most likely words are looked at."""
 THRESHOLD = 0.01
-"""By how much the better word has to be more likely, in the stricter sensitivity."""
+"""Least difference in probability of the stricter sensitivity."""
 OVER = f"_over_{str(THRESHOLD).removeprefix('0')}"
 LICENSED = {True: "licensed", False: "unlicensed", None: ""}
 _POLARITIES: tuple[Polarity, ...] = ("affirmative", "negative")
@@ -24,7 +24,7 @@ _MOST = 10
 
 
 class ClozeContext(NamedTuple):
-    """One context, and the words whose probability is wanted."""
+    """One context, and the words that are scored in it."""
 
     id: str
     context: str
@@ -34,7 +34,7 @@ class ClozeContext(NamedTuple):
 
 
 class WordRatings(NamedTuple):
-    """What a model says after one context."""
+    """Scores of words after one context."""
 
     logprob: dict[str, float]
     one_piece: dict[str, bool]
@@ -42,7 +42,7 @@ class WordRatings(NamedTuple):
 
 
 def ask_diagnostics(model: LanguageModel, suite: Diagnostics, *, answers: bool) -> ClozeOutcomes:
-    """Ask every item; with `answers`, what the model said is kept."""
+    """Score every item; with `answers`, the most likely words are recorded."""
     outcomes = ClozeOutcomes()
     for part, items in suite.parts.items():
         contexts = [context for item in items for context in _contexts(item)]
@@ -77,7 +77,7 @@ def _contexts(item: Completion | RolePair | Negation) -> Iterator[ClozeContext]:
 def _ask(
     model: LanguageModel, part: str, contexts: Sequence[ClozeContext], answers: list[AnswerRow] | None
 ) -> dict[str, WordRatings]:
-    """What the model says, by the context's id; contexts that differ in the article alone are one."""
+    """Scores by the context's id; contexts that differ in the article alone are one."""
     slots = [Gap(f"{part}/{context.id}", f"{context.context} ", ".") for context in contexts]
     ratings: dict[str, WordRatings] = {}
     for context, rated in zip(contexts, rate(model, slots, [context.words for context in contexts]), strict=True):
@@ -136,9 +136,9 @@ ItemMeasures = Iterator[tuple[str, _ItemMeasure]]
 
 
 def _accuracies(rating: WordRatings, expected: Sequence[str], suffix: str = "") -> ItemMeasures:
-    """Whether an expected word is among the k most likely; one of several pieces has to beat the k-th piece.
+    """Whether an expected word is among the k most likely; one of several tokens has to beat the k-th token.
 
-    Chance is left to be divided by the size of the vocabulary.
+    Chance still has to be divided by the size of the vocabulary.
     """
     one_piece = any(rating.one_piece[word] for word in expected)
     best = min(rating.rank[word] for word in expected)
@@ -180,11 +180,11 @@ def _negation(item: Negation, ratings: dict[str, WordRatings]) -> ItemMeasures:
     # By how many bits negation moves the preference towards what is true under it.
     yield "negation_effect", _ItemMeasure(sum(effects.values()), one_piece, 0.0)
     if item.licensed is not False:
-        people = effects["affirmative"] > 0 and _as_people(item, effects["negative"])
+        people = effects["affirmative"] > 0 and _agrees_with_people(item, effects["negative"])
         yield "n400_agreement", _ItemMeasure(float(people), one_piece, 0.25)
 
 
-def _as_people(item: Negation, negative: float) -> bool:
+def _agrees_with_people(item: Negation, negative: float) -> bool:
     """Whether the easier word in the negative context is the one with the smaller N400.
 
     In bare sentences that is the associated word, although it is false (Fischler et al. 1983); where negation is

@@ -1,4 +1,4 @@
-"""Facts asked by patterns: precision at 1 and 10, consistency over paraphrases, and what frequency explains of it."""
+"""Facts in patterns: precision at 1 and 10, consistency over paraphrases, and correlation with frequency."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lamina.stats.correlations import Correlations
 from lamina.types import Text
 
 FACTS = 50
-"""Facts of each relation that are asked by default."""
+"""Facts of each relation that are scored by default."""
 AT = (1, 10)
 OBJECTS = "precision_at_1_objects"
 """The share of facts whose object is the likeliest of all objects of the relation."""
@@ -42,7 +42,7 @@ UNSPELT = "facts whose object the vocabulary cannot spell"
 BEYOND = "facts beyond the limit per relation"
 ARTICLE = "questions whose article does not fit the object"
 FREQUENCIES = ("frequency_correlation", "corpus_frequency_correlation")
-"""Of whether an object is said right with how many facts, or how often texts, have it."""
+"""Correlation of whether an object is predicted with its number of facts, or its count in texts."""
 _FEWEST = 10
 """Facts that a correlation needs."""
 
@@ -51,9 +51,9 @@ class PatternOutcome(NamedTuple):
     """How one pattern came out for one fact."""
 
     ranks: tuple[bool, ...] | None
-    """Whether the object is among the first k of the vocabulary, for each k; None for one of several pieces."""
+    """Whether the object is among the first k of the vocabulary, for each k; None for one of several tokens."""
     answer: tuple[int, ...]
-    """The pieces of the likeliest object of the relation."""
+    """The tokens of the likeliest object of the relation."""
     right: bool
     first: bool
     """Whether the pattern is the relation's first."""
@@ -61,11 +61,11 @@ class PatternOutcome(NamedTuple):
 
 @dataclass
 class FactOutcomes:
-    """A fact, and what came of the patterns that asked for it."""
+    """A fact, and the outcomes of its patterns."""
 
     fact: Fact
     rivals: int
-    """Objects that its own had to be told from, itself among them."""
+    """Number of candidate objects, the right one among them."""
     one_piece: bool
     questions: list[PatternOutcome] = field(default_factory=list)
 
@@ -73,7 +73,7 @@ class FactOutcomes:
 def ask_relations(
     model: LanguageModel, suite: Relations, *, limit: int, spelling: Spelling, seed: int, answers: bool
 ) -> ClozeOutcomes:
-    """Ask a sample of the facts of every relation, by every pattern that the model can be asked by."""
+    """Score a sample of the facts of every relation, with every pattern that the model can read."""
     outcomes = ClozeOutcomes()
     skipped: Counter[str] = Counter()
     with progress(f"facts ({model.name})", total=len(suite.relations)) as advance:
@@ -84,7 +84,7 @@ def ask_relations(
             advance(1, note=relation.id)
     if not outcomes.scores:
         why = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
-        raise InputError(f"{suite.name}: no fact can be asked of {model.name} ({why})")
+        raise InputError(f"{suite.name}: no fact can be scored with {model.name} ({why})")
     outcomes.skipped = dict(skipped)
     return outcomes
 
@@ -184,7 +184,7 @@ def _best(rated: RatedCandidates, spelling: Spelling, without: Sequence[int]) ->
 
 
 def _outcomes(relation: Relation, answers: FactOutcomes, vocabulary: int) -> Iterator[ClozeOutcome]:
-    """What the patterns of one fact came to; facts of one subject are resampled together."""
+    """Outcomes of one fact over its patterns; facts of one subject are resampled together."""
     fact, questions = answers.fact, answers.questions
 
     def outcome(measure: str, value: float, chance: float, *, split: bool = False, group: str = "") -> ClozeOutcome:
@@ -211,7 +211,7 @@ def _outcomes(relation: Relation, answers: FactOutcomes, vocabulary: int) -> Ite
 
 
 def most_frequent_object(relations: Iterable[Relation], outcomes: Iterable[ClozeOutcome]) -> list[ClozeOutcome]:
-    """The same outcomes for a baseline that always says the object that most other facts of the relation have."""
+    """The same outcomes for a baseline that always gives the most frequent object of the relation's other facts."""
     known = {relation.id: relation for relation in relations}
     facts = {(relation.id, fact.id): fact for relation in known.values() for fact in relation.facts}
     places: dict[tuple[str, str], int] = {}
@@ -221,7 +221,7 @@ def most_frequent_object(relations: Iterable[Relation], outcomes: Iterable[Cloze
         if key not in places:
             places[key] = _place(known[outcome.part], facts[key])
         place, measure = places[key], outcome.measure
-        # Saying the same to everything is as consistent as can be, and no baseline.
+        # The same answer to everything is fully consistent, so it is no baseline for consistency.
         if not measure.startswith("consistency"):
             baseline.append(outcome._replace(value=float(place <= (10 if measure == "precision_at_10" else 1))))
     return baseline
@@ -263,7 +263,7 @@ def frequency_effects(
     samples: int,
     seed: int,
 ) -> ClozeEstimates:
-    """Rank correlation of an object's frequency with whether it is said: by relation, and within relations, pooled."""
+    """Rank correlation of an object's frequency with its prediction: by relation, and pooled within relations."""
     frequency = {relation.id: relation.objects for relation in relations}
     rows = [outcome for outcome in outcomes if outcome.measure == OBJECTS]
     effects: ClozeEstimates = {}

@@ -1,4 +1,4 @@
-"""Outcomes of cloze items, and what they come to: shares with intervals that resample items, beside baselines."""
+"""Outcomes of cloze items, and their means: shares with intervals that resample items, compared with baselines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lamina.stats.units import weights_of
 ALL = "all"
 """In place of a part: the mean over parts."""
 ONE_PIECE = "one_piece"
-"""Added to a measure that is of items whose words are one piece each."""
+"""Added to a measure that is of items whose words are one token each."""
 TWIN, CHANCE, MOST_FREQUENT = "twin", "chance", "most_frequent"
 BESIDE = (TWIN, MOST_FREQUENT)
 """Baselines that are scored item by item."""
@@ -29,13 +29,13 @@ TEST = ("difference", "diff_low", "diff_high", "p_adjusted", "units", "needed")
 BASELINES = ("suite", "part", "measure", "baseline", "value", "low", "high", *TEST, "n")
 CONTRASTS = ("part", "contrast", *TEST)
 PREFERRED = "sensitivity"
-"""How measures begin that are tested beside chance as one family."""
+"""Prefix of measures that are tested against chance as one family."""
 ITEMS = ("item", "group", "value", "measure", "one_piece", "twin", "most_frequent")
 SCORES = ("part", "id", "measure", "value", "one_piece", "twin", "most_frequent")
 ANSWERS = ("item", "part", "text", "answer", "pieces", "rank", "probability", "top")
 PARTS = ("part", "name", "items", "texts", "one_piece", "several_pieces")
 TOP_WORDS = 5
-"""Words that the table of answers shows."""
+"""Most likely tokens in the table of answers."""
 
 
 class ClozeOutcome(NamedTuple):
@@ -47,7 +47,7 @@ class ClozeOutcome(NamedTuple):
     measure: str
     value: float
     one_piece: bool | None
-    """Whether every word that it depends on is one piece of the vocabulary; None where no difference is made."""
+    """Whether every word that it depends on is one token of the vocabulary; None where no difference is made."""
     chance: float = math.nan
     """What drawing at random would give on average; NaN where that is not defined."""
     unit: str = ""
@@ -64,7 +64,7 @@ class ClozeOutcome(NamedTuple):
 
 
 class AnswerRow(NamedTuple):
-    """What a model said in one gap."""
+    """Predictions of a model in one gap."""
 
     item: str
     part: str
@@ -72,15 +72,15 @@ class AnswerRow(NamedTuple):
     answer: str
     pieces: int
     rank: int
-    """Of the answer among the pieces of the vocabulary."""
+    """Of the answer among the tokens of the vocabulary."""
     probability: float
     top: str
-    """The most likely pieces, best first."""
+    """The most likely tokens, best first."""
 
 
 @dataclass
 class ClozeOutcomes:
-    """What asking a suite gives, before anything is averaged."""
+    """Outcomes of a suite before averaging."""
 
     scores: list[ClozeOutcome] = field(default_factory=list)
     answers: list[AnswerRow] = field(default_factory=list)
@@ -94,7 +94,7 @@ class ClozeEstimate(NamedTuple):
     draws: Float[np.ndarray, " sample"]
     n: int
     exact: tuple[float, float] | None = None
-    """The interval where all items came out alike, so that resampling cannot tell how sure that is."""
+    """The exact interval where all items have the same value, which resampling cannot estimate."""
     units: int = 0
     """How many are resampled."""
 
@@ -169,7 +169,7 @@ ClozeEstimates = dict[tuple[str, str], ClozeEstimate]
 
 
 def estimates(outcomes: Iterable[ClozeOutcome], *, samples: int, seed: int, certain: bool = False) -> ClozeEstimates:
-    """Every measure of every part: of all items, of its subsets (`part/high`), and of items of one piece."""
+    """Every measure of every part: of all items, of its subsets (`part/high`), and of items of one token."""
     return {
         key: estimate(
             (outcome.value for outcome in members),
@@ -215,7 +215,7 @@ def baseline_table(
     summarise: Summarise,
     seed: int,
 ) -> pd.DataFrame:
-    """The table `baselines`: every measure beside each baseline on the items that both were asked, paired."""
+    """The table `baselines`: every measure and baseline on the items that both scored, paired."""
     rows: list[tuple[object, ...]] = []
     for name, others in baselines.items():
         ours, other = shared(outcomes, others)
@@ -273,7 +273,7 @@ def _is_share(part: Sequence[ClozeOutcome]) -> bool:
 def _beside_chance(
     members: Sequence[Sequence[Sequence[ClozeOutcome]]], chance: Mapping[tuple[str, str, str], float], seed: int
 ) -> Contrasts:
-    """Members, each of strata, each of items, beside chance; what is half right is left out."""
+    """Members (strata of items) against chance; items that are half right are left out."""
     strata = [part for member in members for part in member]
     right = np.array([sum(outcome.value == 1 for outcome in part) for part in strata])
     counts = np.array([sum(outcome.value in (0, 1) for outcome in part) for part in strata])

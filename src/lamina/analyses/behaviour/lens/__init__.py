@@ -1,1 +1,1 @@
-"""Lens."""
+"""What every layer would predict: the logit lens and the tuned lens."""

@@ -1,4 +1,4 @@
-"""What every layer would say: its states through the model's own head, as they are and translated."""
+"""What every layer would predict: its hidden states through the model's own head, as they are or translated."""
 
 from __future__ import annotations
 
@@ -43,159 +43,6 @@ from lamina.stats.status import Contrast, status_of
 from lamina.stats.units import Units, unit_of
 from lamina.types import Text
 
-# What layers through the head show: where the final answer is reached, and where pairs and answers are told.
-
-NEGLIGIBLE_NATS = 0.02
-"""A difference of divergences that means nothing."""
-NEGLIGIBLE_LAYERS = 0.1
-"""A difference of mean layers that means nothing."""
-TWIN_CONTRAST, TUNED_MINUS_PLAIN = "model minus twin", "tuned minus plain"
-"""Contrasts of the mean layer at which the final answer is reached."""
-
-
-def lens_findings(result: Result) -> Iterable[Finding]:
-    """Where the final answer is reached; what translators gain; where pairs are told apart and answers found."""
-    yield from _reached_findings(result)
-    yield from _gain_finding(result)
-    yield from _pairs_finding(result)
-    yield from _cloze_finding(result)
-
-
-def _reached_findings(result: Result) -> Iterator[Finding]:
-    """The mean layer at which the final answer is reached: model beside twin, tuned lens beside plain."""
-    depth = {(row.model, row.lens): row.mean_layer for row in rows_of(result.tables["depth"])}
-    last = int(result.tables["lens"]["layer"].max())
-    plain = depth["model", "plain"]
-    end = Source("reached", {"model": "model", "lens": "plain"})
-    for row in rows_of(result.tables["contrasts"]):
-        later = "later" if row.difference > 0 else "earlier"
-        if row.contrast == TWIN_CONTRAST:
-            claim = (
-                f"The model reaches its final answer at layer {number(plain)} of {last} on average, its twin with "
-                f"random weights at layer {number(depth['twin', 'plain'])}"
-            )
-            whether = f"the model reaches its final answer {later} than its twin with random weights"
-            absent = "The model reaches its final answer at the same layer as its twin with random weights"
-            rows = [("model", "plain"), ("twin", "plain")]
-        else:
-            claim = (
-                f"Through the tuned lens the final answer is reached at layer {number(depth['model', 'tuned'])} of "
-                f"{last} on average, through the plain lens at layer {number(plain)}"
-            )
-            whether = f"the tuned lens reaches the final answer {later} than the plain lens"
-            absent = "The tuned lens reaches the final answer at the same layer as the plain lens"
-            rows = [("model", "tuned"), ("model", "plain")]
-        yield finding(
-            claim=claim,
-            whether=whether,
-            absent=absent,
-            contrast=f"{row.contrast}, in layers",
-            test=Contrast.of(row, "difference"),
-            source=[
-                Source("contrasts", {"contrast": row.contrast}),
-                *(Source("depth", {"model": model, "lens": lens}) for model, lens in rows),
-                end,
-            ],
-            unit=row.unit,
-            importance=("answers", "beats control") if row.contrast == TWIN_CONTRAST else ("localised",),
-            margin=NEGLIGIBLE_LAYERS,
-        )
-
-
-def _gain_finding(result: Result) -> Iterator[Finding]:
-    """The inner layers at which the tuned lens is closer to the final distribution, told by the least sure of them."""
-    table = result.tables.get("gain")
-    if table is None or table.empty:
-        return
-    rows = list(rows_of(table[table["measure"] == "kl"]))
-    closer = [row for row in rows if row.difference < 0 and _status(row, NEGLIGIBLE_NATS) == "clear"]
-    least = _least_sure(closer, "difference") if closer else min(rows, key=lambda row: row.difference)
-    where = "every inner layer" if len(closer) == len(rows) else layers_in_words(row.layer for row in closer or [least])
-    yield finding(
-        claim=f"The tuned lens is closer to the final distribution than the plain lens at {where}",
-        whether=f"the tuned lens is closer to the final distribution than the plain lens at {where}",
-        absent="The tuned lens is as close to the final distribution as the plain lens",
-        contrast=f"layer {least.layer}: KL divergence tuned minus plain",
-        test=Contrast.of(least, "difference"),
-        source=Source("gain", {"measure": "kl"}),
-        unit=least.unit,
-        importance=("localised",),
-        margin=NEGLIGIBLE_NATS,
-    )
-
-
-def _status(row: Any, margin: float, low: str = "low", high: str = "high") -> str:
-    return status_of(getattr(row, low), getattr(row, high), row.p_adjusted, needed=row.needed, margin=margin)
-
-
-def _least_sure(rows: Sequence[Any], estimate: str) -> Any:
-    """Of rows that are all clear, the one whose test is the weakest: what all have is told by it."""
-    return max(rows, key=lambda row: (row.p_adjusted, -abs(getattr(row, estimate))))
-
-
-def _lens_of(table: Any) -> str:
-    return "tuned" if "tuned" in set(table["lens"]) else "plain"
-
-
-def _from_layer(rows: Sequence[Any]) -> list[Any]:
-    """The last layers, all of which are clearly above; empty where the last one is not."""
-    last: list[Any] = []
-    for row in reversed(rows):
-        if _status(row, 0.0, "diff_low", "diff_high") != "clear":
-            break
-        last.insert(0, row)
-    return last
-
-
-def _pairs_finding(result: Result) -> Iterator[Finding]:
-    """The layers from which on the good sentence is preferred more often than by chance."""
-    table = result.tables.get("pairs")
-    if table is None or table.empty:
-        return
-    lens = _lens_of(table)
-    where = {"paradigm": "all", "lens": lens}
-    rows = sorted(rows_of(table[(table["paradigm"] == "all") & (table["lens"] == lens)]), key=lambda row: row.layer)
-    above, last = _from_layer(rows), rows[-1]
-    least = _least_sure(above, "difference") if above else last
-    first = f"from layer {above[0].layer} on" if above else "at the last layer"
-    yield finding(
-        claim=f"The good sentence of a pair is preferred more often than by chance {first} ({lens} lens); at the last "
-        f"layer in {percent(last.accuracy)} of pairs",
-        whether=f"the good sentence of a pair is preferred more often than by chance {first} ({lens} lens)",
-        absent=f"The good sentence of a pair is preferred as often as by chance {first} ({lens} lens)",
-        contrast=f"layer {least.layer}: accuracy minus chance",
-        test=Contrast.of(least, "difference", "diff_low", "diff_high"),
-        source=Source("pairs", where),
-        unit="item",
-        importance=("answers", "localised"),
-    )
-
-
-def _cloze_finding(result: Result) -> Iterator[Finding]:
-    """How often the answer is the most likely piece, and where that is more often than at the embeddings."""
-    table = result.tables.get("cloze")
-    if table is None or table.empty:
-        return
-    lens = _lens_of(table)
-    where = {"part": "all", "lens": lens, "measure": "precision_at_1"}
-    chosen = (table["part"] == "all") & (table["lens"] == lens) & (table["measure"] == "precision_at_1")
-    embeddings, *rows = sorted(rows_of(table[chosen]), key=lambda row: row.layer)
-    above, last = _from_layer(rows), rows[-1]
-    least = _least_sure(above, "difference") if above else last
-    first = f"from layer {above[0].layer} on" if above else "at the last layer"
-    yield finding(
-        claim=f"The answer of a cloze is the most likely token more often than at the embeddings {first} ({lens} "
-        f"lens): in {percent(last.value)} of items at the last layer, in {percent(embeddings.value)} at the embeddings",
-        whether=f"the answer of a cloze is the most likely token more often than at the embeddings {first}",
-        absent=f"The answer of a cloze is the most likely token as often as at the embeddings {first}",
-        contrast=f"layer {least.layer}: share minus that at the embeddings",
-        test=Contrast.of(least, "difference", "diff_low", "diff_high"),
-        source=Source("cloze", where),
-        unit="item",
-        importance=("answers", "localised"),
-    )
-
-
 PAIRED = ("agreement", "kl")
 """Measures of the plain lens that models are compared by."""
 MEASURES = ("kl", "accuracy", "probability", "agreement")
@@ -212,21 +59,21 @@ _TOKENS = ("token", "index", "layer", "lens", "rank", "piece", "probability", "p
 _PAIRS = ("layer", "lens", "paradigm", "accuracy", "low", "high", *SUITE_TEST)
 _CLOZE = ("layer", "lens", "part", "measure", "value", "low", "high", *SUITE_TEST)
 _COUNTED = 20_000
-"""Training texts whose pieces are counted for the unigram baseline."""
+"""Training texts whose tokens are counted for the unigram baseline."""
 _TRIED = 32
 """Positions that are read to estimate the time."""
 
 
 @analysis(
     title="Logit lens and tuned lens",
-    question="At which layer does a language model already say what it says in the end?",
+    question="At which layer does a language model already predict its final answer?",
     method=(
-        "States of every layer go through what the model does after its last block (a final norm) and through its "
+        "Hidden states of every layer go through what follows the last block of the model (a final norm) and through its "
         "head: as they are (plain lens), and after an affine translator per layer that was trained on other documents "
-        "to give the final distribution (tuned lens). A causal model is asked for the next piece; from a masked model "
-        "15 % of the words are hidden, one at a time. Each layer is compared with the last one (KL divergence, "
-        "agreement of the most likely piece) and with the piece that is there (accuracy, probability). Beside it are a "
-        "twin with random weights, through its own head, and the frequencies of pieces in the training texts. 95 % "
+        "to give the final distribution (tuned lens). A causal model predicts the next token; in a masked model "
+        "15 % of the words are masked, one at a time. Each layer is compared with the last one (KL divergence, "
+        "agreement of the most likely token) and with the actual token (accuracy, probability). The baselines are an "
+        "untrained twin, through its own head, and the frequencies of tokens in the training texts. 95 % "
         "intervals resample documents; lenses, and model and twin, are compared at the same positions (max-T)."
     ),
     cites=("nostalgebraist 2020", "Belrose et al. 2023"),
@@ -241,7 +88,7 @@ _TRIED = 32
             optional=True,
         ),
         "reached": Table(
-            "One row per model (model, twin), lens and layer: share of positions whose most likely piece is the final "
+            "One row per model (model, twin), lens and layer: share of positions whose most likely token is the final "
             "one from this layer on, and not before.",
             _REACHED,
         ),
@@ -262,7 +109,7 @@ _TRIED = 32
         ),
         "baseline": Table("One row per baseline that knows no text and measure.", _BASELINE),
         "tokens": Table(
-            "With a text: one row per token, layer, lens and rank: what the lens says in the token's place.",
+            "With a text: one row per token, layer, lens and rank: the tokens that the lens predicts in its place.",
             _TOKENS,
             optional=True,
         ),
@@ -289,17 +136,19 @@ def lens(
     encoder: Encoder,
     splits: Splits,
     *,
-    text: Annotated[str | None, Setting("A text of one's own, shown token by token and layer by layer.")] = None,
+    text: Annotated[str | None, Setting("Your own text, shown token by token and layer by layer.")] = None,
     suite: Annotated[
         str | None,
         Setting("Minimal pairs or clozes, by layer: blimp, lm_diagnostics, pararel, or a file or folder.", file=True),
     ] = None,
     items: Annotated[int, Setting("Items of a suite that are read, per paradigm or part.", min=1)] = 10,
-    tuned: Annotated[bool, Setting("Train translators (the tuned lens) beside the plain lens.")] = True,
-    positions: Annotated[int, Setting("Positions that are scored, at most about.", min=10)] = 2000,
-    learned: Annotated[int, Setting("Positions that translators learn from, at most about.", min=10)] = 6000,
+    tuned: Annotated[bool, Setting("Also train translators (the tuned lens).")] = True,
+    positions: Annotated[int, Setting("Maximum number of scored positions (approximate).", min=10)] = 2000,
+    learned: Annotated[
+        int, Setting("Maximum number of training positions for translators (approximate).", min=10)
+    ] = 6000,
     steps: Annotated[int, Setting("Steps of Adam after ridge regression; 0 for regression alone.", min=0)] = 60,
-    top: Annotated[int, Setting("Pieces shown per token and layer of a text.", min=1, max=100)] = 5,
+    top: Annotated[int, Setting("Tokens shown per token and layer of a text.", min=1, max=100)] = 5,
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,
@@ -308,7 +157,7 @@ def lens(
     """Every layer through the model's own head, plain and tuned: where the final answer is reached.
 
     Layers are those of `lamina encode`: 0 is the embedding layer, the last one is the model's own answer. Translators
-    are trained on the corpus's training texts once and kept; a later run with the same settings uses them again.
+    are trained on the corpus's training texts once and saved; a later run with the same settings reuses them.
 
     Example:
         >>> result = lamina.lens("smollm2", "ewt", text="Dogs bark at the moon")  # doctest: +SKIP
@@ -317,7 +166,7 @@ def lens(
     """
     model = language_model(encoder)
     ending_of(model.encoder)
-    # What was typed or named is checked before anything takes long.
+    # Typed text and names are checked before anything takes long.
     if text is not None:
         every_token(model, text)
     lens_suite = None if suite is None else read_lens_suite(suite, items)
@@ -328,7 +177,7 @@ def lens(
     scored = list(splits.scored)
     drawn = draw_positions(model, scored, positions, seed=seed)
     if not len(drawn):
-        raise CorpusError(f"{splits.name}: {model.name} has no piece for any of its texts; nothing can be scored")
+        raise CorpusError(f"{splits.name}: {model.name} has no token for any of its texts; nothing can be scored")
     readings, fixed = read_layers(model, drawn.wanted, translators, {"unigram": _unigram(model, learning.learn)})
     means = {"model": _LensMeans(readings, drawn, samples, seed)}
     if twin:
@@ -356,12 +205,6 @@ def lens(
         skipped |= left_out
     skipped["scored texts beyond the positions asked for"] = len(scored) - len(drawn.texts)
     return Tables(tables, skipped, scored={"positions": len(drawn)}, data=_about(lens_suite, drawn, translators))
-
-
-@lens.finds
-def _findings(result: Result) -> Iterable[Finding]:
-    """Where the final answer is reached; what translators gain; where pairs are told apart and answers found."""
-    return lens_findings(result)
 
 
 @lens.shows
@@ -415,7 +258,7 @@ def learning_of(splits: Splits, seed: int) -> tuple[TranslatorTexts, dict[str, i
 
 
 def _unigram(model: LanguageModel, texts: Sequence[Text]) -> torch.Tensor:
-    """[piece] Logarithms of the frequencies of pieces in texts, with one added to each count."""
+    """[token] Logarithms of the frequencies of tokens in texts, with one added to each count."""
     counts: Counter[int] = Counter()
     for cut in cut_passages(model, [WrittenPassage.of(text) for text in texts[:_COUNTED]]):
         counts.update(cut.tokens.ids[cut.head : len(cut.tokens.ids) - cut.tail].tolist())
@@ -452,7 +295,7 @@ class _LensMeans:
             for measure in MEASURES:
                 rows = self._intervals(*self.of(lens, measure), exact=measure in SHARES)
                 for layer, row in enumerate(rows):
-                    # The last layer is what agreement and KL are told by: nothing was measured there.
+                    # Agreement and KL compare with the last layer, so nothing was measured there.
                     known = layer == self.layers - 1 and measure == "agreement"
                     yield layer, lens, measure, *((1.0, 1.0, 1.0) if known else row)
 
@@ -564,3 +407,155 @@ def _about(suite: LensSuite | None, drawn: LensPositions, translators: Translato
 
 def _table(columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=list(columns))
+
+
+NEGLIGIBLE_NATS = 0.02
+"""A difference of divergences that means nothing."""
+NEGLIGIBLE_LAYERS = 0.1
+"""A difference of mean layers that means nothing."""
+TWIN_CONTRAST, TUNED_MINUS_PLAIN = "model minus twin", "tuned minus plain"
+"""Contrasts of the mean layer at which the final answer is reached."""
+
+
+@lens.finds
+def lens_findings(result: Result) -> Iterable[Finding]:
+    """Where the final answer is reached; what translators gain; where pairs are distinguished and clozes answered."""
+    yield from _reached_findings(result)
+    yield from _gain_finding(result)
+    yield from _pairs_finding(result)
+    yield from _cloze_finding(result)
+
+
+def _reached_findings(result: Result) -> Iterator[Finding]:
+    """The mean layer at which the final answer is reached: model beside twin, tuned lens beside plain."""
+    depth = {(row.model, row.lens): row.mean_layer for row in rows_of(result.tables["depth"])}
+    last = int(result.tables["lens"]["layer"].max())
+    plain = depth["model", "plain"]
+    end = Source("reached", {"model": "model", "lens": "plain"})
+    for row in rows_of(result.tables["contrasts"]):
+        later = "later" if row.difference > 0 else "earlier"
+        if row.contrast == TWIN_CONTRAST:
+            claim = (
+                f"The model reaches its final answer at layer {number(plain)} of {last} on average, its twin with "
+                f"random weights at layer {number(depth['twin', 'plain'])}"
+            )
+            whether = f"the model reaches its final answer {later} than its twin with random weights"
+            absent = "The model reaches its final answer at the same layer as its twin with random weights"
+            rows = [("model", "plain"), ("twin", "plain")]
+        else:
+            claim = (
+                f"Through the tuned lens the final answer is reached at layer {number(depth['model', 'tuned'])} of "
+                f"{last} on average, through the plain lens at layer {number(plain)}"
+            )
+            whether = f"the tuned lens reaches the final answer {later} than the plain lens"
+            absent = "The tuned lens reaches the final answer at the same layer as the plain lens"
+            rows = [("model", "tuned"), ("model", "plain")]
+        yield finding(
+            claim=claim,
+            whether=whether,
+            absent=absent,
+            contrast=f"{row.contrast}, in layers",
+            test=Contrast.of(row, "difference"),
+            source=[
+                Source("contrasts", {"contrast": row.contrast}),
+                *(Source("depth", {"model": model, "lens": lens}) for model, lens in rows),
+                end,
+            ],
+            unit=row.unit,
+            importance=("answers", "beats control") if row.contrast == TWIN_CONTRAST else ("localised",),
+            margin=NEGLIGIBLE_LAYERS,
+        )
+
+
+def _gain_finding(result: Result) -> Iterator[Finding]:
+    """The inner layers where the tuned lens is closer to the final distribution, with the weakest of their tests."""
+    table = result.tables.get("gain")
+    if table is None or table.empty:
+        return
+    rows = list(rows_of(table[table["measure"] == "kl"]))
+    closer = [row for row in rows if row.difference < 0 and _status(row, NEGLIGIBLE_NATS) == "clear"]
+    least = _least_sure(closer, "difference") if closer else min(rows, key=lambda row: row.difference)
+    where = "every inner layer" if len(closer) == len(rows) else layers_in_words(row.layer for row in closer or [least])
+    yield finding(
+        claim=f"The tuned lens is closer to the final distribution than the plain lens at {where}",
+        whether=f"the tuned lens is closer to the final distribution than the plain lens at {where}",
+        absent="The tuned lens is as close to the final distribution as the plain lens",
+        contrast=f"layer {least.layer}: KL divergence tuned minus plain",
+        test=Contrast.of(least, "difference"),
+        source=Source("gain", {"measure": "kl"}),
+        unit=least.unit,
+        importance=("localised",),
+        margin=NEGLIGIBLE_NATS,
+    )
+
+
+def _status(row: Any, margin: float, low: str = "low", high: str = "high") -> str:
+    return status_of(getattr(row, low), getattr(row, high), row.p_adjusted, needed=row.needed, margin=margin)
+
+
+def _least_sure(rows: Sequence[Any], estimate: str) -> Any:
+    """Of rows that are all clear, the one with the weakest test: a claim about all of them rests on it."""
+    return max(rows, key=lambda row: (row.p_adjusted, -abs(getattr(row, estimate))))
+
+
+def _lens_of(table: Any) -> str:
+    return "tuned" if "tuned" in set(table["lens"]) else "plain"
+
+
+def _from_layer(rows: Sequence[Any]) -> list[Any]:
+    """The last layers, all of which are clearly above; empty where the last one is not."""
+    last: list[Any] = []
+    for row in reversed(rows):
+        if _status(row, 0.0, "diff_low", "diff_high") != "clear":
+            break
+        last.insert(0, row)
+    return last
+
+
+def _pairs_finding(result: Result) -> Iterator[Finding]:
+    """The layers from which on the good sentence is preferred more often than by chance."""
+    table = result.tables.get("pairs")
+    if table is None or table.empty:
+        return
+    lens = _lens_of(table)
+    where = {"paradigm": "all", "lens": lens}
+    rows = sorted(rows_of(table[(table["paradigm"] == "all") & (table["lens"] == lens)]), key=lambda row: row.layer)
+    above, last = _from_layer(rows), rows[-1]
+    least = _least_sure(above, "difference") if above else last
+    first = f"from layer {above[0].layer} on" if above else "at the last layer"
+    yield finding(
+        claim=f"The good sentence of a pair is preferred more often than by chance {first} ({lens} lens); at the last "
+        f"layer in {percent(last.accuracy)} of pairs",
+        whether=f"the good sentence of a pair is preferred more often than by chance {first} ({lens} lens)",
+        absent=f"The good sentence of a pair is preferred as often as by chance {first} ({lens} lens)",
+        contrast=f"layer {least.layer}: accuracy minus chance",
+        test=Contrast.of(least, "difference", "diff_low", "diff_high"),
+        source=Source("pairs", where),
+        unit="item",
+        importance=("answers", "localised"),
+    )
+
+
+def _cloze_finding(result: Result) -> Iterator[Finding]:
+    """How often the answer is the most likely token, and where that is more often than at the embeddings."""
+    table = result.tables.get("cloze")
+    if table is None or table.empty:
+        return
+    lens = _lens_of(table)
+    where = {"part": "all", "lens": lens, "measure": "precision_at_1"}
+    chosen = (table["part"] == "all") & (table["lens"] == lens) & (table["measure"] == "precision_at_1")
+    embeddings, *rows = sorted(rows_of(table[chosen]), key=lambda row: row.layer)
+    above, last = _from_layer(rows), rows[-1]
+    least = _least_sure(above, "difference") if above else last
+    first = f"from layer {above[0].layer} on" if above else "at the last layer"
+    yield finding(
+        claim=f"The answer of a cloze is the most likely token more often than at the embeddings {first} ({lens} "
+        f"lens): in {percent(last.value)} of items at the last layer, in {percent(embeddings.value)} at the embeddings",
+        whether=f"the answer of a cloze is the most likely token more often than at the embeddings {first}",
+        absent=f"The answer of a cloze is the most likely token as often as at the embeddings {first}",
+        contrast=f"layer {least.layer}: share minus that at the embeddings",
+        test=Contrast.of(least, "difference", "diff_low", "diff_high"),
+        source=Source("cloze", where),
+        unit="item",
+        importance=("answers", "localised"),
+    )

@@ -1,4 +1,4 @@
-"""What the head makes of every layer at the positions asked for, beside what it makes of the last."""
+"""Every layer through the head: the scored positions, the predictions there, and those for a typed text."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _LOGITS = {"cpu": 2**23, "cuda": 2**28}
 
 
 class LensReadings(NamedTuple):
-    """What one lens says, [position, layer]."""
+    """Predictions of one lens, [position, layer]."""
 
     kl: np.ndarray
     """KL(final || lens), in nats."""
     logprob: np.ndarray
-    """Of the piece that is there."""
+    """Of the actual token."""
     rank: np.ndarray
-    """Of that piece; 1 is the most likely one."""
+    """Of that token; 1 is the most likely one."""
     top: np.ndarray
-    """Id of the most likely piece."""
+    """Id of the most likely token."""
     target: np.ndarray
-    """[position] Id of the piece that is there."""
+    """[position] Id of the actual token."""
 
     @property
     def measures(self) -> dict[str, np.ndarray]:
@@ -56,7 +56,7 @@ class LensReadings(NamedTuple):
 
     @property
     def reached(self) -> np.ndarray:
-        """[position] The first layer from which on the most likely piece stays the final one.
+        """[position] The first layer from which on the most likely token stays the final one.
 
         Example:
             >>> top = np.array([[5, 7, 5, 7, 7], [1, 2, 3, 4, 9], [8, 8, 8, 8, 8]])
@@ -69,7 +69,7 @@ class LensReadings(NamedTuple):
 
 
 def _empty(targets: np.ndarray, layers: int) -> LensReadings:
-    """To be filled in."""
+    """Zeros, to fill in."""
     shape = (len(targets), layers)
     return LensReadings(np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int32), np.zeros(shape, np.int32), targets)
 
@@ -80,11 +80,11 @@ class _FinalDistribution(NamedTuple):
     numbers: np.ndarray
     """Of the positions."""
     there: Tensor
-    """Ids of the pieces that are there."""
+    """Ids of the actual tokens."""
     logprobs: Tensor
-    """[position, piece]"""
+    """[position, token]"""
     weights: Tensor
-    """[position, piece] Probabilities."""
+    """[position, token] Probabilities."""
     negentropy: Tensor
 
     @classmethod
@@ -95,7 +95,7 @@ class _FinalDistribution(NamedTuple):
         return cls(numbers, there, logprobs, weights, (weights * logprobs).sum(-1))
 
     def note(self, readings: LensReadings, layer: int, logits: Tensor) -> None:
-        """Compare logits [position, piece] with it."""
+        """Compare logits [position, token] with it."""
         actual, total = logits.gather(1, self.there[:, None]), logits.logsumexp(-1)
         # Without a second table of log-probabilities: the sum over p (log p - logits), and what normalises them.
         kl = self.negentropy - (self.weights * logits).sum(-1) + total
@@ -111,13 +111,13 @@ def read_layers(
     translators: Translators | None = None,
     fixed: Mapping[str, Tensor] | None = None,
 ) -> tuple[dict[Lens, LensReadings], dict[str, LensReadings]]:
-    """Every layer through the plain lens and, with translators, the tuned one; at the positions asked for.
+    """Every layer through the plain lens and, with translators, the tuned one; at the scored positions.
 
     Args:
         model: with its head.
-        wanted: the positions, and the pieces that are there.
+        wanted: the positions and their actual tokens.
         translators: of the tuned lens; without them, the plain lens alone.
-        fixed: name -> logarithms of a distribution over pieces that is the same everywhere; each is read like a layer.
+        fixed: name -> logarithms of a distribution over tokens that is the same everywhere; each is read like a layer.
     """
     layers, fixed = model.encoder.layers, fixed or {}
     lenses: tuple[Lens, ...] = ("plain",) if translators is None else ("plain", "tuned")
@@ -157,7 +157,7 @@ def intervals_of(
 ) -> list[tuple[float, float, float]]:
     """Mean, low and high of each column, 95 %, given its resampled means [sample, column].
 
-    With `exact`, shares of 0 and 1 get the exact interval of so many units: resampling equal units shows no spread.
+    With `exact`, shares of 0 and 1 get the exact interval of `units` units: resampling equal units shows no spread.
 
     Example:
         >>> intervals_of(np.array([1.0]), np.ones((9, 1)), 20, exact=True)[0][2]
@@ -171,23 +171,23 @@ def intervals_of(
     return rows
 
 
-# The positions at which a lens is read: every next piece of a causal model, hidden words of a masked one.
+# The scored positions: every next token of a causal model, masked words of a masked one.
 
-HIDDEN = 0.15
-"""Share of a text's words that are hidden from a masked model, one at a time."""
+MASKED_SHARE = 0.15
+"""Share of a text's words that are masked, one at a time."""
 
 PER_TEXT = 10
-"""Positions that are asked for in one text, where there are enough texts: pieces of one text are alike."""
+"""Positions per text, where there are enough texts: tokens of one text are alike."""
 _AT_ONCE = 64
-"""Texts that are cut into pieces together."""
+"""Texts that are cut into tokens together."""
 
 
 class LensPositions(NamedTuple):
-    """Pieces that are asked for, and the texts they are of."""
+    """Scored tokens, and their texts."""
 
     wanted: TokenQueries
     text: np.ndarray
-    """[piece] The number of its text."""
+    """[token] The number of its text."""
     texts: tuple[Text, ...]
 
     def __len__(self) -> int:
@@ -195,10 +195,10 @@ class LensPositions(NamedTuple):
 
 
 def draw_positions(model: LanguageModel, texts: Iterable[Text], most: int, *, seed: int) -> LensPositions:
-    """At most about so many positions, of texts in an order drawn by hash of their ids.
+    """About `most` positions at most, of texts in an order drawn by hash of their ids.
 
-    A causal model is asked for pieces of a text after those before them. From a masked model a share of the text's
-    words is hidden, one word with all its pieces at a time. Which ones follows from the text's id.
+    A causal model predicts tokens of a text from those before them. In a masked model a share of the text's words is
+    masked, one word with all its tokens at a time. Which ones follows from the text's id.
     """
     drawn = sorted(texts, key=lambda text: _hash(seed, text.id))
     chosen: list[Text] = []
@@ -221,9 +221,9 @@ def draw_positions(model: LanguageModel, texts: Iterable[Text], most: int, *, se
 
 
 def _some_of(parts: Sequence[LensRow], most: int, rng: np.random.Generator) -> list[LensRow]:
-    """At most so many of the positions of a text."""
+    """At most `most` positions of a text."""
     if not parts:
-        # None of its hidden words has a piece of its own.
+        # None of its masked words has a token of its own.
         return []
     sizes = [len(part.places) for part in parts]
     chosen = np.zeros(sum(sizes), bool)
@@ -233,17 +233,17 @@ def _some_of(parts: Sequence[LensRow], most: int, rng: np.random.Generator) -> l
 
 
 class LensRow(NamedTuple):
-    """One row, and what is asked of it."""
+    """One row of tokens, and the positions that are scored in it."""
 
     row: InputRow
     places: np.ndarray
     """The tokens whose states the head reads ..."""
     targets: np.ndarray
-    """... and the ids of the pieces asked for."""
+    """... and the ids of the tokens to predict."""
 
 
 def wanted_of(parts: Sequence[LensRow]) -> TokenQueries:
-    """Several rows with what is asked of them, as one."""
+    """Several rows with their scored positions, as one."""
     owners = np.repeat(np.arange(len(parts)), [len(part.places) for part in parts])
     places, targets = (
         np.concatenate([np.zeros(0, np.int64), *arrays]).astype(np.int64)
@@ -259,27 +259,27 @@ def _parts_of(model: LanguageModel, text: Text, cut: TokenizedText, seed: int) -
             tokens = queried_tokens(row, cut)
             yield LensRow(row, tokens - 1, row.ids[tokens])
         return
-    for word in hidden_words(text, seed).tolist():
+    for word in words_to_mask(text, seed).tolist():
         for row in rows:
             tokens = queried_tokens(row, cut)
             inside = row.words == word
             places = tokens[inside[tokens]]
-            # A word of a long text is in several windows, and asked for where it has most context.
+            # A word of a long text is in several windows, and is scored where it has most context.
             if len(places):
                 ids = np.where(inside, model.mask or 0, row.ids)
                 yield LensRow(row._replace(ids=ids), places, row.ids[places])
 
 
-def hidden_words(text: Text, seed: int) -> np.ndarray:
-    """The words of a text that are hidden, by number, as they are drawn: a share of them, at least one.
+def words_to_mask(text: Text, seed: int) -> np.ndarray:
+    """The masked words of a text, by number, in the order drawn: a share of them, at least one.
 
     Example:
         >>> text = Text("s1", tuple("the dogs bark at the cats that sleep on the mat".split()))
-        >>> len(hidden_words(text, 0)), hidden_words(text, 0).tolist() == hidden_words(text, 0).tolist()
+        >>> len(words_to_mask(text, 0)), words_to_mask(text, 0).tolist() == words_to_mask(text, 0).tolist()
         (2, True)
     """
     words = len(text.words)
-    return _rng(seed, text.id).permutation(words)[: max(1, round(HIDDEN * words))]
+    return _rng(seed, text.id).permutation(words)[: max(1, round(MASKED_SHARE * words))]
 
 
 def _rng(seed: int, name: str) -> np.random.Generator:
@@ -290,20 +290,20 @@ def _hash(seed: int, name: str) -> bytes:
     return hashlib.blake2b(f"{seed}:{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-# A typed text through the lens: what every layer would say in the place of every token.
+# A typed text through the lens: what every layer would predict in the place of every token.
 
 UNKNOWN = -1
-"""In place of the id of a piece that is not there: what comes after the text."""
+"""In place of the id of the token after the text, which does not exist."""
 
 
 def token_table(
     model: LanguageModel, text: str, translators: Translators | None, top: int
 ) -> Iterator[tuple[Any, ...]]:
-    """One row per token, layer, lens and rank: token, index, layer, lens, rank, piece, probability, probability of the
+    """One row per token, layer, lens and rank: token, index, layer, lens, rank, token, probability, probability of the
     token itself, KL to the final distribution.
 
-    A causal model tells each token from those before it, and what would come after the text (`token` is empty there).
-    From a masked model each token is hidden in turn.
+    A causal model predicts each token from those before it, and the one after the text (`token` is empty there). In a
+    masked model each token is masked in turn.
     """
     wanted = every_token(model, text)
     names = _token_names(model, wanted.target)
@@ -321,7 +321,7 @@ def token_table(
 
 
 def every_token(model: LanguageModel, text: str) -> TokenQueries:
-    """The tokens of a typed text, each asked for; an InputError where it cannot be read."""
+    """The tokens of a typed text, all of them scored; an InputError where it cannot be read."""
     if not text.strip():
         raise InputError("the text is empty; give some words in quotes, as in --text 'Dogs bark at the moon'")
     cut = cut_passages(model, [WrittenPassage.typed("text", text)])[0]
@@ -332,11 +332,11 @@ def every_token(model: LanguageModel, text: str) -> TokenQueries:
             "tokens and layers"
         )
     if size == cut.head + cut.tail:
-        raise InputError(f"{model.name} has no pieces for {text!r:.60}; give another text")
+        raise InputError(f"{model.name} has no tokens for {text!r:.60}; give another text")
     rows, wanted = query_every_token(model, [cut])
     if model.kind == "masked":
         return wanted
-    # The last token tells what comes after the text.
+    # The last token predicts what comes after the text.
     after = np.array([size - 1]), np.array([UNKNOWN])
     places, targets = (np.concatenate(parts) for parts in zip((wanted.place, wanted.target), after, strict=True))
     return TokenQueries(rows[0], np.zeros(len(places), np.int64), places, targets)
@@ -351,7 +351,7 @@ def _top_pieces(
     targets: np.ndarray,
     top: int,
 ) -> list[list[tuple[Any, ...]]]:
-    """[token] Rank, piece, probability, probability of the token that is there, KL."""
+    """[token] Rank, token, probability, probability of the actual token, KL."""
     with torch.no_grad():
         logprobs = logits_of_layer(model, states[:, layer], layer, lens, translators).log_softmax(-1)
         final = model.logits(states[:, -1]).log_softmax(-1)
@@ -373,6 +373,6 @@ def _top_pieces(
 
 
 def _token_names(model: LanguageModel, ids: np.ndarray) -> list[str]:
-    """Pieces as they are read, a leading space kept as one where the vocabulary has it; empty for what is not there."""
+    """Tokens as they are read, with the leading space if the vocabulary has it; empty for the one after the text."""
     named = model.encoder.token_names(np.maximum(ids, 0).tolist())
     return ["" if id == UNKNOWN else name for id, name in zip(ids.tolist(), named, strict=True)]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ALL = "all"
 """In place of a paradigm or part: the mean over them."""
 SUITE_TEST = ("difference", "diff_low", "diff_high", "p_adjusted", "units", "needed")
-"""Columns of a test, beside chance or beside the first layer."""
+"""Columns of a test against chance, or against the first layer."""
 _ANSWER = 1
 """The part of a filled slot that is the answer."""
 
@@ -55,7 +55,7 @@ class LensSuite:
         return 2 * len(self.pairs) + len(self.clozes)
 
     def describe(self) -> dict[str, Any]:
-        """What provenance says of it."""
+        """Its entry in provenance."""
         return {"name": self.name, "fingerprint": self.fingerprint, "items": len(self.pairs) + len(self.clozes)}
 
 
@@ -127,7 +127,7 @@ def suite_tables(
         return {"pairs": _pair_rows(model, suite.pairs, translators, samples, seed)}, left_out
     rows, unspelt = _cloze_rows(model, suite.clozes, translators, samples, seed)
     if unspelt:
-        left_out[f"{suite.name}: clozes whose answer is not one piece, or whose text is too long"] = unspelt
+        left_out[f"{suite.name}: clozes whose answer is not one token, or whose text is too long"] = unspelt
     return {"cloze": rows}, left_out
 
 
@@ -142,7 +142,7 @@ def _pair_rows(
     for lens, readings in by_lens.items():
         totals = np.zeros((len(sentences), readings.logprob.shape[1]))
         np.add.at(totals, owner, readings.logprob)
-        # Sentences that are equally likely are told apart by chance.
+        # Equally likely sentences count as half right.
         right = 0.5 + 0.5 * np.sign(totals[good] - totals[bad])
         keys, groups = [pair.item for pair in pairs], [pair.paradigm for pair in pairs]
         for paradigm, by_layer in _by_group(right, keys, groups, samples, seed).items():
@@ -157,7 +157,7 @@ def _pair_rows(
 def _sentences(
     model: LanguageModel, sentences: Sequence[str], translators: Translators | None
 ) -> tuple[dict[Lens, LensReadings], np.ndarray]:
-    """What every piece of the sentences is read as, and the sentence that each belongs to."""
+    """What every token of the sentences is read as, and the sentence that each belongs to."""
     cuts = cut_passages(
         model, [WrittenPassage.typed(str(number), sentence) for number, sentence in enumerate(sentences)]
     )
@@ -175,7 +175,7 @@ def _cloze_rows(
             readable.append(cloze)
             parts.append(part)
     if not readable:
-        raise InputError(f"{model.name} has a single piece for none of the answers of the suite; name another one")
+        raise InputError(f"{model.name} has a single token for none of the answers of the suite; name another one")
     wanted: TokenQueries = wanted_of(parts)
     by_lens, _ = read_layers(model, wanted, translators)
     keys, groups = [cloze.item for cloze in readable], [cloze.part for cloze in readable]
@@ -200,7 +200,7 @@ def _cloze_rows(
 
 
 def _answers(model: LanguageModel, clozes: Sequence[LensCloze]) -> Iterator[LensRow | None]:
-    """What is asked for each cloze; None where its answer is not a single known piece, or the text is too long."""
+    """The scored position of each cloze; None where its answer is not a single known token, or the text is too long."""
     unknown = model.encoder.tokenizer.unk_token_id
     for cut in cut_passages(model, [cloze.slot.filled(cloze.answer) for cloze in clozes]):
         ids, inside = cut.tokens.ids, np.flatnonzero(cut.tokens.words == _ANSWER)

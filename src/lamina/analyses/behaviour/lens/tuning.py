@@ -1,4 +1,4 @@
-"""Training the tuned lens of a model on a corpus, once: translators are kept with the runs of probes."""
+"""Training the tuned lens of a model on a corpus, once: translators are saved with the runs of probes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lamina.types import Text
 
 FORMAT = 1
-"""Of kept translators; raised when the same texts would give others."""
+"""Of saved translators; raised when the same texts would give others."""
 SELECTION = 400
 """Positions by which translators are chosen."""
 _STATES = {"cpu": 2**30, "cuda": 2**34}
@@ -67,7 +67,7 @@ def _examples(model: LanguageModel, texts: Sequence[Text], positions: int, seed:
     room = _STATES["cpu" if encoder.device.type == "cpu" else "cuda"] // (4 * (encoder.layers + 1) * encoder.width)
     drawn = draw_positions(model, texts, min(positions, max(1, room)), seed=seed)
     if not len(drawn):
-        raise CorpusError(f"{model.name} has no pieces for any of the training texts; translators cannot be trained")
+        raise CorpusError(f"{model.name} has no tokens for any of the training texts; translators cannot be trained")
     states: Any = torch.empty(len(drawn), encoder.layers + 1, encoder.width, device=encoder.device)
     with progress(f"states of {model.name} to learn from", len(drawn)) as advance:
         for numbers, some in layer_states(model, drawn.wanted, raw=True):

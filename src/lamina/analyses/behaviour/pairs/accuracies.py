@@ -55,17 +55,17 @@ class MeanAccuracy(NamedTuple):
 
 @dataclass(frozen=True)
 class Accuracies:
-    """What several models ("speakers") made of the same items."""
+    """Verdicts of several models ("speakers") on the same items."""
 
     items: Sequence[JudgedItem]
     verdicts: Mapping[str, Verdicts]
-    """Speaker -> its verdicts, the model's first, which has all; others have NaN for items that they were not asked."""
+    """Speaker -> its verdicts, the model's first, which has all; others have NaN for items that they did not score."""
     chances: Float[np.ndarray, " item"]
     samples: int
     seed: int
 
     @cached_property
-    def paradigms(self) -> dict[str, Int[np.ndarray, " own"]]:
+    def paradigms(self) -> dict[str, Int[np.ndarray, " item"]]:
         """Name -> the numbers of its items."""
         numbers: dict[str, list[int]] = {}
         for number, item in enumerate(self.items):
@@ -98,7 +98,7 @@ class Accuracies:
         return next(iter(self.verdicts))
 
     def count(self, group: ParadigmGroup, speaker: str | None = None) -> int:
-        """Its items that the speaker was asked, by default the model."""
+        """Its items that the speaker scored; by default the model."""
         answered = np.isfinite(self.verdicts[speaker or self.model].value["plain"])
         paradigms = list(self.paradigms.values())
         return sum(int(answered[paradigms[member]].sum()) for member in group.members)
@@ -132,7 +132,7 @@ class Accuracies:
     def differences(self, groups: Sequence[ParadigmGroup], other: str, score: Score) -> Contrasts:
         """How much more often the model is right than another speaker, of groups that are one family.
 
-        Items that both were asked are paired, and paradigms count alike: an item counts one over their number.
+        Items that both scored are paired, and paradigms count alike: an item counts one over their number.
         """
         differences = self.verdicts[self.model].value[score] - self.verdicts[other].value[score]
         there = np.isfinite(differences)

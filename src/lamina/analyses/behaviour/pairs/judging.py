@@ -21,11 +21,11 @@ from lamina.models.language.scoring import Masking, PassageScore, score_passages
 from lamina.progress import progress
 from lamina.targets.pairs import right_or_wrong, written
 
-# What a language model makes of the items of a suite: right, wrong or tied, and by how much.
+# Verdicts of a language model on the items of a suite: right, wrong or tied, and by how much.
 
 Score = Literal["plain", "per_token"]
 SCORES: tuple[Score, ...] = ("plain", "per_token")
-"""Log-probability of the whole sentence, and the same divided by the number of its pieces (or words)."""
+"""Log-probability of the whole sentence, and the same divided by the number of its tokens (or words)."""
 
 
 class Verdicts(NamedTuple):
@@ -43,13 +43,13 @@ class ScoredPairs(NamedTuple):
     """Natural logarithm of the probability; of a masked model the pseudo-log-likelihood."""
     bad: Float[np.ndarray, " pair"]
     pieces_good: Int[np.ndarray, " pair"]
-    """Pieces of a model, words of an n-gram model."""
+    """Tokens of a model, words of an n-gram model."""
     pieces_bad: Int[np.ndarray, " pair"]
     windowed: int = 0
     """Sentences longer than the model's limit."""
 
     def verdicts(self) -> Verdicts:
-        """The good sentence has to be the likelier one.
+        """Right where the good sentence is the likelier one.
 
         Example:
             >>> good, bad = np.array([-9.0, -4.0, -6.0]), np.array([-8.0, -4.0, -7.0])
@@ -58,7 +58,7 @@ class ScoredPairs(NamedTuple):
             {'plain': [0.0, 0.5, 1.0], 'per_token': [1.0, 0.5, 1.0]}
         """
         scored = (self.pieces_good > 0) & (self.pieces_bad > 0)
-        # Where a sentence has no piece, nothing is compared.
+        # Where a sentence has no token, nothing is compared.
         pieces = [np.where(scored, count, 1) for count in (self.pieces_good, self.pieces_bad)]
         margin: dict[Score, np.ndarray] = {
             "plain": self.good - self.bad,
@@ -154,13 +154,13 @@ def _of_pairs(
 
 
 Items = Sequence[MinimalPair | RegionItem]
-"""What a suite asks: all of one kind."""
+"""The items of a suite, all of one kind."""
 DETAILS = ("good", "bad", "logprob_good", "logprob_bad", "pieces_good", "pieces_bad", "surprisals")
-"""What is kept of each item beside its verdict."""
+"""Columns of each item besides its verdict."""
 
 
 class SuiteJudgements(NamedTuple):
-    """What one model makes of a suite."""
+    """Verdicts of one model on a suite."""
 
     verdicts: Verdicts
     details: pd.DataFrame
@@ -176,7 +176,7 @@ class SuiteJudgements(NamedTuple):
         return np.isfinite(self.verdicts.value["plain"])
 
     def spread(self, numbers: Sequence[int], size: int) -> SuiteJudgements:
-        """As one of all items, where only those of these numbers were asked."""
+        """Verdicts on all items, NaN for those without these numbers."""
         places = np.array(numbers, int)
 
         def wider(values: np.ndarray) -> np.ndarray:
@@ -188,16 +188,16 @@ class SuiteJudgements(NamedTuple):
         verdicts = Verdicts(
             {name: wider(value[name]) for name in SCORES}, {name: wider(margin[name]) for name in SCORES}
         )
-        # The twin's vocabulary is the model's, of which this is told already.
+        # The twin's vocabulary is the model's, whose unknown words are counted already.
         return self._replace(verdicts=verdicts, unspelled=0)
 
-    def verdicts_of(self, items: Int[np.ndarray, " kept"]) -> Verdicts:
+    def verdicts_of(self, items: Int[np.ndarray, " item"]) -> Verdicts:
         """Those of some items."""
         value, margin = self.verdicts
         return Verdicts({name: value[name][items] for name in SCORES}, {name: margin[name][items] for name in SCORES})
 
     def notes(self, name: str) -> dict[str, int]:
-        """What provenance says of ties and of sentences that were scored differently -> how many."""
+        """Counts for provenance: ties, and sentences that were scored differently."""
         value = self.verdicts.value["plain"]
         return {
             f"items tied for {name}, right in part": int(((value > 0) & (value < 1)).sum()),
@@ -207,7 +207,7 @@ class SuiteJudgements(NamedTuple):
 
 
 def sentences_of(items: Items) -> list[str]:
-    """Every sentence, in order and as often as it is asked."""
+    """Every sentence, in order and as often as it is scored."""
     return [sentence for item in items for sentence in _sentences(item)]
 
 
@@ -217,7 +217,7 @@ def chances_of(items: Items) -> Float[np.ndarray, " item"]:
 
 
 def judge_by_model(model: LanguageModel, items: Items, masking: Masking = "piece") -> SuiteJudgements:
-    """What a language model makes of items."""
+    """Verdicts of a language model on items."""
     pairs, regions = _by_kind(items)
     if pairs:
         judged = _judged_pairs(pairs, score_pairs(model, pairs, masking=masking))
@@ -234,7 +234,7 @@ def judge_by_model(model: LanguageModel, items: Items, masking: Masking = "piece
 
 
 def judge_by_counting(grams: NGrams, items: Items) -> SuiteJudgements:
-    """What an n-gram model of lower-cased words makes of items."""
+    """Verdicts of an n-gram model of lower-cased words on items."""
     pairs, regions = _by_kind(items)
     if pairs:
         judged = _judged_pairs(pairs, count_pairs(grams, pairs))

@@ -40,7 +40,7 @@ from lamina.stats.family import Contrasts
 from lamina.stats.status import Contrast, status_of
 
 AGREEMENT = "agreement"
-"""The suite that is made of a treebank."""
+"""The suite that is built from a treebank."""
 MODEL, TWIN = "model", "twin"
 """Who judges; n-gram models are called by their order."""
 _TEST = ("difference", "diff_low", "diff_high", "p_adjusted", "units", "needed")
@@ -97,12 +97,12 @@ _OPTIONS = (
     title="Minimal pairs",
     question="Does a language model find the good sentence of a minimal pair likelier than the bad one?",
     method=(
-        "The log-probability of a sentence is that of its pieces, each given all before it; of a masked model the "
-        "pseudo-log-likelihood, each piece hidden in turn. A pair is right if the good sentence is likelier (plain), "
-        "or likelier per piece (per_token); a tie is half right. Items of SyntaxGym's suites are right if all "
+        "The log-probability of a sentence is that of its tokens, each given all before it; of a masked model the "
+        "pseudo-log-likelihood, each token masked in turn. A pair is right if the good sentence is likelier (plain), "
+        "or likelier per token (per_token); a tie is half right. Items of SyntaxGym's suites are right if all "
         "predictions about their regions' surprisals hold. Accuracy is the mean over paradigms; 95 % intervals "
         "resample items within paradigms. Chance is drawn: items answered at random, for all paradigms together "
-        "(max-T). Beside it are the twin with random weights and an n-gram model of words, paired by item."
+        "(max-T). The untrained twin and an n-gram model of words are compared with it, paired by item."
     ),
     cites=("Warstadt et al. 2020", "Salazar et al. 2020", "Hu et al. 2020", "Linzen et al. 2016"),
     reads=SpokenSuite(read=_read, known=("blimp", "syntaxgym", AGREEMENT), more=_OPTIONS),
@@ -119,7 +119,7 @@ _OPTIONS = (
             _TERMS,
         ),
         "baselines": Table(
-            "One row per baseline, paradigm, term or field, and score, on the items that both were asked (pairs: how "
+            "One row per baseline, paradigm, term or field, and score, on the items that both scored (pairs: how "
             "many). difference: the model's accuracy minus the baseline's. Family: all rows of a baseline, level and "
             "score; two-sided; signs of items are flipped.",
             _BASELINES,
@@ -141,9 +141,9 @@ def pairs(
     suite: MinimalPairs | RegionSuites,
     *,
     limit: Annotated[int | None, Setting("Take only the first N pairs of each paradigm.", min=1)] = None,
-    only: Annotated[Sequence[str] | None, Setting("Paradigms, terms or fields to ask; all by default.")] = None,
+    only: Annotated[Sequence[str] | None, Setting("Paradigms, terms or fields to score; all by default.")] = None,
     masking: Annotated[
-        Masking, Setting("Hidden from a masked model: the piece asked for, or with it the later pieces of its word.")
+        Masking, Setting("What a masked model has masked: the scored token, or also the later tokens of its word.")
     ] = "piece",
     ngrams: Annotated[
         str | None, Setting("Corpus whose training texts the n-gram baseline learns from.", file=True)
@@ -158,8 +158,8 @@ def pairs(
 ) -> Tables:
     """Accuracy on minimal pairs and region suites, by paradigm, beside chance, an n-gram model and an untrained twin.
 
-    A suite is one of the catalogue (`blimp`, `syntaxgym`), `agreement` (subject-verb pairs made of a treebank, by
-    number of attractors), or a file or folder of one's own: TSV, CSV or JSONL with the columns `good` and `bad`.
+    A suite is one of the catalogue (`blimp`, `syntaxgym`), `agreement` (subject-verb pairs from a treebank, by
+    number of attractors), or your own file or folder: TSV, CSV or JSONL with the columns `good` and `bad`.
 
     Example:
         >>> result = lamina.pairs("smollm2", "blimp", limit=10)  # doctest: +SKIP
@@ -169,7 +169,7 @@ def pairs(
     chosen = list(suite)
     model = language_model(encoder)
     skipped = dict(suite.left_out)
-    # First of all: a corpus that cannot be read should not be found out after minutes.
+    # First of all, so that an unreadable corpus is noticed at once.
     grams, seen = (None, 0) if ngrams is None else n_grams_of(ngrams, order, chosen)
     judged = {MODEL: judge_by_model(model, chosen, masking)}
     if twin:
@@ -185,7 +185,7 @@ def pairs(
     items = [chosen[number] for number in scored]
     verdicts = {name: judgement.verdicts_of(scored) for name, judgement in judged.items()}
     accuracies = Accuracies(items, verdicts, chances_of(items), samples, seed)
-    skipped["items of which a sentence or region has no piece, not scored"] = len(chosen) - len(scored)
+    skipped["items of which a sentence or region has no token, not scored"] = len(chosen) - len(scored)
     few = sum(len(numbers) < _FEWEST for numbers in accuracies.paradigms.values())
     skipped[f"paradigms of fewer than {_FEWEST} items: intervals of means over them are too narrow"] = few
     for name, judgement in judged.items():
@@ -209,7 +209,7 @@ def pairs(
 def _chosen_part(
     suite: MinimalPairs | RegionSuites, only: Sequence[str] | None, limit: int | None
 ) -> MinimalPairs | RegionSuites:
-    """The part of a suite that is asked."""
+    """The part of a suite that is scored."""
     some = suite if only is None else suite.only(only)
     return some if limit is None else some.take(limit)
 
@@ -313,8 +313,8 @@ def _most_wrong(items: pd.DataFrame) -> pd.DataFrame:
     wrong = items[items["value"] < 1].sort_values("margin", kind="stable")
     worst = wrong.groupby("group", sort=False).head(_WORST)
     order = {name: at for at, name in enumerate(dict.fromkeys(items["group"]))}
-    worst = worst.assign(paradigm=worst["group"], at=worst["group"].map(order))
-    return worst.sort_values("at", kind="stable")[list(_WRONG)].reset_index(drop=True)
+    worst = worst.assign(paradigm=worst["group"], order=worst["group"].map(order))
+    return worst.sort_values("order", kind="stable")[list(_WRONG)].reset_index(drop=True)
 
 
 @pairs.finds
@@ -348,12 +348,12 @@ def _of_row(row: Any) -> Contrast:
 
 
 def _beside(result: Result, overall: Any) -> Iterator[Finding]:
-    """The model and each baseline, on the items that both were asked."""
+    """The model and each baseline, on the items that both scored."""
     table = result.tables["baselines"]
     model, corpus = result.provenance.model["name"], result.provenance.parameters.get("ngrams")
     for other in rows_of(table[(table["level"] == "all") & (table["score"] == "plain")]):
         named = "its twin with random weights" if other.of == TWIN else f"a {other.of} model of {corpus}"
-        some = f" on the {other.pairs:,} items that both were asked" if other.pairs < overall.pairs else ""
+        some = f" on the {other.pairs:,} items that both scored" if other.pairs < overall.pairs else ""
         yield finding(
             claim=f"{model} is right more often than {named}{some}, which is right in {percent(other.accuracy)}"
             if other.difference > 0
@@ -406,7 +406,7 @@ def _extremes(result: Result, model: str) -> Iterator[Finding]:
 
 
 def _beside_chance(paradigms: Sequence[Any], whole: Source) -> Iterator[Finding]:
-    """How many paradigms are above chance, told by the least sure of them; and those below it."""
+    """How many paradigms are above chance, with the test of the least sure of them; and those below it."""
     above, below = ([row for row in paradigms if row.beside_chance == side] for side in ("above", "below"))
     tested = [row for row in paradigms if row.p_adjusted == row.p_adjusted]
     least = max(above, key=lambda row: (row.p_adjusted, -row.difference)) if above else max(

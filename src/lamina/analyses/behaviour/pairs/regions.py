@@ -1,7 +1,7 @@
 """Suites of regions: which items' predictions hold for a model's surprisals.
 
-A region's surprisal is that of its pieces, in bits, summed (or by the suite's own metric); an empty region has none, 0.
-Of masked models it is the pseudo-surprisal: each piece given all others of the sentence, those after the region too.
+A region's surprisal is that of its tokens, in bits, summed (or by the suite's metric); an empty region has none, 0.
+Of masked models it is the pseudo-surprisal: each token given all others of the sentence, those after the region too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _OF: Mapping[Metric, Callable[[np.ndarray], float]] = {
 
 
 class RegionOutcome(NamedTuple):
-    """How an item came out, by the suite's metric and per piece."""
+    """How an item came out, by the suite's metric and per token."""
 
     plain: float
     """1 if all predictions hold, 0 if not; with ties, the share of ways to break them for which all hold."""
     per_token: float
-    """The same with the mean over a region's pieces in place of the suite's metric."""
+    """The same with the mean over a region's tokens in place of the suite's metric."""
     margin: float
     """Bits by which the tightest prediction holds, by the suite's metric; negative if it does not."""
     margin_per_token: float
@@ -46,7 +46,7 @@ class RegionOutcome(NamedTuple):
 
 
 def passages_of(item: RegionItem) -> list[WrittenPassage]:
-    """One per condition. Its parts are words, not regions: with `masking="word"` the rest of a word is hidden.
+    """One per condition. Its parts are words, not regions: with `masking="word"` the rest of a word is masked.
 
     Example:
         >>> item = RegionItem("1", "", "", "own", {"good": {1: "Big dogs", 2: "bark"}}, (), "sum", 0.5)
@@ -59,8 +59,8 @@ def passages_of(item: RegionItem) -> list[WrittenPassage]:
 def judge_item(item: RegionItem, scored: Sequence[PassageScore]) -> RegionOutcome | None:
     """Whether an item's predictions hold, given its passages' scores in order; None where a surprisal is missing.
 
-    One is missing if the tokenizer makes no piece of a region in which something is written, or if a metric other than
-    the sum is asked of an empty region.
+    One is missing if the tokenizer makes no token of a region in which something is written, or if a metric other than
+    the sum applies to an empty region.
 
     Example:
         >>> from lamina.corpora.suites.formulas import parse
@@ -91,7 +91,7 @@ def judge_item(item: RegionItem, scored: Sequence[PassageScore]) -> RegionOutcom
 
 
 def counted(model: NGrams, passage: WrittenPassage, *, lower: bool = False) -> PassageScore:
-    """A passage's words scored by an n-gram model, as a language model scores its pieces.
+    """A passage's words scored by an n-gram model, as a language model scores its tokens.
 
     Example:
         >>> model = NGrams.of([["dogs", "bark"]], order=2)
@@ -105,9 +105,9 @@ def counted(model: NGrams, passage: WrittenPassage, *, lower: bool = False) -> P
 
 
 def _bits(regions: Mapping[int, str], scored: PassageScore) -> dict[int, np.ndarray]:
-    """Region -> the surprisals of its pieces, in bits. Regions are whole words: spaces are all that is between them."""
+    """Region -> the surprisals of its tokens, in bits. Regions are whole words: spaces are all that is between them."""
     words = np.repeat(list(regions), [len(content.split()) for content in regions.values()])
-    # A piece that belongs to no word has no region.
+    # A token that belongs to no word has no region.
     of_piece = np.where(scored.spans == SPECIAL, -1, words[scored.spans])
     bits = -scored.logprobs / math.log(2)
     return {number: bits[of_piece == number] for number in regions}
@@ -123,7 +123,7 @@ def _surprisals(condition: str, regions: Mapping[int, np.ndarray], item: RegionI
 
 
 def _per_piece(condition: str, regions: Mapping[int, np.ndarray]) -> dict[Key, float]:
-    """The same per piece; 0 for an empty region. A sentence has the mean over all its pieces."""
+    """The same per token; 0 for an empty region. A sentence has the mean over all its tokens."""
     means: dict[Key, float] = {
         (condition, number): float(bits.mean()) if len(bits) else 0.0 for number, bits in regions.items()
     }

@@ -34,7 +34,7 @@ class LayerAnswers(NamedTuple):
     gold: Float[np.ndarray, "word layer"]
     """What the right class has: the probe's probability, or its share of the classes' mass."""
     top: Int[np.ndarray, "word layer"] | None = None
-    """Of the lens: the piece with the highest probability."""
+    """Of the lens: the token with the highest probability."""
     mass: Float[np.ndarray, "word layer"] | None = None
     """Of the lens: probability of all tokens that belong to any of the classes."""
 
@@ -72,10 +72,10 @@ def answer(
     translators: Translators | None = None,
     seed: int,
 ) -> list[TaskAnswers]:
-    """Hide words and ask probes and lens about them, of every model alike.
+    """Mask words, and predict their classes with probes and lens, for every model alike.
 
     Args:
-        models: `model`, and `twin` if wanted.
+        models: `model`, and `twin` where there is one.
         data: texts whose words have classes.
         vocabularies: task -> its classes.
         most: scored words per task.
@@ -188,7 +188,7 @@ def _through_lens(
     tasks: Mapping[str, ClassVocabulary],
     translators: Translators | None = None,
 ) -> tuple[dict[str, np.ndarray], Int[np.ndarray, "word layer"]]:
-    """Task -> [word, layer, label] the mass of each class; and the piece with the highest probability."""
+    """Task -> [word, layer, label] the mass of each class; and the token with the highest probability."""
     device = model.encoder.device
     shares = torch.from_numpy(np.hstack([vocabulary.shares for vocabulary in tasks.values()])).float().to(device)
     masses = np.zeros((*states.shape[:2], shares.shape[1]))

@@ -285,7 +285,7 @@ def _left_out(answers: Sequence[TaskAnswers]) -> dict[str, int]:
         labels = task.vocabulary.numbers
         there = [label in labels for _, label in task.items.words_of(task.task)]
         left_out[f"{task.task}: scored words of classes that training has too few of"] = there.count(False)
-        left_out[f"{task.task}: words beyond --words, or without a piece"] = there.count(True) - len(task.gold)
+        left_out[f"{task.task}: words beyond --words, or without a token"] = there.count(True) - len(task.gold)
         left_out[f"{task.task}: probes that have not converged"] = task.unconverged
     return left_out
 
@@ -302,7 +302,7 @@ def _tables(scores: Sequence[TaskScores], model: LanguageModel, lens: str) -> di
 
 
 def _piece(model: LanguageModel):
-    """The function that writes a piece as one reads it."""
+    """The function that writes a token as one reads it."""
     return lambda number: model.encoder.token_names([number])[0].strip()
 
 

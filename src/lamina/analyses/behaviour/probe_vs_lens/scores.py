@@ -51,7 +51,7 @@ class FirstLayer(NamedTuple):
     best: int
     """The layer with the highest value."""
     reason: str = ""
-    """Why there is no such layer, or which could not be looked at."""
+    """Why there is no such layer, or which layers have no probe."""
     place: float = np.nan
     """Where between two layers it is reached, by interpolation: whole layers hardly move from sample to sample."""
     places: Float[np.ndarray, " sample"] | None = None

@@ -57,7 +57,7 @@ _ROLES = {
 _LEANS = ("aux", "aux:pass", "auxpass", "cop")
 """Relations of a finite verb to the word that its subject depends on."""
 _NO_NUMBER = ("i", "you")
-"""Subjects after which a verb's form does not tell their number."""
+"""Subjects whose number the verb's form does not show."""
 _FIRST_PERSON = ("am", "'m", "\N{RIGHT SINGLE QUOTATION MARK}m", "m")
 
 
@@ -82,7 +82,7 @@ def _number(text: Text) -> dict[int, MaskedWordClass]:
 def _agreement(text: Text) -> dict[int, MaskedWordClass]:
     """Verbs in the present: VBZ goes with a singular subject, VBP with a plural one.
 
-    Asked for where there is a subject whose number the verb's form tells, so not after I and you.
+    Masked where there is a subject whose number the verb's form shows, so not after I and you.
     """
     heads = {edge.span.start: (edge.labels[0], edge.other.start) for edge in text.edges["dep"] if edge.other}
     subjects = {head: word for word, (label, head) in heads.items() if _ROLES.get(label) == "subject"}
@@ -98,7 +98,7 @@ def _agreement(text: Text) -> dict[int, MaskedWordClass]:
 
 
 def _role(text: Text) -> dict[int, MaskedWordClass]:
-    """Personal pronouns that are a subject or an object: the English words whose form tells (he, him)."""
+    """Personal pronouns that are a subject or an object: the English words whose form shows it (he, him)."""
     pos, tags = _tags(text, "pos"), _tags(text, "xpos")
     return {
         edge.span.start: MaskedWordClass(_ROLES[edge.labels[0]])
@@ -113,7 +113,7 @@ TREEBANK_TASKS = (
     MaskedWordTask("agreement", "Number of verbs", ("xpos", "dep"), _agreement),
     MaskedWordTask("role", "Role of pronouns", ("pos", "dep"), _role),
 )
-"""What a treebank tells."""
+"""Tasks of a treebank."""
 RELATION = "relation"
 """The annotation of masked objects of facts, and the name of the task."""
 
@@ -143,7 +143,7 @@ class ClassedText(NamedTuple):
     counted: Sequence[int]
     """Parts that count as words of the vocabulary."""
     one_piece: bool = False
-    """Whether words of several pieces are left out: their first pieces begin other words, too, and no text tells how
+    """Whether words of several tokens are left out: their first tokens begin other words, too, and no text shows how
     often."""
 
 
@@ -197,7 +197,7 @@ class ClassedTexts:
     def draw(
         self, task: str, labels: Mapping[str, int], most: int, seed: int, firsts: Sequence[Int[np.ndarray, " part"]]
     ) -> list[tuple[PassageWord, int]]:
-        """At most so many words of these classes, by hash, in the order of the texts; tasks share words."""
+        """At most `most` words of these classes, by hash, in the order of the texts; tasks share words."""
 
         def place(word: PassageWord) -> bytes:
             key = f"{seed}\t{self.passages[word.passage].id}\t{word.part}"
@@ -223,7 +223,7 @@ class MaskedWordData(NamedTuple):
     select: ClassedTexts
     scored: ClassedTexts
     tasks: tuple[str, ...]
-    """Names of the tasks that are asked of them."""
+    """Names of the tasks."""
 
     @property
     def train(self) -> ClassedTexts:
@@ -232,11 +232,11 @@ class MaskedWordData(NamedTuple):
 
 
 class ClassVocabulary(NamedTuple):
-    """The classes of a task, and what each piece of the vocabulary says of them."""
+    """The classes of a task, and the share of each token of the vocabulary in them."""
 
     labels: tuple[str, ...]
     shares: Float[np.ndarray, "piece label"]
-    """Of the words in training that begin with this piece, the share in each class."""
+    """Of the words in training that begin with this token, the share in each class."""
     prior: Float[np.ndarray, " label"]
     """Share of each class among words of any of them in training."""
     rare: int
@@ -249,7 +249,7 @@ class ClassVocabulary(NamedTuple):
 
 
 def vocabularies(model: LanguageModel, train: ClassedTexts, tasks: Sequence[str]) -> dict[str, ClassVocabulary]:
-    """The classes of each task as the words of the training texts tell them."""
+    """The classes of each task, from the words of the training texts."""
     firsts = train.firsts(model)
     seen = np.zeros(model.vocabulary)
     for item, first in zip(train.items, firsts, strict=True):
@@ -277,8 +277,8 @@ def _vocabulary(
 
 # Facts as sentences whose object is masked; the class is the kind of object that the relation takes.
 #
-# Many relations take the same objects (country, citizenship, country of origin: countries), and no word could tell them
-# apart. Relations whose objects overlap are therefore one class.
+# Many relations take the same objects (country, citizenship, country of origin: countries), and no word could
+# distinguish them. Relations whose objects overlap are therefore one class.
 
 OVERLAP = 0.2
 """Relations whose objects overlap by this share, in the mean over a class, are in one class."""

@@ -1,1 +1,1 @@
-"""Structure."""
+"""Trees in layers and in attention: structural probes, and trees from attention maps."""

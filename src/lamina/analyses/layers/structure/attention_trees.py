@@ -59,9 +59,9 @@ Place = tuple[str, int | None, int | None]
 class UnpunctuatedTree(NamedTuple):
     """A tree without its punctuation; words are counted without it, too."""
 
-    heads: Int[np.ndarray, " kept"]
+    heads: Int[np.ndarray, " word"]
     """-1 for the root; -2 where the head is punctuation."""
-    kept: Int[np.ndarray, " kept"]
+    words: Int[np.ndarray, " word"]
 
     @property
     def root(self) -> int | None:
@@ -78,14 +78,14 @@ def without_punctuation(tree: GoldTree) -> UnpunctuatedTree:
         >>> without_punctuation(tree).heads.tolist()
         [1, -1]
     """
-    words = tree.kept
+    words = tree.unpunctuated
     place = np.full(len(tree) + 1, -2)
     place[0] = -1
     place[words + 1] = np.arange(len(words))
     return UnpunctuatedTree(place[tree.heads[words]], words)
 
 
-def hits(heads: Int[np.ndarray, " kept"], gold: UnpunctuatedTree, *, given: bool) -> Float[np.ndarray, " 4"]:
+def hits(heads: Int[np.ndarray, " word"], gold: UnpunctuatedTree, *, given: bool) -> Float[np.ndarray, " 4"]:
     """Right heads, words, right links and links. With the root `given`, it is not counted as a word."""
     counted = gold.heads >= (0 if given else -1)
     below = np.flatnonzero(gold.heads >= 0)
@@ -98,15 +98,15 @@ class _TreeCounts:
     """Of every tree source: what each scored sentence adds."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Place, str], dict[str, np.ndarray]] = defaultdict(dict)
+        self._counts: dict[tuple[Place, str], dict[str, np.ndarray]] = defaultdict(dict)
 
     def add(self, place: Place, directed: str, key: str, counts: np.ndarray) -> None:
-        self._found[place, directed][key] = counts
+        self._counts[place, directed][key] = counts
 
     def rows(self, trees: Sequence[GoldTree], *, samples: int, seed: int) -> list[tuple[Any, ...]]:
         intervals = StructureIntervals(trees, samples=samples, seed=seed)
         rows = []
-        for (place, directed), by_key in self._found.items():
+        for (place, directed), by_key in self._counts.items():
             counts = np.array([by_key.get(tree.key, np.zeros(4)) for tree in trees])
             flat = np.zeros(len(trees), int)
             for measure, column in ((UAS, 0), (UUAS, 2)):
@@ -119,7 +119,7 @@ class _TreeCounts:
 
     def contrasts(self, trees: Sequence[GoldTree], *, seed: int) -> list[tuple[Any, ...]]:
         """`COMPARED` on the same words, with their sums by document."""
-        counts_by_source = {place[0]: by_key for (place, directed), by_key in self._found.items() if directed == FREE}
+        counts_by_source = {place[0]: by_key for (place, directed), by_key in self._counts.items() if directed == FREE}
         units = StructureIntervals(trees, samples=1, seed=seed).units
         sums = {
             source: units.sums(np.array([counts_by_source[source].get(tree.key, np.zeros(4)) for tree in trees])[:, :2])
@@ -158,40 +158,40 @@ def with_layers(watched: WatchedText) -> Float[np.ndarray, "map word word"]:
 
 
 class _HeadChooser:
-    """How well every map's trees, read both ways, are directed on training sentences; their maps are kept."""
+    """How well every map's trees, read both ways, are directed on training sentences; keeps their maps."""
 
     def __init__(self, trees: Mapping[str, GoldTree]) -> None:
         self._trees = trees
-        self.held: list[tuple[np.ndarray, UnpunctuatedTree]] = []
+        self.maps: list[tuple[np.ndarray, UnpunctuatedTree]] = []
 
     def update(self, batch: WatchedBatch) -> None:
         """See `Meter`."""
         for watched in batch.singly:
             tree = self._trees[watched.text.id]
             # A text that was cut has lost a part of its tree.
-            if len(watched.text.words) == len(tree) and len(self.held) < CHOOSING:
+            if len(watched.text.words) == len(tree) and len(self.maps) < CHOOSING:
                 gold = without_punctuation(tree)
-                if len(gold.kept) > 1:
-                    self.held.append((with_layers(watched)[:, gold.kept[:, None], gold.kept], gold))
+                if len(gold.words) > 1:
+                    self.maps.append((with_layers(watched)[:, gold.words[:, None], gold.words], gold))
 
     def scores(self) -> Float[np.ndarray, "2 map"]:
         """UAS of every map, its root free."""
         return self._uas(lambda maps: both_ways(maps).reshape(-1, *maps.shape[1:])).reshape(2, -1)
 
     def combined(self, order: Sequence[tuple[int, int]]) -> Float[np.ndarray, " number"]:
-        """UAS of the mean of so many of the first maps (direction and number)."""
+        """UAS of the mean of the first maps of `order` (direction and number), for several numbers of maps."""
         return self._uas(lambda maps: np.stack([mean_of(maps, order[:many]) for many in _TOGETHER]))
 
     def _uas(self, scores: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         sums = None
-        for maps, gold in self.held:
+        for maps, gold in self.maps:
             counts = np.array([hits(arborescence(score), gold, given=False) for score in scores(maps)])
             sums = counts if sums is None else sums + counts
         return np.zeros(0) if sums is None else sums[:, 0] / np.maximum(sums[:, 1], 1)
 
 
 def mean_of(maps: Float[np.ndarray, "map word word"], which: Iterable[tuple[int, int]]) -> np.ndarray:
-    """The mean of maps, each read its own way."""
+    """The mean of maps, each read in its direction."""
     return np.mean([maps[number].T if way == 0 else maps[number] for way, number in which], 0)
 
 
@@ -226,9 +226,9 @@ class _TreeScorer:
     def _score(self, watched: WatchedText, tree: GoldTree) -> None:
         gold = without_punctuation(tree)
         self.seen.add(tree.key)
-        if len(gold.kept) < 2:
+        if len(gold.words) < 2:
             return
-        maps = with_layers(watched)[:, gold.kept[:, None], gold.kept]
+        maps = with_layers(watched)[:, gold.words[:, None], gold.words]
         for number, way in enumerate(self._chosen.ways):
             self._trees_of(self._place(number), maps[number].T if way == 0 else maps[number], gold, tree.key)
         best = self._chosen.best
@@ -255,14 +255,14 @@ class _TreeScorer:
                 chances = probe(sentence).log_softmax(1).double().numpy()
             # A word itself is no candidate: minus infinity is more than the tree's sums can bear.
             chances = np.maximum(chances, -1e3)
-            scores, roots = chances[gold.kept[:, None], gold.kept + 1].T, chances[gold.kept, 0]
+            scores, roots = chances[gold.words[:, None], gold.words + 1].T, chances[gold.words, 0]
             place: Place = (source, None, None)
             self.counts.add(place, FREE, key, hits(rooted(scores, roots), gold, given=False))
             if gold.root is not None:
                 self.counts.add(place, GIVEN, key, hits(arborescence(scores, gold.root), gold, given=True))
 
     def _baselines(self, gold: UnpunctuatedTree, size: int, key: str) -> None:
-        many = len(gold.kept)
+        many = len(gold.words)
         links = np.stack([np.arange(many - 1), np.arange(1, many)], 1)
         if gold.root is not None:
             self.counts.add(
@@ -335,7 +335,7 @@ def trees_from_attention(
 
 
 def _parsers(encoder: Encoder, seed: int) -> tuple[dict[str, ParserProbe], Encoder | None]:
-    """The parsers of `lamina parse`; none where words have no vectors of their own."""
+    """The parsers of `lamina parse`; none where words have no static vectors."""
     if not isinstance(encoder, HuggingFaceEncoder):
         return {}, None
     vectors = static_vectors(encoder, None)
@@ -386,18 +386,18 @@ def _undirected(
     """Structural probes and the chain: minimum spanning trees, directed from the least deep word or the gold root."""
     for tree in trees:
         gold = without_punctuation(tree)
-        if len(gold.kept) < 2:
+        if len(gold.words) < 2:
             continue
-        everything = np.arange(len(gold.kept))
-        row = smallest_tree(chain_distances(len(gold.kept)), everything)
+        everything = np.arange(len(gold.words))
+        row = smallest_tree(chain_distances(len(gold.words)), everything)
         counts.add(
             (CHAIN, None, None), UNDIRECTED, tree.key, hits(directed_from(row, len(everything), 0), gold, given=True)
         )
         for layer, by_key in probed.items():
             distances, depths = by_key[tree.key]
-            links = smallest_tree(distances[gold.kept[:, None], gold.kept], everything)
+            links = smallest_tree(distances[gold.words[:, None], gold.words], everything)
             place: Place = (PROBE, layer, None)
-            shallow = int(depths[gold.kept].argmin())
+            shallow = int(depths[gold.words].argmin())
             free = hits(directed_from(links, len(everything), shallow), gold, given=False)
             counts.add(place, FREE, tree.key, free)
             counts.add(place, UNDIRECTED, tree.key, free)

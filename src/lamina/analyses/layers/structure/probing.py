@@ -125,7 +125,7 @@ def scale_layers(
 def layer_vectors(
     encoder: Encoder, corpus: Corpus, layers: Sequence[int], runtime: Runtime, *, decay: bool = False
 ) -> Float[torch.Tensor, "layer word width"]:
-    """The words of all texts at some layers, means of their pieces; after them, if asked, the neighbours' average."""
+    """The words of all texts at some layers, means of their tokens; with `decay`, then the average of neighbours."""
     sizes = [len(text.words) for text in corpus]
     stored = runtime.extract(encoder, corpus)
     words = WordVectors(stored, sizes)
@@ -296,7 +296,7 @@ def best_rows(scores: Scores, units: Units) -> list[tuple[Any, ...]]:
 
 
 def contrast_rows(scores: Scores, units: Units) -> list[tuple[Any, ...]]:
-    """Every layer of the model minus all that is beside it, as one family; rows of `contrasts.csv`."""
+    """Every layer of the model minus every baseline, as one family; rows of `contrasts.csv`."""
     pairs = [
         (measure, layer, against, pooled(scores[MODEL, layer, measure]), pooled(beside))
         for measure in TESTED
@@ -335,7 +335,7 @@ def links_tally(distances: Sequence[np.ndarray], trees: Sequence[GoldTree]) -> l
 
 def links_hit(distances: Float[np.ndarray, "probe word word"], tree: GoldTree) -> Int[np.ndarray, " probe"]:
     """How many links of a sentence each probe's minimum spanning tree has, punctuation left out."""
-    links, words = tree.links, tree.kept
+    links, words = tree.links, tree.unpunctuated
     if not len(links):
         return np.zeros(len(distances), int)
     if tree.repaired:
@@ -356,7 +356,7 @@ def root_tally(depths: Sequence[np.ndarray], trees: Sequence[GoldTree], *, faith
     """
     hits, of = [], []
     for of_sentence, tree in zip(depths, trees, strict=True):
-        words = tree.kept
+        words = tree.unpunctuated
         counted = faithful or (len(words) > 1 and not tree.punctuation[tree.root])
         # The released code takes the least deep of all words where there is nothing but punctuation.
         among = words if len(words) else np.arange(len(tree))
@@ -394,18 +394,18 @@ def _counts(tree: GoldTree) -> bool:
 def _row_correlations(
     predicted: Float[np.ndarray, "probe row word"], gold: Int[np.ndarray, "row word"]
 ) -> Float[np.ndarray, "probe row"]:
-    """Spearman's correlation of each row; 0 where a prediction is the same for all words, which tells nothing."""
+    """Spearman's correlation of each row; 0 where a prediction is the same for all words."""
     return np.nan_to_num(rank_correlation(predicted, np.broadcast_to(gold, predicted.shape)))
 
 
 TRAINING = ("layer", "rank", "of", "seed", "kind", "loss", "constant", "epochs", "converged")
 STRUCTURE = ("layer", "rank", "of", "seed", "measure", "value", "low", "high")
 BY_KIND: dict[Kind, tuple[str, str]] = {"distance": (UUAS, DSPR), "depth": (ROOT_ACCURACY, NSPR)}
-"""What is made of distances and of depths."""
+"""Measures of distances and of depths."""
 
 
 class StructureSettings(NamedTuple):
-    """What all probes have in common."""
+    """Settings of all probes."""
 
     schedule: StructuralSchedule
     faithful: bool
@@ -414,7 +414,7 @@ class StructureSettings(NamedTuple):
 
 
 class StructureScores(NamedTuple):
-    """What the probes of one encoder gave."""
+    """Scores of the probes of one encoder."""
 
     rows: list[tuple[Any, ...]]
     training: list[tuple[Any, ...]]

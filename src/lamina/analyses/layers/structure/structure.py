@@ -73,7 +73,271 @@ from lamina.results.finding import (
 )
 from lamina.stats.status import SURE, Contrast
 
-# What structural probes and trees from attention show, in words.
+EXAMPLES = ("sentence", "layer", "position", "word", "punctuation", "head", "linked")
+
+
+FULL, SOME, POWERS = "full", "some", "powers"
+
+
+@analysis(
+    title="Trees in layers",
+    question="Are dependency trees in the geometry of a model's layers, and in its attention?",
+    method=(
+        "A linear map is learned under which squared distances between words are their distances in the tree, and "
+        "another one whose squared norms are depths, for every layer and rank. They are scored on other texts, without "
+        "punctuation, and compared with words in a row, random projections, the untrained twin, averages of neighbours "
+        "and shuffled trees. Trees are also read from attention maps, as maximum spanning arborescences. 95 % "
+        "intervals resample documents."
+    ),
+    cites=("Hewitt and Manning 2019", "Raganato and Tiedemann 2018"),
+    reads=TrainedTexts(),
+    # 2: best layers are confidence sets; contrasts with all baselines are tested; documents are resampled throughout.
+    version=2,
+    tables={
+        "structure": Table(
+            "One row per layer, rank, seed, measure and what is probed; of: model, twin (random weights), projection "
+            "(random map), chain (words in a row), decay (layer 0 averaged over neighbours), control (shuffled trees).",
+            STRUCTURE,
+        ),
+        "best": Table(
+            "One row per measure and layer of the model at the largest rank, mean over seeds; p_beaten: that another "
+            "layer is better (max-T over the other layers, one-sided); among_best: at least .05, so that the layer can "
+            "be the best.",
+            BEST,
+        ),
+        "contrasts": Table(
+            "One row per measure (UUAS, root accuracy), layer and baseline: model minus other on "
+            "the same texts; p_adjusted and intervals are of one family (max-T over all rows, bootstrap, two-sided).",
+            CONTRASTS,
+        ),
+        "training": Table(
+            "One row per probe: lowest loss on stopping sentences, the loss of one distance (depth) for all, epochs, "
+            "whether it converged.",
+            TRAINING,
+        ),
+        "trees": Table(
+            "One row per source of trees and measure, all on the same sentences; directed: with the gold root given, "
+            "with a free root, or not.",
+            TREES,
+            optional=True,
+        ),
+        "tree_contrasts": Table(
+            "One row per source of trees and what it is compared with: UAS with a free root on the same sentences, "
+            "source minus other; p_adjusted and intervals are of one family (max-T over all rows, signs of documents "
+            "flipped, two-sided).",
+            TREE_CONTRASTS,
+            optional=True,
+        ),
+        "chosen": Table(
+            "One row per map and direction of reading: UAS on training sentences, by which the direction, the best "
+            "head and the combination are chosen.",
+            CHOSEN,
+            optional=True,
+        ),
+        "examples": Table(
+            "One row per word of some scored sentences: its head, and the word it is linked to in the probe's tree "
+            "(0: root).",
+            EXAMPLES,
+        ),
+    },
+    chapter="layers",
+    needs=("states",),
+    example="lamina structure minilm --corpus ewt --texts 2000 --out results/structure",
+)
+def structure(
+    encoder: Encoder,
+    corpus: Splits,
+    *,
+    layers: Annotated[
+        Sequence[int] | None, Setting("Layers to probe (0: embeddings); all by default.", option="--layer", min=0)
+    ] = None,
+    ranks: Annotated[
+        Sequence[str],
+        Setting(
+            "Ranks of the map: numbers, full (the width), some (2, 8, 32, 128 and full) or powers (of two, and full).",
+            option="--rank",
+        ),
+    ] = (SOME,),
+    seeds: Annotated[int, Setting("How often probes are trained.", min=1)] = 1,
+    twin: Twin = True,
+    control: Annotated[bool, Setting("Train probes on shuffled trees too.")] = True,
+    faithful: Annotated[
+        bool,
+        Setting(
+            "As in the released code: layers as they are, its schedule, its punctuation tags (xpos), gold links closed "
+            "over punctuation, every sentence's root counted."
+        ),
+    ] = False,
+    attention: Annotated[
+        int,
+        Setting("Approximate number of scored texts whose attention is parsed; 0 to disable.", min=0),
+    ] = 300,
+    learn: Annotated[
+        int, Setting("Approximate number of training texts for choosing heads and training parsers.", min=1)
+    ] = 600,
+    texts: Annotated[
+        int | None,
+        Setting("Learn from about this many texts, in whole documents drawn by hash; all by default.", min=1),
+    ] = None,
+    samples: Samples = 1000,
+    seed: Seed = 0,
+    runtime: Runtime,
+) -> Tables:
+    """Dependency trees as distances and depths under a linear map of each layer, and as trees from attention.
+
+    Twin, control and the average of neighbours are probed with the largest rank. A probe that has not converged has no
+    score; `training` has its losses.
+
+    Example:
+        >>> result = lamina.structure("minilm", "ewt", texts=2000, attention=0)  # doctest: +SKIP
+        >>> result.tables["structure"]["measure"].unique().tolist()  # doctest: +SKIP
+        ['uuas', 'dspr', 'root', 'nspr']
+    """
+    refuse_without_heads((corpus.train, corpus.scored), faithful=faithful)
+    if attention and encoder.heads:
+        refuse_without_maps(encoder)
+    splits = replace(corpus, train=thin(corpus.train, texts, seed))
+    chosen, widths = _layers(encoder, layers), _ranks(encoder, ranks)
+    trees = read_trees(splits, faithful=faithful, seed=seed)
+    how = StructureSettings(PAPER if faithful else StructuralSchedule(), faithful, samples, seed)
+    probing = StructureProbing(splits, trees, chosen, how, runtime)
+    every = [
+        StructuralGroup(kind, rank, seed + number)
+        for kind in ("distance", "depth")
+        for rank in widths
+        for number in range(seeds)
+    ]
+    largest = [group for group in every if group.rank == widths[-1]]
+    of_model = probing.probe(encoder, MODEL, every, decay=True, projections=True)
+    results = [of_model]
+    if twin:
+        results.append(probing.probe(encoder.random_twin(seed), TWIN, largest))
+    if control:
+        results.append(probing.probe(encoder, CONTROL, largest))
+    results.append(probing.chain())
+    rows = [row for result in results for row in result.rows]
+    scores: dict[tuple[str, int | None, str], list[ResampledScore]] = {}
+    for result in results:
+        scores |= result.scores
+    training = pd.DataFrame([row for result in results for row in result.training], columns=list(TRAINING))
+    table = pd.DataFrame(rows, columns=list(STRUCTURE)).astype({"layer": "Int64", "rank": "Int64", "seed": "Int64"})
+    best = pd.DataFrame(best_rows(scores, probing.units), columns=list(BEST))
+    drawn_layer = first_layer(best, UUAS)
+    tables = {
+        "structure": table,
+        "best": best,
+        "contrasts": pd.DataFrame(contrast_rows(scores, probing.units), columns=list(CONTRASTS)),
+        "training": training,
+        "examples": pd.DataFrame(
+            example_rows(trees.scored, of_model.predicted, drawn_layer, seed=seed), columns=list(EXAMPLES)
+        ),
+    }
+    skipped: Counter[str] = Counter()
+    skipped["probes that did not converge"] = int((~training["converged"].astype(bool)).sum())
+    above = (training["of"] == MODEL) & (training["loss"] >= training["constant"])
+    skipped["probes of the model whose loss is no lower than that of a constant, scored all the same"] = int(
+        above.sum()
+    )
+    skipped["training texts that are in the scored split too, left out"] = trees.repeated
+    scored = {"links": sum(len(tree.links) for tree in trees.scored)}
+    if attention and encoder.heads:
+        from_attention = _from_attention(
+            encoder, splits, trees, of_model, attention=attention, learn=learn, samples=samples, seed=seed
+        )
+        placed = {"layer": "Int64", "head": "Int64"}
+        tables["trees"] = pd.DataFrame(from_attention.trees, columns=list(TREES)).astype(placed)
+        tables["tree_contrasts"] = pd.DataFrame(from_attention.contrasts, columns=list(TREE_CONTRASTS))
+        tables["chosen"] = pd.DataFrame(from_attention.chosen, columns=list(CHOSEN)).astype(placed)
+        skipped.update(from_attention.skipped)
+        scored["sentences with trees from attention"] = from_attention.scored
+    return Tables(
+        tables,
+        dict(+skipped),
+        data={"train": splits.train.describe(), "schedule": how.schedule.describe()},
+        seeds=tuple(range(seed, seed + seeds)),
+        scored=scored,
+    )
+
+
+@structure.costs
+def _cost(
+    estimator: Estimator, encoder: Encoder, corpus: Splits, *, layers: Sequence[int] | None, ranks: Sequence[str],
+    twin: bool, control: bool, faithful: bool, texts: int | None, seed: int, **_: Any,
+) -> Cost:  # fmt: skip
+    """A trial gives the time per token; training on a few sentences takes as many steps as on many."""
+    refuse_without_heads((corpus.train, corpus.scored), faithful=faithful)
+    _layers(encoder, layers)
+    _ranks(encoder, ranks)
+    whole = estimator.trial(passes=1 + twin, data=replace(corpus, train=thin(corpus.train, texts, seed)))
+    schedule = PAPER if faithful else StructuralSchedule()
+    steps = (schedule.validate_every or len(corpus.train) // schedule.batch) * schedule.max_validations
+    state_bytes = 2 * encoder.layers * encoder.width * whole.tokens
+    return replace(whole, steps=steps * (1 + twin + control), memory=whole.memory + state_bytes)
+
+
+def _layers(encoder: Encoder, layers: Sequence[int] | None) -> list[int]:
+    if layers is None:
+        return list(range(encoder.layers))
+    for layer in layers:
+        if not 0 <= layer < encoder.layers:
+            raise InputError(
+                f"--layer {layer}: {encoder.name} has layers 0 (embeddings) to {encoder.layers - 1}, no other"
+            )
+    return sorted(set(layers))
+
+
+def _ranks(encoder: Encoder, ranks: Sequence[str]) -> list[int]:
+    """Ascending; the largest is the one that everything is compared at."""
+    width = encoder.width
+    powers = [2**power for power in range(width.bit_length()) if 2**power < width]
+    chosen: set[int] = set()
+    for rank in ranks or (SOME,):
+        if rank == FULL:
+            chosen.add(width)
+        elif rank == SOME:
+            chosen |= {rank for rank in (2, 8, 32, 128) if rank < width} | {width}
+        elif rank == POWERS:
+            chosen |= {*powers, width}
+        elif rank.isdecimal() and 1 <= int(rank) <= width:
+            chosen.add(int(rank))
+        else:
+            raise InputError(
+                f"--rank {rank}: a rank is a number from 1 to {width} (the width of {encoder.name}), full, "
+                "some or powers"
+            )
+    return sorted(chosen)
+
+
+def _from_attention(
+    encoder: Encoder,
+    splits: Splits,
+    trees: SplitTrees,
+    of_model: StructureScores,
+    *,
+    attention: int,
+    learn: int,
+    samples: int,
+    seed: int,
+) -> AttentionTrees:
+    """Trees from maps, on a part of the texts: maps are not stored."""
+    learned = {trees.train[number].key for number in trees.learn}
+    train = [text for text in thin(splits.train, learn, seed) if text.id in learned]
+    scored = list(thin(splits.scored, attention, seed))
+    by_id = {tree.key: tree for tree in trees.train}
+    gold = {tree.key: tree for tree in trees.scored}
+    place = {tree.key: number for number, tree in enumerate(trees.scored)}
+    probed = {
+        layer: {
+            text.id: (distances[place[text.id]], of_model.predicted[layer, "depth"][place[text.id]]) for text in scored
+        }
+        for (layer, kind), distances in of_model.predicted.items()
+        if kind == "distance" and (layer, "depth") in of_model.predicted
+    }
+    return trees_from_attention(
+        encoder, train, {text.id: by_id[text.id] for text in train}, scored,
+        {text.id: gold[text.id] for text in scored}, probed, samples=samples, seed=seed,
+    )  # fmt: skip
+
 
 _BESIDE = {
     CHAIN: "words in a row",
@@ -105,13 +369,14 @@ _TREE_MEASURES = {
 
 
 def first_layer(best: pd.DataFrame, measure: str) -> int | None:
-    """The layer with the best score: the one that is shown, not one that is proven to be best."""
+    """The layer with the best score, which is the one in figures; others may be as good."""
     of_measure = best[best["measure"] == measure]
     return int(of_measure["layer"].iloc[int(of_measure["value"].to_numpy().argmax())]) if len(of_measure) else None
 
 
+@structure.finds
 def tell_findings(result: Result) -> Iterator[Finding]:
-    """Links and roots beside all baselines, with the layers that can be best; shuffled trees; attention."""
+    """Links and roots against all baselines, with the layers that can be best; shuffled trees; attention."""
     for measure in _TREE_MEASURES:
         yield from _beside(result, measure)
     yield from _below_twin(result)
@@ -122,14 +387,14 @@ def tell_findings(result: Result) -> Iterator[Finding]:
 
 
 def hardest(rows: pd.DataFrame) -> Any:
-    """The contrast that is least sure: a claim of all of them holds where this one does."""
+    """The contrast with the weakest test: a claim about all of them holds where this one does."""
     untested = rows[rows["p_adjusted"].isna()]
     some = untested if len(untested) else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
     return next(rows_of(some.sort_values("estimate")))
 
 
 def _beside(result: Result, measure: str) -> Iterator[Finding]:
-    """The layer with the best score against the baseline that it is least surely ahead of."""
+    """The layer with the best score, against the baseline with the weakest test."""
     table, best = result.tables["contrasts"], result.tables["best"]
     things, kind = _TREE_MEASURES[measure]
     layer = first_layer(best, measure)
@@ -226,7 +491,7 @@ def _unfitted(training: pd.DataFrame) -> Iterator[Finding]:
         means = largest[largest["kind"] == kind].groupby("layer")[["loss", "constant"]].mean()
         above = means[means["loss"] >= means["constant"]]
         if len(above):
-            reason = f"the probes fit no better than {answer}, so their scores say only how words are ordered"
+            reason = f"the probes fit no better than {answer}, so their scores only show how words are ordered"
             yield not_tested(
                 f"{layers_in_words(above.index)} hold{'s' * (len(above) == 1)} tree {kind}s",
                 reason,
@@ -269,8 +534,9 @@ def _attention(table: pd.DataFrame) -> Iterator[Finding]:
 _TITLES = {UUAS: "UUAS", ROOT_ACCURACY: "root", DSPR: "DSpr", NSPR: "NSpr"}
 
 
+@structure.shows
 def describe(result: Result) -> Iterable[Overview]:
-    """The largest rank of every layer, and what is beside the model."""
+    """Every layer at the largest rank, and the baselines."""
     table = result.tables["structure"]
     rows: list[tuple[str | int, ...]] = []
     largest = table["rank"].max()
@@ -295,9 +561,6 @@ def describe(result: Result) -> Iterable[Overview]:
         yield Overview("Trees on the same sentences", ("source", "layer", "directed", "measure", "value"), listed)
 
 
-# A few scored sentences with the annotated tree and the probe's, to be drawn.
-
-EXAMPLES = ("sentence", "layer", "position", "word", "punctuation", "head", "linked")
 _MANY = 4
 _LENGTHS = (7, 13)
 """Words that are not punctuation, fewest and most: enough to see a tree, and not too many for a line."""
@@ -310,17 +573,17 @@ def example_rows(
     *,
     seed: int,
 ) -> list[tuple[Any, ...]]:
-    """Sentences drawn by hash, whatever the probe makes of them."""
+    """Sentences drawn by hash, whatever the probe's trees."""
     if layer is None or (layer, "depth") not in predicted:
         return []
-    fit = [number for number, tree in enumerate(trees) if _LENGTHS[0] <= len(tree.kept) <= _LENGTHS[1]]
-    fit = fit or [number for number, tree in enumerate(trees) if len(tree.kept) > 1]
+    fit = [number for number, tree in enumerate(trees) if _LENGTHS[0] <= len(tree.unpunctuated) <= _LENGTHS[1]]
+    fit = fit or [number for number, tree in enumerate(trees) if len(tree.unpunctuated) > 1]
     drawn = sorted(fit, key=lambda number: hashlib.sha256(f"{seed}:{trees[number].key}".encode()).digest())[:_MANY]
     rows = []
     for number in drawn:
         tree, distances, depths = trees[number], predicted[layer, "distance"][number], predicted[layer, "depth"][number]
-        links = smallest_tree(distances, tree.kept)
-        root = int(tree.kept[depths[tree.kept].argmin()])
+        links = smallest_tree(distances, tree.unpunctuated)
+        root = int(tree.unpunctuated[depths[tree.unpunctuated].argmin()])
         linked = directed_from(links, len(tree), root) + 1
         for word, text in enumerate(tree.words):
             out = bool(tree.punctuation[word])
@@ -328,278 +591,3 @@ def example_rows(
                 (tree.key, layer, word + 1, text, out, int(tree.heads[word]), None if out else int(linked[word]))
             )
     return rows
-
-
-FULL, SOME, POWERS = "full", "some", "powers"
-
-
-@analysis(
-    title="Trees in layers",
-    question="Are dependency trees in the geometry of a model's layers, and in its attention?",
-    method=(
-        "A linear map is learned under which squared distances between words are their distances in the tree, and "
-        "another one whose squared norms are depths, for every layer and rank. They are scored on other texts, without "
-        "punctuation, beside the words in a row, random projections, the random-weights twin, averages of neighbours "
-        "and shuffled trees. Trees are also read from attention maps, as maximum spanning arborescences. 95 % "
-        "intervals resample documents."
-    ),
-    cites=("Hewitt and Manning 2019", "Raganato and Tiedemann 2018"),
-    reads=TrainedTexts(),
-    # 2: best layers are confidence sets; contrasts with all baselines are tested; documents are resampled throughout.
-    version=2,
-    tables={
-        "structure": Table(
-            "One row per layer, rank, seed, measure and what is probed; of: model, twin (random weights), projection "
-            "(random map), chain (words in a row), decay (layer 0 averaged over neighbours), control (shuffled trees).",
-            STRUCTURE,
-        ),
-        "best": Table(
-            "One row per measure and layer of the model at the largest rank, mean over seeds; p_beaten: that another "
-            "layer is better (max-T over the other layers, one-sided); among_best: at least .05, so that the layer can "
-            "be the best.",
-            BEST,
-        ),
-        "contrasts": Table(
-            "One row per measure (UUAS, root accuracy), layer and what stands beside the model: model minus other on "
-            "the same texts; p_adjusted and intervals are of one family (max-T over all rows, bootstrap, two-sided).",
-            CONTRASTS,
-        ),
-        "training": Table(
-            "One row per probe: lowest loss on stopping sentences, the loss of one distance (depth) for all, epochs, "
-            "whether it converged.",
-            TRAINING,
-        ),
-        "trees": Table(
-            "One row per source of trees and measure, all on the same sentences; directed: with the gold root given, "
-            "with a free root, or not.",
-            TREES,
-            optional=True,
-        ),
-        "tree_contrasts": Table(
-            "One row per source of trees and what it is compared with: UAS with a free root on the same sentences, "
-            "source minus other; p_adjusted and intervals are of one family (max-T over all rows, signs of documents "
-            "flipped, two-sided).",
-            TREE_CONTRASTS,
-            optional=True,
-        ),
-        "chosen": Table(
-            "One row per map and direction of reading: UAS on training sentences, by which the direction, the best "
-            "head and the combination are chosen.",
-            CHOSEN,
-            optional=True,
-        ),
-        "examples": Table(
-            "One row per word of some scored sentences: its head, and the word it is linked to in the probe's tree "
-            "(0: root).",
-            EXAMPLES,
-        ),
-    },
-    chapter="layers",
-    needs=("states",),
-    example="lamina structure minilm --corpus ewt --texts 2000 --out results/structure",
-)
-def structure(
-    encoder: Encoder,
-    corpus: Splits,
-    *,
-    layers: Annotated[
-        Sequence[int] | None, Setting("Layers to probe (0: embeddings); all by default.", option="--layer", min=0)
-    ] = None,
-    ranks: Annotated[
-        Sequence[str],
-        Setting(
-            "Ranks of the map: numbers, full (the width), some (2, 8, 32, 128 and full) or powers (of two, and full).",
-            option="--rank",
-        ),
-    ] = (SOME,),
-    seeds: Annotated[int, Setting("How often probes are trained.", min=1)] = 1,
-    twin: Twin = True,
-    control: Annotated[bool, Setting("Train probes on shuffled trees too.")] = True,
-    faithful: Annotated[
-        bool,
-        Setting(
-            "As in the released code: layers as they are, its schedule, its punctuation tags (xpos), gold links closed "
-            "over punctuation, every sentence's root counted."
-        ),
-    ] = False,
-    attention: Annotated[
-        int,
-        Setting("Scored texts whose attention is parsed, about; 0 to disable. Their other trees go beside it.", min=0),
-    ] = 300,
-    learn: Annotated[
-        int, Setting("Training texts that heads are chosen and parsers are trained on, about.", min=1)
-    ] = 600,
-    texts: Annotated[
-        int | None,
-        Setting("Learn from about this many texts, in whole documents drawn by hash; all by default.", min=1),
-    ] = None,
-    samples: Samples = 1000,
-    seed: Seed = 0,
-    runtime: Runtime,
-) -> Tables:
-    """Dependency trees as distances and depths under a linear map of each layer, and as trees from attention.
-
-    Twin, control and the average of neighbours are probed with the largest rank. A probe that has not converged has no
-    score; `training` says how far it came.
-
-    Example:
-        >>> result = lamina.structure("minilm", "ewt", texts=2000, attention=0)  # doctest: +SKIP
-        >>> result.tables["structure"]["measure"].unique().tolist()  # doctest: +SKIP
-        ['uuas', 'dspr', 'root', 'nspr']
-    """
-    refuse_without_heads((corpus.train, corpus.scored), faithful=faithful)
-    if attention and encoder.heads:
-        refuse_without_maps(encoder)
-    splits = replace(corpus, train=thin(corpus.train, texts, seed))
-    chosen, widths = _layers(encoder, layers), _ranks(encoder, ranks)
-    trees = read_trees(splits, faithful=faithful, seed=seed)
-    how = StructureSettings(PAPER if faithful else StructuralSchedule(), faithful, samples, seed)
-    probing = StructureProbing(splits, trees, chosen, how, runtime)
-    every = [
-        StructuralGroup(kind, rank, seed + number)
-        for kind in ("distance", "depth")
-        for rank in widths
-        for number in range(seeds)
-    ]
-    largest = [group for group in every if group.rank == widths[-1]]
-    of_model = probing.probe(encoder, MODEL, every, decay=True, projections=True)
-    results = [of_model]
-    if twin:
-        results.append(probing.probe(encoder.random_twin(seed), TWIN, largest))
-    if control:
-        results.append(probing.probe(encoder, CONTROL, largest))
-    results.append(probing.chain())
-    rows = [row for result in results for row in result.rows]
-    scores: dict[tuple[str, int | None, str], list[ResampledScore]] = {}
-    for result in results:
-        scores |= result.scores
-    training = pd.DataFrame([row for result in results for row in result.training], columns=list(TRAINING))
-    table = pd.DataFrame(rows, columns=list(STRUCTURE)).astype({"layer": "Int64", "rank": "Int64", "seed": "Int64"})
-    best = pd.DataFrame(best_rows(scores, probing.units), columns=list(BEST))
-    drawn_layer = first_layer(best, UUAS)
-    tables = {
-        "structure": table,
-        "best": best,
-        "contrasts": pd.DataFrame(contrast_rows(scores, probing.units), columns=list(CONTRASTS)),
-        "training": training,
-        "examples": pd.DataFrame(
-            example_rows(trees.scored, of_model.predicted, drawn_layer, seed=seed), columns=list(EXAMPLES)
-        ),
-    }
-    skipped: Counter[str] = Counter()
-    skipped["probes that did not converge"] = int((~training["converged"].astype(bool)).sum())
-    above = (training["of"] == MODEL) & (training["loss"] >= training["constant"])
-    skipped["probes of the model whose loss is no lower than that of a constant, scored all the same"] = int(
-        above.sum()
-    )
-    skipped["training texts that are in the scored split too, left out"] = trees.repeated
-    scored = {"links": sum(len(tree.links) for tree in trees.scored)}
-    if attention and encoder.heads:
-        from_attention = _from_attention(
-            encoder, splits, trees, of_model, attention=attention, learn=learn, samples=samples, seed=seed
-        )
-        placed = {"layer": "Int64", "head": "Int64"}
-        tables["trees"] = pd.DataFrame(from_attention.trees, columns=list(TREES)).astype(placed)
-        tables["tree_contrasts"] = pd.DataFrame(from_attention.contrasts, columns=list(TREE_CONTRASTS))
-        tables["chosen"] = pd.DataFrame(from_attention.chosen, columns=list(CHOSEN)).astype(placed)
-        skipped.update(from_attention.skipped)
-        scored["sentences with trees from attention"] = from_attention.scored
-    return Tables(
-        tables,
-        dict(+skipped),
-        data={"train": splits.train.describe(), "schedule": how.schedule.describe()},
-        seeds=tuple(range(seed, seed + seeds)),
-        scored=scored,
-    )
-
-
-@structure.finds
-def _findings(result: Result) -> Iterable[Finding]:
-    """Where trees are best recovered, beside what; the root; the control; attention."""
-    return tell_findings(result)
-
-
-@structure.shows
-def _overview(result: Result) -> Iterable[Overview]:
-    """One row per layer, and the best of every source of trees."""
-    return describe(result)
-
-
-@structure.costs
-def _cost(
-    estimator: Estimator, encoder: Encoder, corpus: Splits, *, layers: Sequence[int] | None, ranks: Sequence[str],
-    twin: bool, control: bool, faithful: bool, texts: int | None, seed: int, **_: Any,
-) -> Cost:  # fmt: skip
-    """A trial tells the time per token; training on a few sentences takes as many steps as on many."""
-    refuse_without_heads((corpus.train, corpus.scored), faithful=faithful)
-    _layers(encoder, layers)
-    _ranks(encoder, ranks)
-    whole = estimator.trial(passes=1 + twin, data=replace(corpus, train=thin(corpus.train, texts, seed)))
-    schedule = PAPER if faithful else StructuralSchedule()
-    steps = (schedule.validate_every or len(corpus.train) // schedule.batch) * schedule.max_validations
-    state_bytes = 2 * encoder.layers * encoder.width * whole.tokens
-    return replace(whole, steps=steps * (1 + twin + control), memory=whole.memory + state_bytes)
-
-
-def _layers(encoder: Encoder, layers: Sequence[int] | None) -> list[int]:
-    if layers is None:
-        return list(range(encoder.layers))
-    for layer in layers:
-        if not 0 <= layer < encoder.layers:
-            raise InputError(
-                f"--layer {layer}: {encoder.name} has layers 0 (embeddings) to {encoder.layers - 1}, no other"
-            )
-    return sorted(set(layers))
-
-
-def _ranks(encoder: Encoder, ranks: Sequence[str]) -> list[int]:
-    """Ascending; the largest is the one that everything is compared at."""
-    width = encoder.width
-    powers = [2**power for power in range(width.bit_length()) if 2**power < width]
-    chosen: set[int] = set()
-    for rank in ranks or (SOME,):
-        if rank == FULL:
-            chosen.add(width)
-        elif rank == SOME:
-            chosen |= {rank for rank in (2, 8, 32, 128) if rank < width} | {width}
-        elif rank == POWERS:
-            chosen |= {*powers, width}
-        elif rank.isdecimal() and 1 <= int(rank) <= width:
-            chosen.add(int(rank))
-        else:
-            raise InputError(
-                f"--rank {rank}: a rank is a number from 1 to {width} (the width of {encoder.name}), full, "
-                "some or powers"
-            )
-    return sorted(chosen)
-
-
-def _from_attention(
-    encoder: Encoder,
-    splits: Splits,
-    trees: SplitTrees,
-    of_model: StructureScores,
-    *,
-    attention: int,
-    learn: int,
-    samples: int,
-    seed: int,
-) -> AttentionTrees:
-    """Trees from maps, on a part of the texts: maps are not stored."""
-    learned = {trees.train[number].key for number in trees.learn}
-    train = [text for text in thin(splits.train, learn, seed) if text.id in learned]
-    scored = list(thin(splits.scored, attention, seed))
-    by_id = {tree.key: tree for tree in trees.train}
-    gold = {tree.key: tree for tree in trees.scored}
-    place = {tree.key: number for number, tree in enumerate(trees.scored)}
-    probed = {
-        layer: {
-            text.id: (distances[place[text.id]], of_model.predicted[layer, "depth"][place[text.id]]) for text in scored
-        }
-        for (layer, kind), distances in of_model.predicted.items()
-        if kind == "distance" and (layer, "depth") in of_model.predicted
-    }
-    return trees_from_attention(
-        encoder, train, {text.id: by_id[text.id] for text in train}, scored,
-        {text.id: gold[text.id] for text in scored}, probed, samples=samples, seed=seed,
-    )  # fmt: skip

@@ -69,7 +69,7 @@ class GoldTree:
         return depths
 
     @cached_property
-    def kept(self) -> Int[np.ndarray, " kept"]:
+    def unpunctuated(self) -> Int[np.ndarray, " word"]:
         """Words that are not punctuation."""
         return np.flatnonzero(~self.punctuation)
 
@@ -77,13 +77,13 @@ class GoldTree:
     def links(self) -> Int[np.ndarray, "link 2"]:
         """Pairs of words, neither of them punctuation, that are linked; the smaller number first."""
         if self.repaired:
-            return smallest_tree(self.distances.astype(float), self.kept)
+            return smallest_tree(self.distances.astype(float), self.unpunctuated)
         below = np.flatnonzero((self.heads != ROOT) & ~self.punctuation)
         links = np.stack([below, self.heads[below] - 1], 1)
         return np.sort(links[~self.punctuation[links[:, 1]]], 1)
 
 
-def smallest_tree(distances: np.ndarray, words: Int[np.ndarray, " kept"]) -> Int[np.ndarray, "link 2"]:
+def smallest_tree(distances: np.ndarray, words: Int[np.ndarray, " word"]) -> Int[np.ndarray, "link 2"]:
     """The minimum spanning tree of some words, as pairs; among equal distances the pair that comes first.
 
     Kruskal's algorithm over pairs in a stable order, as the released code has it: ties are decided alike.

@@ -1,4 +1,4 @@
-"""`lamina.contextualize`: how well each layer tells a word's semantic class in its context."""
+"""How well each layer predicts the semantic class of a word in its context."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ from lamina.analyses.words.contextualize.scores import (
     ClassAnswers,
     ClassProbeSetup,
     ContextualizePreset,
-    DataTable,
     Scoreboard,
     answer,
     answer_permuted,
@@ -84,349 +83,275 @@ from lamina.models.static import skipgram_epochs, train_skipgram
 from lamina.probes.mlp import ClassExamples, ClassProbe, Vectors, train
 from lamina.progress import say
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, percent, rows_of
+from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, rows_of
 from lamina.stats.status import Contrast
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-# How long `contextualize` takes: rows of vectors that are probed are counted, and some training steps are timed.
-
-_TIMED_BATCHES = 8
-_FORWARD = 1 / 3
-"""Share of a training step that applying probes to as many examples takes."""
-_TIMED_TEXTS = 1000
-"""Texts that skip-gram is tried on."""
-_TIMED_EPOCHS = 4
-_ENCODED_TEXTS = 64
-"""Texts that encoding is timed on."""
+_SCORED = (
+    "One row per representation, layer, class, seed and split; `all` stands for all classes or seeds, `chose` marks "
+    "dev words that chose the epoch of the probes."
+)
 
 
-class ProbedRows(NamedTuple):
-    """Rows of vectors, each of which has probes of its own."""
+@analysis(
+    title="Words in context",
+    question="How well does each layer predict what a word means in its context?",
+    method=(
+        "One small probe per semantic class is trained on the vectors of some words and scored on other words: no word "
+        "is in two of train, dev and test. A word has a class where its probe says yes for at least half of its "
+        "contexts. The layers are compared with vectors without context, bags of vectors, random vectors and permuted "
+        "classes. 95 % intervals resample words, and from 5 seeds on seeds too; differences are paired by word and "
+        "corrected by max-T."
+    ),
+    cites=("Zhao et al. 2020",),
+    reads=Texts(split="all"),
+    # From five seeds on, intervals cover seeds too (3). Words weigh by name; paired contrasts (4).
+    version=4,
+    tables={
+        "sclass": Table(f"F1. {_SCORED}", SCORES),
+        "recall": Table(f"Share of words whose own class is found. {_SCORED}", SCORES),
+        "frequent": Table(f"F1 of words with at least 5 contexts. {_SCORED}", SCORES),
+        "words": Table(f"F1 with each word counted once, for vectors without context. {_SCORED}", SCORES),
+        "contrasts": Table(
+            "One row per paired difference of micro-F1 over words. Rows of one comparison and family are corrected "
+            "together (two-sided max-T, simultaneous intervals): all layers, or what the `chosen layer` (best on the "
+            "words of the other split) is compared with; fine-tuning: all tasks and layers.",
+            CONTRASTS,
+        ),
+        "best": Table(
+            "One row per layer of the model with the whole text. `p_beaten`: that another layer is better; below .05 "
+            "the layer is not `among_best`.",
+            BEST,
+        ),
+        "context": Table("F1 with a part of the text. One row per context size, layer, class, seed and split.", SCORES),
+        "pairs": Table("One row per test word, class, layer and context size.", PAIRS),
+        "failures": Table("One row per test word and class that fails or is cut into many tokens.", FAILURES),
+        "pieces": Table("One row per number of tokens that words are cut into.", PIECES),
+        "contexts": Table("One row per split and number of contexts.", CONTEXTS),
+        "finetuning": Table(
+            "One row per task fine-tuned for, setup, layer and seed of the fine-tuning; `all` is their mean.",
+            FINETUNING,
+            optional=True,
+        ),
+        "attention_similarity": Table("One row per fine-tuned model and head.", SIMILARITY, optional=True),
+    },
+    chapter="words",
+    takes=110,
+    report={"preset": "quick", "context_sizes": (0, 4)},
+    example="lamina contextualize minilm --corpus ewt --out results/contextualize",
+)
+def contextualize(
+    encoder: Encoder,
+    corpus: Corpus,
+    *,
+    annotation: Annotation = None,
+    context_sizes: Annotated[
+        Sequence[int] | None, Setting("Words on each side that the model may see; the preset's by default.", min=0)
+    ] = None,
+    vectors: Annotated[
+        Sequence[str], Setting("Static vectors to compare the model with: an asset or a file.", file=True)
+    ] = ("glove",),
+    finetuned: Annotated[
+        Sequence[str],
+        Setting("The folder of a model fine-tuned from this one; several seeds of one task are averaged.", file=True),
+    ] = (),
+    preset: Preset = "quick",
+    seeds: Seeds = None,
+    faithful: Annotated[
+        bool, Setting("As in the paper: the last epoch, vectors not scaled, results of dev words.")
+    ] = False,
+    seed: Seed = 0,
+    samples: Samples = 1000,
+    runtime: Runtime,
+) -> Tables:
+    """How well each layer predicts a word's semantic class, and how much context that takes.
 
-    rows: int
-    width: int
-    of_types: bool = False
-    """Whether a word has one vector, or one per context."""
+    All texts of the corpus are used; its words are split into train, dev and test. One binary MLP per class is trained
+    on the vectors of the training words. Every (word, class) pair of the scored words gets one decision per class:
+    yes where the class's probe says yes for at least half of the pair's contexts. Every context size has its own
+    probes.
 
-
-def probed_rows(
-    encoder: Encoder, static: Sequence[Encoder], tuned: Sequence[FinetunedModel], setup: ClassProbeSetup
-) -> Iterator[ProbedRows]:
-    """All that is probed, as `contextualize` does it."""
-    layers, width = encoder.layers, encoder.width
-    sizes = len(setup.preset.context_sizes)
-    permuted = layers if setup.preset.permuted == "all" else 1
-    yield ProbedRows(layers * (1 + sizes + len(tuned)) + permuted, width)
-    yield ProbedRows(layers, width, of_types=True)
-    for other in (*(vectors.width for vectors in static), RANDOM_WIDTH):
-        yield ProbedRows(1, other)
-        yield ProbedRows(1, other, of_types=True)
-    # Skip-gram has no bag.
-    yield ProbedRows(1, RANDOM_WIDTH, of_types=True)
-    if isinstance(encoder, HuggingFaceEncoder):
-        yield ProbedRows(1 + sizes, width)
-        yield ProbedRows(1, width, of_types=True)
-
-
-def disk_bytes(
-    encoder: Encoder, tuned: Sequence[FinetunedModel], chosen: ContextualizePreset, data: WordsInContext
-) -> int:
-    """The most that vectors take on disk at once.
-
-    Those of whole texts stay; those of one other model, window or bag are there beside them, one after the other.
+    Example:
+        >>> encoder, corpus = lamina.load_encoder("minilm"), lamina.load_corpus("ewt", "all")  # doctest: +SKIP
+        >>> contextualize(encoder, corpus).tables["contexts"].columns.tolist()  # doctest: +SKIP
+        ['split', 'contexts', 'pairs']
     """
-    whole = 2 * encoder.layers * encoder.width * len(data.text)
-    through = {model.window for model in tuned if model.window is not None}
-    beside = max((bool(chosen.context_sizes), _most_at_once(tuned, through)))
-    return whole * (1 + beside) + 2 * RANDOM_WIDTH * len(data.text)
-
-
-def _most_at_once(tuned: Sequence[FinetunedModel], through: set[int]) -> int:
-    """Vectors beside those of the model: the fine-tuned ones of one window, and the pretrained model's through it."""
-    plain = sum(model.window is None for model in tuned)
-    return max([plain, *(1 + sum(model.window == window for model in tuned) for window in through)])
-
-
-def encoding_cost(
-    encoder: Encoder, tuned: Sequence[FinetunedModel], chosen: ContextualizePreset, data: WordsInContext
-) -> Cost:
-    """What encoding takes: whole texts with every model, and the windows of every size; some texts are timed."""
-    pieces = [len(encoder.tokenize(text).ids) for text in data.texts]
-    per_word = sum(pieces) / max(1, sum(len(text.words) for text in data.texts))
-    models = 1 + len(tuned) + len({model.window for model in tuned if model.window is not None})
-    rate = _seconds_per_token(encoder, data)
-    windows = sum(len(data.text) * per_word * (2 * size + 1) for size in chosen.context_sizes)
-    seconds = rate * (models * sum(pieces) + windows)
-    return Cost(models, len(data.texts), sum(pieces), 0, seconds, memory_now())
-
-
-def _seconds_per_token(encoder: Encoder, data: WordsInContext) -> float:
-    some = list(islice(data.texts, _ENCODED_TEXTS))
-    for _ in encoder.encode(some[:4]):
-        pass  # warm-up; not timed
-    took = time_call(lambda: deque(encoder.encode(some), maxlen=0))
-    return took / sum(len(encoder.tokenize(text).ids) for text in some)
-
-
-def training_cost(estimator: Estimator, setup: ClassProbeSetup, rows: Sequence[ProbedRows]) -> Cost:
-    """What training all class probes takes. One step is one batch through the probes of one row."""
-    training = setup.training
-    probes = len(setup.data.classes) * setup.preset.seeds
-    step_seconds = {width: _step_seconds(setup, width) for width in {group.width for group in rows}}
-    total = Cost(passes=0)
-    for group in rows:
-        train, dev, test = _items(setup.data, of_types=group.of_types)
-        batches = training.epochs * ceil(train / training.batch)
-        looks = training.epochs // training.validate_every if training.select else 0
-        passed = _FORWARD * (looks * dev + dev + test) / training.batch
-        seconds = group.rows * (batches + passed) * probes * step_seconds[group.width]
-        total += estimator.training(group.rows * batches, seconds / (group.rows * batches))
-    return total
-
-
-def _items(data: WordsInContext, *, of_types: bool) -> tuple[int, ...]:
-    """Training, dev and test items."""
-    return tuple(data.split.count(split) if of_types else len(data.of(split)) for split in SPLITS)
-
-
-def _step_seconds(setup: ClassProbeSetup, width: int) -> float:
-    """One batch through one probe, timed on random vectors: what they say does not change how long it takes."""
-    training, classes = setup.training, len(setup.data.classes)
-    count = _TIMED_BATCHES * training.batch
-    examples = ClassExamples(Vectors.of(torch.randn(count, width).half()), torch.rand(1, count, classes) < 0.1)
-    probes = [ClassProbe(label, seed) for seed in range(setup.preset.seeds) for label in range(classes)]
-    short = replace(training, epochs=1, select=False)
-
-    def work() -> None:
-        train(examples, examples, probes, short, device=setup.device)
-
-    # Warm-up; not timed.
-    work()
-    return time_call(work) / (_TIMED_BATCHES * len(probes))
-
-
-def skipgram_seconds(corpus: Corpus) -> float:
-    """What training skip-gram vectors takes: what some texts take in several epochs beyond one."""
-    words = sum(len(text.words) for text in corpus)
-    some = list(islice(corpus, _TIMED_TEXTS))
-    tried = sum(len(text.words) for text in some)
-    # The first call is slower; one epoch has what does not grow: reading, the vocabulary.
-    train_skipgram(some[:1], width=RANDOM_WIDTH, epochs=1)
-    one, several = (
-        time_call(lambda epochs=epochs: train_skipgram(some, width=RANDOM_WIDTH, epochs=epochs))
-        for epochs in (1, _TIMED_EPOCHS)
-    )
-    epoch = max(0.0, several - one) / (_TIMED_EPOCHS - 1) / max(1, tried)
-    return one + epoch * skipgram_epochs(words) * words
-
-
-# What results about words in context show, in sentences.
-
-
-def contextualize_findings(result: Result) -> Iterator[Finding]:
-    """The layer that other words chose, beside vectors without context, its average over contexts and less context."""
-    if "contrasts" not in result.tables:
-        return
-    table = result.tables["contrasts"].dropna(subset=["value", "baseline"])
-    chosen = table[table["family"] == CHOSEN]
-    yield from _beside_static(result, chosen[chosen["comparison"] == STATIC])
-    yield from _beside_average(chosen[chosen["comparison"] == AVERAGE])
-    yield from _with_less_context(chosen[chosen["comparison"] == LESS_CONTEXT])
-    yield from _after_finetuning(table[table["comparison"] == FINETUNED], result)
-
-
-def _compared(row: Any, *, claim: str, whether: str, absent: str, importance: Any, **more: Any) -> Finding:
-    """A finding about one row of `contrasts`."""
-    names = ("comparison", "family", "task", "layer", "representation", "against", "window")
-    where = {name: _plain(getattr(row, name)) for name in names if not pd.isna(getattr(row, name))}
-    source = Source("contrasts", where)
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        return not_tested(whether, "the two do not differ in any word", source=[source])
-    return finding(
-        claim=claim,
-        whether=whether,
-        absent=absent,
-        contrast="difference",
-        test=test,
-        source=[source, *more.pop("source", ())],
-        unit="word type",
-        importance=importance,
-        **more,
-    )
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it."""
-    return value.item() if hasattr(value, "item") else value
-
-
-def _beside_static(result: Result, rows: DataTable) -> Iterator[Finding]:
-    """The chosen layer beside the best vectors that know no context; which layers can be the best."""
-    rows = rows.dropna(subset=["layer"])
-    if rows.empty:
-        return
-    row = next(rows_of(rows.loc[[rows["baseline"].idxmax()]]))
-    best = result.tables["best"].dropna(subset=["value"])
-    among = best_in_words([*best["layer"]], [*best["among_best"]])
-    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
-    free = f"{row.against}, the best vectors without context"
-    how = "better" if row.difference > 0 else "worse"
-    numbers = f"micro-F1 {number(row.value)}, {row.against} {number(row.baseline)}"
-    yield _compared(
-        row,
-        claim=f"Layer {row.layer} tells the semantic classes of new words {how} than {free}: {numbers}{where}",
-        whether=f"layer {row.layer} tells the semantic classes of new words better or worse than {free}",
-        absent=f"Layer {row.layer} tells the semantic classes of new words as well as {free}: {numbers}",
-        importance=("answers", "beats control", "localised"),
-        source=[Source("best", {"among_best": True})] if among else [],
-        note="Other words chose the layer.",
-    )
-
-
-def _beside_average(rows: DataTable) -> Iterator[Finding]:
-    """Whether a vector per context tells more than one per word."""
-    for row in rows_of(rows):
-        how = "better" if row.difference > 0 else "worse"
-        numbers = f"micro-F1 {number(row.value)}, average {number(row.baseline)}"
-        one, other = f"At layer {row.layer} one vector per context", "one per word, the average over its contexts"
-        yield _compared(
-            row,
-            claim=f"{one} tells classes {how} than {other}: {numbers}",
-            whether=f"{one.replace('At', 'at', 1)} tells classes better or worse than {other}",
-            absent=f"{one} tells classes as well as {other}: {numbers}",
-            importance=("answers",),
-        )
-
-
-def _with_less_context(rows: DataTable) -> Iterator[Finding]:
-    """The whole text beside the smallest context that was asked for."""
-    if rows.empty:
-        return
-    row = min(rows_of(rows), key=lambda candidate: int(candidate.window))
-    seen = "the word alone" if row.window == 0 else f"{row.window} words on each side"
-    how = "better" if row.difference > 0 else "worse"
-    numbers = f"micro-F1 {number(row.value)}, {seen} {number(row.baseline)}"
-    yield _compared(
-        row,
-        claim=f"At layer {row.layer} the whole text tells classes {how} than {seen}: {numbers}",
-        whether=f"at layer {row.layer} the whole text tells classes better or worse than {seen}",
-        absent=f"At layer {row.layer} the whole text tells classes no better than {seen}: {numbers}",
-        importance=("answers",),
-    )
-
-
-def _after_finetuning(rows: DataTable, result: Result) -> Iterator[Finding]:
-    """Where old probes lose most, and whether new ones find there what they lost."""
-    changes = rows[(rows["representation"] == "a") & (rows["against"] == "pretrained")]
-    if changes.empty:
-        return
-    row = next(rows_of(changes.loc[[changes["difference"].idxmin()]]))
-    task, layer = row.task, row.layer
-    tuned = result.tables["finetuning"]
-    runs = tuned[(tuned["task"] == task) & (tuned["layer"] == layer) & (tuned["setup"] == "a")]
-    note = "" if len(runs) > 2 else "One fine-tuned model: another seed may change others."
-    lose = "worse" if row.difference < 0 else "better"
-    numbers = f"micro-F1 {number(row.value)}, before {number(row.baseline)}"
-    yield _compared(
-        row,
-        claim=f"After fine-tuning for {task} the old probes tell classes {lose} at layer {layer}: {numbers}",
-        whether=f"fine-tuning for {task} changes what the old probes tell at layer {layer}",
-        absent=f"After fine-tuning for {task} the old probes tell classes as before at layer {layer}: {numbers}",
-        importance=("answers", "localised"),
-        note=note,
-    )
-    for new in rows_of(
-        rows[
-            (rows["representation"] == "b")
-            & (rows["against"] == "a")
-            & (rows["task"] == task)
-            & (rows["layer"] == layer)
+    chosen = _chosen(preset, seeds, context_sizes)
+    tuned = load_finetuned(encoder, finetuned)
+    static = [load_encoder(name) for name in vectors]
+    data = _find(encoder, corpus, chosen, annotation, seed, texts_used(tuned))
+    with ExitStack() as stack:
+        size = disk_bytes(encoder, tuned, chosen, data)
+        where = runtime.residence(encoder, size)
+        workspace = Workspace(runtime.store, stack, None if where.stored else where.device)
+        what = f"vectors of {len(data.text):,} words in context, {2 * encoder.layers * encoder.width:,} bytes each"
+        if where.stored:
+            workspace.refuse_full(size, what)
+        else:
+            say(f"{what}, are {where.why}")
+        answers = workspace.folder(fingerprint_of("answers", data.places, data.labels, encoder.fingerprint))
+        setup = ClassProbeSetup(data, chosen, seed, faithful, runtime.training_device, answers)
+        question = _ContextProbes(setup, encoder, Representations(data, workspace))
+        board = Scoreboard(data, samples=samples, seed=seed, selects=not faithful)
+        # Encoded first, on all cores; then skip-gram, which takes one core, trains while the probes do.
+        question.whole.read(0)
+        skipgram = stack.enter_context(BackgroundWork(skipgram_of(corpus, seed, answers)))
+        learned = probe_finetuned(setup, question.representations, tuned, question.whole, save=True)
+        of_model = [
+            answers_of_layer for answers_of_layer in learned if answers_of_layer.representation == question.whole.name
         ]
-    ):
-        better = "better" if new.difference > 0 else "worse"
-        numbers = f"micro-F1 {number(new.value)}, old {number(new.baseline)}"
-        yield _compared(
-            new,
-            claim=f"After fine-tuning for {task} new probes tell classes {better} than old ones at layer {layer}: "
-            f"{numbers}",
-            whether=f"after fine-tuning for {task} new probes tell classes better than old ones at layer {layer}",
-            absent=f"After fine-tuning for {task} new probes tell classes as old ones do at layer {layer}: {numbers}",
-            importance=("answers",),
+        swept = list(skipgram.during(question.sweep()))
+        free = context_free(encoder, static, skipgram.result())
+        tables = board.tables([*of_model, *question.beside(free)])
+        tables["context"] = board.f1(swept)
+        tables["pairs"] = board.pairs([*of_model, *swept])
+        pieces = pieces_of(encoder, data.words)
+        tables["failures"] = failure_cases(tables["pairs"], pieces)
+        tables["pieces"] = scores_by_pieces(tables["pairs"], pieces)
+        tables["contexts"] = histogram(data)
+        split = "dev" if faithful else "test"
+        tables["contrasts"], tables["best"] = board.compared(question.whole.name, split)
+        if tuned:
+            tables["finetuning"], changes = finetuning_table(setup, board, tuned, learned)
+            tables["contrasts"] = pd.concat([tables["contrasts"], changes], ignore_index=True)
+            tables["attention_similarity"] = attention_similarity(tuned, data.texts)
+        predicted = answers / f"{fingerprint_of(setup.key, chosen.context_sizes)[:16]}-{NAME}"
+        write_predictions(predicted, data, split, [*of_model, *swept])
+        return Tables(
+            tables,
+            data.skipped | unknown_words(free, data),
+            data={"used": _used(data), "settings": asdict(chosen)},
+            seeds=(seed, *range(chosen.seeds)),
+            files={NAME: predicted, **probe_files(setup, question.whole)},
+            scored={"words": sum(data.split[pair.word] == split for pair in data.pairs)},
         )
 
 
-def neighbours_findings(result: Result) -> Iterator[Finding]:
-    """How far classes lie apart, and how much nearest words depend on the context."""
-    word = result.provenance.corpus["word"]
-    if "separation" in result.tables and "p_adjusted" in result.tables["separation"]:
-        yield from _separated(result.tables["separation"], word)
-    if "shared" in result.tables:
-        yield from _shared(result.tables["shared"], word)
+@contextualize.costs
+def _cost(
+    estimator: Estimator,
+    encoder: Encoder,
+    corpus: Corpus,
+    *,
+    annotation: str | None,
+    context_sizes: Sequence[int] | None,
+    vectors: Sequence[str],
+    finetuned: Sequence[str],
+    preset: str,
+    seeds: int | None,
+    faithful: bool,
+    seed: int,
+    **_: object,
+) -> Cost:
+    """Encoding of texts and windows, skip-gram, and the training of every class probe; a part of each is timed."""
+    start = time.perf_counter()
+    chosen = _chosen(preset, seeds, context_sizes)
+    tuned = load_finetuned(encoder, finetuned)
+    data = _find(encoder, corpus, chosen, annotation, seed, texts_used(tuned))
+    static = [load_encoder(name) for name in vectors]
+    # Up to here the analysis takes the same time.
+    seconds = time.perf_counter() - start + skipgram_seconds(corpus)
+    setup = ClassProbeSetup(data, chosen, seed, faithful, estimator.runtime.training_device, Path())
+    size = disk_bytes(encoder, tuned, chosen, data)
+    where = estimator.runtime.residence(encoder, size)
+    cost = encoding_cost(encoder, tuned, chosen, data)
+    memory = cost.memory + 2 * encoder.width * len(data.text) + size * (where.device == "cpu" and not where.stored)
+    # The states of whole texts are stored too.
+    disk = size + min(MOST_BYTES, 2 * encoder.layers * encoder.width * cost.tokens) if where.stored else 0
+    cost += Cost(passes=0, seconds=seconds, memory=memory, disk=disk, states=(where.why,))
+    return cost + training_cost(estimator, setup, list(probed_rows(encoder, static, tuned, setup)))
 
 
-def _separated(separation: DataTable, word: str) -> Iterator[Finding]:
-    """The largest silhouette beside that of shuffled classes; layers, and words that could be shown, are one family."""
-    measured = separation.dropna(subset=["silhouette"])
-    if measured.empty:
-        return
-    row = next(rows_of(measured.loc[[measured["silhouette"].idxmax()]]))
-    among = best_in_words([*measured["layer"]], [*measured["among_best"]])
-    where = f"; they can lie farthest apart at {among}" if among else "; no layer was shown to keep them farther apart"
-    looked = f"Corrected over {len(measured)} layers" + (f" and {row.words} words." if row.words > 1 else ".")
-    source = [Source("separation", {"layer": row.layer})]
-    whether = f"the classes of “{word}” lie apart at layer {row.layer}"
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        yield not_tested(whether, f"they do not vary between {row.unit}s", source=source)
-        return
-    yield finding(
-        claim=f"At layer {row.layer} the classes of “{word}” lie farther apart than shuffled classes: silhouette "
-        f"{number(row.silhouette)}, shuffled {number(row.baseline)}{where}",
-        whether=whether,
-        absent=f"At layer {row.layer} the classes of “{word}” lie no farther apart than shuffled classes",
-        contrast="difference",
-        test=test,
-        source=[*source, *([Source("separation", {"among_best": True})] if among else [])],
-        unit=str(row.unit),
-        importance=("answers", "beats control", "localised"),
-        note=looked,
-    )
+@contextualize.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """Micro-F1 of all vectors that were probed."""
+    split = "dev" if result.provenance.parameters.get("faithful") else "test"
+    rows = [
+        (
+            row["representation"],
+            str(row["layer"]) if isinstance(row["layer"], int) else "-",
+            row["context"],
+            cell(row["value"], row["low"], row["high"]),
+        )
+        for name in ("sclass", "context")
+        for row in overall(result.tables[name], split).to_dict("records")
+    ]
+    title = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}: semantic classes of words"
+    yield Overview(title, ("representation", "layer", "context", f"micro-F1, {split} words"), rows)
 
 
-def _shared(shared: DataTable, word: str) -> Iterator[Finding]:
-    """How many of their nearest words two contexts share at the last layer, and at layer 0."""
-    later = shared[shared["layer"] > 0].dropna(subset=["value"])
-    if later.empty:
-        return
-    row = next(rows_of(later.loc[[later["layer"].idxmax()]]))
-    source = Source("shared", {"layer": row.layer})
-    whether = (
-        f"two contexts of “{word}” share more or fewer of their nearest words at layer {row.layer} than at layer 0"
-    )
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        yield not_tested(whether, "what contexts share does not vary between texts", source=[source])
-        return
-    how = "fewer" if row.difference < 0 else "more"
-    yield finding(
-        claim=f"Two contexts of “{word}” share {how} of their nearest words at layer {row.layer}: "
-        f"{percent(row.value)}, at layer 0 {percent(row.baseline)}",
-        whether=whether,
-        absent=f"Two contexts of “{word}” share as many of their nearest words at layer {row.layer} as at layer 0: "
-        f"{percent(row.value)}, at layer 0 {percent(row.baseline)}",
-        contrast="difference",
-        test=test,
-        source=[source, Source("shared", {"layer": 0})],
-        unit=str(row.unit),
-        importance=("answers",),
-    )
+def _chosen(preset: str, seeds: int | None, context_sizes: Sequence[int] | None) -> ContextualizePreset:
+    chosen = PRESETS[preset]
+    sizes = chosen.context_sizes if context_sizes is None else tuple(context_sizes)
+    if len(set(sizes)) < len(sizes):
+        raise InputError(f"context_sizes: every size is named once; got {', '.join(map(str, sizes))}")
+    return replace(chosen, context_sizes=sizes, seeds=chosen.seeds if seeds is None else seeds)
 
 
-# What every probe said of every scored occurrence, as a Parquet file.
+def _find(
+    encoder: Encoder,
+    corpus: Corpus,
+    chosen: ContextualizePreset,
+    annotation: str | None,
+    seed: int,
+    without: frozenset[str],
+) -> WordsInContext:
+    most = {"most_contexts": chosen.most_contexts, "most_pieces": chosen.most_pieces, "most_words": chosen.most_words}
+    return find_words(corpus, encoder, annotation=annotation, **most, seed=seed, without=without)
+
+
+class _ContextProbes:
+    """All vectors that are probed, except those of fine-tuned models."""
+
+    def __init__(self, setup: ClassProbeSetup, encoder: Encoder, representations: Representations) -> None:
+        self._setup, self._encoder = setup, encoder
+        self.representations = representations
+        self.whole = representations.contextual(encoder)
+
+    def beside(self, free: Sequence[Encoder]) -> Iterator[ClassAnswers]:
+        """All vectors that the layers are compared with; `free` are those without context."""
+        representations, whole = self.representations, self.whole
+        yield from answer(self._setup, representations.averaged(whole, f"AVG-{whole.name}"))
+        for vectors in free:
+            in_place = representations.contextual(vectors)
+            yield from answer(self._setup, representations.averaged(in_place, in_place.name))
+            representations.done(in_place)
+        # Of skip-gram the paper has no bag.
+        for vectors in (vectors for vectors in free if vectors.name != "skip-gram"):
+            yield from self._once(representations.contextual(vectors, bag=True, name=f"P-{name_of(vectors)}"))
+        yield from answer_permuted(self._setup, whole)
+
+    def sweep(self) -> Iterator[ClassAnswers]:
+        """Other probes for each size: by layer, and for the bag of the model's input embeddings."""
+        sizes = self._setup.preset.context_sizes
+        for size in sizes:
+            yield from self._once(self.representations.contextual(self._encoder, size=size), str(size))
+        if isinstance(self._encoder, HuggingFaceEncoder):
+            lexical = self._encoder.lexical()
+            for size in sizes:
+                bag = self.representations.contextual(lexical, size=size, bag=True, name=f"P-{name_of(lexical)}")
+                yield from self._once(bag, str(size))
+
+    def _once(self, representation: Representation, context: str = FULL) -> Iterator[ClassAnswers]:
+        """Vectors that nothing else is made from: their disk is free afterwards."""
+        yield from answer(self._setup, representation, context=context)
+        self.representations.done(representation)
+
+
+def _used(data: WordsInContext) -> dict[str, int | dict[str, int]]:
+    """Sizes after sampling and splitting."""
+    return {
+        "texts": len(data.texts),
+        "classes": len(data.classes),
+        "words": {split: data.split.count(split) for split in SPLITS},
+        "pairs": {split: sum(data.split[pair.word] == split for pair in data.pairs) for split in SPLITS},
+        "contexts": {split: len(data.of(split)) for split in SPLITS},
+        "contexts with several classes": int((data.gold.sum(1) > 1).sum()),
+    }
+
 
 NAME = "occurrences.parquet"
 """In a result folder."""
@@ -490,269 +415,265 @@ def _names(holds: np.ndarray, classes: tuple[str, ...]) -> pyarrow.Array:
     return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), names)
 
 
-_SCORED = (
-    "One row per representation, layer, class, seed and split; `all` stands for all classes or seeds, `chose` marks "
-    "dev words that chose the epoch of the probes."
-)
+_TIMED_BATCHES = 8
+_FORWARD = 1 / 3
+"""Share of a training step that applying probes to as many examples takes."""
+_TIMED_TEXTS = 1000
+"""Texts that skip-gram is tried on."""
+_TIMED_EPOCHS = 4
+_ENCODED_TEXTS = 64
+"""Texts that encoding is timed on."""
 
 
-@analysis(
-    title="Words in context",
-    question="How well does each layer tell what a word means in its context?",
-    method=(
-        "One small probe per semantic class is trained on the vectors of some words and scored on other words: no word "
-        "is in two of train, dev and test. A word has a class where the probe says so for at least half of its "
-        "contexts. The layers are compared with vectors without context, bags of vectors, random vectors and permuted "
-        "classes. 95 % intervals resample words, and from 5 seeds on seeds too; differences are paired by word and "
-        "corrected by max-T."
-    ),
-    cites=("Zhao et al. 2020",),
-    reads=Texts(split="all"),
-    # Five seeds and more widen intervals as far as so few can tell (3). Words weigh by name; paired contrasts (4).
-    version=4,
-    tables={
-        "sclass": Table(f"F1. {_SCORED}", SCORES),
-        "recall": Table(f"Share of words whose own class is found. {_SCORED}", SCORES),
-        "frequent": Table(f"F1 of words with at least 5 contexts. {_SCORED}", SCORES),
-        "words": Table(f"F1 with each word counted once, for vectors without context. {_SCORED}", SCORES),
-        "contrasts": Table(
-            "One row per paired difference of micro-F1 over words. Rows of one comparison and family are corrected "
-            "together (two-sided max-T, simultaneous intervals): all layers, or what the `chosen layer` (best on the "
-            "words of the other split) is compared with; fine-tuning: all tasks and layers.",
-            CONTRASTS,
-        ),
-        "best": Table(
-            "One row per layer of the model with the whole text. `p_beaten`: that another layer is better; below .05 "
-            "the layer is not `among_best`.",
-            BEST,
-        ),
-        "context": Table("F1 with a part of the text. One row per context size, layer, class, seed and split.", SCORES),
-        "pairs": Table("One row per test word, class, layer and context size.", PAIRS),
-        "failures": Table("One row per test word and class that fails or is cut into many pieces.", FAILURES),
-        "pieces": Table("One row per number of pieces that words are cut into.", PIECES),
-        "contexts": Table("One row per split and number of contexts.", CONTEXTS),
-        "finetuning": Table(
-            "One row per task fine-tuned for, setup, layer and seed of the fine-tuning; `all` is their mean.",
-            FINETUNING,
-            optional=True,
-        ),
-        "attention_similarity": Table("One row per fine-tuned model and head.", SIMILARITY, optional=True),
-    },
-    chapter="words",
-    takes=110,
-    report={"preset": "quick", "context_sizes": (0, 4)},
-    example="lamina contextualize minilm --corpus ewt --out results/contextualize",
-)
-def contextualize(
-    encoder: Encoder,
-    corpus: Corpus,
-    *,
-    annotation: Annotation = None,
-    context_sizes: Annotated[
-        Sequence[int] | None, Setting("Words on each side that the model may see; the preset's by default.", min=0)
-    ] = None,
-    vectors: Annotated[
-        Sequence[str], Setting("Static vectors to compare the model with: an asset or a file.", file=True)
-    ] = ("glove",),
-    finetuned: Annotated[
-        Sequence[str],
-        Setting("The folder of a model fine-tuned from this one; several seeds of one task are averaged.", file=True),
-    ] = (),
-    preset: Preset = "quick",
-    seeds: Seeds = None,
-    faithful: Annotated[
-        bool, Setting("As in the paper: the last epoch, vectors not scaled, results of dev words.")
-    ] = False,
-    seed: Seed = 0,
-    samples: Samples = 1000,
-    runtime: Runtime,
-) -> Tables:
-    """How well each layer tells a word's semantic class, and how much of its context that takes.
+class ProbedRows(NamedTuple):
+    """Rows of vectors, each with its own probes."""
 
-    All texts of the corpus are used; its words are split into train, dev and test. One binary MLP per class is trained
-    on the vectors of the training words. Every (word, class) pair of the scored words gets one decision per class:
-    yes where the class's probe says yes for at least half of the pair's contexts. Context sizes have probes of their
-    own.
+    rows: int
+    width: int
+    of_types: bool = False
+    """Whether a word has one vector, or one per context."""
 
-    Example:
-        >>> encoder, corpus = lamina.load_encoder("minilm"), lamina.load_corpus("ewt", "all")  # doctest: +SKIP
-        >>> contextualize(encoder, corpus).tables["contexts"].columns.tolist()  # doctest: +SKIP
-        ['split', 'contexts', 'pairs']
+
+def probed_rows(
+    encoder: Encoder, static: Sequence[Encoder], tuned: Sequence[FinetunedModel], setup: ClassProbeSetup
+) -> Iterator[ProbedRows]:
+    """All that is probed, as `contextualize` does it."""
+    layers, width = encoder.layers, encoder.width
+    sizes = len(setup.preset.context_sizes)
+    permuted = layers if setup.preset.permuted == "all" else 1
+    yield ProbedRows(layers * (1 + sizes + len(tuned)) + permuted, width)
+    yield ProbedRows(layers, width, of_types=True)
+    for other in (*(vectors.width for vectors in static), RANDOM_WIDTH):
+        yield ProbedRows(1, other)
+        yield ProbedRows(1, other, of_types=True)
+    # Skip-gram has no bag.
+    yield ProbedRows(1, RANDOM_WIDTH, of_types=True)
+    if isinstance(encoder, HuggingFaceEncoder):
+        yield ProbedRows(1 + sizes, width)
+        yield ProbedRows(1, width, of_types=True)
+
+
+def disk_bytes(
+    encoder: Encoder, tuned: Sequence[FinetunedModel], chosen: ContextualizePreset, data: WordsInContext
+) -> int:
+    """The most that vectors take on disk at once.
+
+    Those of whole texts stay; those of other models, windows or bags are added to them one after the other.
     """
-    chosen = _chosen(preset, seeds, context_sizes)
-    tuned = load_finetuned(encoder, finetuned)
-    static = [load_encoder(name) for name in vectors]
-    data = _find(encoder, corpus, chosen, annotation, seed, texts_used(tuned))
-    with ExitStack() as stack:
-        size = disk_bytes(encoder, tuned, chosen, data)
-        where = runtime.residence(encoder, size)
-        workspace = Workspace(runtime.store, stack, None if where.stored else where.device)
-        what = f"vectors of {len(data.text):,} words in context, {2 * encoder.layers * encoder.width:,} bytes each"
-        if where.stored:
-            workspace.refuse_full(size, what)
-        else:
-            say(f"{what}, are {where.why}")
-        answers = workspace.folder(fingerprint_of("answers", data.places, data.labels, encoder.fingerprint))
-        setup = ClassProbeSetup(data, chosen, seed, faithful, runtime.training_device, answers)
-        question = _ContextProbes(setup, encoder, Representations(data, workspace))
-        board = Scoreboard(data, samples=samples, seed=seed, selects=not faithful)
-        # Encoded first, on all cores; then skip-gram, which takes one core, trains beside the probes.
-        question.whole.read(0)
-        skipgram = stack.enter_context(BackgroundWork(skipgram_of(corpus, seed, answers)))
-        learned = probe_finetuned(setup, question.made, tuned, question.whole, save=True)
-        of_model = [
-            answers_of_layer for answers_of_layer in learned if answers_of_layer.representation == question.whole.name
-        ]
-        swept = list(skipgram.during(question.sweep()))
-        free = context_free(encoder, static, skipgram.result())
-        tables = board.tables([*of_model, *question.beside(free)])
-        tables["context"] = board.f1(swept)
-        tables["pairs"] = board.pairs([*of_model, *swept])
-        pieces = pieces_of(encoder, data.words)
-        tables["failures"] = failure_cases(tables["pairs"], pieces)
-        tables["pieces"] = scores_by_pieces(tables["pairs"], pieces)
-        tables["contexts"] = histogram(data)
-        split = "dev" if faithful else "test"
-        tables["contrasts"], tables["best"] = board.compared(question.whole.name, split)
-        if tuned:
-            tables["finetuning"], changes = finetuning_table(setup, board, tuned, learned)
-            tables["contrasts"] = pd.concat([tables["contrasts"], changes], ignore_index=True)
-            tables["attention_similarity"] = attention_similarity(tuned, data.texts)
-        predicted = answers / f"{fingerprint_of(setup.key, chosen.context_sizes)[:16]}-{NAME}"
-        write_predictions(predicted, data, split, [*of_model, *swept])
-        return Tables(
-            tables,
-            data.skipped | unknown_words(free, data),
-            data={"used": _used(data), "settings": asdict(chosen)},
-            seeds=(seed, *range(chosen.seeds)),
-            files={NAME: predicted, **probe_files(setup, question.whole)},
-            scored={"words": sum(data.split[pair.word] == split for pair in data.pairs)},
-        )
+    whole = 2 * encoder.layers * encoder.width * len(data.text)
+    through = {model.window for model in tuned if model.window is not None}
+    beside = max((bool(chosen.context_sizes), _most_at_once(tuned, through)))
+    return whole * (1 + beside) + 2 * RANDOM_WIDTH * len(data.text)
+
+
+def _most_at_once(tuned: Sequence[FinetunedModel], through: set[int]) -> int:
+    """Vectors besides the model's: the fine-tuned ones of one window, and the pretrained model's through it."""
+    plain = sum(model.window is None for model in tuned)
+    return max([plain, *(1 + sum(model.window == window for model in tuned) for window in through)])
+
+
+def encoding_cost(
+    encoder: Encoder, tuned: Sequence[FinetunedModel], chosen: ContextualizePreset, data: WordsInContext
+) -> Cost:
+    """What encoding takes: whole texts with every model, and the windows of every size; some texts are timed."""
+    pieces = [len(encoder.tokenize(text).ids) for text in data.texts]
+    per_word = sum(pieces) / max(1, sum(len(text.words) for text in data.texts))
+    models = 1 + len(tuned) + len({model.window for model in tuned if model.window is not None})
+    rate = _seconds_per_token(encoder, data)
+    windows = sum(len(data.text) * per_word * (2 * size + 1) for size in chosen.context_sizes)
+    seconds = rate * (models * sum(pieces) + windows)
+    return Cost(models, len(data.texts), sum(pieces), 0, seconds, memory_now())
+
+
+def _seconds_per_token(encoder: Encoder, data: WordsInContext) -> float:
+    some = list(islice(data.texts, _ENCODED_TEXTS))
+    for _ in encoder.encode(some[:4]):
+        pass  # warm-up; not timed
+    took = time_call(lambda: deque(encoder.encode(some), maxlen=0))
+    return took / sum(len(encoder.tokenize(text).ids) for text in some)
+
+
+def training_cost(estimator: Estimator, setup: ClassProbeSetup, rows: Sequence[ProbedRows]) -> Cost:
+    """What training all class probes takes. One step is one batch through the probes of one row."""
+    training = setup.training
+    probes = len(setup.data.classes) * setup.preset.seeds
+    step_seconds = {width: _step_seconds(setup, width) for width in {group.width for group in rows}}
+    total = Cost(passes=0)
+    for group in rows:
+        train, dev, test = _items(setup.data, of_types=group.of_types)
+        batches = training.epochs * ceil(train / training.batch)
+        looks = training.epochs // training.validate_every if training.select else 0
+        passed = _FORWARD * (looks * dev + dev + test) / training.batch
+        seconds = group.rows * (batches + passed) * probes * step_seconds[group.width]
+        total += estimator.training(group.rows * batches, seconds / (group.rows * batches))
+    return total
+
+
+def _items(data: WordsInContext, *, of_types: bool) -> tuple[int, ...]:
+    """Training, dev and test items."""
+    return tuple(data.split.count(split) if of_types else len(data.of(split)) for split in SPLITS)
+
+
+def _step_seconds(setup: ClassProbeSetup, width: int) -> float:
+    """One batch through one probe, timed on random vectors."""
+    training, classes = setup.training, len(setup.data.classes)
+    count = _TIMED_BATCHES * training.batch
+    examples = ClassExamples(Vectors.of(torch.randn(count, width).half()), torch.rand(1, count, classes) < 0.1)
+    probes = [ClassProbe(label, seed) for seed in range(setup.preset.seeds) for label in range(classes)]
+    short = replace(training, epochs=1, select=False)
+
+    def work() -> None:
+        train(examples, examples, probes, short, device=setup.device)
+
+    # Warm-up; not timed.
+    work()
+    return time_call(work) / (_TIMED_BATCHES * len(probes))
+
+
+def skipgram_seconds(corpus: Corpus) -> float:
+    """What training skip-gram vectors takes: what some texts take in several epochs beyond one."""
+    words = sum(len(text.words) for text in corpus)
+    some = list(islice(corpus, _TIMED_TEXTS))
+    tried = sum(len(text.words) for text in some)
+    # The first call is slower; one epoch has what does not grow: reading, the vocabulary.
+    train_skipgram(some[:1], width=RANDOM_WIDTH, epochs=1)
+    one, several = (
+        time_call(lambda epochs=epochs: train_skipgram(some, width=RANDOM_WIDTH, epochs=epochs))
+        for epochs in (1, _TIMED_EPOCHS)
+    )
+    epoch = max(0.0, several - one) / (_TIMED_EPOCHS - 1) / max(1, tried)
+    return one + epoch * skipgram_epochs(words) * words
 
 
 @contextualize.finds
-def _findings(result: Result) -> Iterable[Finding]:
-    return contextualize_findings(result)
+def contextualize_findings(result: Result) -> Iterator[Finding]:
+    """The layer chosen on other words, against vectors without context, its average over contexts and less context."""
+    if "contrasts" not in result.tables:
+        return
+    table = result.tables["contrasts"].dropna(subset=["value", "baseline"])
+    chosen = table[table["family"] == CHOSEN]
+    yield from _beside_static(result, chosen[chosen["comparison"] == STATIC])
+    yield from _beside_average(chosen[chosen["comparison"] == AVERAGE])
+    yield from _with_less_context(chosen[chosen["comparison"] == LESS_CONTEXT])
+    yield from _after_finetuning(table[table["comparison"] == FINETUNED], result)
 
 
-@contextualize.costs
-def _cost(
-    estimator: Estimator,
-    encoder: Encoder,
-    corpus: Corpus,
-    *,
-    annotation: str | None,
-    context_sizes: Sequence[int] | None,
-    vectors: Sequence[str],
-    finetuned: Sequence[str],
-    preset: str,
-    seeds: int | None,
-    faithful: bool,
-    seed: int,
-    **_: object,
-) -> Cost:
-    """Encoding of texts and windows, skip-gram, and the training of every class probe; a part of each is timed."""
-    start = time.perf_counter()
-    chosen = _chosen(preset, seeds, context_sizes)
-    tuned = load_finetuned(encoder, finetuned)
-    data = _find(encoder, corpus, chosen, annotation, seed, texts_used(tuned))
-    static = [load_encoder(name) for name in vectors]
-    # So far it is what the analysis does too.
-    seconds = time.perf_counter() - start + skipgram_seconds(corpus)
-    setup = ClassProbeSetup(data, chosen, seed, faithful, estimator.runtime.training_device, Path())
-    size = disk_bytes(encoder, tuned, chosen, data)
-    where = estimator.runtime.residence(encoder, size)
-    cost = encoding_cost(encoder, tuned, chosen, data)
-    memory = cost.memory + 2 * encoder.width * len(data.text) + size * (where.device == "cpu" and not where.stored)
-    # The states of whole texts are stored too.
-    disk = size + min(MOST_BYTES, 2 * encoder.layers * encoder.width * cost.tokens) if where.stored else 0
-    cost += Cost(passes=0, seconds=seconds, memory=memory, disk=disk, states=(where.why,))
-    return cost + training_cost(estimator, setup, list(probed_rows(encoder, static, tuned, setup)))
+def _compared(row: Any, *, claim: str, whether: str, absent: str, importance: Any, **more: Any) -> Finding:
+    """A finding about one row of `contrasts`."""
+    names = ("comparison", "family", "task", "layer", "representation", "against", "window")
+    where = {name: _plain(getattr(row, name)) for name in names if not pd.isna(getattr(row, name))}
+    source = Source("contrasts", where)
+    test = Contrast.of(row, estimate="difference")
+    if test.p != test.p and not test.needed:
+        return not_tested(whether, "the two do not differ in any word", source=[source])
+    return finding(
+        claim=claim,
+        whether=whether,
+        absent=absent,
+        contrast="difference",
+        test=test,
+        source=[source, *more.pop("source", ())],
+        unit="word type",
+        importance=importance,
+        **more,
+    )
 
 
-@contextualize.shows
-def _overview(result: Result) -> Iterable[Overview]:
-    """Micro-F1 of everything that was probed."""
-    split = "dev" if result.provenance.parameters.get("faithful") else "test"
-    rows = [
-        (
-            row["representation"],
-            str(row["layer"]) if isinstance(row["layer"], int) else "-",
-            row["context"],
-            cell(row["value"], row["low"], row["high"]),
+def _plain(value: Any) -> Any:
+    """As JSON has it."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _beside_static(result: Result, rows: pd.DataFrame) -> Iterator[Finding]:
+    """The chosen layer against the best vectors without context; which layers can be the best."""
+    rows = rows.dropna(subset=["layer"])
+    if rows.empty:
+        return
+    row = next(rows_of(rows.loc[[rows["baseline"].idxmax()]]))
+    best = result.tables["best"].dropna(subset=["value"])
+    among = best_in_words([*best["layer"]], [*best["among_best"]])
+    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
+    free = f"{row.against}, the best vectors without context"
+    how = "better" if row.difference > 0 else "worse"
+    numbers = f"micro-F1 {number(row.value)}, {row.against} {number(row.baseline)}"
+    yield _compared(
+        row,
+        claim=f"Layer {row.layer} predicts the semantic classes of new words {how} than {free}: {numbers}{where}",
+        whether=f"layer {row.layer} predicts the semantic classes of new words better or worse than {free}",
+        absent=f"Layer {row.layer} predicts the semantic classes of new words as well as {free}: {numbers}",
+        importance=("answers", "beats control", "localised"),
+        source=[Source("best", {"among_best": True})] if among else [],
+        note="Other words chose the layer.",
+    )
+
+
+def _beside_average(rows: pd.DataFrame) -> Iterator[Finding]:
+    """Whether a vector per context predicts classes better than one per word."""
+    for row in rows_of(rows):
+        how = "better" if row.difference > 0 else "worse"
+        numbers = f"micro-F1 {number(row.value)}, average {number(row.baseline)}"
+        one, other = f"At layer {row.layer} one vector per context", "one per word, the average over its contexts"
+        yield _compared(
+            row,
+            claim=f"{one} predicts classes {how} than {other}: {numbers}",
+            whether=f"{one.replace('At', 'at', 1)} predicts classes better or worse than {other}",
+            absent=f"{one} predicts classes as well as {other}: {numbers}",
+            importance=("answers",),
         )
-        for name in ("sclass", "context")
-        for row in overall(result.tables[name], split).to_dict("records")
-    ]
-    title = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}: semantic classes of words"
-    yield Overview(title, ("representation", "layer", "context", f"micro-F1, {split} words"), rows)
 
 
-def _chosen(preset: str, seeds: int | None, context_sizes: Sequence[int] | None) -> ContextualizePreset:
-    chosen = PRESETS[preset]
-    sizes = chosen.context_sizes if context_sizes is None else tuple(context_sizes)
-    if len(set(sizes)) < len(sizes):
-        raise InputError(f"context_sizes: every size is named once; got {', '.join(map(str, sizes))}")
-    return replace(chosen, context_sizes=sizes, seeds=chosen.seeds if seeds is None else seeds)
+def _with_less_context(rows: pd.DataFrame) -> Iterator[Finding]:
+    """The whole text against the smallest context size."""
+    if rows.empty:
+        return
+    row = min(rows_of(rows), key=lambda candidate: int(candidate.window))
+    seen = "the word alone" if row.window == 0 else f"{row.window} words on each side"
+    how = "better" if row.difference > 0 else "worse"
+    numbers = f"micro-F1 {number(row.value)}, {seen} {number(row.baseline)}"
+    yield _compared(
+        row,
+        claim=f"At layer {row.layer} the whole text predicts classes {how} than {seen}: {numbers}",
+        whether=f"at layer {row.layer} the whole text predicts classes better or worse than {seen}",
+        absent=f"At layer {row.layer} the whole text predicts classes no better than {seen}: {numbers}",
+        importance=("answers",),
+    )
 
 
-def _find(
-    encoder: Encoder,
-    corpus: Corpus,
-    chosen: ContextualizePreset,
-    annotation: str | None,
-    seed: int,
-    without: frozenset[str],
-) -> WordsInContext:
-    most = {"most_contexts": chosen.most_contexts, "most_pieces": chosen.most_pieces, "most_words": chosen.most_words}
-    return find_words(corpus, encoder, annotation=annotation, **most, seed=seed, without=without)
-
-
-class _ContextProbes:
-    """What is probed besides fine-tuned models."""
-
-    def __init__(self, setup: ClassProbeSetup, encoder: Encoder, representations: Representations) -> None:
-        self._setup, self._encoder = setup, encoder
-        self.made = representations
-        self.whole = representations.contextual(encoder)
-
-    def beside(self, free: Sequence[Encoder]) -> Iterator[ClassAnswers]:
-        """Everything that the layers are compared with; `free` know no context."""
-        representations, whole = self.made, self.whole
-        yield from answer(self._setup, representations.averaged(whole, f"AVG-{whole.name}"))
-        for vectors in free:
-            in_place = representations.contextual(vectors)
-            yield from answer(self._setup, representations.averaged(in_place, in_place.name))
-            representations.done(in_place)
-        # Of skip-gram the paper has no bag.
-        for vectors in (vectors for vectors in free if vectors.name != "skip-gram"):
-            yield from self._once(representations.contextual(vectors, bag=True, name=f"P-{name_of(vectors)}"))
-        yield from answer_permuted(self._setup, whole)
-
-    def sweep(self) -> Iterator[ClassAnswers]:
-        """Other probes for each size: by layer, and for the bag of the model's input embeddings."""
-        sizes = self._setup.preset.context_sizes
-        for size in sizes:
-            yield from self._once(self.made.contextual(self._encoder, size=size), str(size))
-        if isinstance(self._encoder, HuggingFaceEncoder):
-            lexical = self._encoder.lexical()
-            for size in sizes:
-                bag = self.made.contextual(lexical, size=size, bag=True, name=f"P-{name_of(lexical)}")
-                yield from self._once(bag, str(size))
-
-    def _once(self, representation: Representation, context: str = FULL) -> Iterator[ClassAnswers]:
-        """Vectors that nothing else is made from: their disk is free afterwards."""
-        yield from answer(self._setup, representation, context=context)
-        self.made.done(representation)
-
-
-def _used(data: WordsInContext) -> dict[str, int | dict[str, int]]:
-    """What came of sampling and splitting."""
-    return {
-        "texts": len(data.texts),
-        "classes": len(data.classes),
-        "words": {split: data.split.count(split) for split in SPLITS},
-        "pairs": {split: sum(data.split[pair.word] == split for pair in data.pairs) for split in SPLITS},
-        "contexts": {split: len(data.of(split)) for split in SPLITS},
-        "contexts with several classes": int((data.gold.sum(1) > 1).sum()),
-    }
+def _after_finetuning(rows: pd.DataFrame, result: Result) -> Iterator[Finding]:
+    """Where old probes lose most, and whether new probes recover it."""
+    changes = rows[(rows["representation"] == "a") & (rows["against"] == "pretrained")]
+    if changes.empty:
+        return
+    row = next(rows_of(changes.loc[[changes["difference"].idxmin()]]))
+    task, layer = row.task, row.layer
+    tuned = result.tables["finetuning"]
+    runs = tuned[(tuned["task"] == task) & (tuned["layer"] == layer) & (tuned["setup"] == "a")]
+    note = "" if len(runs) > 2 else "One fine-tuned model: another seed may change others."
+    lose = "worse" if row.difference < 0 else "better"
+    numbers = f"micro-F1 {number(row.value)}, before {number(row.baseline)}"
+    yield _compared(
+        row,
+        claim=f"After fine-tuning for {task} the old probes predict classes {lose} at layer {layer}: {numbers}",
+        whether=f"fine-tuning for {task} changes what the old probes predict at layer {layer}",
+        absent=f"After fine-tuning for {task} the old probes predict classes as before at layer {layer}: {numbers}",
+        importance=("answers", "localised"),
+        note=note,
+    )
+    for new in rows_of(
+        rows[
+            (rows["representation"] == "b")
+            & (rows["against"] == "a")
+            & (rows["task"] == task)
+            & (rows["layer"] == layer)
+        ]
+    ):
+        better = "better" if new.difference > 0 else "worse"
+        numbers = f"micro-F1 {number(new.value)}, old {number(new.baseline)}"
+        yield _compared(
+            new,
+            claim=f"After fine-tuning for {task} new probes predict classes {better} than old ones at layer {layer}: "
+            f"{numbers}",
+            whether=f"after fine-tuning for {task} new probes predict classes better than old ones at layer {layer}",
+            absent=f"After fine-tuning for {task} new probes predict classes as old ones at layer {layer}: {numbers}",
+            importance=("answers",),
+        )

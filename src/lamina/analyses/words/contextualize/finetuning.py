@@ -1,6 +1,6 @@
-"""What fine-tuning does to words in context: old probes on new vectors, new probes, and heads before and after.
+"""What fine-tuning does to words in context: old and new probes on its vectors, and heads before and after.
 
-A model that was fine-tuned through an attention window is probed through it, and so is the pretrained model beside it.
+A model that was fine-tuned through an attention window is probed through it, as is the pretrained model.
 Models that differ in nothing but the seed of their fine-tuning are one task, with a mean and an interval.
 """
 
@@ -72,7 +72,7 @@ class FinetunedModel:
 
     @property
     def run(self) -> str:
-        """A name of its own."""
+        """A unique name."""
         return f"{self.task}, seed {self.seed}"
 
 
@@ -146,7 +146,7 @@ def _through(encoder: Encoder, window: int | None) -> Encoder:
 
 
 def _shape(model: Encoder, text: Text) -> str:
-    """All that a fine-tuned model shares with its base, in words."""
+    """The shape and tokenizer that a fine-tuned model shares with its base, in words."""
     pieces = " ".join(map(str, model.tokenize(text).ids))
     direction = "left to right" if model.causal else "both ways"
     return (
@@ -169,7 +169,7 @@ def probe_finetuned(
 ) -> list[ClassAnswers]:
     """Answers about the pretrained model (through each window), about (a) new vectors by old probes, by (b) new probes.
 
-    The pretrained model's own come first; with `save` its probes are kept.
+    The pretrained model's come first; with `save` its probes are saved.
     """
     answers = []
     windows = dict.fromkeys([None, *(model.window for model in tuned)])

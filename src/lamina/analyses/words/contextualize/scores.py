@@ -102,11 +102,11 @@ class ClassProbeSetup:
     """The last epoch instead of the best on dev words, and vectors as they are."""
     device: str
     folder: Path
-    """Where answers are kept: a run that was stopped goes on with the first row that has none."""
+    """Where answers are saved: a stopped run continues with the first row that has none."""
 
     @property
     def training(self) -> MLPTraining:
-        """As the preset says."""
+        """As in the preset."""
         return replace(self.preset.training, select=not self.faithful)
 
     @cached_property
@@ -134,7 +134,7 @@ def answer(
     """Train every class's probe on every row and seed, and let each answer about dev and test words.
 
     `instead` are other vectors of the same items (a fine-tuned model's): the same probes answer about them too. With
-    `save` the probes are kept too, see `probe_files`.
+    `save` the probes are saved too, see `probe_files`.
     """
     for row in range(len(whole.layers)):
         yield from _ProbedLayer(setup, whole, row, context, permuted=False, save=save).answers([whole, *instead])
@@ -149,13 +149,13 @@ def answer_permuted(setup: ClassProbeSetup, whole: Representation) -> Iterator[C
 
 
 def probe_files(setup: ClassProbeSetup, whole: Representation) -> dict[str, Path]:
-    """The probes that `answer(..., save=True)` kept, one file per layer, by their name in a result."""
+    """The probes that `answer(..., save=True)` saved, one file per layer, by their name in a result."""
     rows = [_ProbedLayer(setup, whole, row, FULL, permuted=False, save=True) for row in range(len(whole.layers))]
     return {f"probes-layer-{row.layer}.safetensors": row.probes_path for row in rows}
 
 
 class _ProbedLayer:
-    """One layer, whose probes answer about its own vectors and about others of the same words."""
+    """One layer, whose probes answer about its vectors and about other vectors of the same words."""
 
     def __init__(
         self, setup: ClassProbeSetup, whole: Representation, row: int, context: str, *, permuted: bool, save: bool
@@ -167,7 +167,7 @@ class _ProbedLayer:
         self.probes_path = setup.folder / f"probes-{self._trained_on[:24]}.safetensors"
 
     def answers(self, representations: Sequence[Representation]) -> Iterator[ClassAnswers]:
-        """Of every seed, about the vectors of each representation; those kept before are not computed again."""
+        """Answers of every seed, about the vectors of each representation; saved ones are not computed again."""
         missing = [wanted for wanted in representations if not self._is_kept(self._path(wanted))]
         unsaved = self._save and not self._is_kept(self.probes_path)
         if missing or unsaved:
@@ -237,7 +237,7 @@ class _ProbedLayer:
         return np.flatnonzero([split_of_word == split for split_of_word in data.split])
 
     def _labels(self, items: np.ndarray) -> Bool[torch.Tensor, "labelling item label"]:
-        gold = own_classes(self._setup.data) if self._whole.of_types else self._setup.data.gold
+        gold = classes_of_words(self._setup.data) if self._whole.of_types else self._setup.data.gold
         order = np.random.default_rng(self._setup.seed).permutation(len(items)) if self._permuted else slice(None)
         return torch.from_numpy(gold[items][order]).unsqueeze(0)
 
@@ -246,15 +246,12 @@ class _ProbedLayer:
         return about | {"classes": self._setup.data.classes, "training": asdict(self._setup.training)}
 
 
-def own_classes(data: WordsInContext) -> Bool[np.ndarray, "word label"]:
-    """A word's own classes: those of all its contexts together."""
+def classes_of_words(data: WordsInContext) -> Bool[np.ndarray, "word label"]:
+    """The classes of a word in any of its contexts."""
     gold = np.zeros((len(data.words), len(data.classes)), bool)
     np.logical_or.at(gold, data.word, data.gold)
     return gold
 
-
-DataTable = pd.DataFrame
-"""A result's table."""
 
 ALL = "all"
 """The class that stands for all of them together, the seed that stands for the mean over seeds."""
@@ -271,7 +268,7 @@ class DecisionCounts(NamedTuple):
     pairs: Int[np.ndarray, "word label"]
     """Pairs of the word and the class ..."""
     recalled: Int[np.ndarray, "word label"]
-    """... whose own class was found."""
+    """... whose class was predicted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +276,7 @@ class DecisionGrid:
     """Every (word, class) pair of some words against every class.
 
     The answer of a class's probe about a pair is yes where it is yes for at least half of the pair's contexts. It
-    should be where at least half of them have that class: always for the pair's own, and for another where the
+    should be where at least half of them have that class: always for the class of the pair, and for another where the
     annotation gives both.
     """
 
@@ -289,7 +286,7 @@ class DecisionGrid:
 
     @classmethod
     def of(cls, data: WordsInContext, split: str, *, least: int = 1) -> DecisionGrid:
-        """The pairs of a split's words that have at least so many contexts."""
+        """The pairs of a split's words that have at least `least` contexts."""
         pairs = tuple(pair for pair in data.pairs if data.split[pair.word] == split and len(pair.contexts) >= least)
         return cls(pairs, at_least_half(data.gold, pairs), len(data.words))
 
@@ -359,7 +356,7 @@ class WordBootstrap:
         return self._scores(2 * counts.hits, counts.predicted + counts.true, counts.pairs)
 
     def recall(self, counts: DecisionCounts) -> ClassScores:
-        """How many pairs have their own class found."""
+        """Share of pairs whose class is predicted."""
         return self._scores(counts.recalled, counts.pairs, counts.pairs)
 
     def _scores(self, over: np.ndarray, under: np.ndarray, pairs: np.ndarray) -> ClassScores:
@@ -386,7 +383,7 @@ def _ratio(over: np.ndarray, under: np.ndarray) -> np.ndarray:
 
 SCORED = ("dev", "test")
 FREQUENT = 5
-"""Contexts from which a pair is scored apart too."""
+"""Contexts from which a pair also counts as frequent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +399,7 @@ class ClassScoreRow:
     """A number, or `all`: the mean over seeds. Intervals are over words; of `all`, from 5 seeds on over both."""
     split: str
     chose: bool
-    """Whether these words chose the epoch of the probes: then the score is too high to be quoted."""
+    """Whether these words chose the epoch of the probes: then the score is too high to be reported."""
     count: int
     """Pairs of a word and this class."""
     value: float
@@ -488,7 +485,7 @@ def contrast_rows(comparison: str, family: str, members: Sequence[MicroF1Contras
 def compare_micro(
     scored: Mapping[ScoredVectors, MicroF1], model: str, split: str, units: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`contrasts` and `best`: each layer beside vectors without context, its average, and less context.
+    """`contrasts` and `best`: each layer against vectors without context, its average, and less context.
 
     The layer that findings are about is the one with the highest F1 on the words of the other split, so that its
     numbers are of words that did not choose it.
@@ -531,7 +528,7 @@ def contrast_table(rows: Sequence[tuple]) -> pd.DataFrame:
 
 
 def _comparable(comparison: str, row: ScoredVectors, model: str, layer: int | None) -> str:
-    """What a comparison calls this row beside a layer of the model; empty where it is not compared."""
+    """The name of this row in a comparison with a layer of the model; empty where it is not compared."""
     if comparison == STATIC:
         free = row.layer is None and row.context == WHOLE_TEXT and not row.representation.startswith("P-")
         return row.representation if free and row.representation != model else ""
@@ -607,7 +604,7 @@ class Scoreboard:
         return judge.draws.pooled(scores)
 
     def compared(self, model: str, split: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """`contrasts` and `best` of the words of a split, of all that was scored so far; see `compare_micro`."""
+        """`contrasts` and `best` of the words of a split, of all rows scored so far; see `compare_micro`."""
         (judge,) = [candidate for candidate in self._judges if candidate.split == split]
         return compare_micro(self.micro_f1, model, split, judge.draws.units)
 
@@ -616,7 +613,7 @@ class Scoreboard:
         return next(judge.draws.units for judge in self._judges if judge.split == split)
 
     def pairs(self, answers: Iterable[ClassAnswers]) -> pd.DataFrame:
-        """Of every pair of test words: the share of seeds that find its own class."""
+        """Of every pair of test words: the share of seeds that predict its class."""
         grid = self._judges[-1].grid
         own_class = np.arange(len(grid.pairs)), [pair.label for pair in grid.pairs]
         rows = []
@@ -664,20 +661,20 @@ def as_table(rows: Sequence[ClassScoreRow]) -> pd.DataFrame:
     return table.astype({"layer": "Int64", "context": "str", "seed": "str"})
 
 
-def overall(table: DataTable, split: str) -> DataTable:
+def overall(table: pd.DataFrame, split: str) -> pd.DataFrame:
     """The rows of a split that are of all classes and all seeds together; none whose words chose the epoch."""
     rows = table[(table["class"] == ALL) & (table["seed"] == ALL) & (table["split"] == split)]
-    # Results of older versions do not say.
+    # Results of older versions have no such column.
     return rows[~rows["chose"].astype(bool)] if "chose" in rows.columns else rows
 
 
-def over_seeds(finetuning: DataTable) -> DataTable:
+def over_seeds(finetuning: pd.DataFrame) -> pd.DataFrame:
     """The rows of `finetuning.csv` that are means over seeds; all of them in results of versions without seeds."""
     return finetuning[finetuning["seed"] == ALL] if "seed" in finetuning.columns else finetuning
 
 
 def histogram(data: WordsInContext) -> pd.DataFrame:
-    """How many pairs have so many contexts, split by split."""
+    """Number of pairs per number of contexts, split by split."""
     counts = Counter((data.split[pair.word], len(pair.contexts)) for pair in data.pairs)
     ordered = sorted(counts.items(), key=lambda item: (SPLITS.index(item[0][0]), item[0][1]))
     rows = [(split, contexts, pairs) for (split, contexts), pairs in ordered]
@@ -685,10 +682,10 @@ def histogram(data: WordsInContext) -> pd.DataFrame:
 
 
 MANY_PIECES, HURTS, HELPS = "many pieces", "context hurts", "context helps"
-"""Kinds: a word in many pieces; its class found without context and lost with it; the reverse."""
+"""Kinds: a word in many tokens; its class found without context and lost with it; the reverse."""
 
 MANY = 3
-"""Pieces from which on a word has many."""
+"""Tokens from which on a word has many."""
 
 FAILURES = ("kind", "representation", "layer", "word", "class", "contexts", "pieces", "without", "full")
 """Columns of `failures.csv`."""
@@ -698,7 +695,7 @@ _ALONE, _FULL = "0", "full"
 
 
 def pieces_of(encoder: Encoder, words: Iterable[str]) -> dict[str, int]:
-    """How many pieces each word is cut into; several words joined by spaces count together.
+    """How many tokens each word is cut into; several words joined by spaces count together.
 
     Example:
         >>> from lamina.testing import TinyEncoder
@@ -713,19 +710,19 @@ def pieces_of(encoder: Encoder, words: Iterable[str]) -> dict[str, int]:
 
 
 def failure_cases(
-    pairs: DataTable, pieces: Mapping[str, int], *, layer: int | None = None, many: int = MANY
-) -> DataTable:
+    pairs: pd.DataFrame, pieces: Mapping[str, int], *, layer: int | None = None, many: int = MANY
+) -> pd.DataFrame:
     """`failures.csv` = `kind,representation,layer,word,class,contexts,pieces,without,full`.
 
-    A pair of a word and its class is found where at least half of the seeds find it. A pair of a word in many pieces is
+    A pair of a word and its class is found where at least half of the seeds find it. A pair of a word in many tokens is
     listed whatever its scores, beside them. Of each kind those with most contexts come first: they weigh most.
 
     Args:
-        pairs: `representation,layer,context,word,class,contexts,share`, as `contextualize` tells it of test words;
+        pairs: `representation,layer,context,word,class,contexts,share`, as in results of `contextualize`;
             context `full` and, for contexts that hurt or help, `0`. `share` is the share of seeds that find the class.
-        pieces: word -> how many it is cut into, see `pieces_of`.
+        pieces: word -> how many tokens it is cut into, see `pieces_of`.
         layer: the one looked at; the last by default.
-        many: pieces from which on a word has many.
+        many: tokens from which on a word has many.
 
     Example:
         >>> rows = [("m", 1, "0", "suit", "food", 2, 1.0), ("m", 1, "full", "suit", "food", 2, 0.0)]
@@ -747,11 +744,11 @@ def failure_cases(
 
 
 def scores_by_pieces(
-    pairs: DataTable, pieces: Mapping[str, int], *, layer: int | None = None, many: int = MANY
-) -> DataTable:
-    """`pieces.csv` = `layer,pieces,pairs,words,without,full`: the share of pairs found, by how many pieces words have.
+    pairs: pd.DataFrame, pieces: Mapping[str, int], *, layer: int | None = None, many: int = MANY
+) -> pd.DataFrame:
+    """`pieces.csv` = `layer,pieces,pairs,words,without,full`: the share of pairs found, by how many tokens words have.
 
-    Words in `many` pieces or more count together, under `many`.
+    Words in `many` tokens or more count together, under `many`.
     """
     scored = _side_by_side(pairs, layer)
     scored["pieces"] = scored["word"].map(pieces).clip(upper=many)
@@ -761,8 +758,8 @@ def scores_by_pieces(
     )
 
 
-def _side_by_side(pairs: DataTable, layer: int | None) -> DataTable:
-    """One row per pair of the model's layer: found alone, found in its whole text; NaN where that was not asked."""
+def _side_by_side(pairs: pd.DataFrame, layer: int | None) -> pd.DataFrame:
+    """One row per pair of the model's layer: predicted alone, and in its whole text; NaN where that was not scored."""
     of_layers = pairs[pairs["layer"].notna()]
     chosen = of_layers["layer"].max() if layer is None else layer
     of_layer = of_layers[of_layers["layer"] == chosen]

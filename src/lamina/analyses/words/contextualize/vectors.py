@@ -1,8 +1,8 @@
-"""Vectors of words: of the words asked about alone, in float16, layer by layer.
+"""Vectors of the annotated words only, in float16, layer by layer.
 
 They are made in parts, each of some texts. On disk, a part has one file per layer and is small enough for memory; parts
-are encoded apart from each other: a run that was stopped encodes the missing ones, and gets the same numbers. Where
-vectors are not kept, they are held on the GPU or in memory (see `activations.residence`).
+are encoded independently: a stopped run encodes the missing ones, and gets the same numbers. Vectors that are not
+written to disk stay on the GPU or in memory (see `activations.residence`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from lamina.probes.mlp import InMemory, VectorSource
 from lamina.progress import progress, say
 from lamina.types import Span, Text
 
-# Where the vectors of occurrences lie: on disk in parts, or on a GPU or in memory in one piece.
+# Storage of vectors: on disk in parts, or on a GPU or in memory as one tensor.
 
 FORMAT = 1
 """Raised when the same model and words would give other vectors."""
@@ -177,7 +177,7 @@ class VectorsInMemory:
 
 
 def part_path(folder: Path, part: int, layer: int) -> Path:
-    """Where one part of one layer lies."""
+    """The file of one part of one layer."""
     return folder / f"{part:06d}-{layer:03d}.safetensors"
 
 
@@ -197,7 +197,7 @@ PART_BYTES = 64 * 2**20
 PART_ITEMS = 2**14
 """Most occurrences of one part: their texts are in memory together."""
 _PART_BYTES_IN_MEMORY = 2**29
-"""Most bytes of one part where parts are held: a GPU is faster with many texts at once."""
+"""Most bytes of one part on a GPU or in memory: a GPU is faster with many texts at once."""
 _TAKEN_AT_ONCE = 2**15
 """Vectors read at a time where all are read."""
 
@@ -205,12 +205,12 @@ _TAKEN_AT_ONCE = 2**15
 class Workspace:
     """Folders of vectors and answers in the store, each locked while this run needs it.
 
-    With `held`, a device, vectors are held there instead of in folders.
+    With `memory_device`, vectors stay on that device instead of in folders.
     """
 
-    def __init__(self, root: Path | None, stack: ExitStack, held: str | None = None) -> None:
+    def __init__(self, root: Path | None, stack: ExitStack, memory_device: str | None = None) -> None:
         self.root = Path(default_root() if root is None else root)
-        self.held = held
+        self.memory_device = memory_device
         self._stack = stack
         self._open: dict[str, tuple[Path, ExitStack]] = {}
 
@@ -230,7 +230,7 @@ class Workspace:
             lock.close()
 
     def refuse_full(self, size: int, what: str) -> None:
-        """Say how much disk something takes; an error where there is not as much."""
+        """Report how much disk something takes; an error where there is less."""
         there = next(folder for folder in (self.root, *self.root.absolute().parents) if folder.exists())
         free = shutil.disk_usage(there).free
         say(f"{what}: up to {size / 1e6:,.0f} MB of disk in {self.root} ({free / 1e6:,.0f} MB are free)")
@@ -253,7 +253,7 @@ def part_edges(text: Int[np.ndarray, " occurrence"], item_bytes: int, most: int 
     edges = [0]
     while edges[-1] < len(text):
         last = int(np.searchsorted(ends, edges[-1] + room, side="right")) - 1
-        # A text with more words than fit is a part of its own.
+        # A text with more words than fit is one part.
         following = int(np.searchsorted(ends, edges[-1], side="right"))
         edges.append(int(ends[max(last, following)]))
     return tuple(edges)
@@ -267,7 +267,7 @@ class VectorRequest(NamedTuple):
     size: int | None = None
     """Words on each side that the model sees; None: the whole text."""
     bag: bool = False
-    """The mean over all pieces that the model sees instead of over the word's own."""
+    """The mean over all tokens that the model sees instead of over those of the word."""
     lower: bool = False
     """Whether words are lower-cased first."""
 
@@ -296,16 +296,16 @@ def word_vectors(
     `whole` are the same words with their whole text: what a window that is a whole text is copied from.
     """
     encoder, data = wanted.encoder, wanted.data
-    if workspace.held is not None:
+    if workspace.memory_device is not None:
         edges = part_edges(data.text, wanted.item_bytes, _PART_BYTES_IN_MEMORY)
-        vectors = VectorsInMemory.empty(encoder.layers, encoder.width, edges, workspace.held)
+        vectors = VectorsInMemory.empty(encoder.layers, encoder.width, edges, workspace.memory_device)
         _make(wanted, edges, range(len(edges) - 1), whole, vectors.put)
         return vectors
     edges = part_edges(data.text, wanted.item_bytes)
     on_disk = VectorsOnDisk(workspace.folder(wanted.key), encoder.layers, encoder.width, edges)
     missing = [number for number in range(len(edges) - 1) if not on_disk.has(number)]
     if missing:
-        # What other analyses may ask for: whole texts, as they are.
+        # Whole texts as they are may serve other analyses.
         whole_texts = wanted.size is None and encoder.blocks > 0 and not wanted.bag and not wanted.lower
         with also_stored(encoder, workspace.root) if whole_texts else nullcontext() as keep:
             _make(wanted, edges, missing, whole, on_disk.put, keep)
@@ -357,7 +357,7 @@ def _encoded(
     whole: Callable[[int], torch.Tensor] | None,
     keep: StoreText | None = None,
 ) -> Float[torch.Tensor, "layer item width"]:
-    """The mean of each word's pieces at every layer, in float32, where the encoder runs.
+    """The mean of each word's tokens at every layer, in float32, where the encoder runs.
 
     Args:
         wanted: whose vectors.
@@ -417,7 +417,7 @@ def gather(
     *,
     bag: bool,
 ) -> None:
-    """Put the mean of the pieces of each occurrence (`bag`: of all pieces) where it belongs.
+    """Put the mean of the tokens of each occurrence (`bag`: of all tokens) where it belongs.
 
     `places` are those of each text, whose number is its id.
     """
@@ -446,7 +446,7 @@ def mean_by_word(layer: VectorSource, data: WordsInContext) -> VectorSource:
     return InMemory(sums / torch.bincount(owner, minlength=len(data.words)).unsqueeze(1).to(sums.device))
 
 
-# Vectors of words: what a model makes of them in their contexts, and what knows no context.
+# Representations of words: by a model in their contexts, and without context.
 
 RANDOM_WIDTH = 300
 """Of N(0, I) and of skip-gram vectors, as in the paper."""
@@ -475,18 +475,18 @@ class Representation:
 
 
 class Representations:
-    """Makes representations of the words of one analysis, on disk in a workspace or held."""
+    """Makes representations of the words of one analysis, in a workspace."""
 
     def __init__(self, data: WordsInContext, workspace: Workspace) -> None:
         self._data, self._workspace = data, workspace
-        self._made: dict[str, VectorsOnDisk | VectorsInMemory] = {}
+        self._vectors: dict[str, VectorsOnDisk | VectorsInMemory] = {}
 
     def contextual(
         self, encoder: Encoder, *, size: int | None = None, bag: bool = False, name: str | None = None
     ) -> Representation:
-        """Every layer of a model; with `size`, the model has seen only so many words on each side.
+        """Every layer of a model; with `size`, the model sees only that many words on each side.
 
-        With `bag` (P-) a word is the mean of all vectors of what is seen, its own among them.
+        With `bag` (P-) a word is the mean of the vectors of all that is seen, itself included.
         """
         wanted = VectorRequest(encoder, self._data, size, bag, _is_lower(encoder))
 
@@ -497,8 +497,8 @@ class Representations:
         return Representation(name or name_of(encoder), layers, wanted.key, read)
 
     def done(self, representation: Representation) -> None:
-        """Free disk or memory: all rows have been probed, and no other representation is made from them."""
-        self._made.pop(representation.key, None)
+        """Free disk or memory: all rows have been probed, and no other representation needs them."""
+        self._vectors.pop(representation.key, None)
         self._workspace.drop(representation.key)
 
     def averaged(self, whole: Representation, name: str) -> Representation:
@@ -508,20 +508,20 @@ class Representations:
         )
 
     def without_context(self, encoder: Encoder) -> Representation:
-        """One vector per word, of an encoder whose vectors know no context."""
+        """One vector per word, of an encoder without context."""
         return self.averaged(self.contextual(encoder), name_of(encoder))
 
     def _written(self, wanted: VectorRequest) -> VectorsOnDisk | VectorsInMemory:
-        if wanted.key not in self._made:
-            # Windows that are a whole text are copied from what the model made of whole texts.
+        if wanted.key not in self._vectors:
+            # Windows that are a whole text are copied from the vectors of whole texts.
             copied = wanted.size is not None and not wanted.bag
             whole = self._written(wanted._replace(size=None)) if copied else None
-            self._made[wanted.key] = word_vectors(wanted, self._workspace, whole)
-        return self._made[wanted.key]
+            self._vectors[wanted.key] = word_vectors(wanted, self._workspace, whole)
+        return self._vectors[wanted.key]
 
 
 def context_free(encoder: Encoder, static: Sequence[Encoder], skipgram: StaticEncoder) -> list[Encoder]:
-    """Encoders that know no context: static vectors, skip-gram trained on the corpus, N(0, I), the input embeddings."""
+    """Encoders without context: static vectors, skip-gram trained on the corpus, N(0, I), the input embeddings."""
     encoders = [*static, skipgram, random_vectors()]
     if isinstance(encoder, HuggingFaceEncoder):
         encoders.append(encoder.lexical())
@@ -578,17 +578,17 @@ def unknown_words(encoders: Iterable[Encoder], data: WordsInContext) -> Counter[
     return lacking
 
 
-# Work that keeps one core busy, done beside work that takes all others.
+# Work on one core, in the background of work on all others.
 
-WorkResult = TypeVar("Made")
-OtherResult = TypeVar("Each")
+WorkResult = TypeVar("WorkResult")
+OtherResult = TypeVar("OtherResult")
 
 
 class BackgroundWork(Generic[WorkResult]):
-    """Work in a thread of its own; meanwhile torch computes here with one thread less, since threads of one product
-    that share a core wait for each other.
+    """Work in another thread; meanwhile torch uses one thread less here, since threads of one product that share a
+    core wait for each other.
 
-    As a context, it gives the threads back at the end; work that nobody asked for by then is left alone.
+    As a context, it gives the threads back at the end; unfinished work is abandoned.
 
     Example:
         >>> with BackgroundWork(lambda: sum(range(10))) as counted:
@@ -597,10 +597,10 @@ class BackgroundWork(Generic[WorkResult]):
     """
 
     def __init__(self, work: Callable[[], WorkResult]) -> None:
-        self._made: Future[WorkResult] = Future()
+        self._future: Future[WorkResult] = Future()
         self._threads = torch.get_num_threads()
         torch.set_num_threads(max(1, self._threads - 1))
-        # A daemon: who is stopped, or fails, does not wait for it.
+        # A daemon: a process that stops or fails does not wait for it.
         Thread(target=self._run, args=(work,), daemon=True).start()
 
     def __enter__(self) -> BackgroundWork[WorkResult]:
@@ -610,21 +610,21 @@ class BackgroundWork(Generic[WorkResult]):
         torch.set_num_threads(self._threads)
 
     def during(self, others: Iterable[OtherResult]) -> Iterator[OtherResult]:
-        """The same values, computed as they are asked for; with all threads again once the work is done."""
+        """The same values, one by one; with all threads again once the work is done."""
         for other in others:
-            if self._made.done():
+            if self._future.done():
                 torch.set_num_threads(self._threads)
             yield other
 
     def result(self) -> WorkResult:
-        """What came of the work, waiting for it if need be."""
-        result = self._made.result()
+        """The result of the work, waiting for it if necessary."""
+        result = self._future.result()
         torch.set_num_threads(self._threads)
         return result
 
     def _run(self, work: Callable[[], WorkResult]) -> None:
         try:
-            self._made.set_result(work())
+            self._future.set_result(work())
         except BaseException as error:
-            # Raised where the result is asked for.
-            self._made.set_exception(error)
+            # Raised by `result`.
+            self._future.set_exception(error)

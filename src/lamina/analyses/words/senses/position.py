@@ -1,4 +1,4 @@
-"""How much of a word's vector is where the word is: the same word at other places, and near a sentence's ends."""
+"""How much of a word's vector is its position: the same word at other places, and near a sentence's ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lamina.types import Span, Text
 STARTS = (0, 1, 2, 3, 4, 6, 9, 13, 19, 28)
 """First place of each bin, counted from 0."""
 BINS = ("1", "2", "3", "4", "5-6", "7-9", "10-13", "14-19", "20-28", "29+")
-"""The same as tables say it, counted from 1."""
+"""The same as in tables, counted from 1."""
 DESIGNS = ("start", "end", "both", "boundary", "inner")
 """What a share is of: bins of places from the start, from the end, both; being first or last; both, ends left out."""
 NEAR, FAR = 2, 10
@@ -41,7 +41,7 @@ _PAIRS = 200
 
 @dataclass(frozen=True, eq=False)
 class WordPlaces:
-    """Occurrences of frequent words, written the same and of the same pieces, and where in their text they are."""
+    """Occurrences of frequent words, written the same and of the same tokens, and where in their text they are."""
 
     text: Int[np.ndarray, " place"]
     spans: Int[np.ndarray, "place 2"]
@@ -88,7 +88,7 @@ class WordPlaces:
 def find_places(texts: Sequence[Text], units: Sequence[str], encoder: Encoder, *, seed: int = 0) -> WordPlaces:
     """Up to 40 occurrences of each of up to 200 words that have at least 10, drawn at random.
 
-    Other pieces make another word: byte-level tokenizers read the first word of a text without a space before it, and
+    Other tokens make another word: byte-level tokenizers read the first word of a text without a space before it, and
     what follows from that is spelling, not position.
     """
     where: defaultdict[tuple[str, tuple[int, ...]], list[tuple[int, int]]] = defaultdict(list)
@@ -133,8 +133,8 @@ def explained(
 ) -> ExplainedVariance:
     """How well places predict a word's vectors around its mean, in documents that the prediction did not see.
 
-    One linear model for all words (what a place does to any word), by least squares on other documents, with each
-    word's own mean taken out on both sides.
+    One linear model for all words (what a place does to any word), by least squares on other documents, with the
+    mean of each word subtracted on both sides.
     """
     inside, columns = places.designs[design]
     columns = columns if shuffle is None else columns[shuffle]
@@ -248,12 +248,12 @@ def _fold(unit: str, seed: int) -> int:
     return int.from_bytes(digest[:4], "little") % _FOLDS
 
 
-# The same sentence further on: how far its words' vectors move when nothing in the sentence changes.
+# The same sentence at later positions: how far the vectors of its words move.
 
 SHIFTED, SENTENCE, ONE_SEGMENT = "shifted", "sentence", "one_segment"
-"""Positions moved on; another sentence before it, as a segment of its own; the same without telling segments apart."""
+"""Shifted positions; another sentence before it, as a separate segment; the same with one segment."""
 _LIMIT = 10**9
-"""Of an encoder that says none."""
+"""Of an encoder that has none."""
 
 
 class WordMovements(NamedTuple):
@@ -266,13 +266,13 @@ class WordMovements(NamedTuple):
 
 
 def draw_texts(texts: Sequence[Text], count: int, seed: int = 0) -> list[Text]:
-    """So many texts of one segment, at random."""
+    """`count` texts of one segment, at random."""
     single = [text for text in texts if len(text.segments) == 1]
     return [single[number] for number in np.random.default_rng(seed).permutation(len(single))[:count]]
 
 
 def put_after(texts: Sequence[Text], seed: int = 0) -> list[Text]:
-    """Each text after another one, of another document where there is one.
+    """Each text after another one, of another document if possible.
 
     Example:
         >>> texts = [Text("a", ("Dogs", "bark"), doc="1"), Text("b", ("Cats", "sleep"), doc="2")]
@@ -293,7 +293,7 @@ def put_after(texts: Sequence[Text], seed: int = 0) -> list[Text]:
 def movements(
     encoder: Encoder, texts: Sequence[Text], *, by: int, seed: int, skipped: Counter[str]
 ) -> dict[str, WordMovements]:
-    """What each kind of move does at every layer; kinds that a model cannot have are left out, and told."""
+    """Movements of each kind at every layer; kinds that a model cannot have are left out and counted."""
     after = put_after(texts, seed)
     limit = getattr(encoder, "limit", _LIMIT)
     fits = [len(encoder.tokenize(text).ids) <= limit for text in after]

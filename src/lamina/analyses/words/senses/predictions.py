@@ -1,4 +1,4 @@
-"""Senses by nearest neighbours and by nearest centroids, in blocks: no table of all pairs is ever kept."""
+"""Senses by nearest neighbours and by nearest centroids, by clusters, and their scores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS, QUERIES = 4096, 1024
 TIED = 1e-6
 """Cosines this close are equal: rounding must not choose a neighbour among vectors that are the same."""
 _PRIOR = 1e-3
-"""What a sense's share among the candidates counts beside votes: only ties are decided by it."""
+"""Weight of a sense's share among the candidates, added to votes: it only decides ties."""
 
 
 def count_votes(
@@ -38,7 +38,7 @@ def count_votes(
 ) -> list[Float[torch.Tensor, "query label"]]:
     """The votes of each query's k nearest rows, for each k; rows as near as the k-th vote too.
 
-    Vectors have length 1. With `groups`, rows of a query's own group are no neighbours of it. Two passes over blocks:
+    Vectors have length 1. With `groups`, rows of the query's group are no neighbours. Two passes over blocks:
     the first finds how near the k-th neighbour is, the second counts.
 
     Example:
@@ -119,7 +119,7 @@ def predict_across(
     return {f"across{k}": (counts + prior).argmax(1).cpu().numpy() for k, counts in zip(ks, counted, strict=True)}
 
 
-# A word's occurrences put into clusters: do these agree with the senses that people annotated?
+# Clusters of a word's occurrences, and their agreement with the annotated senses.
 
 ClusterMethod = Literal["kmeans", "agglomerative"]
 LEAST = 5
@@ -128,7 +128,7 @@ MOST = 100
 """Occurrences of a word that are clustered, drawn at random."""
 PERMUTATIONS = 200
 _STARTS, _GROUPS = 50, 5
-"""Of k-means: the best of all starts is kept; the best of each group of them says how stable it is."""
+"""Of k-means: the best of all starts is kept; the best of each group of them shows how stable it is."""
 _STEPS = 100
 _CLUSTERS = (2, 3, 4, 5)
 """Numbers of clusters that the silhouette chooses from."""
@@ -188,7 +188,7 @@ class WordClusters(NamedTuple):
 def clusters_of(
     vectors: Float[np.ndarray, "occurrence width"], count: int, method: ClusterMethod, seed: int = 0
 ) -> WordClusters:
-    """So many clusters of vectors of length 1: k-means, or average linkage over cosine distances.
+    """`count` clusters of vectors of length 1: k-means, or average linkage over cosine distances.
 
     Example:
         >>> clusters_of(np.eye(2)[[0, 0, 1, 1, 1]], 2, "kmeans").stability
@@ -263,7 +263,7 @@ def agreement(
 ) -> SenseAgreement:
     """Adjusted mutual information of clusters and senses, and the same with senses shuffled.
 
-    Shuffling changes no count of a cluster or sense, so that only the mutual information is computed anew.
+    Shuffling changes no count of a cluster or sense, so that only the mutual information is computed again.
 
     Example:
         >>> senses = np.array([0, 0, 0, 1, 1, 1])
@@ -282,7 +282,7 @@ def agreement(
         -1, *shape
     )
     if min(shape) < 2:
-        # One cluster tells nothing.
+        # One cluster carries no information.
         return SenseAgreement(0.0, np.zeros(PERMUTATIONS))
     shares = tables / len(senses)
     by_cluster, by_sense = shares[0].sum(1), shares[0].sum(0)
@@ -307,9 +307,9 @@ DIFFERENCES = (
 )  # fmt: skip
 BEST = ("measure", "layer", "value", "p_beaten", "among_best")
 CHOSEN = "chosen"
-"""The layer that is best on other documents."""
+"""The best layer on other documents."""
 MOST_FREQUENT, SCORED_MAJORITY, LAYER_0, TWIN = "most_frequent", "scored_majority", "layer_0", "twin"
-"""What the model is compared with, beside static vectors by their names."""
+"""What the model is compared with, besides static vectors by their names."""
 CONSTANTS, BAGS = "constant answers", "bags of words"
 """Families of comparisons of the chosen layer: with the same answer always, and with static vectors."""
 Interval = tuple[float, float, float]
@@ -340,7 +340,7 @@ class ResampledRatios:
         return cls(Units.of(names, kind), samples, seed)
 
     def ratio(self, top: Shaped[np.ndarray, " thing"], bottom: Shaped[np.ndarray, " thing"]) -> Interval:
-        """The ratio of two sums with its 95 % interval; NaN where there is nothing below."""
+        """The ratio of two sums with its 95 % interval; NaN where the second is 0."""
         return self.ratio_of_sums(*(self.units.sums(np.asarray(side, float)) for side in (top, bottom)))
 
     def ratio_of_sums(self, top: Float[np.ndarray, " unit"], bottom: Float[np.ndarray, " unit"]) -> Interval:
@@ -409,7 +409,7 @@ def difference_rows(
     measure: str,
     family: str,
     members: Sequence[tuple[int | None, str]],
-    values: Iterable[Sequence[float]],
+    values: Float[np.ndarray, "member 2"] | Sequence[tuple[float, float]],
     tests: Contrasts,
 ) -> Iterator[tuple]:
     """Rows of differences.csv; `members` are layers and what they are compared with, `values` both sides' scores."""
@@ -447,7 +447,7 @@ class SenseScores:
 
     @property
     def units(self) -> Units:
-        """Documents; texts where there is one document only."""
+        """Documents; texts where there is only one document."""
         return self.resampled.units
 
     @cached_property
@@ -476,7 +476,7 @@ class SenseScores:
         return chosen
 
     def rows(self, layer: int | None, predicted: Mapping[str, np.ndarray], prefix: str = "") -> Iterator[SenseRow]:
-        """Two rows for what asks occurrences of the same word, one for what asks other words."""
+        """Two rows for neighbours of the same word, one for neighbours of other words."""
         for name, senses in predicted.items():
             right = self.data.right(senses)
             if name.startswith("across"):
@@ -529,7 +529,7 @@ class WordMeans:
         self._weights = np.asarray(weights, float)
 
     def mean(self, values: Float[np.ndarray, " word"]) -> Interval:
-        """A mean with its interval, which is missing where fewer than 6 words cannot tell how words vary.
+        """A mean with its interval, which is missing with fewer than 6 words: too few to show how words vary.
 
         Example:
             >>> WordMeans("ab", np.array([1, 1]), samples=100, seed=0).mean(np.array([0.0, 1.0]))

@@ -1,4 +1,4 @@
-"""`lamina.senses`: which sense of a word its vectors tell at each layer, and how much of them is its position."""
+"""Which layers distinguish the senses of a word, and how much of its vectors is its position."""
 
 from __future__ import annotations
 
@@ -81,223 +81,6 @@ from lamina.stats.status import Contrast
 from lamina.training.provenance import folder_of, used_texts
 from lamina.types import Text
 
-# What a result on senses says, in sentences and in a small table.
-
-_CHOSEN = "chosen.ambiguous"
-_NAMED = {
-    MOST_FREQUENT: "each word's most frequent sense in training",
-    SCORED_MAJORITY: "each word's most frequent sense in other scored documents",
-    LAYER_0: "layer 0",
-    TWIN: "the random-weights twin",
-}
-
-
-def tell_findings(result: Result) -> Iterator[Finding]:
-    """Senses beside the best constant answer and the best bag of words; clusters; position."""
-    if "best" not in result.tables:
-        return
-    yield from _beside_constants(result)
-    yield from _beside_bags(result)
-    yield from _clusters(result)
-    yield from _position(result)
-
-
-def described(against: str) -> str:
-    """What the model is compared with, in words.
-
-    Example:
-        >>> described("skip-gram.w1"), described("input")
-        ('averaged skip-gram vectors of up to 1 word away', 'averaged input embeddings of the text')
-    """
-    if against in _NAMED:
-        return _NAMED[against]
-    name, window = bag_of(against)
-    vectors = "input embeddings" if name == "input" else f"{name} vectors"
-    where = "the text" if window is None else f"up to {window} word{'s' * (window != 1)} away"
-    return f"averaged {vectors} of {where}"
-
-
-def _hardest(result: Result, family: str) -> Any | None:
-    """Of the comparisons of the chosen layer in one family, the one with the most right answers."""
-    gaps = result.tables["differences"]
-    rows = [*rows_of(gaps[(gaps["measure"] == _CHOSEN) & (gaps["family"] == family)])]
-    return max(rows, key=lambda row: row.baseline) if rows else None
-
-
-def _best(result: Result, measure: str) -> tuple[str, list[Source]]:
-    """Which layers can be the best in words, and where that stands."""
-    table = result.tables["best"]
-    rows = [*rows_of(table[(table["measure"] == measure) & table["value"].notna()])]
-    among = best_in_words([row.layer for row in rows], [row.among_best for row in rows])
-    return among, [Source("best", {"measure": measure, "among_best": True})] if among else []
-
-
-def _beside_constants(result: Result) -> Iterator[Finding]:
-    row = _hardest(result, CONSTANTS)
-    if row is None:
-        return
-    among, source = _best(result, f"knn{result.provenance.parameters['k'][0]}.ambiguous")
-    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
-    share, theirs = percent(row.value), percent(row.baseline)
-    always = f"always answering {described(row.against)}"
-    ahead = f"Neighbours find the sense of ambiguous words in {share}; {always}, in {theirs}"
-    behind = f"{always.capitalize()} is right for {theirs} of ambiguous words; neighbours for {share}"
-    yield _compared(
-        result, row, ahead + where if row.difference > 0 else behind,
-        whether=f"neighbours find the sense of ambiguous words more or less often than {always}",
-        absent=f"Neighbours find the sense of ambiguous words as often as {always}: {share} and {theirs}",
-        source=source if row.difference > 0 else [], importance=("answers", "beats control", "localised"),
-    )  # fmt: skip
-
-
-def _beside_bags(result: Result) -> Iterator[Finding]:
-    row = _hardest(result, BAGS)
-    if row is None:
-        return
-    share, theirs, bag = percent(row.value), percent(row.baseline), f"{described(row.against)}, the best bag of words"
-    yield _compared(
-        result, row,
-        f"Neighbours of the model's vectors find {share} of the senses of ambiguous words; those of {bag}, {theirs}",
-        whether=f"the model's vectors tell senses of ambiguous words better or worse than {bag}",
-        absent=f"The model's vectors tell senses of ambiguous words as well as {bag}: {share} and {theirs}",
-        source=[], importance=("answers", "beats control"),
-    )  # fmt: skip
-
-
-def _compared(
-    result: Result, row: Any, claim: str, *, whether: str, absent: str, source: list[Source], importance: tuple
-) -> Finding:  # fmt: skip
-    differences = Source("differences", {"measure": row.measure, "family": row.family, "against": row.against})
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        return not_tested(whether, "no document has different answers of the two", source=[differences])
-    return finding(
-        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[differences, *source],
-        unit=_unit(result), importance=importance,
-    )  # fmt: skip
-
-
-def _unit(result: Result) -> str:
-    return str(result.provenance.corpus.get("resampled", "document"))
-
-
-def _highest(result: Result, measure: str, against: str) -> Any | None:
-    """The row of the layer where a measure is highest."""
-    gaps = result.tables["differences"]
-    rows = gaps[(gaps["measure"] == measure) & (gaps["against"] == against)].dropna(subset=["value", "layer"])
-    return next(rows_of(rows.loc[[rows["value"].idxmax()]])) if len(rows) else None
-
-
-def _clusters(result: Result) -> Iterator[Finding]:
-    row = _highest(result, "ami", "shuffled senses")
-    if row is None:
-        return
-    among, source = _best(result, "ami")
-    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
-    table = result.tables["senses"]
-    stability = Source("senses", {"measure": "ami.stability", "layer": row.layer})
-    stable = stability.rows(table)
-    differences = Source("differences", {"measure": "ami", "against": "shuffled senses", "layer": row.layer})
-    whether = f"clusters of a word's occurrences agree with its senses at layer {row.layer}"
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        yield not_tested(whether, "agreement does not vary between words", source=[differences])
-        return
-    yield finding(
-        claim=f"Clusters of a word's occurrences agree with its senses at layer {row.layer}: AMI {number(row.value)}, "
-        f"with shuffled senses {number(row.baseline)}{where}",
-        whether=whether,
-        absent=f"Clusters of a word's occurrences agree with its senses at layer {row.layer} as with shuffled senses",
-        contrast="difference",
-        test=test,
-        source=[differences, *source, *([stability] if len(stable) else [])],
-        unit="word type",
-        importance=("answers", "localised"),
-        note=_stability(float(stable["value"].iloc[0])) if len(stable) else "",
-    )
-
-
-def _stability(value: float) -> str:
-    return f"Clusters from other starts agree with an adjusted Rand index of {number(value)}."
-
-
-def _position(result: Result) -> Iterator[Finding]:
-    """Where places explain most; what they explain at the last layer beside the twin."""
-    row = _highest(result, "position.both", "shuffled places")
-    if row is not None:
-        yield _highest_share(result, row)
-    gaps = result.tables["differences"]
-    twins = gaps[(gaps["measure"] == "position.both") & (gaps["against"] == TWIN)].dropna(subset=["difference"])
-    if len(twins):
-        last = max(rows_of(twins), key=lambda row: row.layer)
-        less = "less" if last.difference < 0 else "more"
-        yield _share(
-            result, last, f"At layer {last.layer} the place explains {less} of a word's variance than in the "
-            f"random-weights twin: {percent(last.value)}, twin {percent(last.baseline)}",
-            whether=f"the place explains more or less of a word's variance at layer {last.layer} than in the "
-            "random-weights twin",
-            absent=f"At layer {last.layer} the place explains as much of a word's variance as in the random-weights "
-            f"twin: {percent(last.value)}, twin {percent(last.baseline)}",
-            source=[], importance=("beats control", "localised"),
-        )  # fmt: skip
-
-
-def _highest_share(result: Result, row: Any) -> Finding:
-    among, source = _best(result, "position.both")
-    where = f"; {among} can be the highest" if among else "; no layer was shown to be higher than another"
-    return _share(
-        result, row,
-        f"At layer {row.layer} the place in the sentence explains {percent(row.value)} of a word's variance; shuffled "
-        f"places explain {percent(row.baseline)}{where}",
-        whether=f"the place in the sentence explains variance within words at layer {row.layer}",
-        absent=f"At layer {row.layer} the place in the sentence explains no more of a word's variance than shuffled "
-        "places",
-        source=source, importance=("answers", "localised"),
-    )  # fmt: skip
-
-
-def _share(
-    result: Result, row: Any, claim: str, *, whether: str, absent: str, source: list[Source], importance: tuple
-) -> Finding:  # fmt: skip
-    differences = Source("differences", {"measure": row.measure, "against": row.against, "layer": row.layer})
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        return not_tested(whether, "the share does not vary between documents", source=[differences])
-    return finding(
-        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[differences, *source],
-        unit=_unit(result), importance=importance,
-    )  # fmt: skip
-
-
-def describe(result: Result) -> Iterable[Overview]:
-    """One row per layer: neighbours beside the twin, clusters, position."""
-    table, about = result.tables["senses"], result.provenance
-    main = f"knn{about.parameters['k'][0]}.ambiguous"
-    headings = {
-        main: main,
-        f"{TWIN}.{main}": "twin",
-        "ami": "ami",
-        "position.both": "position",
-        "moved.shifted": "shifted",
-    }
-    there = {measure: heading for measure, heading in headings.items() if (table["measure"] == measure).any()}
-    by_layer = {(row.layer, row.measure): row for row in rows_of(table) if row.measure in there}
-    layers = sorted({int(layer) for layer, _ in by_layer if not pd.isna(layer)})
-    rows: list[tuple[str | int, ...]] = [
-        (layer, *(_cell(by_layer.get((layer, measure)), spread=measure == main) for measure in there))
-        for layer in layers
-    ]
-    baseline = float(table.loc[table["measure"] == main, "baseline"].iloc[0])
-    title = f"{about.model['name']} on {about.corpus['name']}: most frequent sense {number(baseline, digits=3)}"
-    yield Overview(title, ("layer", *there.values()), rows)
-
-
-def _cell(row: Any, *, spread: bool) -> str:
-    if row is None:
-        return "-"
-    return cell(row.value, row.low, row.high) if spread else cell(row.value)
-
-
 WORDS = ("word", "layer", "senses", "train", "scored", "most_frequent", "value", "ami")
 POSITION = ("model", "layer", "counted_from", "place", "words", "similarity", "low", "high")
 _TWIN_DESIGNS = ("both", "inner")
@@ -306,11 +89,11 @@ _TWIN_DESIGNS = ("both", "inner")
 
 @analysis(
     title="Word senses and position",
-    question="At which layer do a word's vectors tell its senses apart, and how much of them is the word's position?",
+    question="At which layer do a word's vectors distinguish its senses, and how much of them is the word's position?",
     method=(
         "The sense of a word in a scored text is that of its nearest training occurrences by cosine (k nearest "
         "neighbours, and nearest centroid), among occurrences of the same word; words with one sense in training get "
-        "it, unseen words the most frequent sense of all. Beside it are each word's best constant answer, the same "
+        "it, unseen words the most frequent sense of all. Baselines are each word's best constant answer, the same "
         "neighbours over averaged static vectors of the words around it (in windows, and in the whole text), and the "
         "twin with random weights. A word's occurrences are clustered and compared with the senses by adjusted mutual "
         "information. Position is the share of the variance within a word that places explain in unseen documents, "
@@ -364,10 +147,13 @@ def senses(
     ] = ("skip-gram", "input"),
     windows: Annotated[
         Sequence[int],
-        Setting("Words on each side of the word in windowed bags of static vectors, beside the whole text.", min=1),
+        Setting(
+            "Words on each side of the word in windowed bags of static vectors, in addition to the whole text.", min=1
+        ),
     ] = (1, 2, 4, 8),
     texts: Annotated[
-        int | None, Setting("Training texts, about, as whole documents drawn at random; all by default.", min=2)
+        int | None,
+        Setting("Approximate number of training texts, as whole documents drawn at random; all by default.", min=2),
     ] = None,
     clustering: Annotated[ClusterMethod, Setting("How a word's occurrences are clustered.")] = "kmeans",
     clustered: Annotated[int, Setting("Words to cluster, the most frequent first.", min=0)] = 60,
@@ -391,7 +177,7 @@ def senses(
     - `position.*`: share of the variance within words that places explain. `near`: cosine at the same place.
     - `moved.*`: squared distance a word moves, as a share of that between two of its occurrences.
     - `twin.*`, `skip-gram.*`, `skip-gram.w1.*`, `input.*`: the same of the twin, of bags of static vectors of the
-      whole text, and of the words up to so far away.
+      whole text, and of the words up to K away.
     - `most_frequent.ambiguous`, `scored_majority.ambiguous`: always each word's most frequent sense in training, and
       in the other half of the scored documents.
 
@@ -420,18 +206,6 @@ def senses(
     return study.tables(encoder, of_model, beside, static, skipped)
 
 
-@senses.finds
-def _findings(result: Result) -> Iterable[Finding]:
-    """Senses beside the most frequent one, beside static vectors, clusters, position."""
-    return tell_findings(result)
-
-
-@senses.shows
-def _overview(result: Result) -> Iterable[Overview]:
-    """One row per layer."""
-    return describe(result)
-
-
 @senses.costs
 def _cost(estimator: Estimator, encoder: Encoder, _: Splits, *, twin: bool, **__: Any) -> Cost:
     """One layer of all tokens is read at a time."""
@@ -439,7 +213,7 @@ def _cost(estimator: Estimator, encoder: Encoder, _: Splits, *, twin: bool, **__
 
 
 class _SenseInputs(NamedTuple):
-    """What is looked at beside the targets."""
+    """Clustered words, places, pairs and texts, besides the targets."""
 
     words: list[ClusteredWord]
     places: WordPlaces
@@ -460,7 +234,7 @@ def _about(encoder: Encoder, data: SenseTargets, clustered: int, moved: int, by:
 
 
 class _ModelSenses:
-    """What one model shows, layer by layer."""
+    """Measurements of one model, layer by layer."""
 
     def __init__(self) -> None:
         self.rows: list[SenseRow] = []
@@ -479,7 +253,7 @@ class _ModelSenses:
 
 
 class _SenseStudy:
-    """The question, asked of the model, of its twin and of static vectors alike."""
+    """The same measurements for the model, its twin and static vectors."""
 
     def __init__(
         self,
@@ -503,11 +277,11 @@ class _SenseStudy:
 
     @property
     def main(self) -> str:
-        """The measure that is told."""
+        """The measure that findings are about."""
         return f"knn{self.ks[0]}"
 
     def model(self, encoder: Encoder, runtime: Runtime, skipped: Counter[str]) -> _ModelSenses:
-        """Everything, of every layer."""
+        """All measurements, of every layer."""
         return self._with_moves(self._layers(encoder, runtime, prefix="", skipped=skipped), encoder, skipped)
 
     def twin(self, encoder: Encoder, runtime: Runtime) -> _ModelSenses:
@@ -526,7 +300,7 @@ class _SenseStudy:
     def _layers(self, encoder: Encoder, runtime: Runtime, *, prefix: str, skipped: Counter[str]) -> _ModelSenses:
         data, about, model_senses = self.data, self.about, _ModelSenses()
         stored = runtime.extract(encoder, data.corpus)
-        skipped["words without a piece, replaced by the unknown token"] += stored.unknown
+        skipped["words without a token, replaced by the unknown token"] += stored.unknown
         skipped["texts longer than the model's limit, encoded in windows"] += stored.windowed
         targets = SpanVectors(stored, data.text, data.spans)
         places = SpanVectors(stored, about.places.text, about.places.spans) if len(about.places) else None
@@ -565,7 +339,7 @@ class _SenseStudy:
 
         kinds: dict[str, list[SenseAgreement]] = {"ami": []} | ({} if prefix else {"ami.silhouette": []})
         stability = []
-        # So few vectors: threads would only wait for each other.
+        # With few vectors, threads would only wait for each other.
         with threadpool_limits(1):
             for word in words:
                 vectors_of_word = vectors[word.rows].cpu().numpy()
@@ -706,7 +480,7 @@ class _SenseStudy:
     def _paired(
         self, model_senses: _ModelSenses, beside: _ModelSenses | None, hits: np.ndarray, bags: Mapping[str, np.ndarray]
     ) -> Iterator[tuple]:
-        """Neighbours beside constant answers, layer 0, static vectors and the twin, document by document."""
+        """Neighbours against constant answers, layer 0, static vectors and the twin, document by document."""
         scores = self.scores
         ours = [scores.ambiguous(right) for right in model_senses.right]
         constants = {
@@ -785,3 +559,220 @@ class _SenseStudy:
 def _per(value: float, scale: float) -> float:
     """Not available where occurrences of a word are all the same, as at layer 0 without positions."""
     return value / scale if scale > 1e-6 else float("nan")
+
+
+_CHOSEN = "chosen.ambiguous"
+_NAMED = {
+    MOST_FREQUENT: "each word's most frequent sense in training",
+    SCORED_MAJORITY: "each word's most frequent sense in other scored documents",
+    LAYER_0: "layer 0",
+    TWIN: "the untrained twin",
+}
+
+
+@senses.finds
+def tell_findings(result: Result) -> Iterator[Finding]:
+    """Senses against the best constant answer and the best bag of words; clusters; position."""
+    if "best" not in result.tables:
+        return
+    yield from _beside_constants(result)
+    yield from _beside_bags(result)
+    yield from _clusters(result)
+    yield from _position(result)
+
+
+def described(against: str) -> str:
+    """What the model is compared with, in words.
+
+    Example:
+        >>> described("skip-gram.w1"), described("input")
+        ('averaged skip-gram vectors of up to 1 word away', 'averaged input embeddings of the text')
+    """
+    if against in _NAMED:
+        return _NAMED[against]
+    name, window = bag_of(against)
+    vectors = "input embeddings" if name == "input" else f"{name} vectors"
+    where = "the text" if window is None else f"up to {window} word{'s' * (window != 1)} away"
+    return f"averaged {vectors} of {where}"
+
+
+def _hardest(result: Result, family: str) -> Any | None:
+    """Of the comparisons of the chosen layer in one family, the one with the most right answers."""
+    gaps = result.tables["differences"]
+    rows = [*rows_of(gaps[(gaps["measure"] == _CHOSEN) & (gaps["family"] == family)])]
+    return max(rows, key=lambda row: row.baseline) if rows else None
+
+
+def _best(result: Result, measure: str) -> tuple[str, list[Source]]:
+    """Which layers can be the best in words, and the rows that show it."""
+    table = result.tables["best"]
+    rows = [*rows_of(table[(table["measure"] == measure) & table["value"].notna()])]
+    among = best_in_words([row.layer for row in rows], [row.among_best for row in rows])
+    return among, [Source("best", {"measure": measure, "among_best": True})] if among else []
+
+
+def _beside_constants(result: Result) -> Iterator[Finding]:
+    row = _hardest(result, CONSTANTS)
+    if row is None:
+        return
+    among, source = _best(result, f"knn{result.provenance.parameters['k'][0]}.ambiguous")
+    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
+    share, theirs = percent(row.value), percent(row.baseline)
+    always = f"always answering {described(row.against)}"
+    ahead = f"Neighbours find the sense of ambiguous words in {share}; {always}, in {theirs}"
+    behind = f"{always.capitalize()} is right for {theirs} of ambiguous words; neighbours for {share}"
+    yield _compared(
+        result, row, ahead + where if row.difference > 0 else behind,
+        whether=f"neighbours find the sense of ambiguous words more or less often than {always}",
+        absent=f"Neighbours find the sense of ambiguous words as often as {always}: {share} and {theirs}",
+        source=source if row.difference > 0 else [], importance=("answers", "beats control", "localised"),
+    )  # fmt: skip
+
+
+def _beside_bags(result: Result) -> Iterator[Finding]:
+    row = _hardest(result, BAGS)
+    if row is None:
+        return
+    share, theirs, bag = percent(row.value), percent(row.baseline), f"{described(row.against)}, the best bag of words"
+    yield _compared(
+        result, row,
+        f"Neighbours of the model's vectors find {share} of the senses of ambiguous words; those of {bag}, {theirs}",
+        whether=f"the model's vectors predict senses of ambiguous words better or worse than {bag}",
+        absent=f"The model's vectors predict senses of ambiguous words as well as {bag}: {share} and {theirs}",
+        source=[], importance=("answers", "beats control"),
+    )  # fmt: skip
+
+
+def _compared(
+    result: Result, row: Any, claim: str, *, whether: str, absent: str, source: list[Source], importance: tuple
+) -> Finding:  # fmt: skip
+    differences = Source("differences", {"measure": row.measure, "family": row.family, "against": row.against})
+    test = Contrast.of(row, estimate="difference")
+    if test.p != test.p and not test.needed:
+        return not_tested(whether, "no document has different answers of the two", source=[differences])
+    return finding(
+        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[differences, *source],
+        unit=_unit(result), importance=importance,
+    )  # fmt: skip
+
+
+def _unit(result: Result) -> str:
+    return str(result.provenance.corpus.get("resampled", "document"))
+
+
+def _highest(result: Result, measure: str, against: str) -> Any | None:
+    """The row of the layer where a measure is highest."""
+    gaps = result.tables["differences"]
+    rows = gaps[(gaps["measure"] == measure) & (gaps["against"] == against)].dropna(subset=["value", "layer"])
+    return next(rows_of(rows.loc[[rows["value"].idxmax()]])) if len(rows) else None
+
+
+def _clusters(result: Result) -> Iterator[Finding]:
+    row = _highest(result, "ami", "shuffled senses")
+    if row is None:
+        return
+    among, source = _best(result, "ami")
+    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
+    table = result.tables["senses"]
+    stability = Source("senses", {"measure": "ami.stability", "layer": row.layer})
+    stable = stability.rows(table)
+    differences = Source("differences", {"measure": "ami", "against": "shuffled senses", "layer": row.layer})
+    whether = f"clusters of a word's occurrences agree with its senses at layer {row.layer}"
+    test = Contrast.of(row, estimate="difference")
+    if test.p != test.p and not test.needed:
+        yield not_tested(whether, "agreement does not vary between words", source=[differences])
+        return
+    yield finding(
+        claim=f"Clusters of a word's occurrences agree with its senses at layer {row.layer}: AMI {number(row.value)}, "
+        f"with shuffled senses {number(row.baseline)}{where}",
+        whether=whether,
+        absent=f"Clusters of a word's occurrences agree with its senses at layer {row.layer} as with shuffled senses",
+        contrast="difference",
+        test=test,
+        source=[differences, *source, *([stability] if len(stable) else [])],
+        unit="word type",
+        importance=("answers", "localised"),
+        note=_stability(float(stable["value"].iloc[0])) if len(stable) else "",
+    )
+
+
+def _stability(value: float) -> str:
+    return f"Clusters from other starts agree with an adjusted Rand index of {number(value)}."
+
+
+def _position(result: Result) -> Iterator[Finding]:
+    """Where places explain most; what they explain at the last layer, against the twin."""
+    row = _highest(result, "position.both", "shuffled places")
+    if row is not None:
+        yield _highest_share(result, row)
+    gaps = result.tables["differences"]
+    twins = gaps[(gaps["measure"] == "position.both") & (gaps["against"] == TWIN)].dropna(subset=["difference"])
+    if len(twins):
+        last = max(rows_of(twins), key=lambda row: row.layer)
+        less = "less" if last.difference < 0 else "more"
+        yield _share(
+            result, last, f"At layer {last.layer} the place explains {less} of a word's variance than in the "
+            f"untrained twin: {percent(last.value)}, twin {percent(last.baseline)}",
+            whether=f"the place explains more or less of a word's variance at layer {last.layer} than in the "
+            "untrained twin",
+            absent=f"At layer {last.layer} the place explains as much of a word's variance as in the random-weights "
+            f"twin: {percent(last.value)}, twin {percent(last.baseline)}",
+            source=[], importance=("beats control", "localised"),
+        )  # fmt: skip
+
+
+def _highest_share(result: Result, row: Any) -> Finding:
+    among, source = _best(result, "position.both")
+    where = f"; {among} can be the highest" if among else "; no layer was shown to be higher than another"
+    return _share(
+        result, row,
+        f"At layer {row.layer} the place in the sentence explains {percent(row.value)} of a word's variance; shuffled "
+        f"places explain {percent(row.baseline)}{where}",
+        whether=f"the place in the sentence explains variance within words at layer {row.layer}",
+        absent=f"At layer {row.layer} the place in the sentence explains no more of a word's variance than shuffled "
+        "places",
+        source=source, importance=("answers", "localised"),
+    )  # fmt: skip
+
+
+def _share(
+    result: Result, row: Any, claim: str, *, whether: str, absent: str, source: list[Source], importance: tuple
+) -> Finding:  # fmt: skip
+    differences = Source("differences", {"measure": row.measure, "against": row.against, "layer": row.layer})
+    test = Contrast.of(row, estimate="difference")
+    if test.p != test.p and not test.needed:
+        return not_tested(whether, "the share does not vary between documents", source=[differences])
+    return finding(
+        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[differences, *source],
+        unit=_unit(result), importance=importance,
+    )  # fmt: skip
+
+
+@senses.shows
+def describe(result: Result) -> Iterable[Overview]:
+    """One row per layer: neighbours, the twin, clusters, position."""
+    table, about = result.tables["senses"], result.provenance
+    main = f"knn{about.parameters['k'][0]}.ambiguous"
+    headings = {
+        main: main,
+        f"{TWIN}.{main}": "twin",
+        "ami": "ami",
+        "position.both": "position",
+        "moved.shifted": "shifted",
+    }
+    there = {measure: heading for measure, heading in headings.items() if (table["measure"] == measure).any()}
+    by_layer = {(row.layer, row.measure): row for row in rows_of(table) if row.measure in there}
+    layers = sorted({int(layer) for layer, _ in by_layer if not pd.isna(layer)})
+    rows: list[tuple[str | int, ...]] = [
+        (layer, *(_cell(by_layer.get((layer, measure)), spread=measure == main) for measure in there))
+        for layer in layers
+    ]
+    baseline = float(table.loc[table["measure"] == main, "baseline"].iloc[0])
+    title = f"{about.model['name']} on {about.corpus['name']}: most frequent sense {number(baseline, digits=3)}"
+    yield Overview(title, ("layer", *there.values()), rows)
+
+
+def _cell(row: Any, *, spread: bool) -> str:
+    if row is None:
+        return "-"
+    return cell(row.value, row.low, row.high) if spread else cell(row.value)

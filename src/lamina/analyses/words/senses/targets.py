@@ -1,4 +1,4 @@
-"""Words with annotated senses: those whose senses are known, and those whose senses are asked for."""
+"""Words with annotated senses, in training and in scored texts; and static vectors of their contexts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lamina.stats.units import unit_of
 from lamina.types import Edge, Span, Text
 
 NAMED = ("sense", "senses", "sclass", "supersense", "wsd")
-"""Annotations that are taken unasked, the first that is there; after these, any whose name contains `sense`."""
+"""Default annotations: the first one in the corpus; after these, any whose name contains `sense`."""
 _OF_WORD = "%"
 """In a label: before it the word, after it one of its senses (`mole%mole_(animal)`)."""
 
@@ -64,7 +64,7 @@ def annotations_of(corpora: Sequence[Corpus], wanted: Collection[str] | None) ->
 class SenseTargets:
     """Occurrences of words with their senses, in the order of their texts: training texts first, then scored ones.
 
-    A word is what a label says before `%`, or otherwise the annotated words as written, lower-cased. An occurrence
+    A word is the part of its label before `%`, or otherwise the annotated words as written, lower-cased. An occurrence
     may have several senses at once.
     """
 
@@ -80,12 +80,12 @@ class SenseTargets:
     train: Bool[np.ndarray, " target"]
     annotations: tuple[str, ...]
     own_labels: bool
-    """Whether every sense belongs to one word, so that other words cannot tell it."""
+    """Whether every sense belongs to one word, so that other words cannot predict it."""
     skipped: Counter[str]
 
     @cached_property
     def units(self) -> tuple[str, ...]:
-        """[text] What is resampled: its document, or the text itself where there is one document only."""
+        """[text] What is resampled: its document, or the text itself where there is only one document."""
         scored = {int(number) for number in self.text[~self.train]}
         unit = unit_of(self.texts[number] for number in sorted(scored))
         return tuple(unit.of(text) for text in self.texts)
@@ -115,7 +115,7 @@ class SenseTargets:
 
     @cached_property
     def ambiguous(self) -> Bool[np.ndarray, " scored"]:
-        """Whether a scored word has several senses in training, so that there is something to tell apart."""
+        """Whether a scored word has several senses in training, so that there is something to distinguish."""
         return self.known[self.word[self.scored]] > 1
 
     @cached_property
@@ -174,7 +174,7 @@ def read_targets(
     if not targets.ambiguous.any():
         raise CorpusError(
             f"{splits.name}: no scored word has two senses in the training texts ({', '.join(names)}; "
-            f"{len(targets.words):,} words), so there is nothing to tell apart; give more text, or another corpus"
+            f"{len(targets.words):,} words), so there is nothing to distinguish; give more text, or another corpus"
         )
     return targets
 
@@ -185,7 +185,7 @@ class _TargetCollector:
         self._texts: list[Text] = []
         self._labels: dict[str, int] = {}
         self._words: dict[str, int] = {}
-        self._found: list[tuple[int, int, int, int, tuple[int, ...], bool]] = []
+        self._targets: list[tuple[int, int, int, int, tuple[int, ...], bool]] = []
 
     def add(self, text: Text, *, train: bool) -> None:
         by_span: defaultdict[Span, list[Edge]] = defaultdict(list)
@@ -203,7 +203,7 @@ class _TargetCollector:
             targets.append((len(self._texts), span.start, span.end, word, numbers, train))
         if targets:
             self._texts.append(text)
-            self._found += targets
+            self._targets += targets
 
     def targets(self, splits: Splits, most: int | None, seed: int) -> SenseTargets:
         texts = tuple(self._texts)
@@ -211,10 +211,10 @@ class _TargetCollector:
         corpus = replace(
             splits.scored, split="all", source=lambda: iter(texts), fingerprint=key, limit=None, declared=None
         )
-        gold = np.zeros((len(self._found), len(self._labels)), bool)
-        for row, target in enumerate(self._found):
+        gold = np.zeros((len(self._targets), len(self._labels)), bool)
+        for row, target in enumerate(self._targets):
             gold[row, list(target[4])] = True
-        numbers = np.array([target[:4] for target in self._found], np.int64).reshape(-1, 4)
+        numbers = np.array([target[:4] for target in self._targets], np.int64).reshape(-1, 4)
         labels, words = tuple(self._labels), tuple(self._words)
         return SenseTargets(
             corpus,
@@ -225,7 +225,7 @@ class _TargetCollector:
             numbers[:, 1:3],
             numbers[:, 3],
             gold,
-            np.array([target[5] for target in self._found], bool),
+            np.array([target[5] for target in self._targets], bool),
             self._names,
             all(_OF_WORD in label for label in labels),
             self._skipped,
@@ -247,7 +247,7 @@ def grouped(word: np.ndarray, which: np.ndarray) -> dict[int, np.ndarray]:
 
 
 class SpanVectors:
-    """The mean of the pieces of each span, of one layer of all texts at a time."""
+    """The mean of the tokens of each span, of one layer of all texts at a time."""
 
     def __init__(self, stored: ReadActivations, text: Int[np.ndarray, " span"], spans: Int[np.ndarray, "span 2"]):
         by_text = grouped(text, np.arange(len(text)))
@@ -282,7 +282,7 @@ _WINDOW = re.compile(r"(.+)\.w(\d+)")
 def static_encoders(
     encoder: Encoder, data: SenseTargets, names: Sequence[str], skipped: Counter[str], seed: int
 ) -> Iterator[tuple[str, Encoder]]:
-    """The static vectors that are asked for, by the names that tables call them; what is not at hand is counted."""
+    """Static vectors by their names in tables; those that are not on this machine are counted."""
     for name in dict.fromkeys(names):
         if name == SKIP_GRAM:
             yield name, train_skipgram(data.texts, width=_WIDTH, seed=seed)
@@ -295,7 +295,7 @@ def static_encoders(
             try:
                 encoder_of_name = load_encoder(name)
             except AssetError:
-                skipped[f"static vectors that are not at hand ({name})"] += 1
+                skipped[f"static vectors that are not on this machine ({name})"] += 1
                 continue
             if encoder_of_name.blocks:
                 raise InputError(
@@ -329,9 +329,9 @@ def bag_of(name: str) -> tuple[str, int | None]:
 def averaged_contexts(
     encoder: Encoder, data: SenseTargets, windows: Sequence[int], skipped: Counter[str]
 ) -> Iterator[tuple[int | None, Float[torch.Tensor, "target width"]]]:
-    """The mean of the vectors of a target's text, and of the words up to so far from it; of length 1.
+    """The mean of the vectors of a target's text, and of the words in windows around it; of length 1.
 
-    The target's own words are in every bag: they are the same for all its occurrences.
+    The target's words are in every bag: they are the same for all its occurrences.
     """
     sizes: tuple[int | None, ...] = (None, *dict.fromkeys(windows))
     by_text = grouped(data.text, np.arange(len(data.text)))
@@ -358,7 +358,7 @@ def averaged_contexts(
 
 
 def _within(words: np.ndarray, span: np.ndarray, size: int | None) -> np.ndarray:
-    """Which pieces are of words up to so far from a span; of all words where nothing else is there."""
+    """Which tokens are of words up to `size` from a span; of all words if there are none."""
     if size is None:
         return np.ones(len(words), bool)
     start, end = span.tolist()
