@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lamina.analyses.behaviour.ngrams import NGrams
-from lamina.analyses.behaviour.pairs.regions import counted, judge_item, passages_of
+from lamina.analyses.behaviour.pairs.judging import counted, judge_item, passages_of
 from lamina.corpora.suites.formulas import parse
 from lamina.corpora.suites.syntaxgym import Metric, RegionItem
 from lamina.models.language.language_model import language_model

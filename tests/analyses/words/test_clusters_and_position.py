@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score
 
 from lamina.analyses.words.senses.position import (
-    WordPlaces,
+    FrequentWordPlaces,
     chance_share,
     draw_texts,
     explained,
@@ -80,7 +80,7 @@ def test_k_means_has_enough_starts_and_says_how_stable_it_is() -> None:
     assert len(set(clusters_of(np.ones((9, 3)), 3, "kmeans").of.tolist())) == 1
 
 
-def places_and_vectors(of_place: float, seed: int = 0) -> tuple[WordPlaces, torch.Tensor]:
+def places_and_vectors(of_place: float, seed: int = 0) -> tuple[FrequentWordPlaces, torch.Tensor]:
     made = texts(300, "train")
     places = find_places(made, [text.doc or text.id for text in made], TinyEncoder(), seed=seed)
     rng = np.random.default_rng(seed)
@@ -120,7 +120,7 @@ def test_shuffling_keeps_the_places_of_each_word() -> None:
 
 
 def test_distances_and_likeness_within_words_by_hand() -> None:
-    places = WordPlaces(
+    places = FrequentWordPlaces(
         np.array([0, 1, 2]), np.zeros((3, 2), int), np.array([0, 0, 1]), np.arange(3), np.arange(3), np.zeros(3, int), 0
     )
     vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])

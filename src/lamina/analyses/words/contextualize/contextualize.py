@@ -22,7 +22,7 @@ from lamina.activations.in_memory import MOST_BYTES
 from lamina.analyses.words.contextualize.finetuning import (
     FINETUNING,
     SIMILARITY,
-    FinetunedModel,
+    FinetunedEncoder,
     attention_similarity,
     finetuning_table,
     load_finetuned,
@@ -435,7 +435,7 @@ class ProbedRows(NamedTuple):
 
 
 def probed_rows(
-    encoder: Encoder, static: Sequence[Encoder], tuned: Sequence[FinetunedModel], setup: ClassProbeSetup
+    encoder: Encoder, static: Sequence[Encoder], tuned: Sequence[FinetunedEncoder], setup: ClassProbeSetup
 ) -> Iterator[ProbedRows]:
     """All that is probed, as `contextualize` does it."""
     layers, width = encoder.layers, encoder.width
@@ -454,7 +454,7 @@ def probed_rows(
 
 
 def disk_bytes(
-    encoder: Encoder, tuned: Sequence[FinetunedModel], chosen: ContextualizePreset, data: WordsInContext
+    encoder: Encoder, tuned: Sequence[FinetunedEncoder], chosen: ContextualizePreset, data: WordsInContext
 ) -> int:
     """The most that vectors take on disk at once.
 
@@ -466,14 +466,14 @@ def disk_bytes(
     return whole * (1 + beside) + 2 * RANDOM_WIDTH * len(data.text)
 
 
-def _most_at_once(tuned: Sequence[FinetunedModel], through: set[int]) -> int:
+def _most_at_once(tuned: Sequence[FinetunedEncoder], through: set[int]) -> int:
     """Vectors besides the model's: the fine-tuned ones of one window, and the pretrained model's through it."""
     plain = sum(model.window is None for model in tuned)
     return max([plain, *(1 + sum(model.window == window for model in tuned) for window in through)])
 
 
 def encoding_cost(
-    encoder: Encoder, tuned: Sequence[FinetunedModel], chosen: ContextualizePreset, data: WordsInContext
+    encoder: Encoder, tuned: Sequence[FinetunedEncoder], chosen: ContextualizePreset, data: WordsInContext
 ) -> Cost:
     """What encoding takes: whole texts with every model, and the windows of every size; some texts are timed."""
     pieces = [len(encoder.tokenize(text).ids) for text in data.texts]

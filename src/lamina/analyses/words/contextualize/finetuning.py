@@ -57,7 +57,7 @@ _OWN_SEED = ("seed", "best_step")
 
 
 @dataclass(frozen=True, eq=False)
-class FinetunedModel:
+class FinetunedEncoder:
     """A model and what it was trained for."""
 
     task: str
@@ -76,7 +76,7 @@ class FinetunedModel:
         return f"{self.task}, seed {self.seed}"
 
 
-def load_finetuned(base: Encoder, folders: Sequence[str]) -> list[FinetunedModel]:
+def load_finetuned(base: Encoder, folders: Sequence[str]) -> list[FinetunedEncoder]:
     """The fine-tuned models, those of one task together; one of another architecture than `base` is refused."""
     twice = [folder for number, folder in enumerate(folders) if folder in folders[:number]]
     if twice:
@@ -96,7 +96,7 @@ def load_finetuned(base: Encoder, folders: Sequence[str]) -> list[FinetunedModel
                 "model it was fine-tuned from"
             )
         bases.setdefault(window, _through(base, window))
-        tuned.append(FinetunedModel(name, folder, _through(encoder, window), bases[window], window, _seed(details)))
+        tuned.append(FinetunedEncoder(name, folder, _through(encoder, window), bases[window], window, _seed(details)))
     return sorted(tuned, key=lambda model: names.index(model.task))
 
 
@@ -155,7 +155,7 @@ def _shape(model: Encoder, text: Text) -> str:
     )
 
 
-def texts_used(tuned: Sequence[FinetunedModel]) -> frozenset[str]:
+def texts_used(tuned: Sequence[FinetunedEncoder]) -> frozenset[str]:
     """Hashes of every text that one of the models was fine-tuned on."""
     return frozenset().union(*(used_texts(model.folder) for model in tuned))
 
@@ -163,7 +163,7 @@ def texts_used(tuned: Sequence[FinetunedModel]) -> frozenset[str]:
 def probe_finetuned(
     setup: ClassProbeSetup,
     representations: Representations,
-    tuned: Sequence[FinetunedModel],
+    tuned: Sequence[FinetunedEncoder],
     whole: Representation,
     save: bool,
 ) -> list[ClassAnswers]:
@@ -187,7 +187,7 @@ def probe_finetuned(
 
 
 def finetuning_table(
-    setup: ClassProbeSetup, board: Scoreboard, tuned: Sequence[FinetunedModel], answers: Sequence[ClassAnswers]
+    setup: ClassProbeSetup, board: Scoreboard, tuned: Sequence[FinetunedEncoder], answers: Sequence[ClassAnswers]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Micro-F1 by layer: `pretrained`, setup `a` and setup `b` (new probes), task by task; and what changed.
 
@@ -229,7 +229,7 @@ def _number(score: ClassScores) -> tuple[float, float, float]:
     return float(score.value[-1]), *interval(score.draws[:, -1])
 
 
-def attention_similarity(tuned: Sequence[FinetunedModel], texts: Iterable[Text]) -> pd.DataFrame:
+def attention_similarity(tuned: Sequence[FinetunedEncoder], texts: Iterable[Text]) -> pd.DataFrame:
     """Cosine of a head's flattened attention before and after fine-tuning, mean over texts.
 
     The baseline is the mean cosine of the fine-tuned head with the other heads of its layer before fine-tuning; not
@@ -267,5 +267,5 @@ def _cosines(base: Encoder, tuned: Encoder, texts: Sequence[Text]) -> Float[np.n
     return (sums / max(count, 1)).numpy()
 
 
-def _run_name(model: FinetunedModel, way: str) -> str:
+def _run_name(model: FinetunedEncoder, way: str) -> str:
     return f"{model.run} ({way})"

@@ -40,7 +40,7 @@ _PAIRS = 200
 
 
 @dataclass(frozen=True, eq=False)
-class WordPlaces:
+class FrequentWordPlaces:
     """Occurrences of frequent words, written the same and of the same tokens, and where in their text they are."""
 
     text: Int[np.ndarray, " place"]
@@ -85,7 +85,7 @@ class WordPlaces:
         return orders
 
 
-def find_places(texts: Sequence[Text], units: Sequence[str], encoder: Encoder, *, seed: int = 0) -> WordPlaces:
+def find_places(texts: Sequence[Text], units: Sequence[str], encoder: Encoder, *, seed: int = 0) -> FrequentWordPlaces:
     """Up to 40 occurrences of each of up to 200 words that have at least 10, drawn at random.
 
     Other tokens make another word: byte-level tokenizers read the first word of a text without a space before it, and
@@ -110,7 +110,7 @@ def find_places(texts: Sequence[Text], units: Sequence[str], encoder: Encoder, *
     text, position, word = (np.array([row[column] for row in rows], int) for column in range(3))
     length = np.array([len(texts[number].words) for number in text], int)
     fold = np.array([_fold(units[int(number)], seed) for number in text], int)
-    return WordPlaces(
+    return FrequentWordPlaces(
         text, np.stack([position, position + 1], 1).reshape(-1, 2), word, position, length - 1 - position, fold, seed
     )
 
@@ -129,7 +129,10 @@ class ExplainedVariance(NamedTuple):
 
 
 def explained(
-    places: WordPlaces, vectors: Float[torch.Tensor, "place width"], design: str, shuffle: np.ndarray | None = None
+    places: FrequentWordPlaces,
+    vectors: Float[torch.Tensor, "place width"],
+    design: str,
+    shuffle: np.ndarray | None = None,
 ) -> ExplainedVariance:
     """How well places predict a word's vectors around its mean, in documents that the prediction did not see.
 
@@ -154,20 +157,22 @@ def explained(
     return ExplainedVariance(np.where(predicted, error, 0.0), np.where(predicted, total, 0.0))
 
 
-def chance_share(places: WordPlaces, vectors: Float[torch.Tensor, "place width"], design: str) -> ExplainedVariance:
+def chance_share(
+    places: FrequentWordPlaces, vectors: Float[torch.Tensor, "place width"], design: str
+) -> ExplainedVariance:
     """The same with places exchanged among the occurrences of each word, mean over exchanges."""
     shares = [explained(places, vectors, design, order) for order in places.shuffles]
     return ExplainedVariance(np.mean([share.error for share in shares], axis=0), shares[0].total)
 
 
-def mean_distance(places: WordPlaces, vectors: Float[torch.Tensor, "place width"]) -> float:
+def mean_distance(places: FrequentWordPlaces, vectors: Float[torch.Tensor, "place width"]) -> float:
     """The mean squared distance of two occurrences of a word in different contexts: twice the variance within."""
     spread = float(_centred(vectors, places.word).square().sum())
     free = len(places) - len(np.unique(places.word))
     return 2 * spread / free if free > 0 else float("nan")
 
 
-def likeness(places: WordPlaces, vectors: Float[torch.Tensor, "place width"]) -> Float[np.ndarray, " place"]:
+def likeness(places: FrequentWordPlaces, vectors: Float[torch.Tensor, "place width"]) -> Float[np.ndarray, " place"]:
     """The cosine of each occurrence with the mean of the word's other occurrences."""
     group = torch.from_numpy(places.word).to(vectors.device)
     sums = sum_rows(vectors, group, int(places.word.max(initial=-1)) + 1)[group] - vectors

@@ -15,9 +15,9 @@ from lamina.activations import Runtime
 from lamina.analyses.words.senses.position import (
     BINS,
     DESIGNS,
+    FrequentWordPlaces,
     OccurrencePairs,
     WordMovements,
-    WordPlaces,
     bin_of,
     chance_share,
     draw_texts,
@@ -216,7 +216,7 @@ class _SenseInputs(NamedTuple):
     """Clustered words, places, pairs and texts, besides the targets."""
 
     words: list[ClusteredWord]
-    places: WordPlaces
+    places: FrequentWordPlaces
     pairs: OccurrencePairs
     moving: list[Text]
     by: int
