@@ -156,13 +156,13 @@ class Text:
             self._check_glued()
 
     def _check_segments(self) -> None:
-        at = 0
+        end = 0
         for segment in self.segments:
-            if segment.start != at:
-                raise SpanError(f"text {self.id!r}: segments must be consecutive; expected one at {at}, got {segment}")
-            at = segment.end
-        if at != len(self.words):
-            raise SpanError(f"text {self.id!r}: segments end at word {at} of {len(self.words)}")
+            if segment.start != end:
+                raise SpanError(f"text {self.id!r}: segments must be consecutive; expected one at {end}, got {segment}")
+            end = segment.end
+        if end != len(self.words):
+            raise SpanError(f"text {self.id!r}: segments end at word {end} of {len(self.words)}")
 
     def _check_edges(self) -> None:
         size = len(self.words)
@@ -200,5 +200,5 @@ def text_key(text: Text) -> bytes:
         >>> text_key(Text("a", ("Hi", "you"))) == text_key(Text("a", ("Hi you",)))
         False
     """
-    said = json.dumps([text.words, [segment.end for segment in text.segments]], ensure_ascii=False)
-    return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    parts = json.dumps([text.words, [segment.end for segment in text.segments]], ensure_ascii=False)
+    return hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=16).digest()

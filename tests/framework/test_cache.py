@@ -201,7 +201,7 @@ def test_a_result_is_answered_together_with_others(tmp_path: Path) -> None:
     questions = [counting.ask(TinyEncoder(), CORPUS, times=times) for times in (1, 2)]
     assert [each.tables["counts"]["times"][0] for each in runner.run_together(questions)] == [1, 2]
     ask(questions[0], tmp_path / "r")
-    assert Result.load(tmp_path / "r").asked == questions[0].question
+    assert Result.load(tmp_path / "r").recorded_question == questions[0].question
 
 
 def test_work_that_needs_a_folder_says_so() -> None:

@@ -211,7 +211,7 @@ def test_the_key_tells_questions_apart() -> None:
 def test_findings_version_and_question_come_back(tmp_path: Path) -> None:
     best = Finding("Layer 3 is best", "lead", "clear", 0.9, 0.89, 0.91, 0.01, source=(Source("t", {"layer": 3}),))
     found = (best, Finding("it holds", "lead", "open", np.nan))
-    result = Result("demo", {}, PROVENANCE, findings=found, version=3, asked="the question")
+    result = Result("demo", {}, PROVENANCE, findings=found, version=3, recorded_question="the question")
 
     back = Result.load(result.save(tmp_path / "r", charts=False))
 
@@ -239,7 +239,7 @@ def test_findings_of_older_formats_are_left_out_with_a_warning(tmp_path: Path) -
 
 def test_a_result_of_another_question_is_not_replaced(tmp_path: Path) -> None:
     make().save(tmp_path / "r", charts=False)
-    other = Result("demo", {}, PROVENANCE, asked="another question")
+    other = Result("demo", {}, PROVENANCE, recorded_question="another question")
 
     with pytest.raises(ResultError, match=r"holds another result \(demo: m on c"):
         other.save(tmp_path / "r", charts=False)

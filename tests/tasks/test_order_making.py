@@ -77,7 +77,7 @@ def test_classes_are_balanced_and_counted(made: OrderTargets) -> None:
     # Every sentence is drawn, or left out for a reason.
     whole = made.parts["subject_number"][0]
     assert whole.targets + sum(whole.left_out.values()) == 240
-    assert made.not_made["top_constituents"] == "it has no constituents (annotation const)"
+    assert made.refused["top_constituents"] == "it has no constituents (annotation const)"
 
 
 @pytest.mark.parametrize(("task", "place"), [("subject_number", 2), ("subject_number_noun", 2), ("tense", 6)])

@@ -144,11 +144,11 @@ class Origin:
             >>> list(whole.only("*.txt").files)
             ['a.txt']
         """
-        kept = {path: blob for path, blob in self.files.items() if any(fnmatchcase(path, one) for one in patterns)}
+        files = {path: blob for path, blob in self.files.items() if any(fnmatchcase(path, one) for one in patterns)}
         for pattern in patterns:
-            if not any(fnmatchcase(path, pattern) for path in kept):
+            if not any(fnmatchcase(path, pattern) for path in files):
                 raise AssetError(f"the manifest of {self.repo} has no file {pattern}")
-        return Origin(self.repo, self.commit, kept, self.size, self.archive)
+        return Origin(self.repo, self.commit, files, self.size, self.archive)
 
 
 def read_manifest(name: str) -> Origin:
@@ -190,41 +190,41 @@ class OriginFiles:
         blob = self.origin.files[path]
         content = self._local(path, blob)
         if content is None:
-            content = self._kept(blob)
+            content = self._fetched(blob)
         if content is None:
             self._fetch(path, blob)
-            content = self._kept(blob)
+            content = self._fetched(blob)
         if content is None:
-            raise AssetError(f"{self.origin.repo}/{path} vanished from {_kept_at(blob)}; try again")
+            raise AssetError(f"{self.origin.repo}/{path} vanished from {_cached_blob(blob)}; try again")
         return content
 
     def forget(self) -> None:
         """Delete the files that were fetched; another recipe that needs them fetches them again."""
         for blob in self.origin.files.values():
-            _kept_at(blob).unlink(missing_ok=True)
+            _cached_blob(blob).unlink(missing_ok=True)
 
     def _local(self, path: str, blob: str) -> bytes | None:
         """From `LAMINA_ORIGINS`; None if it is not there. A file that is there but differs is an error."""
         if self._folder is None:
             return None
-        found = read_checked_out(self._folder, path)
-        if found is not None and blob_id(found) == blob:
-            return found
+        content = read_checked_out(self._folder, path)
+        if content is not None and blob_id(content) == blob:
+            return content
         committed = read_committed(self._folder, blob)
         if committed is not None and blob_id(committed) == blob:
             return committed
-        if found is not None:
+        if content is not None:
             raise HashError(
-                f"{self._folder / path} has git blob id {blob_id(found)}, but commit {self.origin.commit[:12]} of "
+                f"{self._folder / path} has git blob id {blob_id(content)}, but commit {self.origin.commit[:12]} of "
                 f"{self.origin.repo} has {blob}; check out that commit (without changing line ends), or unset "
                 f"LAMINA_ORIGINS"
             )
         return None
 
-    def _kept(self, blob: str) -> bytes | None:
+    def _fetched(self, blob: str) -> bytes | None:
         """Fetched before; None if it was not, or is damaged and has to be fetched again."""
         try:
-            content = _kept_at(blob).read_bytes()
+            content = _cached_blob(blob).read_bytes()
         except FileNotFoundError:
             return None
         return content if blob_id(content) == blob else None
@@ -234,7 +234,7 @@ class OriginFiles:
             self._fetch_archive()
             return
         address = f"{RAW}/{self.origin.repo}/{self.origin.commit}/{quote(path)}"
-        with fresh_path(_made_room(_kept_at(blob))) as fresh:
+        with fresh_path(_with_folder(_cached_blob(blob))) as fresh:
             download(address, fresh, self._allowance, what=path)
             _check(fresh.read_bytes(), blob, address)
 
@@ -247,7 +247,7 @@ class OriginFiles:
                 advance(len(content))
                 blob = wanted.pop(path)
                 _check(content, blob, f"{path} in {address}")
-                write_bytes(_made_room(_kept_at(blob)), content)
+                write_bytes(_with_folder(_cached_blob(blob)), content)
                 if not wanted:
                     return
         raise AssetError(f"{address} lacks {next(iter(wanted))} ({len(wanted):,} of {len(self.origin.files):,} files)")
@@ -283,18 +283,18 @@ class _Bounded(io.BufferedIOBase):
 
 
 def _check(content: bytes, blob: str, what: str) -> None:
-    found = blob_id(content)
-    if found != blob:
+    actual = blob_id(content)
+    if actual != blob:
         raise HashError(
-            f"{what} has git blob id {found}, but its manifest says {blob}; the download was discarded. "
+            f"{what} has git blob id {actual}, but its manifest says {blob}; the download was discarded. "
             "Try again; if this persists, the source has changed or cannot be trusted"
         )
 
 
-def _kept_at(blob: str) -> Path:
+def _cached_blob(blob: str) -> Path:
     return cache_dir() / "origins" / blob[:2] / blob
 
 
-def _made_room(path: Path) -> Path:
+def _with_folder(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     return path

@@ -36,22 +36,22 @@ def check_first_download(repo: str, revision: str, folder: Path, names: Iterable
 
     What is new is recorded. The record is kept when an asset is removed from the cache.
     """
-    found = {f"{repo}@{revision}/{name}": sha256_of(folder / name) for name in names}
-    if not found:
+    hashes = {f"{repo}@{revision}/{name}": sha256_of(folder / name) for name in names}
+    if not hashes:
         return
     record = cache_dir() / "hub_hashes.json"
     # Without a cache to write to, there is no record to compare with.
     with suppress(OSError, WriteError), _locked(record):
         known = _read(record)
-        for name, sha256 in found.items():
+        for name, sha256 in hashes.items():
             if known.get(name, sha256) != sha256:
                 raise HashError(
                     f"{name} has sha256 {sha256}, but had {known[name]} when it was first downloaded; it is not used. "
                     f"The file is damaged or was replaced: delete it from the hub's cache and try again. To accept it "
                     f"as it is, delete {record}, which lists what was downloaded first"
                 )
-        if not found.keys() <= known.keys():
-            write_json(record, known | found)
+        if not hashes.keys() <= known.keys():
+            write_json(record, known | hashes)
 
 
 @contextmanager
@@ -305,10 +305,10 @@ def _local_file(address: str) -> bytes | None:
 
 def check_sha256(path: Path, expected: str, what: str) -> None:
     """Raise `HashError` unless the file has the expected hash."""
-    found = hash_file(path)
-    if found != expected:
+    actual = hash_file(path)
+    if actual != expected:
         raise HashError(
-            f"{what} has sha256 {found}, but its card says {expected}; the download was discarded. "
+            f"{what} has sha256 {actual}, but its card says {expected}; the download was discarded. "
             "Try again; if this persists, the source has changed or cannot be trusted"
         )
 

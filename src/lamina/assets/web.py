@@ -38,8 +38,8 @@ def refuse_insecure(address: str) -> None:
         Traceback (most recent call last):
         lamina.errors.AssetError: http://example.org/corpus is not an https address
     """
-    at = urlsplit(address)
-    if at.scheme != "https" and at.hostname != "127.0.0.1":
+    parts = urlsplit(address)
+    if parts.scheme != "https" and parts.hostname != "127.0.0.1":
         raise AssetError(f"{address} is not an https address")
 
 

@@ -68,11 +68,11 @@ def main() -> None:
     parser.add_argument("--commit", default="HEAD")
     parser.add_argument("--archive", action="store_true")
     parser.add_argument("--unknown", type=int, default=0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     text = manifest_of(
-        asked.clone, asked.repo, asked.patterns, asked.commit, archive=asked.archive, unknown=asked.unknown
+        options.clone, options.repo, options.patterns, options.commit, archive=options.archive, unknown=options.unknown
     )
-    target = FOLDER / f"{asked.name}.txt"
+    target = FOLDER / f"{options.name}.txt"
     target.write_text(text, encoding="utf-8", newline="\n")
     print(f"{target}: {sum(not line.startswith('#') for line in text.splitlines())} files")
 

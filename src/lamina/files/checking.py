@@ -140,15 +140,15 @@ def read_json(path: Path) -> dict[str, Any]:
         # Not `parse_json`: a path in it may hold a character that is not UTF-8.
         text = read_regular(path).decode("utf-8")
         check_depth(text)
-        found = json.loads(text)
+        content = json.loads(text)
     except ValueError as error:
         raise DamagedError(f"{path} is damaged ({error})") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise DamagedError(f"{path} is damaged (not a JSON object)")
-    checksum = found.pop(_CHECKSUM, None)
-    if checksum not in (None, _digest(found)):
+    checksum = content.pop(_CHECKSUM, None)
+    if checksum not in (None, _digest(content)):
         raise DamagedError(f"{path} is damaged (its checksum does not match)")
-    return found
+    return content
 
 
 def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], head: Mapping[str, Any]) -> None:

@@ -141,9 +141,9 @@ def sweep(folder: Path, target: str | None = None) -> int:
 def left_behind(folder: Path, target: str | None = None) -> Iterator[tuple[Path, Path]]:
     """What killed processes left in a folder, of one target or of all: the hidden path, and the target."""
     for path in folder.iterdir() if target is None else folder.glob(f".{_literal(target)}.*"):
-        found = _HIDDEN.fullmatch(path.name)
-        if found and target in (None, found["target"]) and _is_left_behind(path, found["host"], int(found["pid"])):
-            yield path, path.with_name(found["target"])
+        match = _HIDDEN.fullmatch(path.name)
+        if match and target in (None, match["target"]) and _is_left_behind(path, match["host"], int(match["pid"])):
+            yield path, path.with_name(match["target"])
 
 
 def is_being_written(path: Path) -> bool:
@@ -153,11 +153,11 @@ def is_being_written(path: Path) -> bool:
         >>> is_being_written(hidden_name(Path("table.csv"))), is_being_written(Path("table.csv"))
         (True, False)
     """
-    found = _HIDDEN.fullmatch(path.name)
-    if found is None:
+    match = _HIDDEN.fullmatch(path.name)
+    if match is None:
         return False
     try:
-        return not _is_left_behind(path, found["host"], int(found["pid"]))
+        return not _is_left_behind(path, match["host"], int(match["pid"]))
     except FileNotFoundError:
         return False
 
@@ -246,8 +246,8 @@ def error_number(error: BaseException) -> int | None:
     """
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
-    found = _NUMBER.search(str(error))
-    return int(found[1]) if found else None
+    match = _NUMBER.search(str(error))
+    return int(match[1]) if match else None
 
 
 def _put_in_place(holder: Path, target: Path) -> None:
@@ -316,8 +316,8 @@ def _exchanger() -> Callable[[bytes, bytes], int] | None:
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None, use_errno=True)
         if sys.platform == "linux":
-            at = library.renameat2
-            return lambda one, other: at(here, one, here, other, exchange)
+            rename = library.renameat2
+            return lambda one, other: rename(here, one, here, other, exchange)
         if sys.platform == "darwin":
             return library.renamex_np and (lambda one, other: library.renamex_np(one, other, exchange))
     return None
@@ -342,4 +342,4 @@ def _literal(name: str) -> str:
 
 def _size(path: Path) -> int:
     files = path.rglob("*") if path.is_dir() else [path]
-    return sum(each.lstat().st_size for each in files)
+    return sum(file.lstat().st_size for file in files)

@@ -94,7 +94,7 @@ class Finding:
     @property
     def weight(self) -> int:
         """How much its claim is worth, for ordering."""
-        return sum(_WEIGHTS[each] for each in set(self.importance))
+        return sum(_WEIGHTS[worth] for worth in set(self.importance))
 
 
 def finding(
@@ -139,10 +139,10 @@ def finding(
         ('clear', 'Head 2-1 finds 75 % of case markers; the best fixed offset finds 36 % (difference .38 [.32, .44]).')
     """
     status = status_of(test.low, test.high, test.p, needed=test.needed, margin=margin)
-    told = {"clear": claim, "null": absent}.get(status, whether)
+    statement = {"clear": claim, "null": absent}.get(status, whether)
     numbers = (None if value != value else float(value) for value in (test.estimate, test.low, test.high, test.p))
     return Finding(
-        told,
+        statement,
         contrast,
         status,
         *numbers,
@@ -171,9 +171,9 @@ def not_tested(
     )
 
 
-def saved_finding(found: Finding) -> dict[str, Any]:
+def saved_finding(finding: Finding) -> dict[str, Any]:
     """A finding as `result.json` holds it, with its sentence for other programs."""
-    return {"text": found.text, **asdict(found)}
+    return {"text": finding.text, **asdict(finding)}
 
 
 def read_finding(saved: Mapping[str, Any]) -> Finding:
@@ -188,39 +188,39 @@ def read_finding(saved: Mapping[str, Any]) -> Finding:
         raise ValueError("a finding is not as lamina writes it")
     if "claim" not in saved:
         return Finding(saved["text"], "", saved["status"])
-    values: dict[str, Any] = {each.name: saved[each.name] for each in fields(Finding) if each.name in saved}
-    values["source"] = tuple(Source(each["table"], dict(each["where"])) for each in saved.get("source", ()))
+    values: dict[str, Any] = {entry.name: saved[entry.name] for entry in fields(Finding) if entry.name in saved}
+    values["source"] = tuple(Source(entry["table"], dict(entry["where"])) for entry in saved.get("source", ()))
     values["importance"] = tuple(saved.get("importance", ()))
     return Finding(**values)
 
 
-def sentence(found: Finding) -> str:
+def sentence(finding: Finding) -> str:
     """A finding in words: the one place where statuses are worded.
 
     Example:
         >>> sentence(Finding("heads differ", "", "untested", n=5, unit="document", needed=6))
         '5 documents are too few to test whether heads differ; at least 6 are needed.'
     """
-    if found.status == "untested" and not found.needed:
-        return f"It was not tested whether {found.claim}: {found.note or 'no reason was recorded.'}"
-    after = f" {found.note}" if found.note else ""
-    if found.status == "untested":
-        counted = f"{found.n:,} {found.unit}{'' if found.n == 1 else 's'} {'is' if found.n == 1 else 'are'}"
-        return f"{counted} too few to test whether {found.claim}; at least {found.needed:,} are needed.{after}"
-    start = f"It is not known whether {found.claim}" if found.status == "open" else found.claim
-    return f"{start}{_statistics(found)}.{after}"
+    if finding.status == "untested" and not finding.needed:
+        return f"It was not tested whether {finding.claim}: {finding.note or 'no reason was recorded.'}"
+    after = f" {finding.note}" if finding.note else ""
+    if finding.status == "untested":
+        counted = f"{finding.n:,} {finding.unit}{'' if finding.n == 1 else 's'} {'is' if finding.n == 1 else 'are'}"
+        return f"{counted} too few to test whether {finding.claim}; at least {finding.needed:,} are needed.{after}"
+    start = f"It is not known whether {finding.claim}" if finding.status == "open" else finding.claim
+    return f"{start}{_statistics(finding)}.{after}"
 
 
-def _statistics(found: Finding) -> str:
+def _statistics(finding: Finding) -> str:
     """The contrast with its interval; p where it decided against the interval."""
-    if found.estimate is None or not found.contrast:
+    if finding.estimate is None or not finding.contrast:
         return ""
-    told = f"{found.contrast} {number(found.estimate, found.low, found.high, found.digits)}"
-    if found.low is not None and found.high is not None and found.p is not None:
-        excludes = found.low > 0 or found.high < 0
-        if excludes != (found.p < SURE):
-            told += f", {p_in_words(found.p)}, which decides"
-    return f" ({told})"
+    text = f"{finding.contrast} {number(finding.estimate, finding.low, finding.high, finding.digits)}"
+    if finding.low is not None and finding.high is not None and finding.p is not None:
+        excludes = finding.low > 0 or finding.high < 0
+        if excludes != (finding.p < SURE):
+            text += f", {p_in_words(finding.p)}, which decides"
+    return f" ({text})"
 
 
 class _Rankable(Protocol):
@@ -256,14 +256,14 @@ def number(value: float, low: float | None = None, high: float | None = None, di
     """
     if not math.isfinite(value):
         return "n/a"
-    shown = f"{value:.{digits}f}"
-    shown = shown.replace("0.", ".", 1) if shown.lstrip("-").startswith("0.") else shown
-    shown = shown.lstrip("-") if float(shown) == 0 else shown
+    text = f"{value:.{digits}f}"
+    text = text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+    text = text.lstrip("-") if float(text) == 0 else text
     if low is None or not math.isfinite(low):
-        return shown
+        return text
     if high is None or not math.isfinite(high):
-        return f"{shown}, at least {number(low, digits=digits)}"
-    return f"{shown} [{number(low, digits=digits)}, {number(high, digits=digits)}]"
+        return f"{text}, at least {number(low, digits=digits)}"
+    return f"{text} [{number(low, digits=digits)}, {number(high, digits=digits)}]"
 
 
 def percent(value: float) -> str:
@@ -273,8 +273,8 @@ def percent(value: float) -> str:
         >>> percent(0.734), percent(0.9971)
         ('73 %', '99.7 %')
     """
-    shown = f"{100 * value:.0f}"
-    return f"{100 * value:.1f} %" if shown in ("0", "100") and 0 < value < 1 else f"{shown} %"
+    text = f"{100 * value:.0f}"
+    return f"{100 * value:.1f} %" if text in ("0", "100") and 0 < value < 1 else f"{text} %"
 
 
 def p_in_words(p: float) -> str:
@@ -321,7 +321,7 @@ def numbers_in_words(numbers: Sequence[int]) -> str:
         ('2, 3 and 5', '1 to 4 and 7', '0 to 2')
     """
     runs: list[list[int]] = []
-    for number in sorted({int(each) for each in numbers}):
+    for number in sorted({int(value) for value in numbers}):
         if runs and number == runs[-1][-1] + 1:
             runs[-1].append(number)
         else:

@@ -47,8 +47,8 @@ def question_key(analysis: str, model: str, data: str, parameters: Mapping[str, 
         >>> question_key("geometry", "m", "c", one) == question_key("geometry", "m", "c", same)
         True
     """
-    asked = [analysis, model, data, dict(parameters)]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+    question = [analysis, model, data, dict(parameters)]
+    return hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def read_head(folder: Path) -> dict[str, Any]:
@@ -136,11 +136,11 @@ def leftovers(root: Path) -> list[Leftover]:
 
 def _works(root: Path) -> Iterator[Leftover]:
     for folder, inner, _ in os.walk(root):
-        works = {name: found for name in inner if (found := _WORK.fullmatch(name))}
+        works = {name: match for name in inner if (match := _WORK.fullmatch(name))}
         inner[:] = [name for name in inner if not name.startswith(".")]
-        for name, found in works.items():
+        for name, match in works.items():
             path = Path(folder) / name
-            yield Leftover(path, path.with_name(found["target"]), folder_size(path))
+            yield Leftover(path, path.with_name(match["target"]), folder_size(path))
 
 
 _WORK = re.compile(r"\.(?P<target>.+)\.work-[0-9a-f]{12}")
@@ -220,8 +220,8 @@ def how_to_remake(head: Mapping[str, Any]) -> str:
 def _about(head: Mapping[str, Any], part: str) -> Mapping[str, Any]:
     """A part of the provenance; empty if there is none."""
     provenance = head.get("provenance")
-    found = provenance.get(part) if isinstance(provenance, dict) else None
-    return found if isinstance(found, dict) else {}
+    table = provenance.get(part) if isinstance(provenance, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def state_of(folder: Path) -> tuple[int, int, int] | None:

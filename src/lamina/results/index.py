@@ -29,7 +29,7 @@ DEPTH = 3
 NAME = r"^[A-Za-z0-9_-]{1,100}$"
 """What names of tables and charts look like."""
 
-_HELD = 32
+_MOST_LOADED = 32
 """Results kept in memory."""
 _HEADS = 4096
 """Heads of results kept in memory; one has a few kilobytes."""
@@ -90,12 +90,12 @@ class ResultIndex:
 
     def entries(self) -> list[SavedResult]:
         """All results, the newest first."""
-        found = {entry.id: entry for entry in self._found() if isinstance(entry, SavedResult)}
-        return sorted(found.values(), key=lambda entry: entry.created, reverse=True)
+        entries = {entry.id: entry for entry in self._scan() if isinstance(entry, SavedResult)}
+        return sorted(entries.values(), key=lambda entry: entry.created, reverse=True)
 
     def passed_over(self) -> list[UnlistedFolder]:
         """What looks like a result and is not listed, with the reason."""
-        return sorted({each for each in self._found() if isinstance(each, UnlistedFolder)})
+        return sorted({folder for folder in self._scan() if isinstance(folder, UnlistedFolder)})
 
     def entry(self, id: str) -> SavedResult:
         """The result with this id."""
@@ -119,24 +119,24 @@ class ResultIndex:
     def of_model(self, fingerprint: str) -> list[SavedResult]:
         """Results of exactly this model, the newest first; matched by its weights, not its name."""
         # Of a language model, the fingerprint is that of body and head together.
-        about = ((each, each.head["provenance"]["model"]) for each in self.entries())
-        return [each for each, model in about if fingerprint in (model.get("fingerprint"), model.get("body"))]
+        about = ((entry, entry.head["provenance"]["model"]) for entry in self.entries())
+        return [entry for entry, model in about if fingerprint in (model.get("fingerprint"), model.get("body"))]
 
     def models(self) -> dict[str, str]:
         """Fine-tuned models among the results, each seed by itself: name -> folder, which can be loaded as a model."""
-        found = {}
+        folders = {}
         for entry in self.entries():
             for inner in (PurePosixPath(), *_seeds(entry)):
                 if _is_plain_file(entry.folder / inner / "config.json"):
-                    found[(PurePosixPath(entry.name) / inner).as_posix()] = str(entry.folder / inner)
-        return found
+                    folders[(PurePosixPath(entry.name) / inner).as_posix()] = str(entry.folder / inner)
+        return folders
 
     def seeds(self) -> dict[str, str]:
         """Fine-tunings with several seeds: name -> folder, which analyses of several models take as one."""
         every = (entry for entry in self.entries() if len(_seeds(entry)) > 1)
         return {entry.name: str(entry.folder) for entry in every if not (entry.folder / "config.json").exists()}
 
-    def _found(self) -> Iterator[SavedResult | UnlistedFolder]:
+    def _scan(self) -> Iterator[SavedResult | UnlistedFolder]:
         for label, root in self._folders.items():
             yield from _search(root, label)
 
@@ -179,7 +179,7 @@ def _search(root: Path, label: str) -> Iterator[SavedResult | UnlistedFolder]:
         inner[:] = sorted(name for name in inner if not name.startswith("."))
         for name in inner:
             if (path / name).is_symlink() and (path / name / HEAD).exists():
-                yield UnlistedFolder(_shown(Path(label) / below / name), "it is a link, and links are not followed")
+                yield UnlistedFolder(_printable(Path(label) / below / name), "it is a link, and links are not followed")
         if len(below.parts) >= DEPTH:
             inner.clear()
         if HEAD in files:
@@ -187,24 +187,26 @@ def _search(root: Path, label: str) -> Iterator[SavedResult | UnlistedFolder]:
     for error in unreadable:
         if not isinstance(error, FileNotFoundError):
             place = Path(label) / os.path.relpath(os.fsdecode(error.filename), root)
-            yield UnlistedFolder(_shown(place), f"it cannot be read: {error.strerror}")
+            yield UnlistedFolder(_printable(place), f"it cannot be read: {error.strerror}")
 
 
 def _read(folder: Path, name: Path) -> SavedResult | UnlistedFolder:
     try:
-        shown = _readable(name)
+        printable = _readable(name)
         state = os.lstat(folder / HEAD)
         if not stat.S_ISREG(state.st_mode):
             raise ResultError(f"its {HEAD} is a link or no regular file")
         head = _head(folder, (state.st_ino, state.st_mtime_ns, state.st_size))
         _check_links(folder, head)
     except LaminaError as error:
-        return UnlistedFolder(_shown(name), _shown(error))
+        return UnlistedFolder(_printable(name), _printable(error))
     except Exception as error:
         # Whatever is in a folder, the others are listed.
-        return UnlistedFolder(_shown(name), _shown(f"its {HEAD} cannot be read ({type(error).__name__}: {error})"))
+        return UnlistedFolder(
+            _printable(name), _printable(f"its {HEAD} cannot be read ({type(error).__name__}: {error})")
+        )
     id = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
-    return SavedResult(id, folder, shown, head, state.st_mtime_ns)
+    return SavedResult(id, folder, printable, head, state.st_mtime_ns)
 
 
 @lru_cache(maxsize=_HEADS)
@@ -221,9 +223,9 @@ def _readable(name: Path) -> str:
     return name.as_posix()
 
 
-def _shown(said: object) -> str:
+def _printable(text: object) -> str:
     """The text without control characters and bytes that are not text, which a terminal or a page would trip over."""
-    return "".join(character if character.isprintable() else "?" for character in str(said))
+    return "".join(character if character.isprintable() else "?" for character in str(text))
 
 
 def _check(head: Mapping[str, Any]) -> None:
@@ -294,7 +296,7 @@ def _is_plain_file(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-@lru_cache(maxsize=_HELD)
+@lru_cache(maxsize=_MOST_LOADED)
 def _load(folder: Path, _saved: int) -> Result:
     """Cached as long as the folder holds the same result."""
     return Result.load(folder)

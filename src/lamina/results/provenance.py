@@ -52,7 +52,7 @@ def read_provenance(about: Any) -> Provenance:
         if not isinstance(about.get(part, {}), dict):
             raise ValueError(f"provenance.{part} is not a table")
     warnings = about.get("warnings", [])
-    if not isinstance(warnings, list) or not all(isinstance(each, str) for each in warnings):
+    if not isinstance(warnings, list) or not all(isinstance(warning, str) for warning in warnings):
         raise ValueError("provenance.warnings is not a list of sentences")
     return Provenance(**about | {"seeds": tuple(about["seeds"]), "warnings": tuple(warnings)})
 
@@ -77,7 +77,7 @@ def _git_revision() -> str | None:
     )
     if tracked.returncode != 0:
         return None
-    shown = subprocess.run(
+    described = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=40"], cwd=here, capture_output=True, text=True, check=False
     )
-    return shown.stdout.strip() or None
+    return described.stdout.strip() or None

@@ -69,7 +69,7 @@ class Result:
     """The findings, clear ones first."""
     version: int = 0
     """Version of the analysis: raised when the same inputs would give different numbers."""
-    asked: str = ""
+    recorded_question: str = ""
     """The question's key, if the runner computed it."""
     parquet: tuple[str, ...] = ()
     """The tables that are saved as Parquet instead of CSV: those with one row per item."""
@@ -80,7 +80,7 @@ class Result:
     def question(self) -> str:
         """Equal for results of the same question on the same inputs, in any version."""
         p = self.provenance
-        return self.asked or question_key(
+        return self.recorded_question or question_key(
             self.analysis, p.model.get("fingerprint", ""), p.corpus.get("fingerprint", ""), p.parameters
         )
 
@@ -140,8 +140,8 @@ class Result:
         """Write tables, files, drawn charts (file name -> content) and the head."""
         refuse_names(self.tables, Path(self.analysis))
         refuse_names(self.files, Path(self.analysis), nested=True)
-        kept = {"parquet": [name for name in self.tables if name in self.parquet]}
-        columns = {name: write_table(table, folder / table_file(name, kept)) for name, table in self.tables.items()}
+        storage = {"parquet": [name for name in self.tables if name in self.parquet]}
+        columns = {name: write_table(table, folder / table_file(name, storage)) for name, table in self.tables.items()}
         for name, path in self.files.items():
             if not path.is_file():
                 raise ResultError(f"{path}, a file of the result, is gone; run the same command again")
@@ -157,7 +157,7 @@ class Result:
             "key": self.key,
             "findings": [saved_finding(finding) for finding in self.findings],
             "tables": columns,
-            **kept,
+            **storage,
             "files": [*self.files],
             "undrawn": dict(self.undrawn),
             "provenance": asdict(self.provenance),
@@ -261,13 +261,13 @@ def check_result(folder: Path) -> list[str]:
     except ResultError as error:
         return [str(error)]
     changed = changed_files(folder, head.get("hashes", {}), now=True)
-    found = [f"{path} is missing or damaged; {how_to_remake(head)}" for path in changed]
-    if not found:
+    problems = [f"{path} is missing or damaged; {how_to_remake(head)}" for path in changed]
+    if not problems:
         try:
             Result.load(folder)
         except ResultError as error:
-            found.append(str(error))
-    return found
+            problems.append(str(error))
+    return problems
 
 
 def without_nan(value: Any) -> Any:
@@ -280,5 +280,5 @@ def without_nan(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: without_nan(each) for key, each in value.items()}
-    return [without_nan(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: without_nan(item) for key, item in value.items()}
+    return [without_nan(item) for item in value] if isinstance(value, list | tuple) else value

@@ -41,8 +41,8 @@ def write_table(table: pandas.DataFrame, path: Path) -> dict[str, str]:
     names = [str(column) for column in table.columns]
     if len({*names}) < len(names):
         raise ResultError(f"two columns of the table {path.stem!r} have the same name; rename one of {names}")
-    shown = map(str, table.dtypes)
-    dtypes = {name: dtype if _DTYPES.fullmatch(dtype) else "str" for name, dtype in zip(names, shown, strict=True)}
+    types = map(str, table.dtypes)
+    dtypes = {name: dtype if _DTYPES.fullmatch(dtype) else "str" for name, dtype in zip(names, types, strict=True)}
     if path.suffix == ".parquet":
         _write_parquet(table.set_axis(names, axis="columns"), dtypes, path)
     else:

@@ -59,7 +59,11 @@ def window_pairs(text: Text) -> tuple[Edge, ...]:
     """
     chains = _chains(text)
     mentions = sorted(chains)
-    near = ((first, mention) for at, mention in enumerate(mentions) for first in mentions[max(0, at - NEAREST) : at])
+    near = (
+        (first, mention)
+        for place, mention in enumerate(mentions)
+        for first in mentions[max(0, place - NEAREST) : place]
+    )
     return _labelled(near, chains)
 
 
@@ -250,8 +254,8 @@ def tasks_of(annotations: Iterable[str]) -> tuple[Task, ...]:
         >>> [task.name for task in tasks_of(["chains", "pos", "xpos"])]
         ['pos', 'coref']
     """
-    held = set(annotations)
-    return tuple(task for task in TASKS if task.available(held))
+    present = set(annotations)
+    return tuple(task for task in TASKS if task.available(present))
 
 
 def corpora_of(task: Task) -> tuple[str, ...]:

@@ -16,32 +16,32 @@ _MOST_LABELS = 0.5
 """Labels, as a share of the targets, from which on they name things instead of telling kinds."""
 
 
-def choose_tasks(asked: Sequence[str | Task] | None, splits: Splits, *, faithful: bool) -> list[Task]:
+def choose_tasks(names: Sequence[str | Task] | None, splits: Splits, *, faithful: bool) -> list[Task]:
     """What was named: tasks of the catalogue, other annotations, tasks given; by default all that the corpus carries.
 
     By default, annotations outside the catalogue are tasks where the data names its annotations itself (own files,
     tables, data in memory), or where there is nothing else.
     """
-    held = splits.scored.annotations
+    present = splits.scored.annotations
     carried = {name: task for name, task in _carried(splits, faithful=faithful).items() if task is not None}
-    if asked is not None:
-        return [_named(each, carried, splits) for each in dict.fromkeys(asked)]
+    if names is not None:
+        return [_named(each, carried, splits) for each in dict.fromkeys(names)]
     known = {task.annotation for task in carried.values()} | {task.fallback for task in carried.values()}
-    others = [name for name in held if name not in NAMING and name not in known]
-    own, errors = [], []
+    others = [name for name in present if name not in NAMING and name not in known]
+    annotation, errors = [], []
     for name in others if splits.scored.scheme == AS_GIVEN or not carried else ():
         try:
-            own.append(_annotated(name, splits))
+            annotation.append(_annotated(name, splits))
         except TaskError as error:
             errors.append(error)
-    if errors and not own and not carried:
+    if errors and not annotation and not carried:
         raise errors[0]
-    if not carried and not own:
+    if not carried and not annotation:
         raise TaskError(
-            f"{splits.name} carries no task; its annotations: {', '.join(held) or 'none'}; tasks are made of: "
+            f"{splits.name} carries no task; its annotations: {', '.join(present) or 'none'}; tasks are made of: "
             f"{', '.join(dict.fromkeys(task.annotation for task in TASKS))}, or of any other annotation"
         )
-    return [*carried.values(), *own]
+    return [*carried.values(), *annotation]
 
 
 def _carried(splits: Splits, *, faithful: bool) -> dict[str, Task | None]:
@@ -61,28 +61,28 @@ def _fits(task: Task, splits: Splits) -> bool:
     return first is None or first.arity == task.arity
 
 
-def _named(asked: str | Task, carried: Mapping[str, Task], splits: Splits) -> Task:
-    held = splits.scored.annotations
-    if isinstance(asked, Task):
-        if not asked.available(held):
+def _named(names: str | Task, carried: Mapping[str, Task], splits: Splits) -> Task:
+    present = splits.scored.annotations
+    if isinstance(names, Task):
+        if not names.available(present):
             raise TaskError(
-                f"{splits.name} does not carry the annotation {asked.annotation!r} of the task {asked.name}; it "
-                f"carries {', '.join(held) or 'none'}"
+                f"{splits.name} does not carry the annotation {names.annotation!r} of the task {names.name}; it "
+                f"carries {', '.join(present) or 'none'}"
             )
-        return asked
-    if asked in carried:
-        return carried[asked]
-    if asked in held:
-        return _annotated(asked, splits)
+        return names
+    if names in carried:
+        return carried[names]
+    if names in present:
+        return _annotated(names, splits)
     known = {task.name: task for task in TASKS}
-    windows = asked in known and known[asked].available((*held, "sentence"))
+    windows = names in known and known[names].available((*present, "sentence"))
     hint = "; windows (--unit window:128) carry more" if windows else ""
-    close = get_close_matches(asked, [*carried, *held], n=1)
+    close = get_close_matches(names, [*carried, *present], n=1)
     meant = f"; did you mean {close[0]}?" if close else ""
-    others = [name for name in held if name not in carried and name not in NAMING]
+    others = [name for name in present if name not in carried and name not in NAMING]
     beside = f", and the annotations {', '.join(others)}" if others else ""
     raise TaskError(
-        f"{splits.name} does not carry {asked}; it carries {', '.join(carried) or 'no task of the catalogue'}"
+        f"{splits.name} does not carry {names}; it carries {', '.join(carried) or 'no task of the catalogue'}"
         f"{beside}{hint}{meant}"
     )
 

@@ -32,20 +32,20 @@ class _LabelCounts(NamedTuple):
     everywhere: int
     """Number of targets where every label was rated."""
 
-    def asked(self, label: str) -> int:
+    def decided(self, label: str) -> int:
         """Number of scored decisions about a label."""
         return self.rated[label] + self.everywhere
 
     def macro_f1(self, answer: Collection[str]) -> float:
         """Macro-F1 of answering these labels for every target: the mean over labels that some target has."""
-        each = [2 * n / (n + self.asked(label)) if label in answer else 0.0 for label, n in self.holding.items()]
-        return sum(each) / len(each) if each else 0.0
+        scores = [2 * n / (n + self.decided(label)) if label in answer else 0.0 for label, n in self.holding.items()]
+        return sum(scores) / len(scores) if scores else 0.0
 
     def f1(self, answer: Collection[str]) -> float:
         """Micro-F1 of answering these labels for every target."""
         right = sum(self.holding[label] for label in answer)
-        said = sum(self.asked(label) for label in answer)
-        total = self.holding.total() + said
+        answered = sum(self.decided(label) for label in answer)
+        total = self.holding.total() + answered
         return 2 * right / total if total else 0.0
 
 
@@ -71,15 +71,15 @@ def best_constant(task: Task, texts: Iterable[Text]) -> tuple[str, ...]:
     counts = _count(task, texts)
     if task.average == "macro":
         return tuple(sorted(counts.holding))
-    order = sorted(counts.holding, key=lambda label: (-counts.holding[label] / counts.asked(label), label))
+    order = sorted(counts.holding, key=lambda label: (-counts.holding[label] / counts.decided(label), label))
     prefixes = [order[:size] for size in range(len(order) + 1)]
     return tuple(sorted(max(prefixes, key=counts.f1)))
 
 
 def score_constant(task: Task, answer: Collection[str], texts: Iterable[Text]) -> float:
     """The score of answering these labels for every target of these texts."""
-    counts, said = _count(task, texts), task.scored(tuple(answer))
-    return counts.macro_f1(said) if task.average == "macro" else counts.f1(said)
+    counts, scored_answer = _count(task, texts), task.scored(tuple(answer))
+    return counts.macro_f1(scored_answer) if task.average == "macro" else counts.f1(scored_answer)
 
 
 def constant_baseline(task: Task, train: Iterable[Text], scored: Iterable[Text]) -> float:
@@ -155,7 +155,7 @@ def control_labels(task: Task, texts: Iterable[Text], seed: int) -> Callable[[Te
             counts.setdefault(edge.rated, Counter())[edge.labels] += 1
     if not counts:
         raise TaskError(f"{task.name}: no target to draw control labels from; the training texts do not have the task")
-    pools = {rated: _LabelPool.of(held) for rated, held in counts.items()}
+    pools = {rated: _LabelPool.of(counted) for rated, counted in counts.items()}
     together = _LabelPool.of(sum(counts.values(), Counter()))
 
     def labels_of(text: Text, edge: Edge) -> Labels:
@@ -225,11 +225,11 @@ def share_seen(task: Task, train: Iterable[Text], scored: Iterable[Text]) -> See
         SeenShare(targets=0.5, keys=0.5)
     """
     known = {target_key(text, edge) for text in train for edge in task.targets(text)}
-    asked = Counter(target_key(text, edge) for text in scored for edge in task.targets(text))
-    if not asked:
+    keys = Counter(target_key(text, edge) for text in scored for edge in task.targets(text))
+    if not keys:
         raise TaskError(f"{task.name}: nothing to score; the texts do not have the task")
-    hits = sum(count for key, count in asked.items() if key in known)
-    return SeenShare(hits / asked.total(), len(asked.keys() & known) / len(asked))
+    hits = sum(count for key, count in keys.items() if key in known)
+    return SeenShare(hits / keys.total(), len(keys.keys() & known) / len(keys))
 
 
 def _chance(seed: int, key: str) -> int:

@@ -43,7 +43,7 @@ class OrderTargets(NamedTuple):
     tasks: tuple[Task, ...]
     parts: Mapping[str, tuple[OrderCounts, OrderCounts]]
     """Task -> training, scored."""
-    not_made: Mapping[str, str]
+    refused: Mapping[str, str]
     """Task -> why it could not be made."""
 
 
@@ -80,35 +80,35 @@ def make_order_tasks(
         >>> made.parts["index"][0].targets, len(made.parts["index"][0].classes)
         (100, 10)
     """
-    asked = [order_task(name) for name in dict.fromkeys(names)] if names is not None else list(ORDER_TASKS)
-    held = {*splits.train.annotations} & {*splits.scored.annotations}
+    requested = [order_task(name) for name in dict.fromkeys(names)] if names is not None else list(ORDER_TASKS)
+    annotations = {*splits.train.annotations} & {*splits.scored.annotations}
     trees = [[Clauses.of(text) for text in corpus] for corpus in (splits.train, splits.scored)]
     chosen: dict[str, tuple[_Chosen, _Chosen]] = {}
     parts: dict[str, tuple[OrderCounts, OrderCounts]] = {}
     not_made: dict[str, str] = {}
-    for task in asked:
-        why = _lacks(task, held)
+    for task in requested:
+        why = _lacks(task, annotations)
         if not why:
             rule = task.faithful if faithful and task.faithful else task.fit(trees[0])
-            both = [_targets_of(task, rule, own, items, seed, scored=bool(n)) for n, own in enumerate(trees)]
+            both = [_targets_of(task, rule, texts, items, seed, scored=bool(n)) for n, texts in enumerate(trees)]
             why = _too_few([part for _, part in both])
             chosen[task.name], parts[task.name] = (both[0][0], both[1][0]), (both[0][1], both[1][1])
         if why:
             not_made[task.name] = why
-    made = [task for task in asked if task.name not in not_made]
-    if not made or (names is not None and not_made):
-        raise TaskError(_refusal(splits.name, not_made, every=not made))
-    settings = ([task.name for task in made], items, seed, faithful, _VERSION)
+    possible = [task for task in requested if task.name not in not_made]
+    if not possible or (names is not None and not_made):
+        raise TaskError(_refusal(splits.name, not_made, every=not possible))
+    settings = ([task.name for task in possible], items, seed, faithful, _VERSION)
     corpora = (
-        _corpus(corpus, {task.name: chosen[task.name][number] for task in made}, settings)
+        _corpus(corpus, {task.name: chosen[task.name][number] for task in possible}, settings)
         for number, corpus in enumerate((splits.train, splits.scored))
     )
-    return OrderTargets(Splits(*corpora), tuple(map(_as_task, made)), parts, not_made)
+    return OrderTargets(Splits(*corpora), tuple(map(_as_task, possible)), parts, not_made)
 
 
-def _lacks(task: OrderTask, held: set[str]) -> str:
+def _lacks(task: OrderTask, annotations: set[str]) -> str:
     called = {"dep": "heads (annotation dep)", "const": "constituents (annotation const)", "pos": "parts of speech"}
-    missing = [called[each] for each in task.needs if each not in held]
+    missing = [called[need] for need in task.needs if need not in annotations]
     return f"it has no {' and no '.join(missing)}" if missing else ""
 
 
@@ -128,45 +128,45 @@ def _refusal(corpus: str, not_made: Mapping[str, str], *, every: bool) -> str:
     if len(not_made) == 1 or not every:
         name, why = next(iter(not_made.items()))
         return f"{name} cannot be made from {corpus}: {why}; leave it out or name a treebank such as ewt"
-    told = "; ".join(f"{name}: {why}" for name, why in not_made.items())
-    return f"no task can be made from {corpus}; name a treebank such as ewt ({told})"
+    reasons = "; ".join(f"{name}: {why}" for name, why in not_made.items())
+    return f"no task can be made from {corpus}; name a treebank such as ewt ({reasons})"
 
 
 def _targets_of(
     task: OrderTask, rule: Rule, trees: Iterable[Clauses], items: int, seed: int, *, scored: bool
 ) -> tuple[_Chosen, OrderCounts]:
-    found: _Chosen = []
+    candidates: _Chosen = []
     left_out: Counter[str] = Counter()
     for tree in trees:
-        made = rule(tree, seed)
-        if isinstance(made, str):
-            left_out[made] += 1
+        drawn = rule(tree, seed)
+        if isinstance(drawn, str):
+            left_out[drawn] += 1
             continue
-        for each in made:
-            if each.form and (chance(seed, "form", each.form) / 2**64 < _SCORED_FORMS) != scored:
+        for candidate in drawn:
+            if candidate.form and (chance(seed, "form", candidate.form) / 2**64 < _SCORED_FORMS) != scored:
                 left_out[f"{task.lexical} is one of the other set's"] += 1
             else:
-                found.append((tree, each))
-    chosen = _balanced(found, items, seed)
-    if len(chosen) < len(found):
-        left_out["not drawn, for balance or by the limit"] += len(found) - len(chosen)
-    classes = Counter(label for _, each in chosen for label, _ in each.targets)
+                candidates.append((tree, candidate))
+    chosen = _balanced(candidates, items, seed)
+    if len(chosen) < len(candidates):
+        left_out["not drawn, for balance or by the limit"] += len(candidates) - len(chosen)
+    classes = Counter(label for _, candidate in chosen for label, _ in candidate.targets)
     return chosen, OrderCounts(classes.total(), dict(sorted(classes.items())), dict(left_out))
 
 
-def _balanced(found: _Chosen, items: int, seed: int) -> _Chosen:
+def _balanced(candidates: _Chosen, items: int, seed: int) -> _Chosen:
     """As many of every stratum within every group; in hash order of the sentences, up to so many targets."""
-    strata = sorted({each.stratum for _, each in found})
+    strata = sorted({candidate.stratum for _, candidate in candidates})
     groups: dict[str, dict[str, _Chosen]] = defaultdict(lambda: {name: [] for name in strata})
-    for tree, each in sorted(found, key=lambda one: chance(seed, one[0].text.id)):
-        groups[each.group][each.stratum].append((tree, each))
+    for tree, candidate in sorted(candidates, key=lambda one: chance(seed, one[0].text.id)):
+        groups[candidate.group][candidate.stratum].append((tree, candidate))
     # A row has one of every stratum.
-    rows = [row for own in groups.values() for row in zip(*own.values(), strict=False)]
+    rows = [row for group in groups.values() for row in zip(*group.values(), strict=False)]
     rows.sort(key=lambda row: chance(seed, *(tree.text.id for tree, _ in row)) if len(groups) > 1 else 0)
     chosen: _Chosen = []
     targets = 0
     for row in rows:
-        more = sum(len(each.targets) for _, each in row)
+        more = sum(len(candidate.targets) for _, candidate in row)
         if targets + more > items:
             break
         chosen += row
@@ -178,22 +178,22 @@ def _corpus(corpus: Corpus, chosen: Mapping[str, _Chosen], settings: tuple[objec
     """The texts with targets, in the order of the corpus; a changed sentence comes after its original."""
     edges: dict[str, dict[str, list[Edge]]] = defaultdict(lambda: defaultdict(list))
     changed: dict[str, list[Text]] = defaultdict(list)
-    for task, own in chosen.items():
-        for tree, each in own:
-            text = each.text or tree.text
-            if each.text is not None:
-                changed[tree.text.id].append(each.text)
-            edges[text.id][task] += [Edge((label,), span) for label, span in each.targets]
+    for task, drawn in chosen.items():
+        for tree, candidate in drawn:
+            text = candidate.text or tree.text
+            if candidate.text is not None:
+                changed[tree.text.id].append(candidate.text)
+            edges[text.id][task] += [Edge((label,), span) for label, span in candidate.targets]
     texts = (
-        replace(text, edges={task: tuple(found) for task, found in edges[text.id].items()})
+        replace(text, edges={task: tuple(targets) for task, targets in edges[text.id].items()})
         for original in corpus
         for text in chain([original], changed.get(original.id, ()))
         if text.id in edges
     )
-    held = tuple(texts)
+    kept_texts = tuple(texts)
     return replace(
         corpus,
-        source=lambda: iter(held),
+        source=lambda: iter(kept_texts),
         fingerprint=fingerprint_of("order", corpus.fingerprint, *settings),
         declared=tuple(chosen),
         limit=None,

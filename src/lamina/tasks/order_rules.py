@@ -99,12 +99,12 @@ class Clauses:
     @cached_property
     def root(self) -> int | None:
         """The root; none where a sentence has none, or several."""
-        named = [at for at, relation in enumerate(self.relations) if relation == "root"]
-        found = named or [at for at, head in enumerate(self.heads) if head == at and self._governs(at)]
-        return found[0] if len(found) == 1 else None
+        named = [word for word, relation in enumerate(self.relations) if relation == "root"]
+        roots = named or [word for word, head in enumerate(self.heads) if head == word and self._governs(word)]
+        return roots[0] if len(roots) == 1 else None
 
     def _governs(self, word: int) -> bool:
-        return any(head == word and at != word for at, head in enumerate(self.heads))
+        return any(head == word and other != word for other, head in enumerate(self.heads))
 
     def base(self, word: int) -> str:
         """A word's relation without its subtype."""
@@ -112,8 +112,8 @@ class Clauses:
 
     def dependents(self, head: int, *relations: str) -> list[int]:
         """The words below a head, of these relations whatever their subtype; all without any."""
-        own = [at for at, its in enumerate(self.heads) if its == head and at != head]
-        return [at for at in own if not relations or self.base(at) in relations]
+        below = [word for word, its in enumerate(self.heads) if its == head and word != head]
+        return [word for word in below if not relations or self.base(word) in relations]
 
     def auxiliaries(self, governor: int) -> list[int]:
         """The auxiliaries of a predicate, the copula among them, in order."""
@@ -121,9 +121,9 @@ class Clauses:
 
     def subject(self) -> int | None:
         """The subject of the main clause."""
-        found = [] if self.root is None else self.dependents(self.root, "nsubj")
-        own = [at for at in found if self.relations[at] != "nsubj:outer"]
-        return own[0] if len(own) == 1 else None
+        subjects = [] if self.root is None else self.dependents(self.root, "nsubj")
+        inner = [word for word in subjects if self.relations[word] != "nsubj:outer"]
+        return inner[0] if len(inner) == 1 else None
 
     def finite(self) -> int | None:
         """The word of the main clause that has tense or is modal: its first auxiliary, or its verb."""
@@ -134,27 +134,27 @@ class Clauses:
 
     def subordinate(self, predicate: int) -> bool:
         """Whether a predicate is below the main clause, not beside it as a second main clause is."""
-        at = predicate
+        word = predicate
         for _ in range(len(self)):
-            if at == self.root:
+            if word == self.root:
                 return False
-            if self.base(at) not in _SIDE_BY_SIDE:
+            if self.base(word) not in _SIDE_BY_SIDE:
                 return True
-            at = self.heads[at]
+            word = self.heads[word]
         return False
 
     def below(self, word: int) -> set[int]:
         """A word and all that depends on it."""
-        found, left = {word}, [word]
+        inside, left = {word}, [word]
         while left:
-            more = [at for at in self.dependents(left.pop()) if at not in found]
-            found.update(more)
+            more = [other for other in self.dependents(left.pop()) if other not in inside]
+            inside.update(more)
             left += more
-        return found
+        return inside
 
     def depth(self) -> int:
         """Steps from the root to the word farthest from it, punctuation left out."""
-        return max((self._steps(at) for at in range(len(self)) if not self.is_punctuation(at)), default=0)
+        return max((self._steps(word) for word in range(len(self)) if not self.is_punctuation(word)), default=0)
 
     def _steps(self, word: int) -> int:
         steps = 0
@@ -182,7 +182,7 @@ class Clauses:
         return self._feature(word, _TENSE) if "VerbForm=Fin" in self.features.get(word, ()) else ""
 
     def _feature(self, word: int, names: Mapping[str, str]) -> str:
-        return next((names[each] for each in sorted(self.features.get(word, ())) if each in names), "")
+        return next((names[feature] for feature in sorted(self.features.get(word, ())) if feature in names), "")
 
     def is_modal(self, word: int) -> bool:
         """can, will, must and the like."""
@@ -195,7 +195,7 @@ class Clauses:
         """
         if word not in self.tags or self.tags[word] not in ("VBD", "MD"):
             return self.tags.get(word) in ("VBP", "VBZ") or any(
-                each.startswith("Number=") for each in self.features.get(word, ())
+                feature.startswith("Number=") for feature in self.features.get(word, ())
             )
         return self.text.words[word].lower() in ("was", "were", "'s", "wasn't", "weren't")
 
@@ -215,19 +215,21 @@ class Clauses:
 
     def top_constituents(self) -> tuple[str, ...]:
         """The labels of what the largest constituent is made of; words of no constituent by their tags."""
-        spans = sorted(self.text.edges.get("const", ()), key=lambda each: (each.span.start, -each.span.end))
-        whole = next((each.span for each in spans if len(each.span) == len(self)), None)
+        spans = sorted(
+            self.text.edges.get("const", ()), key=lambda constituent: (constituent.span.start, -constituent.span.end)
+        )
+        whole = next((constituent.span for constituent in spans if len(constituent.span) == len(self)), None)
         if whole is None:
             return ()
-        inner = [each for each in spans if each.span != whole]
+        inner = [constituent for constituent in spans if constituent.span != whole]
         return tuple(self._row(inner))
 
     def _row(self, inner: list) -> Iterator[str]:
-        at = 0
-        while at < len(self):
-            here = next((each for each in inner if each.span.start == at), None)
-            yield self.tags.get(at, self.pos.get(at, "?")) if here is None else here.labels[0]
-            at = at + 1 if here is None else here.span.end
+        word = 0
+        while word < len(self):
+            here = next((constituent for constituent in inner if constituent.span.start == word), None)
+            yield self.tags.get(word, self.pos.get(word, "?")) if here is None else here.labels[0]
+            word = word + 1 if here is None else here.span.end
 
 
 def _has_letters(word: str) -> bool:
@@ -281,8 +283,8 @@ class OrderTask:
 
 def chance(seed: int, *parts: str) -> int:
     """A number below 2**64 that depends only on the seed and these strings."""
-    said = "\x00".join((str(seed), *parts)).encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest())
+    text = "\x00".join((str(seed), *parts)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())
 
 
 def _fixed(rule: Rule) -> Callable[[Sequence[Clauses]], Rule]:
@@ -311,28 +313,28 @@ def index_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
     """The position of some of the first words."""
     if len(tree) < POSITIONS:
         return f"fewer than {POSITIONS} words"
-    asked = [at for at in range(POSITIONS) if not tree.is_punctuation(at)]
-    asked.sort(key=lambda at: chance(seed, "index", tree.text.id, str(at)))
-    return [OrderCandidate(f"{at + 1:02}", ((f"{at + 1:02}", _one(at)),)) for at in asked[:_DRAWN]]
+    words = [word for word in range(POSITIONS) if not tree.is_punctuation(word)]
+    words.sort(key=lambda word: chance(seed, "index", tree.text.id, str(word)))
+    return [OrderCandidate(f"{word + 1:02}", ((f"{word + 1:02}", _one(word)),)) for word in words[:_DRAWN]]
 
 
 def auxiliary_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
     """The main clause's auxiliary beside one of a subordinate clause."""
     if tree.root is None:
         return _NO_ROOT
-    own = tree.auxiliaries(tree.root)
-    if not own:
+    auxiliaries = tree.auxiliaries(tree.root)
+    if not auxiliaries:
         return "the main clause has no auxiliary"
     others = _other_auxiliaries(tree)
     if not others:
         return "no auxiliary in a subordinate clause"
-    return [_beside(own[0], _drawn(others, tree, seed), "auxiliary")]
+    return [_beside(auxiliaries[0], _drawn(others, tree, seed), "auxiliary")]
 
 
 def _other_auxiliaries(tree: Clauses) -> list[int]:
     """The first auxiliary of every subordinate clause."""
-    governors = {tree.heads[at] for at in range(len(tree)) if tree.base(at) in ("aux", "cop")}
-    return sorted(tree.auxiliaries(each)[0] for each in governors if tree.subordinate(each))
+    governors = {tree.heads[word] for word in range(len(tree)) if tree.base(word) in ("aux", "cop")}
+    return sorted(tree.auxiliaries(governor)[0] for governor in governors if tree.subordinate(governor))
 
 
 def subject_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
@@ -352,12 +354,12 @@ def subject_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
 
 def _other_nouns(tree: Clauses, subject: int) -> list[int]:
     """Heads of other noun phrases: no parts of a compound or name, no noun coordinated with the subject."""
-    nouns = (at for at in range(len(tree)) if at != subject and tree.is_noun(at))
+    nouns = (word for word in range(len(tree)) if word != subject and tree.is_noun(word))
     return [
-        at
-        for at in nouns
-        if tree.base(at) not in ("compound", "flat", "fixed", "appos", "goeswith")
-        and not (tree.base(at) == "conj" and tree.heads[at] == subject)
+        word
+        for word in nouns
+        if tree.base(word) not in ("compound", "flat", "fixed", "appos", "goeswith")
+        and not (tree.base(word) == "conj" and tree.heads[word] == subject)
     ]
 
 
@@ -370,15 +372,15 @@ def _drawn(words: Sequence[int], tree: Clauses, seed: int) -> int:
     return words[chance(seed, "drawn", tree.text.id) % len(words)]
 
 
-def every_word(found: Callable[[Clauses], int | None]) -> Rule:
+def every_word(find: Callable[[Clauses], int | None]) -> Rule:
     """As Lin et al. ask: every word of a sentence is a candidate, one of them is right."""
 
     def rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
-        main = found(tree)
+        main = find(tree)
         if main is None:
             return "no such word in the main clause"
-        labels = ("main" if at == main else "other" for at in range(len(tree)))
-        return [OrderCandidate("all words", tuple((label, _one(at)) for at, label in enumerate(labels)))]
+        labels = ("main" if word == main else "other" for word in range(len(tree)))
+        return [OrderCandidate("all words", tuple((label, _one(word)) for word, label in enumerate(labels)))]
 
     return rule
 
@@ -396,11 +398,11 @@ def _numbered(tree: Clauses, *relations: str) -> tuple[int, str] | str:
     """The main clause's only subject or object with its number, or why there is none."""
     if tree.root is None:
         return _NO_ROOT
-    found = [tree.subject()] if "nsubj" in relations else tree.dependents(tree.root, *relations)
-    if len(found) != 1 or found[0] is None:
+    candidates = [tree.subject()] if "nsubj" in relations else tree.dependents(tree.root, *relations)
+    if len(candidates) != 1 or candidates[0] is None:
         return "none of it in the main clause, or several"
-    word = found[0]
-    if any(tree.base(at) == "conj" for at in tree.dependents(word)):
+    word = candidates[0]
+    if any(tree.base(other) == "conj" for other in tree.dependents(word)):
         return "it is coordinated"
     number = tree.number(word)
     return (word, number) if number else "it is no common noun of known number"
@@ -408,10 +410,10 @@ def _numbered(tree: Clauses, *relations: str) -> tuple[int, str] | str:
 
 def _number_rule(*relations: str, at_noun: bool = False) -> Rule:
     def rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
-        found = _numbered(tree, *relations)
-        if isinstance(found, str):
-            return found
-        word, number = found
+        numbered = _numbered(tree, *relations)
+        if isinstance(numbered, str):
+            return numbered
+        word, number = numbered
         span = _one(word) if at_noun else _whole(tree.text)
         return [OrderCandidate(number, ((number, span),), form=tree.text.words[word].lower())]
 
@@ -423,7 +425,7 @@ def agreement_rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
     subject, verb = tree.subject(), tree.finite()
     if subject is None or verb is None:
         return "no single subject, or no finite verb"
-    if any(tree.base(at) == "conj" for at in tree.dependents(subject)):
+    if any(tree.base(word) == "conj" for word in tree.dependents(subject)):
         return "the subject is coordinated"
     number = tree.number(subject) or tree.pronoun_number(subject)
     if not number:
@@ -522,18 +524,20 @@ def fit_words(trees: Sequence[Clauses]) -> Rule:
     """Which of some words is in the sentence: open-class words that most training sentences have exactly once."""
     counts: Counter[str] = Counter()
     for tree in trees:
-        own = Counter(map(str.lower, tree.text.words))
+        counted = Counter(map(str.lower, tree.text.words))
         open_class = {
-            tree.text.words[at].lower() for at, tag in tree.pos.items() if tag in ("NOUN", "VERB", "ADJ", "ADV")
+            tree.text.words[word_number].lower()
+            for word_number, tag in tree.pos.items()
+            if tag in ("NOUN", "VERB", "ADJ", "ADV")
         }
-        counts.update(word for word in open_class if len(word) >= _LEAST_LETTERS and own[word] == 1)
+        counts.update(word for word in open_class if len(word) >= _LEAST_LETTERS and counted[word] == 1)
     known = {word for word, count in counts.most_common(WORDS) if count > 1}
 
     def rule(tree: Clauses, _: int) -> list[OrderCandidate] | str:
-        own = [word for word in map(str.lower, tree.text.words) if word in known]
-        if len(own) != 1:
+        counted = [word for word in map(str.lower, tree.text.words) if word in known]
+        if len(counted) != 1:
             return "none of the words, or several"
-        return [OrderCandidate(own[0], ((own[0], _whole(tree.text)),))]
+        return [OrderCandidate(counted[0], ((counted[0], _whole(tree.text)),))]
 
     return rule
 
@@ -544,25 +548,25 @@ def shift_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
     if '"' in words or "``" in words or "''" in words:
         return "double quotes"
     places = [
-        at
-        for at in range(1, len(words) - 1)
-        if not tree.is_punctuation(at)
-        and not tree.is_punctuation(at + 1)
-        and words[at].lower() != words[at + 1].lower()
+        place
+        for place in range(1, len(words) - 1)
+        if not tree.is_punctuation(place)
+        and not tree.is_punctuation(place + 1)
+        and words[place].lower() != words[place + 1].lower()
     ]
     if not places:
         return "no two words to exchange"
     if chance(seed, "shift", tree.text.id) % 2:
         return [OrderCandidate("original", (("original", _whole(tree.text)),))]
-    at = places[chance(seed, "place", tree.text.id) % len(places)]
-    changed = (*words[:at], words[at + 1], words[at], *words[at + 2 :])
+    place = places[chance(seed, "place", tree.text.id) % len(places)]
+    changed = (*words[:place], words[place + 1], words[place], *words[place + 2 :])
     return [_changed(tree.text, changed, "shifted")]
 
 
 def _changed(text: Text, words: tuple[str, ...], label: str) -> OrderCandidate:
     """Known by what it was made of: neither version is learned from where the other is scored."""
-    made = Text(f"{text.id}~{label}", words, doc=text.doc or text.id, origin=" ".join(origins(text)))
-    return OrderCandidate(label, ((label, _whole(made)),), text=made)
+    version = Text(f"{text.id}~{label}", words, doc=text.doc or text.id, origin=" ".join(origins(text)))
+    return OrderCandidate(label, ((label, _whole(version)),), text=version)
 
 
 def inversion_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
@@ -575,23 +579,23 @@ def inversion_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
     if chance(seed, "inversion", tree.text.id) % 2:
         return [OrderCandidate("original", (("original", _whole(tree.text)),), f"{longer} longer")]
     order = [*second, *link, *first, *end]
-    words = [tree.text.words[at] for at in order]
+    words = [tree.text.words[word] for word in order]
     words[0] = words[0][:1].upper() + words[0][1:]
-    at = len(second) + len(link)
+    word = len(second) + len(link)
     if tree.pos.get(first[0]) != "PROPN" and tree.text.words[first[0]] != "I":
-        words[at] = words[at][:1].lower() + words[at][1:]
-    made = _changed(tree.text, tuple(words), "inverted")
+        words[word] = words[word][:1].lower() + words[word][1:]
+    candidate = _changed(tree.text, tuple(words), "inverted")
     # What is longer is told as it is read: the second clause now comes first.
     now = {"first": "second", "second": "first"}.get(longer, longer)
-    return [made._replace(group=f"{now} longer")]
+    return [candidate._replace(group=f"{now} longer")]
 
 
 def _two_clauses(tree: Clauses) -> tuple[list[int], list[int], list[int], list[int]] | str:
     """First clause, conjunction (with a comma before it), second clause, final punctuation."""
     if tree.root is None:
         return _NO_ROOT
-    links = [at for at in range(len(tree)) if tree.base(at) == "cc"]
-    clauses = [at for at in tree.dependents(tree.root, "conj") if tree.dependents(at, "nsubj", "csubj")]
+    links = [word for word in range(len(tree)) if tree.base(word) == "cc"]
+    clauses = [word for word in tree.dependents(tree.root, "conj") if tree.dependents(word, "nsubj", "csubj")]
     if len(links) != 1 or len(clauses) != 1 or not tree.dependents(tree.root, "nsubj", "csubj"):
         return "not two main clauses with one conjunction"
     (link,), (other,) = links, clauses
@@ -601,8 +605,8 @@ def _two_clauses(tree: Clauses) -> tuple[list[int], list[int], list[int], list[i
     while last and tree.is_punctuation(last - 1):
         last -= 1
     second = list(range(link + 1, last))
-    if {at for at in tree.below(other) if at != link and not tree.is_punctuation(at)} != {
-        at for at in second if not tree.is_punctuation(at)
+    if {word for word in tree.below(other) if word != link and not tree.is_punctuation(word)} != {
+        word for word in second if not tree.is_punctuation(word)
     }:
         return "the second clause is not all that follows"
     start = link

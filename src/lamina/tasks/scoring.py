@@ -93,8 +93,8 @@ def micro_f1(
     if mask is not None:
         gold, predicted = gold & mask, predicted & mask
     right = int((gold & predicted).sum())
-    asked = int(gold.sum()) + int(predicted.sum())
-    return 2 * right / asked if asked else 0.0
+    decided = int(gold.sum()) + int(predicted.sum())
+    return 2 * right / decided if decided else 0.0
 
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -136,9 +136,9 @@ def f1(prediction: str, answer: str) -> float:
         >>> round(f1("the Denver Broncos", "Broncos"), 3)
         0.667
     """
-    said, asked = normalise(prediction).split(), normalise(answer).split()
-    shared = sum((Counter(said) & Counter(asked)).values())
-    return 2 * shared / (len(said) + len(asked)) if shared else 0.0
+    predicted, expected = normalise(prediction).split(), normalise(answer).split()
+    shared = sum((Counter(predicted) & Counter(expected)).values())
+    return 2 * shared / (len(predicted) + len(expected)) if shared else 0.0
 
 
 def best(prediction: str, answers: Iterable[str]) -> AnswerScores:

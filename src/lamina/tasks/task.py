@@ -87,16 +87,16 @@ class Task:
 
     def available(self, annotations: Iterable[str]) -> bool:
         """Whether texts with these annotations have the task."""
-        held = set(annotations)
-        return not held.isdisjoint({self.annotation, self.fallback}) and self.needs <= held
+        present = set(annotations)
+        return not present.isdisjoint({self.annotation, self.fallback}) and self.needs <= present
 
     def targets(self, text: Text) -> tuple[Edge, ...]:
         """The task's targets in a text, with the task's labels; none if the text does not have the task."""
         if not self.available(text.edges):
             return ()
         edges = text.edges[self.annotation] if self.source is None else self.source(text)
-        kept = edges if self.keep is None else filter(self.keep, edges)
-        return tuple(target for edge in kept if (target := self._asked(edge)) is not None)
+        chosen = edges if self.keep is None else filter(self.keep, edges)
+        return tuple(target for edge in chosen if (target := self._as_target(edge)) is not None)
 
     def too_many(self, texts: Iterable[Text]) -> int:
         """How many targets of these texts were left out because there would be too many."""
@@ -126,15 +126,15 @@ class Task:
 
     def describe(self) -> dict[str, Any]:
         """What makes it this task, for provenance and keys; functions by their names."""
-        made = {each.name: getattr(self, each.name) for each in fields(self)}
-        plain = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in made.items()}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in values.items()}
         return {name: getattr(value, "__qualname__", value) for name, value in plain.items()}
 
     def scored(self, labels: Iterable[str]) -> tuple[str, ...]:
         """The labels that count in the score, in the given order."""
         return tuple(label for label in labels if label not in self.unscored)
 
-    def _asked(self, edge: Edge) -> Edge | None:
+    def _as_target(self, edge: Edge) -> Edge | None:
         """The edge with the task's labels; None if it had labels but the task uses none of them, or has no value."""
         if self.graded:
             return None if edge.value is None else Edge((), edge.span, edge.other, value=edge.value)
@@ -148,5 +148,5 @@ class Task:
 
     def _normalised(self, labels: tuple[str, ...]) -> tuple[str, ...]:
         """Without duplicates: two annotated labels may map to one."""
-        asked = (self.normalise(label) for label in labels)
-        return tuple(dict.fromkeys(label for label in asked if label is not None))
+        known = (self.normalise(label) for label in labels)
+        return tuple(dict.fromkeys(label for label in known if label is not None))

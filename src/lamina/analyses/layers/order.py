@@ -529,7 +529,7 @@ def order(
             "tasks": pd.DataFrame(list(_task_rows(made)), columns=list(_TASKS)),
             **kept,
         },
-        left_out_of(probed, [plan]) | {f"{name}: not made, {why}": 1 for name, why in made.not_made.items()},
+        left_out_of(probed, [plan]) | {f"{name}: not made, {why}": 1 for name, why in made.refused.items()},
         data={"tasks": {run.task.name: describe_task(run.task, made.splits.scored).as_json() for run in runs}},
         seeds=(seed, *range(plan.setup.seeds)),
         files=files,
@@ -563,7 +563,7 @@ def _plan(encoder: Encoder, made: OrderTargets, asked: OrderTraining, device: st
 
 def _task_rows(made: OrderTargets) -> Iterator[tuple[Any, ...]]:
     for task, both in made.parts.items():
-        if task in made.not_made:
+        if task in made.refused:
             continue
         for name, part in zip(("training", "scored"), both, strict=True):
             place = (task, BY_NAME[task].kind, name, part.targets, len(part.classes))

@@ -135,12 +135,12 @@ def _document(path: str) -> str:
 
 def _skeletons(text: str, path: str) -> list[Skeleton]:
     blocks = ([line.split() for line in block.splitlines() if line.strip()] for block in text.split("\n\n"))
-    found = [block for block in blocks if block]
-    for skeleton in found:
+    skeletons = [block for block in blocks if block]
+    for skeleton in skeletons:
         predicates = sum(row[_ROLESET : _ROLESET + 1] != ["-"] for row in skeleton)
         if {len(row) for row in skeleton} != {_ROLES + predicates}:
             raise AssetError(f"{_PROPBANK.repo}/{path} has a sentence without one column per predicate")
-    return found
+    return skeletons
 
 
 def _pairs(sentences: Sequence[EwtSentence], skeletons: Sequence[Skeleton]) -> Iterator[tuple[EwtSentence, Skeleton]]:
@@ -154,27 +154,27 @@ def _pairs(sentences: Sequence[EwtSentence], skeletons: Sequence[Skeleton]) -> I
 
 
 def _row(sentence: EwtSentence, skeleton: Skeleton) -> dict[str, Any]:
-    predicates = [at for at, row in enumerate(skeleton) if row[_ROLESET] != "-"]
+    predicates = [word for word, row in enumerate(skeleton) if row[_ROLESET] != "-"]
     return {
         "sent_id": sentence.id,
         "tokens": list(sentence.words),
         "pos": [row[_PENN_TAG] for row in skeleton],
         "parse": [row[_PARSE] for row in skeleton],
         "props": [
-            _frame(skeleton, at, roles([row[column] for row in skeleton]))
-            for column, at in enumerate(predicates, _ROLES)
+            _frame(skeleton, word, roles([row[column] for row in skeleton]))
+            for column, word in enumerate(predicates, _ROLES)
         ],
     }
 
 
-def _frame(skeleton: Skeleton, at: int, arguments: list[Argument]) -> dict[str, Any]:
+def _frame(skeleton: Skeleton, word: int, arguments: list[Argument]) -> dict[str, Any]:
     """A predicate with its arguments; it is where its `V` starts, which is not the marked word in "hung up".
 
     Of the few whose roleset is at a later word, the roleset is left out (`-`), as in the cut of this corpus that
     earlier results were made with.
     """
-    at = next((start for label, start, _ in arguments if label == "V"), at)
-    return {"pred": at, "roleset": skeleton[at][_ROLESET], "args": arguments}
+    word = next((start for label, start, _ in arguments if label == "V"), word)
+    return {"pred": word, "roleset": skeleton[word][_ROLESET], "args": arguments}
 
 
 def roles(cells: Sequence[str]) -> list[Argument]:
@@ -184,14 +184,14 @@ def roles(cells: Sequence[str]) -> list[Argument]:
         >>> roles(["(ARG0*", "*)", "(V*)", "*"])
         [('ARG0', 0, 2), ('V', 2, 3)]
     """
-    found: list[Argument] = []
-    for at, cell in enumerate(cells):
+    arguments: list[Argument] = []
+    for word, cell in enumerate(cells):
         label, _, close = cell.partition("*")
         if label:
-            found.append((label.removeprefix("("), at, at + 1))
+            arguments.append((label.removeprefix("("), word, word + 1))
         if close:
-            found[-1] = (*found[-1][:2], at + 1)
-    return found
+            arguments[-1] = (*arguments[-1][:2], word + 1)
+    return arguments
 
 
 def _count_frames(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
@@ -266,8 +266,8 @@ def expressions(rows: list[list[str]]) -> Iterator[list[str | int | None]]:
         [[0, 2, 'V.VPC.semi', 'v.stative', None], [2, 3, 'N', 'n.ARTIFACT', None]]
     """
     words: dict[str, list[int]] = defaultdict(list)
-    for at, row in enumerate(rows):
-        words[row[_STRONG].partition(":")[0] if row[_STRONG] != "_" else f"word {at}"].append(at)
+    for word, row in enumerate(rows):
+        words[row[_STRONG].partition(":")[0] if row[_STRONG] != "_" else f"word {word}"].append(word)
     for start, *more in words.values():
         end = start + 1 + len(more)
         if not more or more[-1] == end - 1:
@@ -336,19 +336,19 @@ def _annotations(files: Mapping[str, OriginFiles], subject: str) -> Annotated:
         if archive.getinfo(f"{subject}.json").file_size > _LARGEST:
             raise AssetError(f"{_zip(subject)} unpacks to more than {_LARGEST:,} bytes; nothing was kept")
         data = json.loads(archive.read(f"{subject}.json"))["data"]
-    return {name: {node: said[subject] for node, said in nodes.items()} for name, nodes in data.items()}
+    return {name: {node: annotation[subject] for node, annotation in nodes.items()} for name, nodes in data.items()}
 
 
 def _annotated_rows(
     files: Mapping[str, OriginFiles], stem: str, names: Iterable[str], annotate: Annotate
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Path and rows of each split: the annotated sentences in UDS's order, with the treebank's words."""
-    found = {sentence.id: sentence for _, sentences in treebank(files) for sentence in sentences}
+    by_id = {sentence.id: sentence for _, sentences in treebank(files) for sentence in sentences}
     ids = json.loads(files[_DECOMP.repo].read(_IDS))
     for split in SPLITS:
         rows: list[dict[str, Any]] = []
         for name in sorted((name for name in names if name.split("-")[1] == split), key=_position):
-            sentence = found[ids[name]["sentence_id"]]
+            sentence = by_id[ids[name]["sentence_id"]]
             if annotations := annotate(name, sentence):
                 about = {"uds_id": name, "sent_id": sentence.id, "tokens": list(sentence.words)}
                 rows.append(about | dict(annotations))
@@ -391,12 +391,12 @@ def phrase_of(head: int, heads: Sequence[int], relations: Sequence[str]) -> list
         [1, 3]
     """
     left_out = {
-        at
-        for at, relation in enumerate(relations)
-        if heads[at] == head and (relation.partition(":")[0] in _NOT_IN_PHRASE or relation == "acl:relcl")
+        word
+        for word, relation in enumerate(relations)
+        if heads[word] == head and (relation.partition(":")[0] in _NOT_IN_PHRASE or relation == "acl:relcl")
     }
     inside = {head}
-    while more := {at for at, its in enumerate(heads) if its in inside} - inside - left_out:
+    while more := {word for word, its in enumerate(heads) if its in inside} - inside - left_out:
         inside |= more
     start, end = head, head + 1
     while start - 1 in inside:
@@ -415,8 +415,8 @@ def derive_wordsense_factuality(files: Mapping[str, OriginFiles]) -> Iterator[De
         events = [(_position(node) - 1, rated["factual"]) for node, rated in facts.get(name, {}).items()]
         # The treebank has split or shortened a few sentences since: words behind their end are gone.
         end = len(sentence.words)
-        supersenses = [[at, labels] for at, labels in sorted(nouns) if labels and at < end]
-        graded = [[at, event["value"], event["confidence"]] for at, event in sorted(events) if at < end]
+        supersenses = [[word, labels] for word, labels in sorted(nouns) if labels and word < end]
+        graded = [[word, event["value"], event["confidence"]] for word, event in sorted(events) if word < end]
         return {"noun_supersense": supersenses, "factuality": graded} if supersenses or graded else None
 
     for path, rows in _annotated_rows(files, "uds", senses.keys() | facts.keys(), annotate):
@@ -427,12 +427,12 @@ def derive_wordsense_factuality(files: Mapping[str, OriginFiles]) -> Iterator[De
 
 def _fitting(rated: Mapping[str, Mapping[str, float]]) -> list[str]:
     """The supersenses with a positive value, best first; values that agree to three digits count as equal."""
-    found = [
+    senses = [
         (round(one["value"], 3), name.removeprefix("supersense-noun."))
         for name, one in rated.items()
         if one["value"] > 0
     ]
-    return [sense for _, sense in sorted(found, reverse=True)]
+    return [sense for _, sense in sorted(senses, reverse=True)]
 
 
 PROTOROLES = Card(

@@ -24,7 +24,7 @@ _DEP, _CONST, _CHAINS, _CHAINS_GUM = (
     "coref/gum/conll/*.conll",
 )
 _SPLIT_COUNTS = {"splits/train.txt": 117, "splits/dev.txt": 18, "splits/test.txt": 18}
-_KEPT_KEYS = ("SpaceAfter=", "Entity=", "Bridge=", "SplitAnte=", "CorrectForm=")
+_MISC_KEYS = ("SpaceAfter=", "Entity=", "Bridge=", "SplitAnte=", "CorrectForm=")
 _COMMENTS = ("# meta::summary", "# meta::salientEntities", "# s_prominence", "# transition", "# newpar_block")
 _CHANGES = (
     "9 of 16 genres; in dep/, MISC keeps SpaceAfter, Entity, Bridge, SplitAnte and CorrectForm alone, and the comments "
@@ -46,8 +46,8 @@ def _without_keys(line: str) -> str:
     if line.startswith("#") or line.count("\t") != 9:
         return line
     columns, _, misc = line.rstrip("\n").rpartition("\t")
-    kept = [field for field in misc.split("|") if field.startswith(_KEPT_KEYS)]
-    return f"{columns}\t{'|'.join(kept) or '_'}\n"
+    fields = [field for field in misc.split("|") if field.startswith(_MISC_KEYS)]
+    return f"{columns}\t{'|'.join(fields) or '_'}\n"
 
 
 def documents_of(splits: str) -> dict[str, list[str]]:
@@ -57,14 +57,14 @@ def documents_of(splits: str) -> dict[str, list[str]]:
         >>> documents_of("## dev\\n\\n  * GUM_bio_byron\\n\\n## test\\n\\n  * GUM_bio_dvorak\\n")
         {'dev': ['GUM_bio_byron'], 'test': ['GUM_bio_dvorak']}
     """
-    found: dict[str, list[str]] = {}
+    splits_found: dict[str, list[str]] = {}
     documents: list[str] = []
     for line in splits.splitlines():
         if heading := re.fullmatch(r"## (\w+)\s*", line):
-            documents = found.setdefault(heading[1], [])
+            documents = splits_found.setdefault(heading[1], [])
         elif item := re.fullmatch(r"\s*\* (\w+)\s*", line):
             documents.append(item[1])
-    return found
+    return splits_found
 
 
 def _sentences(text: str) -> Mapping[str, int]:

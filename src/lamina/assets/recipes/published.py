@@ -218,11 +218,11 @@ _HOTPOT_TRAIN, _HOTPOT_DEV = read_manifest("hotpot_train"), read_manifest("hotpo
 
 
 def _hotpot_sample(files: Mapping[str, OriginFiles]) -> list[DerivedFile]:
-    found = []
+    parts = []
     for origin, target in ((_HOTPOT_TRAIN, "hotpot_train_100.json"), (_HOTPOT_DEV, "hotpot_dev_distractor_100.json")):
         content = files[origin.repo].read(next(iter(origin.files)))
-        found.append(DerivedFile(target, content, {"questions": len(json.loads(content))}))
-    return found
+        parts.append(DerivedFile(target, content, {"questions": len(json.loads(content))}))
+    return parts
 
 
 HOTPOT = Card(

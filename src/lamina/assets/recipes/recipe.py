@@ -70,23 +70,23 @@ class CorpusRecipe:
 
     def fetch(self, into: Path, allowance: Allowance) -> None:
         """Derive every file into the folder, and write the note beside them."""
-        found: dict[str, Mapping[str, int]] = {}
+        derived: dict[str, Mapping[str, int]] = {}
         files = {origin.repo: OriginFiles(origin) for origin in self.origins}
         with progress(f"deriving from {', '.join(files)}") as advance:
             for part in self.derive(files):
                 allowance.take(len(part.content), part.path)
                 _write(into, part)
-                found[part.path] = part.counts
+                derived[part.path] = part.counts
                 advance()
-        totals = self._totals(found)
+        totals = self._totals(derived)
         self._check(totals)
         (into / NOTE).write_text(self._note(totals), encoding="utf-8", newline="\n")
 
-    def _totals(self, found: Mapping[str, Mapping[str, int]]) -> dict[str, Counter[str]]:
+    def _totals(self, derived: Mapping[str, Mapping[str, int]]) -> dict[str, Counter[str]]:
         """What was derived, summed over the files of each pattern."""
         totals: dict[str, Counter[str]] = {pattern: Counter() for pattern in self.counts}
-        for path, counts in found.items():
-            pattern = next((each for each in self.counts if fnmatchcase(path, each)), None)
+        for path, counts in derived.items():
+            pattern = next((known for known in self.counts if fnmatchcase(path, known)), None)
             if pattern is None:
                 raise AssetError(f"the recipe derived {path}, which it does not count; {_REPORT}")
             totals[pattern].update({"files": 1, **counts})

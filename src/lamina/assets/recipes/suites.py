@@ -28,7 +28,7 @@ def _published(
     """The files of an origin, with other names for its folders ("" for none)."""
     paths = {}
     for path in origin.files:
-        folder = next((each for each in folders if path.startswith(each)), "")
+        folder = next((name for name in folders if path.startswith(name)), "")
         paths[path] = folders.get(folder, "") + path.removeprefix(folder)
     changes = "none; the files as published"
     return (CorpusRecipe((origin,), as_is(paths, count), counts=counts, licence=licence, changes=changes),)
