@@ -413,7 +413,7 @@ def other_texts(out: Path, folder: Path) -> Path:
             ids = pa.array([f"other {each}" for each in table["text_id"].to_pylist()])
             pq.write_table(table.set_column(table.schema.get_field_index("text_id"), "text_id", ids), files[name])
     corpus = {**probed.provenance.corpus, "name": "other", "fingerprint": "other"}
-    changed = replace(probed, files=files, provenance=replace(probed.provenance, corpus=corpus), asked="")
+    changed = replace(probed, files=files, provenance=replace(probed.provenance, corpus=corpus), recorded_question="")
     return changed.save(folder / "other-texts", charts=False)
 
 

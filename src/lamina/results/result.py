@@ -205,7 +205,11 @@ class Result:
                 findings = ()
                 left_out = f"Findings of an older lamina are left out; {how_to_remake(head)}."
                 provenance = replace_fields(provenance, warnings=(*provenance.warnings, left_out))
-            about = {"findings": findings, "version": head.get("version", 0), "asked": head.get("question", "")}
+            about = {
+                "findings": findings,
+                "version": head.get("version", 0),
+                "recorded_question": head.get("question", ""),
+            }
             about["parquet"] = tuple(head.get("parquet", ()))
             about["undrawn"] = {str(name): str(why) for name, why in head.get("undrawn", {}).items()}
             return cls(head["analysis"], tables, provenance, files, **about)

@@ -40,12 +40,12 @@ class Questions(Corpus):
         True
     """
 
-    asked: Callable[[], Iterator[Question]] = field(default=lambda: iter(()), repr=False, compare=False)
+    question_source: Callable[[], Iterator[Question]] = field(default=lambda: iter(()), repr=False, compare=False)
     """Reads the questions from the beginning."""
 
     def questions(self) -> Iterator[Question]:
         """Every question, up to the limit."""
-        return islice(self.asked(), self.limit)
+        return islice(self.question_source(), self.limit)
 
     def find(self, id: str) -> Questions:
         """The question with this id, as a set of one."""
@@ -79,7 +79,7 @@ def load_questions(
     shown, notes = corpus.view, corpus.notes
     if str(data) == STORIES:
         told = partial(story_questions, split, tasks=shown.tasks, seed=seed)
-        return Questions(**common, asked=lambda: map(_with_entities, told()))
+        return Questions(**common, question_source=lambda: map(_with_entities, told()))
     source = find_source(data, format)
     chosen = part_of(source, split, seed)
 
@@ -90,7 +90,7 @@ def load_questions(
                     if chosen.holds(question.text):
                         yield question
 
-    return Questions(**common, asked=read)
+    return Questions(**common, question_source=read)
 
 
 def _refuse_statements(source: CorpusSource) -> None:
@@ -177,7 +177,7 @@ def questions_from(made: Sequence[Question], name: str, split: str = "") -> Ques
         scheme="",
         fingerprint=fingerprint_of("questions", name, split, said),
         source=lambda: (question.text for question in made),
-        asked=lambda: iter(made),
+        question_source=lambda: iter(made),
     )
 
 
