@@ -22,7 +22,7 @@ from lamina.analyses.cause.ablate import (
     AblationScores,
     contrast_rows,
     effect_rows,
-    tell_findings,
+    findings_of,
 )
 from lamina.analyses.cause.edits import DRAWS, AblatedPart, plan_ablations
 from lamina.corpora import corpus_from
@@ -156,7 +156,7 @@ def tables_of(made: AblationScores) -> dict[str, pd.DataFrame]:
 
 def told(tables: Mapping[str, pd.DataFrame]) -> list[Finding]:
     result = Result("ablate", tables, Provenance({"name": "m"}, {"name": "c"}, {}))
-    found = list(tell_findings(result))
+    found = list(findings_of(result))
     wrong = check_findings(replace(result, findings=tuple(found)))
     assert wrong == []
     return found

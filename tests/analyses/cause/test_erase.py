@@ -28,7 +28,7 @@ from lamina.analyses.cause.erase.effects import (
     variances_alike,
     verdict_of,
 )
-from lamina.analyses.cause.erase.erase import erase, tell_findings
+from lamina.analyses.cause.erase.erase import erase, findings_of
 from lamina.corpora import corpus_from
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, TaskError
@@ -166,7 +166,7 @@ def test_wrong_13_nothing_is_known_and_used_beside_subspaces_of_another_variance
     (number,) = rows_of(Source("erase", {"task": "number", "what": CONCEPT}).rows(tables["erase"]))
     assert number.verdict == OPEN
     result = Result("erase", tables, Provenance({"name": "m"}, {"name": "c"}, {}))
-    found = {each.claim: each for each in tell_findings(result)}
+    found = {each.claim: each for each in findings_of(result)}
     (about,) = (each for each in found.values() if "number" in each.claim)
     assert about.status == "untested"
     assert "of the variance at layer 1, random subspaces" in about.text
@@ -175,7 +175,7 @@ def test_wrong_13_nothing_is_known_and_used_beside_subspaces_of_another_variance
 def test_what_was_compared_is_told_and_stands_in_the_tables() -> None:
     tables = planted_tables()
     result = Result("erase", tables, Provenance({"name": "m"}, {"name": "c"}, {}))
-    used, unused = tell_findings(result)
+    used, unused = findings_of(result)
     assert used.status == "clear"
     assert used.text.startswith("Accuracy on minimal pairs needs number at layer 1, where it is readable: without it")
     assert used.contrast.startswith("layer 1: concept minus ")

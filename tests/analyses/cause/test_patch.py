@@ -25,7 +25,7 @@ from lamina.analyses.cause.patch.pairs import (
     measure_pairs,
     pair_tables,
 )
-from lamina.analyses.cause.patch.patch import tell_findings
+from lamina.analyses.cause.patch.patch import findings_of
 from lamina.analyses.cause.patch.questions import (
     CONTROLS,
     DIFFERENCES,
@@ -254,7 +254,7 @@ def turns(shares: dict[str, tuple[int, ...]], many: int = 40) -> Result:
     rows = {"asked": found.patch, "controls": found.controls, "differences": found.differences}
     tables = {name: pd.DataFrame(own, columns=list(columns[name])) for name, own in rows.items()}
     result = Result("patch", tables, Provenance({"name": "m"}, {"name": "c"}, {}))
-    findings = tuple(tell_findings(result))
+    findings = tuple(findings_of(result))
     assert check_findings(replace(result, findings=findings)) == []
     return replace(result, findings=findings)
 
@@ -292,7 +292,7 @@ def test_pairs_are_compared_with_random_tokens_in_pairs() -> None:
     rows = {"pairs": found.effects, "contrasts": found.contrasts, "gaps": found.gaps}
     tables = {name: pd.DataFrame(own, columns=list(columns[name])) for name, own in rows.items()}
     result = Result("patch", tables, Provenance({"name": "m"}, {"name": "c"}, {}))
-    likelier, word, after = findings = tuple(tell_findings(result))
+    likelier, word, after = findings = tuple(findings_of(result))
     assert check_findings(replace(result, findings=findings)) == []
     assert [each.status for each in findings] == ["clear"] * 3
     assert likelier.text.startswith("On the words that both sentences of a pair have, good sentences are likelier")

@@ -21,7 +21,7 @@ from lamina.analyses.cause.roles.needs import (
     role_targets,
     within_layers,
 )
-from lamina.analyses.cause.roles.roles import roles, tell_findings
+from lamina.analyses.cause.roles.roles import findings_of, roles
 from lamina.analyses.heads.atlas import NOTHING, card, result_atlas
 from lamina.corpora import corpus_from
 from lamina.corpora.splits import Splits
@@ -187,7 +187,7 @@ def test_few_documents_are_untested() -> None:
         "roles": pd.DataFrame(role_rows(needed), columns=list(ROLES)),
         "groups": pd.DataFrame(group_rows(needed, samples=20, seed=0), columns=list(GROUPS)),
     }
-    first, *_ = tell_findings(Result("roles", tables, Provenance({"name": "m"}, {"name": "c"}, {})))
+    first, *_ = findings_of(Result("roles", tables, Provenance({"name": "m"}, {"name": "c"}, {})))
     assert first.text.startswith("5 documents are too few to test whether any head with a role matters")
 
 

@@ -70,8 +70,6 @@ from lamina.stats.units import Units
 from lamina.targets.choice import TargetData, chosen_targets, targets_of
 from lamina.targets.target import LOSS, Target, TargetScores, phrase_at_start, phrase_of
 
-# What taking away one part at a time does to a target, as rows of tables.
-
 EFFECTS = (
     "component",
     "layer",
@@ -94,6 +92,213 @@ NORMALISED, PLAIN = "layer-normalised", "as it is"
 """Importance by the norm of its layer, and without."""
 NEXT = "next"
 """In contrasts: the block that the one that matters most is compared with."""
+_WEAK = 0.1
+"""A rank correlation that means nothing."""
+_SHOWN = 5
+"""Heads, and blocks, of a target in the terminal."""
+_TRIED = 16
+"""Rows that are tried to tell how long all of them take."""
+_BACKWARD = 3
+"""A run with gradients takes about so many runs without."""
+
+
+@analysis(
+    title="Heads and blocks taken away",
+    question="What does a model do worse without each of its heads and blocks?",
+    method=(
+        "One head at a time hands on its mean over all tokens (or zeros, or what it makes of another text), one block "
+        "at a time hands on what it read, and the same items are scored again: loss, minimal pairs, answers, tags, "
+        "classes or what probes read. Effects are paired by document (minimal pairs: by pair) and tested by flipped "
+        "signs, all parts of one kind together (max-T), with simultaneous 95 % intervals. Each head is compared with a "
+        "random component as large as a head of its layer, also in pairs. Beside them are the twin with random weights "
+        "and the importance of heads by the gradient of a gate."
+    ),
+    cites=("Michel et al. 2019", "Voita et al. 2019", "Wang et al. 2023"),
+    reads=CauseInputs(),
+    version=2,
+    tables={
+        "effects": Table(
+            "One row per part, how it is taken away, and target; effect: value minus baseline, two-sided; one family: "
+            "all parts of one component kind, target and how. worse: surely harmful, beyond the margin (.05 nats, else "
+            ".02). p_beaten: that another part of the family matters more; among_best: it can be the one that matters "
+            "most. random: as many numbers as a head has, drawn from all heads of the layer, mean of 3 draws; a "
+            "block's zero: it is skipped.",
+            EFFECTS,
+        ),
+        "contrasts": Table(
+            "One row per part, how, target and what it is compared with; difference: value minus other. against "
+            "random: each head minus the random component of its layer, paired, two-sided, one family per target and "
+            "how. against next: of blocks, what matters most minus what cannot matter most and is hardest to tell "
+            "from it (or else minus what is nearest to it), two-sided over all pairs of blocks.",
+            CONTRASTS,
+        ),
+        "twin": Table("The same of the twin with random weights.", EFFECTS, optional=True),
+        "importance": Table(
+            "One row per head: expected absolute gradient of its gate, normalised by layer, on the first target.",
+            IMPORTANCE,
+            optional=True,
+        ),
+        "agreement": Table(
+            "One row per target, how, model or twin, and kind of importance: Spearman's rank correlation over heads of "
+            "importance (by the gradient of that target) and the size of the effect. Intervals are over documents, "
+            "simultaneous over the rows of model or twin; p: the larger of that over documents and that over "
+            "permutations of the heads, both two-sided and for the same rows. again: the effects with themselves, "
+            "measured on as many other documents.",
+            AGREEMENT,
+            optional=True,
+        ),
+    },
+    chapter="heads",
+    needs=("states", "ablation"),
+    example="lamina ablate minilm --corpus ewt --items 200 --out results/ablate",
+)
+def ablate(
+    encoder: HuggingFaceEncoder,
+    material: TargetData,
+    *,
+    targets: Annotated[
+        Sequence[str] | None,
+        Setting(
+            "What is scored: loss, pairs, qa, qa_em, tags, classes or probe:TASK@LAYER; by default what the model and "
+            "the data can give.",
+            option="--target",
+        ),
+    ] = None,
+    component: Annotated[
+        Sequence[Component] | None, Setting("What is taken away: head, block; both by default.")
+    ] = None,
+    how: Annotated[
+        Sequence[Ablation],
+        Setting(
+            "What a head hands on instead: its mean over all tokens read (mean), zeros (zero) or what it makes of "
+            "another text (resample). A block is skipped."
+        ),
+    ] = ("mean",),
+    heads: Annotated[
+        Sequence[str] | None,
+        Setting("Only these heads, as LAYER-HEAD counted from 1; all by default.", option="--head"),
+    ] = None,
+    # Which pairs, questions and probes that means is found when inputs are loaded.
+    suite: Suite = None,  # noqa: ARG001
+    questions: AskedQuestions = None,  # noqa: ARG001
+    probes: Probes = None,  # noqa: ARG001
+    items: Items = 500,
+    samples: Samples = 1000,
+    twin: Twin = True,
+    seed: Seed = 0,
+) -> Tables:
+    """The effect of every head and every block, one at a time, on what a model can be asked.
+
+    By default a head hands on its mean: zeros would also take away what it hands on whatever the text says, and blocks
+    above are thrown off by the missing constant rather than by missing information. Importance by gradient is about
+    zeros: ask for `--how zero` too to compare the two on equal terms.
+
+    Example:
+        >>> result = lamina.ablate("smollm2", "ewt", targets=["loss"], items=50)  # doctest: +SKIP
+        >>> result.tables["effects"].columns.tolist()[:4]  # doctest: +SKIP
+        ['component', 'layer', 'head', 'how']
+    """
+    request = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
+    parts = request.parts_of(encoder)
+    chosen = targets_of(encoder, chosen_targets(encoder, targets, material), material, items=items, seed=seed)
+    ablated = [ablate_parts(parts, target, request.plan(parts, target), seed=seed) for target in chosen]
+    drawn: dict[str, Any] = {"samples": samples, "seed": seed}
+    tables = {
+        "effects": pd.DataFrame(effect_rows(ablated, **drawn), columns=list(EFFECTS)),
+        "contrasts": pd.DataFrame(contrast_rows(ablated, **drawn), columns=list(CONTRASTS)),
+    }
+    agreement = agreement_rows(ablated, "model", **drawn)
+    if twin:
+        beside = _twin(request, encoder, chosen)
+        tables["twin"] = pd.DataFrame(effect_rows(beside, **drawn), columns=list(EFFECTS))
+        agreement += agreement_rows(beside, "twin", **drawn)
+    if ablated[0].gradients is not None:
+        rows = importance_rows(ablated[0].gradients, **drawn)
+        tables["importance"] = pd.DataFrame(rows, columns=list(IMPORTANCE))
+    if agreement:
+        tables["agreement"] = pd.DataFrame(agreement, columns=list(AGREEMENT))
+    for table in tables.values():
+        for column in ("head", "against_head"):
+            if column in table:
+                table[column] = table[column].astype("Int64")
+    return Tables(
+        tables,
+        _skipped(chosen, parts, request.components),
+        data={"importance_by": chosen[0].name} if "importance" in tables else {},
+        scored={scores.target.name: int(scores.before.counts.sum()) for scores in ablated},
+    )
+
+
+@ablate.finds
+def findings_of(result: Result) -> Iterator[Finding]:
+    """Target by target: how many heads and blocks matter, which block matters most; then what gradients say."""
+    table, contrasts = result.tables["effects"], result.tables["contrasts"]
+    for target in dict.fromkeys(table["target"]):
+        heads, blocks = (_first_how(table, str(target), component) for component in ("head", "block"))
+        beside = _first_how(contrasts[contrasts["against"] == RANDOM_COMPONENT], str(target), "head")
+        if len(beside):
+            yield _heads(result, beside, str(target))
+        elif len(heads):
+            yield _parts(result, heads, str(target))
+        if len(blocks):
+            yield _parts(result, blocks, str(target))
+            leads = _first_how(contrasts[contrasts["against"] == NEXT], str(target), "block")
+            yield from (_leading_block(result, row, blocks, str(target)) for row in rows_of(leads))
+    yield from _agreement(result)
+
+
+@ablate.shows
+def overview_of(result: Result) -> Iterator[Overview]:
+    """One table per target and how: the parts that matter most, beside a random component of the same layer."""
+    table = result.tables["effects"]
+    for (target, how), effects in table.groupby(["target", "how"], sort=False):
+        rows: list[tuple[str | int, ...]] = []
+        for component in ("head", "block"):
+            some = effects[effects["component"] == component]
+            for row in rows_of(some.assign(harm=harm_of(some)).nlargest(_SHOWN, "harm")):
+                name = f"layer {row.layer}" if component == "block" else f"head {row.layer}-{int(row.head)}"
+                random = _matching(table, row, component=RANDOM_COMPONENT) if component == "head" else None
+                beside = "-" if random is None else cell(random.effect, random.low, random.high)
+                rows.append(
+                    (
+                        name,
+                        cell(row.effect, row.low, row.high),
+                        "-" if row.p_adjusted != row.p_adjusted else p_in_words(row.p_adjusted),
+                        beside,
+                    )
+                )
+        baseline = cell(float(effects["baseline"].iloc[0]))
+        yield Overview(
+            f"{result.provenance.model['name']}: {target} ({baseline} as it is), {how}, what hurts most",
+            ("without", "effect", "p", "random component"),
+            rows,
+        )
+
+
+@ablate.costs
+def _cost(
+    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, targets: Sequence[str] | None,
+    component: Sequence[Component] | None, how: Sequence[Ablation], heads: Sequence[str] | None, items: int, twin: bool,
+    seed: int, **__: Any,
+) -> Cost:  # fmt: skip
+    """A few items are scored without a part of the first and of the last block: the others lie between."""
+    request = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
+    parts = request.parts_of(encoder)
+    names = chosen_targets(encoder, targets, material)
+    chosen: list[Target] = []
+    asking = time_call(lambda: chosen.extend(targets_of(encoder, names, material, items=items, seed=seed)))
+    total = Cost(passes=0, seconds=asking * (1 + twin), memory=memory_now())
+    for target in chosen:
+        plan = request.plan(parts, target)
+        runs = sum(len(part.edits) for part in plan)
+        total += Cost(
+            passes=(1 + runs) * (1 + twin),
+            texts=len(target.items),
+            tokens=sum(len(row.ids) for row in target.rows),
+            seconds=_seconds(parts, target, plan) * (1 + twin),
+            memory=memory_now(),
+        )
+    return total
 
 
 class AblationScores(NamedTuple):
@@ -265,31 +470,6 @@ def _head(part: AblatedPart) -> int | None:
     return None if part.head is None else part.head + 1
 
 
-# What taking parts away shows, in sentences and in small tables.
-
-_WEAK = 0.1
-"""A rank correlation that means nothing."""
-_SHOWN = 5
-"""Heads, and blocks, of a target in the terminal."""
-
-
-def tell_findings(result: Result) -> Iterator[Finding]:
-    """Target by target: how many heads and blocks matter, which block matters most; then what gradients say."""
-    table, contrasts = result.tables["effects"], result.tables["contrasts"]
-    for target in dict.fromkeys(table["target"]):
-        heads, blocks = (_first_how(table, str(target), component) for component in ("head", "block"))
-        beside = _first_how(contrasts[contrasts["against"] == RANDOM_COMPONENT], str(target), "head")
-        if len(beside):
-            yield _heads(result, beside, str(target))
-        elif len(heads):
-            yield _parts(result, heads, str(target))
-        if len(blocks):
-            yield _parts(result, blocks, str(target))
-            leads = _first_how(contrasts[contrasts["against"] == NEXT], str(target), "block")
-            yield from (_leading_block(result, row, blocks, str(target)) for row in rows_of(leads))
-    yield from _agreement(result)
-
-
 def _first_how(table: pd.DataFrame, target: str, component: str) -> pd.DataFrame:
     """The rows of one kind of part, taken away in the first of the ways."""
     rows = table[(table["target"] == target) & (table["component"] == component)]
@@ -429,204 +609,6 @@ def _agreement(result: Result) -> Iterator[Finding]:
         importance=("answers",) if row.rho > 0 else ("answers", "surprises"),
         margin=_WEAK,
     )
-
-
-def describe(result: Result) -> Iterator[Overview]:
-    """One table per target and how: the parts that matter most, beside a random component of the same layer."""
-    table = result.tables["effects"]
-    for (target, how), effects in table.groupby(["target", "how"], sort=False):
-        rows: list[tuple[str | int, ...]] = []
-        for component in ("head", "block"):
-            some = effects[effects["component"] == component]
-            for row in rows_of(some.assign(harm=harm_of(some)).nlargest(_SHOWN, "harm")):
-                name = f"layer {row.layer}" if component == "block" else f"head {row.layer}-{int(row.head)}"
-                random = _matching(table, row, component=RANDOM_COMPONENT) if component == "head" else None
-                beside = "-" if random is None else cell(random.effect, random.low, random.high)
-                rows.append(
-                    (
-                        name,
-                        cell(row.effect, row.low, row.high),
-                        "-" if row.p_adjusted != row.p_adjusted else p_in_words(row.p_adjusted),
-                        beside,
-                    )
-                )
-        baseline = cell(float(effects["baseline"].iloc[0]))
-        yield Overview(
-            f"{result.provenance.model['name']}: {target} ({baseline} as it is), {how}, what hurts most",
-            ("without", "effect", "p", "random component"),
-            rows,
-        )
-
-
-_TRIED = 16
-"""Rows that are tried to tell how long all of them take."""
-_BACKWARD = 3
-"""A run with gradients takes about so many runs without."""
-
-
-@analysis(
-    title="Heads and blocks taken away",
-    question="What does a model do worse without each of its heads and blocks?",
-    method=(
-        "One head at a time hands on its mean over all tokens (or zeros, or what it makes of another text), one block "
-        "at a time hands on what it read, and the same items are scored again: loss, minimal pairs, answers, tags, "
-        "classes or what probes read. Effects are paired by document (minimal pairs: by pair) and tested by flipped "
-        "signs, all parts of one kind together (max-T), with simultaneous 95 % intervals. Each head is compared with a "
-        "random component as large as a head of its layer, also in pairs. Beside them are the twin with random weights "
-        "and the importance of heads by the gradient of a gate."
-    ),
-    cites=("Michel et al. 2019", "Voita et al. 2019", "Wang et al. 2023"),
-    reads=CauseInputs(),
-    version=2,
-    tables={
-        "effects": Table(
-            "One row per part, how it is taken away, and target; effect: value minus baseline, two-sided; one family: "
-            "all parts of one component kind, target and how. worse: surely harmful, beyond the margin (.05 nats, else "
-            ".02). p_beaten: that another part of the family matters more; among_best: it can be the one that matters "
-            "most. random: as many numbers as a head has, drawn from all heads of the layer, mean of 3 draws; a "
-            "block's zero: it is skipped.",
-            EFFECTS,
-        ),
-        "contrasts": Table(
-            "One row per part, how, target and what it is compared with; difference: value minus other. against "
-            "random: each head minus the random component of its layer, paired, two-sided, one family per target and "
-            "how. against next: of blocks, what matters most minus what cannot matter most and is hardest to tell "
-            "from it (or else minus what is nearest to it), two-sided over all pairs of blocks.",
-            CONTRASTS,
-        ),
-        "twin": Table("The same of the twin with random weights.", EFFECTS, optional=True),
-        "importance": Table(
-            "One row per head: expected absolute gradient of its gate, normalised by layer, on the first target.",
-            IMPORTANCE,
-            optional=True,
-        ),
-        "agreement": Table(
-            "One row per target, how, model or twin, and kind of importance: Spearman's rank correlation over heads of "
-            "importance (by the gradient of that target) and the size of the effect. Intervals are over documents, "
-            "simultaneous over the rows of model or twin; p: the larger of that over documents and that over "
-            "permutations of the heads, both two-sided and for the same rows. again: the effects with themselves, "
-            "measured on as many other documents.",
-            AGREEMENT,
-            optional=True,
-        ),
-    },
-    chapter="heads",
-    needs=("states", "ablation"),
-    example="lamina ablate minilm --corpus ewt --items 200 --out results/ablate",
-)
-def ablate(
-    encoder: HuggingFaceEncoder,
-    material: TargetData,
-    *,
-    targets: Annotated[
-        Sequence[str] | None,
-        Setting(
-            "What is scored: loss, pairs, qa, qa_em, tags, classes or probe:TASK@LAYER; by default what the model and "
-            "the data can give.",
-            option="--target",
-        ),
-    ] = None,
-    component: Annotated[
-        Sequence[Component] | None, Setting("What is taken away: head, block; both by default.")
-    ] = None,
-    how: Annotated[
-        Sequence[Ablation],
-        Setting(
-            "What a head hands on instead: its mean over all tokens read (mean), zeros (zero) or what it makes of "
-            "another text (resample). A block is skipped."
-        ),
-    ] = ("mean",),
-    heads: Annotated[
-        Sequence[str] | None,
-        Setting("Only these heads, as LAYER-HEAD counted from 1; all by default.", option="--head"),
-    ] = None,
-    # Which pairs, questions and probes that means is found when inputs are loaded.
-    suite: Suite = None,  # noqa: ARG001
-    questions: AskedQuestions = None,  # noqa: ARG001
-    probes: Probes = None,  # noqa: ARG001
-    items: Items = 500,
-    samples: Samples = 1000,
-    twin: Twin = True,
-    seed: Seed = 0,
-) -> Tables:
-    """The effect of every head and every block, one at a time, on what a model can be asked.
-
-    By default a head hands on its mean: zeros would also take away what it hands on whatever the text says, and blocks
-    above are thrown off by the missing constant rather than by missing information. Importance by gradient is about
-    zeros: ask for `--how zero` too to compare the two on equal terms.
-
-    Example:
-        >>> result = lamina.ablate("smollm2", "ewt", targets=["loss"], items=50)  # doctest: +SKIP
-        >>> result.tables["effects"].columns.tolist()[:4]  # doctest: +SKIP
-        ['component', 'layer', 'head', 'how']
-    """
-    request = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
-    parts = request.parts_of(encoder)
-    chosen = targets_of(encoder, chosen_targets(encoder, targets, material), material, items=items, seed=seed)
-    ablated = [ablate_parts(parts, target, request.plan(parts, target), seed=seed) for target in chosen]
-    drawn: dict[str, Any] = {"samples": samples, "seed": seed}
-    tables = {
-        "effects": pd.DataFrame(effect_rows(ablated, **drawn), columns=list(EFFECTS)),
-        "contrasts": pd.DataFrame(contrast_rows(ablated, **drawn), columns=list(CONTRASTS)),
-    }
-    agreement = agreement_rows(ablated, "model", **drawn)
-    if twin:
-        beside = _twin(request, encoder, chosen)
-        tables["twin"] = pd.DataFrame(effect_rows(beside, **drawn), columns=list(EFFECTS))
-        agreement += agreement_rows(beside, "twin", **drawn)
-    if ablated[0].gradients is not None:
-        rows = importance_rows(ablated[0].gradients, **drawn)
-        tables["importance"] = pd.DataFrame(rows, columns=list(IMPORTANCE))
-    if agreement:
-        tables["agreement"] = pd.DataFrame(agreement, columns=list(AGREEMENT))
-    for table in tables.values():
-        for column in ("head", "against_head"):
-            if column in table:
-                table[column] = table[column].astype("Int64")
-    return Tables(
-        tables,
-        _skipped(chosen, parts, request.components),
-        data={"importance_by": chosen[0].name} if "importance" in tables else {},
-        scored={scores.target.name: int(scores.before.counts.sum()) for scores in ablated},
-    )
-
-
-@ablate.finds
-def _findings(result: Result) -> Iterable[Finding]:
-    """How many heads and blocks matter, which blocks matter most, and whether gradients say the same."""
-    return tell_findings(result)
-
-
-@ablate.shows
-def _overview(result: Result) -> Iterable[Overview]:
-    """The parts that matter most, target by target."""
-    return describe(result)
-
-
-@ablate.costs
-def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, targets: Sequence[str] | None,
-    component: Sequence[Component] | None, how: Sequence[Ablation], heads: Sequence[str] | None, items: int, twin: bool,
-    seed: int, **__: Any,
-) -> Cost:  # fmt: skip
-    """A few items are scored without a part of the first and of the last block: the others lie between."""
-    request = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
-    parts = request.parts_of(encoder)
-    names = chosen_targets(encoder, targets, material)
-    chosen: list[Target] = []
-    asking = time_call(lambda: chosen.extend(targets_of(encoder, names, material, items=items, seed=seed)))
-    total = Cost(passes=0, seconds=asking * (1 + twin), memory=memory_now())
-    for target in chosen:
-        plan = request.plan(parts, target)
-        runs = sum(len(part.edits) for part in plan)
-        total += Cost(
-            passes=(1 + runs) * (1 + twin),
-            texts=len(target.items),
-            tokens=sum(len(row.ids) for row in target.rows),
-            seconds=_seconds(parts, target, plan) * (1 + twin),
-            memory=memory_now(),
-        )
-    return total
 
 
 @dataclass(frozen=True)

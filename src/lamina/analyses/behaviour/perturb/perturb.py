@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, log
 from typing import Annotated, Any
@@ -72,148 +72,18 @@ from lamina.targets.answers import has_span_head, random_answerer, span_answerer
 from lamina.targets.target import LOSS, PAIRS, PROBE, QA, some_pairs, some_texts
 from lamina.types import Text
 
-# What perturbed input shows, in sentences and in a small table.
-
 TWIN = "twin"
 """What changes are compared with."""
 _SHUFFLED = {"how": "shuffled", "strength": 1.0}
 _NATS = 0.05
 """A difference in loss that means nothing, in nats per piece."""
-
-
-def tell_findings(result: Result) -> Iterator[Finding]:
-    """What is left when all words are shuffled, target by target, beside the twin and each word's label."""
-    for row in _shuffled(result, "perturb"):
-        yield from _loss(result, row) if row.target == LOSS else _score(result, row)
-
-
-def _shuffled(result: Result, name: str, target: str | None = None) -> list[Any]:
-    """The rows of a table in which all words are shuffled."""
-    table = result.tables[name]
-    rows = table[(table["how"] == "shuffled") & (table["strength"] == 1)]
-    return list(rows_of(rows if target is None else rows[rows["target"] == target]))
-
-
-def _loss(result: Result, row: Any) -> Iterator[Finding]:
-    """By how much shuffling raises the loss, and whether by more than the twin's."""
-    verb = "raises" if row.difference > 0 else "lowers"
-    source = Source("perturb", {**_SHUFFLED, "target": LOSS})
-    yield finding(
-        claim=f"Shuffling all words {verb} the loss from {number(row.baseline)} to {number(row.value)} nats per token",
-        whether=f"shuffling all words {verb} the loss",
-        absent="Shuffling all words leaves the loss as it is",
-        contrast="difference",
-        test=_of_row(row),
-        source=source,
-        unit=row.unit,
-        margin=_NATS,
-    )
-    for beside in _shuffled(result, "contrasts", LOSS):
-        more = "more" if beside.difference > 0 else "less"
-        yield finding(
-            claim=f"Shuffling all words raises the loss {more} than that of the twin with random weights",
-            whether=f"shuffling all words raises the loss {more} than that of the twin with random weights",
-            absent="Shuffling all words changes the loss as much as that of the twin with random weights",
-            contrast="change minus the twin's, in nats",
-            test=_of_row(beside),
-            source=Source("contrasts", {**_SHUFFLED, "target": LOSS, "against": TWIN}),
-            unit=beside.unit,
-            importance=("beats control",),
-            margin=_NATS,
-        )
-
-
-def _of_row(row: Any) -> Contrast:
-    return Contrast.of(row, "difference", "diff_low", "diff_high")
-
-
-def _score(result: Result, row: Any) -> Iterator[Finding]:
-    """What is above chance with all words shuffled, and which share of what is so as written; probes beside labels."""
-    (left,) = _shuffled(result, "remains", row.target)
-    where = {**_SHUFFLED, "target": row.target}
-    source = [Source("remains", where), Source("perturb", where)]
-    what = _what(row.target)
-    side = "above" if left.difference > 0 else "below"
-    whether = f"{what} stays {side} chance with all words shuffled"
-    if not isfinite(left.remains):
-        yield not_tested(whether, f"as written, {what} is not clearly above chance", source=source)
-        return
-    yield finding(
-        claim=f"With all words shuffled, {what} is {percent(row.value)}: {percent(left.remains)} of its lead over "
-        "chance is left"
-        if left.difference > 0
-        else f"With all words shuffled, {what} falls below chance, to {percent(row.value)}",
-        whether=whether,
-        absent=f"With all words shuffled, {what} is at chance",
-        contrast=f"{what} minus chance",
-        test=_of_row(left),
-        source=source,
-        unit=left.unit,
-    )
-    for beside in _shuffled(result, "contrasts", row.target):
-        if beside.against != BY_WORD:
-            continue
-        control = {"target": row.target, "control": BY_WORD}
-        table = result.tables["controls"]
-        (known,) = rows_of(table[(table["target"] == row.target) & (table["control"] == BY_WORD)])
-        yield finding(
-            claim=f"With all words shuffled, {what} is {percent(row.value)}; each word's most frequent label gives "
-            f"{percent(known.value)}",
-            whether=f"with all words shuffled, {what} differs from what each word's most frequent label gives",
-            absent=f"With all words shuffled, {what} is what each word's most frequent label gives",
-            contrast="difference",
-            test=_of_row(beside),
-            source=[Source("contrasts", {**where, "against": BY_WORD}), Source("perturb", where),
-                    Source("controls", control)],
-            unit=beside.unit,
-            importance=("beats control",),
-        )  # fmt: skip
-
-
-def _what(target: str) -> str:
-    if target == PAIRS:
-        return "accuracy on minimal pairs"
-    if target == QA:
-        return "F1 of the answers"
-    return f"a probe's accuracy on {target.removeprefix(PROBE)}"
-
-
-def describe(result: Result) -> Iterator[Overview]:
-    """One row per perturbation and strength, one column per target: the change."""
-    table = result.tables["perturb"]
-    targets = list(dict.fromkeys(table["target"]))
-    about = result.provenance
-    rows: dict[tuple[str, float], dict[str, str]] = {}
-    for row in rows_of(table):
-        # Of content and function words, the share left out differs from target to target.
-        key = (row.how, 0.0 if row.how in ("content", "function") else row.strength)
-        rows.setdefault(key, {})[row.target] = number(row.difference, row.diff_low, row.diff_high)
-    lines: list[tuple[str | int, ...]] = [
-        (in_words(Perturbation(how, strength)), *(cells.get(target, "-") for target in targets))  # type: ignore[arg-type]
-        for (how, strength), cells in rows.items()
-    ]
-    base = _unperturbed(table, targets)
-    yield Overview(
-        f"{about.model['name']} on {about.corpus['name']}: change by perturbation",
-        ("perturbation", *(f"{target} ({base[target]} unperturbed)" for target in targets)),
-        lines,
-    )
-
-
-def _unperturbed(table: pd.DataFrame, targets: list[str]) -> Mapping[str, str]:
-    """Target -> the score of all words, which every perturbation that leaves none out is compared with."""
-    whole = table[~table["how"].isin(["cut_first", "cut_last", "content", "function"])]
-    scores = {}
-    for target in targets:
-        of_target = whole[whole["target"] == target]
-        scores[target] = number(float(of_target["baseline"].iloc[0]), digits=3) if len(of_target) else "n/a"
-    return scores
-
-
-# What `perturb` reads: a model, texts, and the pairs and questions that its head can be asked.
-
 _SUITE, _QUESTIONS = "blimp", "stories"
 """Pairs and questions where none are named."""
+GUESS, UNIFORM = "guessing", "every piece equally likely"
+"""Controls of pairs and of the loss."""
+_CONTROLS = ("target", "control", "value", "low", "high")
+_TRIED = 8
+"""Texts, pairs and questions that are tried to tell how long all of them take."""
 
 
 @dataclass(frozen=True)
@@ -248,59 +118,6 @@ class PerturbedTexts(TrainedTexts):
     def in_report(self, encoder: Encoder, texts: Any, train: Any) -> dict[str, Any] | None:
         """A report does not ask it."""
         return None
-
-
-def chosen_names(
-    targets: Sequence[str] | None,
-    encoder: Encoder,
-    texts: Splits | Corpus,
-    pairs: MinimalPairs | None,
-    questions: Questions | None,
-) -> tuple[str, ...]:
-    """The targets asked for; by default all that the model and the data give."""
-    if targets is not None:
-        return tuple(dict.fromkeys(targets))
-    there = {
-        LOSS: has_language_model(encoder),
-        PAIRS: pairs is not None,
-        f"{PROBE}pos": isinstance(texts, Splits) and "pos" in texts.scored.annotations,
-        QA: questions is not None,
-    }
-    available = tuple(target for target, given in there.items() if given)
-    if not available:
-        raise ModelError(
-            f"{encoder.name} has no head that can be asked, and {texts.name} no parts of speech for a probe to learn; "
-            f"name a model with a head, a corpus such as ewt, or a task of this one with --target {PROBE}TASK"
-        )
-    return available
-
-
-def _refuse_unknown(targets: Sequence[str] | None) -> None:
-    for target in targets or ():
-        if target not in (LOSS, PAIRS, QA) and not (target.startswith(PROBE) and target.removeprefix(PROBE)):
-            raise InputError(
-                f"unknown target {target!r}; name {LOSS}, {PAIRS}, {QA} or {PROBE}TASK, such as {PROBE}pos"
-            )
-
-
-def _pairs(suite: str | None, targets: Sequence[str] | None) -> MinimalPairs | None:
-    """The pairs asked for; by default BLiMP, where it is at hand."""
-    wanted = suite is not None or assets.local_folder(_SUITE) if targets is None else PAIRS in targets
-    return read_pairs(suite or _SUITE) if wanted else None
-
-
-def _questions(named: str | None, targets: Sequence[str] | None, encoder: Encoder) -> Questions | None:
-    if targets is not None and QA not in targets:
-        return None
-    data = named or _QUESTIONS
-    return load_questions(data, scored_split(data), view=chosen_view({}, encoder))
-
-
-GUESS, UNIFORM = "guessing", "every piece equally likely"
-"""Controls of pairs and of the loss."""
-_CONTROLS = ("target", "control", "value", "low", "high")
-_TRIED = 8
-"""Texts, pairs and questions that are tried to tell how long all of them take."""
 
 
 @analysis(
@@ -440,15 +257,33 @@ def perturb(
 
 
 @perturb.finds
-def _findings(result: Result) -> Iterable[Finding]:
-    """What is left when all words are shuffled, target by target; then what else changes most."""
-    return tell_findings(result)
+def findings_of(result: Result) -> Iterator[Finding]:
+    """What is left when all words are shuffled, target by target, beside the twin and each word's label."""
+    for row in _shuffled(result, "perturb"):
+        yield from _loss(result, row) if row.target == LOSS else _score(result, row)
 
 
 @perturb.shows
-def _overview(result: Result) -> Iterable[Overview]:
-    """One row per perturbation, one column per target."""
-    return describe(result)
+def overview_of(result: Result) -> Iterator[Overview]:
+    """One row per perturbation and strength, one column per target: the change."""
+    table = result.tables["perturb"]
+    targets = list(dict.fromkeys(table["target"]))
+    about = result.provenance
+    rows: dict[tuple[str, float], dict[str, str]] = {}
+    for row in rows_of(table):
+        # Of content and function words, the share left out differs from target to target.
+        key = (row.how, 0.0 if row.how in ("content", "function") else row.strength)
+        rows.setdefault(key, {})[row.target] = number(row.difference, row.diff_low, row.diff_high)
+    lines: list[tuple[str | int, ...]] = [
+        (in_words(Perturbation(how, strength)), *(cells.get(target, "-") for target in targets))  # type: ignore[arg-type]
+        for (how, strength), cells in rows.items()
+    ]
+    base = _unperturbed(table, targets)
+    yield Overview(
+        f"{about.model['name']} on {about.corpus['name']}: change by perturbation",
+        ("perturbation", *(f"{target} ({base[target]} unperturbed)" for target in targets)),
+        lines,
+    )
 
 
 @perturb.costs
@@ -475,6 +310,153 @@ def _cost(
         seconds = time_call(lambda: perturb.function(*given, **few))
         total += Cost(passes=0, seconds=seconds * (1 + twin) * items / few["items"], memory=memory_now())
     return total
+
+
+def _shuffled(result: Result, name: str, target: str | None = None) -> list[Any]:
+    """The rows of a table in which all words are shuffled."""
+    table = result.tables[name]
+    rows = table[(table["how"] == "shuffled") & (table["strength"] == 1)]
+    return list(rows_of(rows if target is None else rows[rows["target"] == target]))
+
+
+def _loss(result: Result, row: Any) -> Iterator[Finding]:
+    """By how much shuffling raises the loss, and whether by more than the twin's."""
+    verb = "raises" if row.difference > 0 else "lowers"
+    source = Source("perturb", {**_SHUFFLED, "target": LOSS})
+    yield finding(
+        claim=f"Shuffling all words {verb} the loss from {number(row.baseline)} to {number(row.value)} nats per token",
+        whether=f"shuffling all words {verb} the loss",
+        absent="Shuffling all words leaves the loss as it is",
+        contrast="difference",
+        test=_of_row(row),
+        source=source,
+        unit=row.unit,
+        margin=_NATS,
+    )
+    for beside in _shuffled(result, "contrasts", LOSS):
+        more = "more" if beside.difference > 0 else "less"
+        yield finding(
+            claim=f"Shuffling all words raises the loss {more} than that of the twin with random weights",
+            whether=f"shuffling all words raises the loss {more} than that of the twin with random weights",
+            absent="Shuffling all words changes the loss as much as that of the twin with random weights",
+            contrast="change minus the twin's, in nats",
+            test=_of_row(beside),
+            source=Source("contrasts", {**_SHUFFLED, "target": LOSS, "against": TWIN}),
+            unit=beside.unit,
+            importance=("beats control",),
+            margin=_NATS,
+        )
+
+
+def _of_row(row: Any) -> Contrast:
+    return Contrast.of(row, "difference", "diff_low", "diff_high")
+
+
+def _score(result: Result, row: Any) -> Iterator[Finding]:
+    """What is above chance with all words shuffled, and which share of what is so as written; probes beside labels."""
+    (left,) = _shuffled(result, "remains", row.target)
+    where = {**_SHUFFLED, "target": row.target}
+    source = [Source("remains", where), Source("perturb", where)]
+    what = _what(row.target)
+    side = "above" if left.difference > 0 else "below"
+    whether = f"{what} stays {side} chance with all words shuffled"
+    if not isfinite(left.remains):
+        yield not_tested(whether, f"as written, {what} is not clearly above chance", source=source)
+        return
+    yield finding(
+        claim=f"With all words shuffled, {what} is {percent(row.value)}: {percent(left.remains)} of its lead over "
+        "chance is left"
+        if left.difference > 0
+        else f"With all words shuffled, {what} falls below chance, to {percent(row.value)}",
+        whether=whether,
+        absent=f"With all words shuffled, {what} is at chance",
+        contrast=f"{what} minus chance",
+        test=_of_row(left),
+        source=source,
+        unit=left.unit,
+    )
+    for beside in _shuffled(result, "contrasts", row.target):
+        if beside.against != BY_WORD:
+            continue
+        control = {"target": row.target, "control": BY_WORD}
+        table = result.tables["controls"]
+        (known,) = rows_of(table[(table["target"] == row.target) & (table["control"] == BY_WORD)])
+        yield finding(
+            claim=f"With all words shuffled, {what} is {percent(row.value)}; each word's most frequent label gives "
+            f"{percent(known.value)}",
+            whether=f"with all words shuffled, {what} differs from what each word's most frequent label gives",
+            absent=f"With all words shuffled, {what} is what each word's most frequent label gives",
+            contrast="difference",
+            test=_of_row(beside),
+            source=[Source("contrasts", {**where, "against": BY_WORD}), Source("perturb", where),
+                    Source("controls", control)],
+            unit=beside.unit,
+            importance=("beats control",),
+        )  # fmt: skip
+
+
+def _what(target: str) -> str:
+    if target == PAIRS:
+        return "accuracy on minimal pairs"
+    if target == QA:
+        return "F1 of the answers"
+    return f"a probe's accuracy on {target.removeprefix(PROBE)}"
+
+
+def _unperturbed(table: pd.DataFrame, targets: list[str]) -> Mapping[str, str]:
+    """Target -> the score of all words, which every perturbation that leaves none out is compared with."""
+    whole = table[~table["how"].isin(["cut_first", "cut_last", "content", "function"])]
+    scores = {}
+    for target in targets:
+        of_target = whole[whole["target"] == target]
+        scores[target] = number(float(of_target["baseline"].iloc[0]), digits=3) if len(of_target) else "n/a"
+    return scores
+
+
+def chosen_names(
+    targets: Sequence[str] | None,
+    encoder: Encoder,
+    texts: Splits | Corpus,
+    pairs: MinimalPairs | None,
+    questions: Questions | None,
+) -> tuple[str, ...]:
+    """The targets asked for; by default all that the model and the data give."""
+    if targets is not None:
+        return tuple(dict.fromkeys(targets))
+    there = {
+        LOSS: has_language_model(encoder),
+        PAIRS: pairs is not None,
+        f"{PROBE}pos": isinstance(texts, Splits) and "pos" in texts.scored.annotations,
+        QA: questions is not None,
+    }
+    available = tuple(target for target, given in there.items() if given)
+    if not available:
+        raise ModelError(
+            f"{encoder.name} has no head that can be asked, and {texts.name} no parts of speech for a probe to learn; "
+            f"name a model with a head, a corpus such as ewt, or a task of this one with --target {PROBE}TASK"
+        )
+    return available
+
+
+def _refuse_unknown(targets: Sequence[str] | None) -> None:
+    for target in targets or ():
+        if target not in (LOSS, PAIRS, QA) and not (target.startswith(PROBE) and target.removeprefix(PROBE)):
+            raise InputError(
+                f"unknown target {target!r}; name {LOSS}, {PAIRS}, {QA} or {PROBE}TASK, such as {PROBE}pos"
+            )
+
+
+def _pairs(suite: str | None, targets: Sequence[str] | None) -> MinimalPairs | None:
+    """The pairs asked for; by default BLiMP, where it is at hand."""
+    wanted = suite is not None or assets.local_folder(_SUITE) if targets is None else PAIRS in targets
+    return read_pairs(suite or _SUITE) if wanted else None
+
+
+def _questions(named: str | None, targets: Sequence[str] | None, encoder: Encoder) -> Questions | None:
+    if targets is not None and QA not in targets:
+        return None
+    data = named or _QUESTIONS
+    return load_questions(data, scored_split(data), view=chosen_view({}, encoder))
 
 
 def _planned(

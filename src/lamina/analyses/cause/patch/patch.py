@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,163 +69,18 @@ from lamina.training.provenance import refuse_seen
 if TYPE_CHECKING:
     from lamina.activations import Runtime
 
-
-# What patched states show, in sentences and in small tables.
-
 _TABLES = {"asked": "asked", "answer": "patch"}
 """What changed places -> its table; the more telling one first."""
 _SWAPPED = {"asked": "what the question names", "answer": "the answer"}
 _NATS = 0.05
 """A change of a difference of log-probabilities that means nothing."""
-
-
-def tell_findings(result: Result) -> Iterator[Finding]:
-    """Of questions, where each role decides; of pairs, where the difference is."""
-    for swapped, name in _TABLES.items():
-        if name in result.tables:
-            over = list(_handover(result)) if swapped == "asked" else []
-            yield from over
-            clear = any(handover.status == "clear" for handover in over)
-            roles = ("question",) if clear else ("support", "answer", "question")
-            for role in roles if swapped == "asked" else ("answer", "question"):
-                yield from _role(result, swapped, role)
-    if "pairs" in result.tables:
-        yield from _pairs(result)
-
-
-def _handover(result: Result) -> Iterator[Finding]:
-    """Where states of the support turn more answers than the answers' own, and where it is the other way round."""
-    tests = _rows_with(result.tables["differences"], swapped="asked", role=ANSWER, against=SUPPORT)
-    sure = tests[(tests["p_adjusted"] < SURE) & ((tests["low"] > NEGLIGIBLE) | (tests["high"] < -NEGLIGIBLE))]
-    sides = [part for part in (sure[sure["difference"] < 0], sure[sure["difference"] > 0]) if len(part)]
-    for part in sides or ([tests] if len(tests) else []):
-        if sides:
-            row = next(rows_of(part.loc[[part["difference"].abs().idxmax()]]))
-        else:
-            row = decisive(tests.assign(worse=False), "difference", "low", "high", NEGLIGIBLE)
-        layers = [int(layer) for layer in part["layer"]] if sides else [int(row.layer)]
-        more, less = ("the support", "the answers") if row.difference < 0 else ("the answers", "the support")
-        shares = (row.other, row.turned) if row.difference < 0 else (row.turned, row.other)
-        yield finding(
-            claim=(
-                f"At {layers_in_words(layers)} states of {more} turn more answers than those of {less} (layer "
-                f"{row.layer}: {number(shares[0])} and {number(shares[1])})"
-            ),
-            whether="states of the support or the answers' own turn more answers at any layer",
-            absent="States of the support turn as many answers as the answers' own at every layer",
-            contrast=f"layer {row.layer}: answers minus support",
-            test=Contrast.of(row, "difference"),
-            source=Source("differences", {"swapped": "asked", "role": ANSWER, "against": SUPPORT}),
-            unit=_unit(result),
-            importance=("answers", "localised"),
-        )
-
-
-def _role(result: Result, swapped: str, role: str) -> Iterator[Finding]:
-    """At which layers states of a role turn more answers than random tokens; the contrast is that difference."""
-    where = {"swapped": swapped, "role": role, "against": RANDOM}
-    tests = _rows_with(result.tables["differences"], **where)
-    if tests.empty:
-        return
-    more = (tests["p_adjusted"] < SURE) & (tests["low"] > -NEGLIGIBLE) & (tests["high"] > NEGLIGIBLE)
-    tests = tests.assign(worse=more & (tests["difference"] > 0))
-    row = decisive(tests, "difference", "low", "high", NEGLIGIBLE)
-    layers = [int(layer) for layer in tests.loc[tests["worse"], "layer"]] or [int(row.layer)]
-    fewer = "more" if row.difference > 0 else "fewer"
-    exchanged = f"{_SWAPPED[swapped]} has changed places"
-    yield finding(
-        claim=(
-            f"Where {exchanged}, states of the {role} turn {fewer} answers than random tokens at "
-            f"{layers_in_words(layers)} (layer {row.layer}: {number(row.turned)}, random tokens {number(row.other)})"
-        ),
-        whether=f"states of the {role} turn more answers than random tokens where {exchanged}",
-        absent=f"Where {exchanged}, states of the {role} turn no more answers than random tokens",
-        contrast=f"layer {row.layer}: {role} minus random tokens",
-        test=Contrast.of(row, "difference"),
-        source=Source("differences", where),
-        unit=_unit(result),
-        importance=("answers", "beats control", "localised"),
-    )
-
-
-def _unit(result: Result) -> str:
-    """What differences of questions are paired by."""
-    return "text" if "texts" in result.provenance.corpus.get("scored_from", {}) else "document"
-
-
-def _pairs(result: Result) -> Iterator[Finding]:
-    """Whether good sentences are likelier on shared words, and which states take that away."""
-    (gap,) = rows_of(_rows_with(result.tables["gaps"], words="shared"))
-    first = finding(
-        claim="On the words that both sentences of a pair have, good sentences are "
-        + ("likelier" if gap.gap > 0 else "less likely"),
-        whether="good sentences are likelier than bad ones on the words that both have",
-        absent="On the words that both sentences of a pair have, good sentences are as likely as bad ones",
-        contrast="nats per pair",
-        test=Contrast.of(gap, "gap"),
-        source=Source("gaps", {"words": "shared"}),
-        unit="pair",
-        importance=("answers",),
-        margin=_NATS,
-    )
-    yield first
-    if first.status != "clear" or gap.gap <= 0:
-        return
-    for position, called in (("word", "the words that differ"), ("after", "the words after them")):
-        tests = _rows_with(result.tables["contrasts"], position=position)
-        if tests.empty:
-            continue
-        tests = tests.assign(worse=(tests["p_adjusted"] < SURE) & (tests["low"] < -_NATS))
-        row = decisive(tests, "difference", "low", "high", _NATS)
-        layers = [int(layer) for layer in tests.loc[tests["worse"], "layer"]] or [int(row.layer)]
-        yield finding(
-            claim=(
-                f"States of {called} take away more of what makes good sentences likelier than random tokens do, at "
-                f"{layers_in_words(layers)} (layer {row.layer}: change {number(row.effect)}, with random tokens "
-                f"{number(row.other)})"
-            ),
-            whether=f"states of {called} take away more of what makes good sentences likelier than random tokens do",
-            absent=f"States of {called} take away no more of what makes good sentences likelier than random tokens do",
-            contrast=f"layer {row.layer}: difference in nats per pair",
-            test=Contrast.of(row, "difference"),
-            source=Source("contrasts", {"position": position}),
-            unit="pair",
-            importance=("answers", "beats control", "localised"),
-            margin=_NATS,
-        )
-
-
-def describe(result: Result) -> Iterator[Overview]:
-    """One row per layer: the share of answers that turn by role, and the change of pairs by position."""
-    for swapped, name in _TABLES.items():
-        if name in result.tables:
-            title = f"Answers that turn where {_SWAPPED[swapped]} has changed places"
-            yield _grid(title, result.tables[name], "role", "turned", ROLES)
-    if "pairs" in result.tables:
-        title = "Change of the difference of log-probabilities (nats per pair)"
-        yield _grid(title, result.tables["pairs"], "position", "effect", (*POSITIONS, EVERYWHERE))
-
-
-def _grid(title: str, table: pd.DataFrame, by: str, value: str, order: tuple[str, ...]) -> Overview:
-    known = {(row["layer"], row[by]): row for row in table.to_dict("records")}
-    there = [column for column in order if column in set(table[by])]
-    rows = []
-    for layer in sorted(set(table["layer"])):
-        cells = [known.get((layer, column)) for column in there]
-        rows.append((int(layer), *("-" if row is None else cell(row[value]) for row in cells)))
-    return Overview(title, ("layer", *there), rows)
-
-
-def _rows_with(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
-    for column, value in values.items():
-        table = pd.DataFrame(table[table[column] == value])
-    return table
-
-
-# What `patch` reads: a model that answers with spans and questions, or a language model and minimal pairs.
-
 _SUITE, _QUESTIONS = "blimp", "stories"
 """Pairs and questions where none are named."""
+_TRIED = 4
+"""Questions and pairs that are tried to tell how long all of them take."""
+_MARKS = ("model", *EFFECTS)
+_NAMES: dict[Swap, str] = {"answer": "patch", "asked": "asked"}
+"""What changes places -> the table."""
 
 
 @dataclass(frozen=True)
@@ -271,21 +126,6 @@ class PatchInputs(QuestionSet):
     def in_report(self, encoder: Encoder, texts: Any, train: Any) -> dict[str, Any] | None:
         """A report does not ask it: every layer and role is a run of its own."""
         return None
-
-
-def _read_suite(suite: Any) -> MinimalPairs:
-    if isinstance(suite, MinimalPairs):
-        return suite
-    if suite is None and not assets.local_folder(_SUITE):
-        raise InputError(f"no minimal pairs are named, and {_SUITE} is not on this machine: name some with --suite")
-    return read_pairs(suite or _SUITE)
-
-
-_TRIED = 4
-"""Questions and pairs that are tried to tell how long all of them take."""
-_MARKS = ("model", *EFFECTS)
-_NAMES: dict[Swap, str] = {"answer": "patch", "asked": "asked"}
-"""What changes places -> the table."""
 
 
 @analysis(
@@ -429,15 +269,30 @@ def patch(
 
 
 @patch.finds
-def _findings(result: Result) -> Iterable[Finding]:
-    """Role by role, where answers turn; then where the difference of minimal pairs is."""
-    return tell_findings(result)
+def findings_of(result: Result) -> Iterator[Finding]:
+    """Of questions, where each role decides; of pairs, where the difference is."""
+    for swapped, name in _TABLES.items():
+        if name in result.tables:
+            over = list(_handover(result)) if swapped == "asked" else []
+            yield from over
+            clear = any(handover.status == "clear" for handover in over)
+            roles = ("question",) if clear else ("support", "answer", "question")
+            for role in roles if swapped == "asked" else ("answer", "question"):
+                yield from _role(result, swapped, role)
+    if "pairs" in result.tables:
+        yield from _pairs(result)
 
 
 @patch.shows
-def _overview(result: Result) -> Iterable[Overview]:
-    """Layers by roles, and layers by positions."""
-    return describe(result)
+def overview_of(result: Result) -> Iterator[Overview]:
+    """One row per layer: the share of answers that turn by role, and the change of pairs by position."""
+    for swapped, name in _TABLES.items():
+        if name in result.tables:
+            title = f"Answers that turn where {_SWAPPED[swapped]} has changed places"
+            yield _grid(title, result.tables[name], "role", "turned", ROLES)
+    if "pairs" in result.tables:
+        title = "Change of the difference of log-probabilities (nats per pair)"
+        yield _grid(title, result.tables["pairs"], "position", "effect", (*POSITIONS, EVERYWHERE))
 
 
 @patch.costs
@@ -456,6 +311,132 @@ def _cost(
     a_layer = max(0.0, two - one) if len(middle) > 1 else one
     times = (1 + (twin and minimal_pairs is not None)) * items / few["items"]
     return Cost(passes=1, seconds=times * (max(0.0, one - a_layer) + a_layer * len(layers)), memory=memory_now())
+
+
+def _handover(result: Result) -> Iterator[Finding]:
+    """Where states of the support turn more answers than the answers' own, and where it is the other way round."""
+    tests = _rows_with(result.tables["differences"], swapped="asked", role=ANSWER, against=SUPPORT)
+    sure = tests[(tests["p_adjusted"] < SURE) & ((tests["low"] > NEGLIGIBLE) | (tests["high"] < -NEGLIGIBLE))]
+    sides = [part for part in (sure[sure["difference"] < 0], sure[sure["difference"] > 0]) if len(part)]
+    for part in sides or ([tests] if len(tests) else []):
+        if sides:
+            row = next(rows_of(part.loc[[part["difference"].abs().idxmax()]]))
+        else:
+            row = decisive(tests.assign(worse=False), "difference", "low", "high", NEGLIGIBLE)
+        layers = [int(layer) for layer in part["layer"]] if sides else [int(row.layer)]
+        more, less = ("the support", "the answers") if row.difference < 0 else ("the answers", "the support")
+        shares = (row.other, row.turned) if row.difference < 0 else (row.turned, row.other)
+        yield finding(
+            claim=(
+                f"At {layers_in_words(layers)} states of {more} turn more answers than those of {less} (layer "
+                f"{row.layer}: {number(shares[0])} and {number(shares[1])})"
+            ),
+            whether="states of the support or the answers' own turn more answers at any layer",
+            absent="States of the support turn as many answers as the answers' own at every layer",
+            contrast=f"layer {row.layer}: answers minus support",
+            test=Contrast.of(row, "difference"),
+            source=Source("differences", {"swapped": "asked", "role": ANSWER, "against": SUPPORT}),
+            unit=_unit(result),
+            importance=("answers", "localised"),
+        )
+
+
+def _role(result: Result, swapped: str, role: str) -> Iterator[Finding]:
+    """At which layers states of a role turn more answers than random tokens; the contrast is that difference."""
+    where = {"swapped": swapped, "role": role, "against": RANDOM}
+    tests = _rows_with(result.tables["differences"], **where)
+    if tests.empty:
+        return
+    more = (tests["p_adjusted"] < SURE) & (tests["low"] > -NEGLIGIBLE) & (tests["high"] > NEGLIGIBLE)
+    tests = tests.assign(worse=more & (tests["difference"] > 0))
+    row = decisive(tests, "difference", "low", "high", NEGLIGIBLE)
+    layers = [int(layer) for layer in tests.loc[tests["worse"], "layer"]] or [int(row.layer)]
+    fewer = "more" if row.difference > 0 else "fewer"
+    exchanged = f"{_SWAPPED[swapped]} has changed places"
+    yield finding(
+        claim=(
+            f"Where {exchanged}, states of the {role} turn {fewer} answers than random tokens at "
+            f"{layers_in_words(layers)} (layer {row.layer}: {number(row.turned)}, random tokens {number(row.other)})"
+        ),
+        whether=f"states of the {role} turn more answers than random tokens where {exchanged}",
+        absent=f"Where {exchanged}, states of the {role} turn no more answers than random tokens",
+        contrast=f"layer {row.layer}: {role} minus random tokens",
+        test=Contrast.of(row, "difference"),
+        source=Source("differences", where),
+        unit=_unit(result),
+        importance=("answers", "beats control", "localised"),
+    )
+
+
+def _unit(result: Result) -> str:
+    """What differences of questions are paired by."""
+    return "text" if "texts" in result.provenance.corpus.get("scored_from", {}) else "document"
+
+
+def _pairs(result: Result) -> Iterator[Finding]:
+    """Whether good sentences are likelier on shared words, and which states take that away."""
+    (gap,) = rows_of(_rows_with(result.tables["gaps"], words="shared"))
+    first = finding(
+        claim="On the words that both sentences of a pair have, good sentences are "
+        + ("likelier" if gap.gap > 0 else "less likely"),
+        whether="good sentences are likelier than bad ones on the words that both have",
+        absent="On the words that both sentences of a pair have, good sentences are as likely as bad ones",
+        contrast="nats per pair",
+        test=Contrast.of(gap, "gap"),
+        source=Source("gaps", {"words": "shared"}),
+        unit="pair",
+        importance=("answers",),
+        margin=_NATS,
+    )
+    yield first
+    if first.status != "clear" or gap.gap <= 0:
+        return
+    for position, called in (("word", "the words that differ"), ("after", "the words after them")):
+        tests = _rows_with(result.tables["contrasts"], position=position)
+        if tests.empty:
+            continue
+        tests = tests.assign(worse=(tests["p_adjusted"] < SURE) & (tests["low"] < -_NATS))
+        row = decisive(tests, "difference", "low", "high", _NATS)
+        layers = [int(layer) for layer in tests.loc[tests["worse"], "layer"]] or [int(row.layer)]
+        yield finding(
+            claim=(
+                f"States of {called} take away more of what makes good sentences likelier than random tokens do, at "
+                f"{layers_in_words(layers)} (layer {row.layer}: change {number(row.effect)}, with random tokens "
+                f"{number(row.other)})"
+            ),
+            whether=f"states of {called} take away more of what makes good sentences likelier than random tokens do",
+            absent=f"States of {called} take away no more of what makes good sentences likelier than random tokens do",
+            contrast=f"layer {row.layer}: difference in nats per pair",
+            test=Contrast.of(row, "difference"),
+            source=Source("contrasts", {"position": position}),
+            unit="pair",
+            importance=("answers", "beats control", "localised"),
+            margin=_NATS,
+        )
+
+
+def _grid(title: str, table: pd.DataFrame, by: str, value: str, order: tuple[str, ...]) -> Overview:
+    known = {(row["layer"], row[by]): row for row in table.to_dict("records")}
+    there = [column for column in order if column in set(table[by])]
+    rows = []
+    for layer in sorted(set(table["layer"])):
+        cells = [known.get((layer, column)) for column in there]
+        rows.append((int(layer), *("-" if row is None else cell(row[value]) for row in cells)))
+    return Overview(title, ("layer", *there), rows)
+
+
+def _rows_with(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
+    for column, value in values.items():
+        table = pd.DataFrame(table[table[column] == value])
+    return table
+
+
+def _read_suite(suite: Any) -> MinimalPairs:
+    if isinstance(suite, MinimalPairs):
+        return suite
+    if suite is None and not assets.local_folder(_SUITE):
+        raise InputError(f"no minimal pairs are named, and {_SUITE} is not on this machine: name some with --suite")
+    return read_pairs(suite or _SUITE)
 
 
 def _chosen(encoder: HuggingFaceEncoder, layers: Sequence[int] | None) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -54,9 +54,6 @@ if TYPE_CHECKING:
     from lamina.activations import Runtime
     from lamina.corpora import Corpus
 
-
-# What fine-tuning undone shows, in sentences and as a table for the terminal.
-
 POINT = 0.01
 """A loss of score that counts as none."""
 NAMES = {"f1": "F1", "exact_match": "exact match"}
@@ -64,14 +61,207 @@ NAMES = {"f1": "F1", "exact_match": "exact match"}
 SINGLE, LINEAR = "single layers", "linear heads"
 """Kinds of rows of the table `best`."""
 _DONE = {"restore": "put back", "freeze": "frozen while tuning", "reset": "drawn anew before tuning"}
+_RESTORE = ("how", "first", "last", "value", "low", "high")
+_RANDOM = ("first", "last", "value", "low", "high")
+_EFFECTS = (
+    "how", "first", "last", "metric", "baseline", "value", "effect", "low", "high", "p_adjusted", "units", "needed",
+    "unit",
+)  # fmt: skip
+_BEST = (
+    "what", "layer", "metric", "value", "lead", "low", "high", "p_beaten", "among_best", "units", "needed", "unit",
+)  # fmt: skip
+_REFERENCES = ("what", "metric", "count", "value", "low", "high")
+_TRANSFER = ("layer", "value", "low", "high")
+TUNED, AGAIN, CONSTANT = "tuned", "tuned again", "most frequent answer"
+"""Rows of `references`."""
+_FEW_POINTS = 3
+"""Places at which layers are frozen or begin anew, where nobody says how many: each is a fine-tuning."""
+_TRIED = 20
+"""Texts that are tried to tell how long all of them take."""
 
 
-def metric_of(result: Result) -> str:
-    """The task's own metric: the first that is noted."""
-    return str(result.tables["references"]["metric"].iloc[0])
+class TunedModel(Reads):
+    """A model that lamina fine-tuned, the one it came from, and the three sets of its data.
+
+    The analysis's function gets a `FinetunedFolder`, an encoder and `Sets`; whether these are the very model and texts of the
+    fine-tuning is in the data's description as `as_tuned`.
+    """
+
+    default: ClassVar[None] = None
+    inputs: ClassVar = (
+        Input("model", "A folder that `lamina finetune` wrote.", metavar="TUNED", kind="model"),
+        Input(
+            "data",
+            "Data with the tuned model's task: a name or a path; by default what it was tuned on.",
+            default=None,
+            option="--data",
+            kind="questions",
+        ),
+        Input(
+            "before",
+            "The model before fine-tuning; by default the one that the folder names.",
+            default=None,
+            option="--before",
+        ),
+    )
+
+    @property
+    def options(self) -> tuple[DeclaredSetting, ...]:
+        """See `Reads.options`."""
+        return (FORMAT, LEARNED, replace(LIMIT, about=Setting("Take only the first N texts of each set.", min=1)))
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> LoadedInputs:
+        """See `Reads.load`."""
+        tuned = FinetunedFolder.of(as_encoder(given["model"], {}, runtime))
+        before = _before(tuned, given["before"], runtime)
+        sets = _sets(tuned, given["data"], options)
+        refuse_used(source_of(tuned.encoder), map(text_of, sets.scored), f"{sets.name} (scored)")
+        model = describe_models((tuned.encoder,))
+        # The head's weights are no part of an encoder's fingerprint.
+        weights = fingerprint_of(model["fingerprint"], before.fingerprint, tuned.weights)
+        model |= {"fingerprint": weights, "task": tuned.task, "before": before.describe()}
+        names = (short_name(given["model"], tuned.encoder), Path(sets.name).stem, tuned.task)
+        data = {**sets.describe(), "as_tuned": tuned.is_from(before, sets)}
+        return LoadedInputs((tuned, before, sets), model, data, names)
+
+    def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
+        """A report is of a model that need not be tuned."""
+        return None
 
 
-def tell_findings(result: Result) -> Iterator[Finding]:
+@analysis(
+    title="Fine-tuning undone",
+    question="Which layers of a fine-tuned model can go back to what they were, and which need not be tuned at all?",
+    method=(
+        "The weights of layers 0 to l of the fine-tuned model, of l to the top, and of single layers are put back to "
+        "those before fine-tuning, and the scored texts are done again; the head stays as it was tuned. Random weights "
+        "in the same layers are the control. When asked, the model is tuned again by the same recipe with layers 0 to "
+        "l frozen, or with its top blocks drawn anew. A linear head on each frozen layer of the model before "
+        "fine-tuning shows what no layer has to be tuned for. 95 % intervals resample documents; differences are "
+        "paired by document, and adjusted for all layers that were tried."
+    ),
+    cites=("Hao et al. 2019", "Liu et al. 2019", "Merchant et al. 2020", "Tamkin et al. 2020", "Zhang et al. 2021"),
+    reads=TunedModel(),
+    # 2: all layers of one kind of change are a family with simultaneous intervals; layers that matter most are a set.
+    version=2,
+    tables={
+        "restore": Table(
+            "One row per change and layers from first to last: the score of the tuned model's task with these put back "
+            "(restore), frozen while tuning (freeze) or drawn anew before it (reset).",
+            _RESTORE,
+        ),
+        "random": Table("The same layers with random weights instead of pretrained ones.", _RANDOM, optional=True),
+        "effects": Table(
+            "One row per change and layers: the difference from the model without it, paired by document; random: "
+            "random weights; transfer: a linear head on a frozen layer. All rows of one change are a family (max-T), "
+            "two-sided; intervals are simultaneous.",
+            _EFFECTS,
+        ),
+        "best": Table(
+            "One row per layer put back alone, and per linear head: lead: how much more putting back the layer that "
+            "matters most costs (the best linear head scores); p_beaten: that another layer matters more (scores "
+            "higher), below .05 the layer is not among_best. Each kind is a family.",
+            _BEST,
+        ),
+        "references": Table(
+            "One row per model without a change and metric: as it was tuned, tuned again by the same recipe where "
+            "steps, seeds or texts differ, and the most frequent answer of the training texts.",
+            _REFERENCES,
+        ),
+        "transfer": Table(
+            "One row per layer: a linear head on the frozen layer of the model before fine-tuning.",
+            _TRANSFER,
+            optional=True,
+        ),
+        "transfer_twin": Table("The same of the twin with random weights.", _TRANSFER, optional=True),
+    },
+    chapter="answering",
+    example="lamina restore runs/pos --items 500 --out results/restore",
+)
+def restore(
+    tuned: FinetunedFolder,
+    before: HuggingFaceEncoder,
+    sets: Sets,
+    *,
+    how: Annotated[
+        Sequence[How],
+        Setting(
+            "What is done with layers: restore (put back), freeze (0 to l, while tuning) or reset (top blocks, before "
+            "tuning); the last two tune again for every point."
+        ),
+    ] = ("restore",),
+    points: Annotated[
+        int | None,
+        Setting("Layers l that are tried, evenly spread; by default all for restore, 3 for freeze and reset.", min=1),
+    ] = None,
+    items: Annotated[int, Setting("Most scored texts, drawn at random.", min=2)] = 1000,
+    transfer: Annotated[bool, Setting("Fit a linear head on every frozen layer too.")] = True,
+    learn: Annotated[int, Setting("Most training texts of the linear heads, drawn at random.", min=2)] = 2000,
+    max_steps: Annotated[
+        int | None,
+        Setting("Freeze, reset: stop after this many steps; as the model was tuned by default.", min=1),
+    ] = None,
+    seeds: Annotated[
+        int, Setting("Freeze, reset: how often each is tuned, from the tuned model's own seed on.", min=1)
+    ] = 1,
+    samples: Samples = 1000,
+    twin: Twin = True,
+    seed: Seed = 0,
+    work: Path,
+) -> Tables:
+    """Put layers of a fine-tuned model back, freeze them or draw them anew, and score its task each time.
+
+    Layer 0 are the embeddings, layer l is block l; the head stays as it was tuned. The model is scored on the texts
+    that it was scored on after fine-tuning, and by the same rules. `lamina finetune --freeze L` and `--reset N` keep
+    the models that `freeze` and `reset` only score. A run that was stopped continues: run the same command again.
+
+    Example:
+        >>> result = lamina.restore("runs/pos", out="results/restore", items=500)  # doctest: +SKIP
+        >>> result.tables["restore"].columns.tolist()  # doctest: +SKIP
+        ['how', 'first', 'last', 'value', 'low', 'high']
+    """
+    chosen, own_seed = _chosen(how), seed if twin else None
+    skipped: Counter[str] = Counter(sets.left_out)
+    drawn_sets = replace(sets, scored=some_items(sets.scored, items, seed))
+    skipped[f"scored texts beyond the {items:,} drawn"] = len(sets.scored) - len(drawn_sets.scored)
+    learning = tuned.learning(drawn_sets)
+    outcomes = learning.judge(tuned.model)
+    skipped.update({f"scored: {why}": count for why, count in learning.objective.noted.items()})
+    references: dict[str, Runs] = {TUNED: [outcomes]}
+    changed: list[ChangedLayers] = []
+    if "restore" in chosen:
+        changed += _put_back(tuned, before, learning, outcomes, points, own_seed)
+    plan = _plan(tuned, max_steps)
+    seeds_used = range(plan.seed, plan.seed + seeds)
+    trained: list[How] = [change for change in chosen if change != "restore"]
+    if trained:
+        # With the very model, texts and settings of the tuned model, tuning again would only make it once more.
+        known = outcomes if tuned.is_from(before, sets) and plan == tuned.plan else None
+        again = tuned.learning(drawn_sets, before)
+        base = unchanged(again, plan, known, seeds_used, work)
+        if known is None or seeds > 1:
+            references[AGAIN] = base
+        for change in trained:
+            changed += _tuned_again(change, again, plan, base, points, seeds_used, work)
+    heads = _heads(tuned, before, drawn_sets, outcomes, learn, seed, own_seed, skipped) if transfer else {}
+    references[CONSTANT] = [learning.objective.constant(sets.train, drawn_sets.scored)]
+    metric, drawn = learning.objective.metric, {"samples": samples, "seed": seed}
+    tables = _tables(changed, heads, references, metric, drawn)
+    linear = heads.get("transfer", [])
+    tables["effects"] = effect_table([*changed, *linear], metric, unit_kind(drawn_sets.scored), seed=seed)
+    tables["best"] = best_table(changed, linear, metric, unit_kind(drawn_sets.scored), **drawn)
+    return Tables(
+        tables,
+        {why: count for why, count in skipped.items() if count},
+        seeds=tuple(seeds_used) if trained else None,
+        scored={tuned.task: score_of([outcomes], metric, **drawn).count},
+    )
+
+
+@restore.finds
+def findings_of(result: Result) -> Iterator[Finding]:
     """The lower half, how far layers can go back, single layers, linear heads, and layers frozen or drawn anew."""
     if result.tables["effects"].empty:
         return
@@ -84,6 +274,57 @@ def tell_findings(result: Result) -> Iterator[Finding]:
     yield from _linear_findings(result, changed.get(TRANSFER, []))
     yield from _how_far("freeze", changed.get("freeze", []), seeds)
     yield from _how_far("reset", changed.get("reset", []), seeds)
+
+
+@restore.shows
+def overview_of(result: Result) -> Iterator[Overview]:
+    """One row per change and layers, and one per linear head."""
+    about, metric = result.provenance, metric_of(result)
+    rows: list[tuple[str | int, ...]] = [
+        (row.what, "", cell(row.value, row.low, row.high), "")
+        for row in rows_of(result.tables["references"])
+        if row.metric == metric
+    ]
+    values = _intervals(result)
+    for row in rows_of(result.tables["effects"]):
+        if row.how == RANDOM:
+            continue
+        layers = str(row.first) if row.first == row.last else f"{row.first}-{row.last}"
+        score = values[(row.how, row.first, row.last)]
+        rows.append((row.how, layers, cell(*score), cell(row.effect, row.low, row.high)))
+    title = f"{about.model['name']}: {about.model.get('task', 'its task')} on {about.corpus['name']}"
+    yield Overview(title, ("what", "layers", metric, "difference from tuned"), rows)
+
+
+@restore.costs
+def _cost(
+    _: Estimator, tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, *, how: Sequence[How], points: int | None,
+    items: int, transfer: bool, learn: int, max_steps: int | None, seeds: int, twin: bool, **_settings: Any,
+) -> Cost:  # fmt: skip
+    """A few scored texts are done and a few linear heads fitted; of tuning, real steps are timed."""
+    chosen = _chosen(how)
+    few = replace(sets, train=sets.train[:_TRIED], select=sets.select[:_TRIED], scored=sets.scored[:_TRIED])
+    learning = tuned.learning(few)
+    learning.judge(tuned.model)
+    one = time_call(lambda: learning.judge(tuned.model)) / len(few.scored)
+    many = min(items, len(sets.scored))
+    passes = 1 + ("restore" in chosen) * len(spans_of("restore", before.blocks, points)) * (1 + twin)
+    total = Cost(passes=passes, texts=many, seconds=passes * many * one, memory=memory_now())
+    trained = [span for change in chosen if change != "restore" for span in _trained_spans(change, before, points)]
+    if trained:
+        expected = tuned.learning(sets, before).expect([_plan(tuned, max_steps)])
+        runs = (len(trained) + 1) * seeds
+        total += Cost(passes=runs, steps=runs * expected.steps, seconds=runs * expected.seconds, memory=memory_now())
+    if transfer and has_linear_head(learning.objective):
+        taken = time_call(lambda: list(linear_heads(before, learning.objective, few)))
+        share = (min(learn, len(sets.train)) + min(learn // 4, len(sets.select)) + many) / (3 * _TRIED)
+        total += Cost(passes=1 + twin, texts=many, seconds=(1 + twin) * taken * share, memory=memory_now())
+    return total
+
+
+def metric_of(result: Result) -> str:
+    """The task's own metric: the first that is noted."""
+    return str(result.tables["references"]["metric"].iloc[0])
 
 
 def _contrast(row: Any) -> Contrast:
@@ -247,25 +488,6 @@ def _layers(row: Any) -> str:
     return f"layer {row.first}" if row.first == row.last else f"layers {row.first} to {row.last}"
 
 
-def describe(result: Result) -> Iterator[Overview]:
-    """One row per change and layers, and one per linear head."""
-    about, metric = result.provenance, metric_of(result)
-    rows: list[tuple[str | int, ...]] = [
-        (row.what, "", cell(row.value, row.low, row.high), "")
-        for row in rows_of(result.tables["references"])
-        if row.metric == metric
-    ]
-    values = _intervals(result)
-    for row in rows_of(result.tables["effects"]):
-        if row.how == RANDOM:
-            continue
-        layers = str(row.first) if row.first == row.last else f"{row.first}-{row.last}"
-        score = values[(row.how, row.first, row.last)]
-        rows.append((row.how, layers, cell(*score), cell(row.effect, row.low, row.high)))
-    title = f"{about.model['name']}: {about.model.get('task', 'its task')} on {about.corpus['name']}"
-    yield Overview(title, ("what", "layers", metric, "difference from tuned"), rows)
-
-
 def _intervals(result: Result) -> dict[tuple[Any, ...], tuple[float, float, float]]:
     """How, first and last layer -> the score with its interval."""
     intervals: dict[tuple[Any, ...], tuple[float, float, float]] = {}
@@ -275,60 +497,6 @@ def _intervals(result: Result) -> dict[tuple[Any, ...], tuple[float, float, floa
         for row in rows_of(result.tables["transfer"]):
             intervals[TRANSFER, row.layer, row.layer] = (row.value, row.low, row.high)
     return intervals
-
-
-# What `restore` reads: a fine-tuned model, the model it came from, and the texts it was tuned and scored on.
-
-
-class TunedModel(Reads):
-    """A model that lamina fine-tuned, the one it came from, and the three sets of its data.
-
-    The analysis's function gets a `FinetunedFolder`, an encoder and `Sets`; whether these are the very model and texts of the
-    fine-tuning is in the data's description as `as_tuned`.
-    """
-
-    default: ClassVar[None] = None
-    inputs: ClassVar = (
-        Input("model", "A folder that `lamina finetune` wrote.", metavar="TUNED", kind="model"),
-        Input(
-            "data",
-            "Data with the tuned model's task: a name or a path; by default what it was tuned on.",
-            default=None,
-            option="--data",
-            kind="questions",
-        ),
-        Input(
-            "before",
-            "The model before fine-tuning; by default the one that the folder names.",
-            default=None,
-            option="--before",
-        ),
-    )
-
-    @property
-    def options(self) -> tuple[DeclaredSetting, ...]:
-        """See `Reads.options`."""
-        return (FORMAT, LEARNED, replace(LIMIT, about=Setting("Take only the first N texts of each set.", min=1)))
-
-    def load(
-        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> LoadedInputs:
-        """See `Reads.load`."""
-        tuned = FinetunedFolder.of(as_encoder(given["model"], {}, runtime))
-        before = _before(tuned, given["before"], runtime)
-        sets = _sets(tuned, given["data"], options)
-        refuse_used(source_of(tuned.encoder), map(text_of, sets.scored), f"{sets.name} (scored)")
-        model = describe_models((tuned.encoder,))
-        # The head's weights are no part of an encoder's fingerprint.
-        weights = fingerprint_of(model["fingerprint"], before.fingerprint, tuned.weights)
-        model |= {"fingerprint": weights, "task": tuned.task, "before": before.describe()}
-        names = (short_name(given["model"], tuned.encoder), Path(sets.name).stem, tuned.task)
-        data = {**sets.describe(), "as_tuned": tuned.is_from(before, sets)}
-        return LoadedInputs((tuned, before, sets), model, data, names)
-
-    def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
-        """A report is of a model that need not be tuned."""
-        return None
 
 
 def _before(tuned: FinetunedFolder, named: Any, runtime: Runtime) -> HuggingFaceEncoder:
@@ -379,192 +547,6 @@ def _sets(tuned: FinetunedFolder, data: Any, options: Mapping[str, Any]) -> Sets
         if named:
             raise
         raise CorpusError(f"{tuned.folder} was tuned on {data!r}: {error}; name its data with --data") from error
-
-
-_RESTORE = ("how", "first", "last", "value", "low", "high")
-_RANDOM = ("first", "last", "value", "low", "high")
-_EFFECTS = (
-    "how", "first", "last", "metric", "baseline", "value", "effect", "low", "high", "p_adjusted", "units", "needed",
-    "unit",
-)  # fmt: skip
-_BEST = (
-    "what", "layer", "metric", "value", "lead", "low", "high", "p_beaten", "among_best", "units", "needed", "unit",
-)  # fmt: skip
-_REFERENCES = ("what", "metric", "count", "value", "low", "high")
-_TRANSFER = ("layer", "value", "low", "high")
-TUNED, AGAIN, CONSTANT = "tuned", "tuned again", "most frequent answer"
-"""Rows of `references`."""
-_FEW_POINTS = 3
-"""Places at which layers are frozen or begin anew, where nobody says how many: each is a fine-tuning."""
-_TRIED = 20
-"""Texts that are tried to tell how long all of them take."""
-
-
-@analysis(
-    title="Fine-tuning undone",
-    question="Which layers of a fine-tuned model can go back to what they were, and which need not be tuned at all?",
-    method=(
-        "The weights of layers 0 to l of the fine-tuned model, of l to the top, and of single layers are put back to "
-        "those before fine-tuning, and the scored texts are done again; the head stays as it was tuned. Random weights "
-        "in the same layers are the control. When asked, the model is tuned again by the same recipe with layers 0 to "
-        "l frozen, or with its top blocks drawn anew. A linear head on each frozen layer of the model before "
-        "fine-tuning shows what no layer has to be tuned for. 95 % intervals resample documents; differences are "
-        "paired by document, and adjusted for all layers that were tried."
-    ),
-    cites=("Hao et al. 2019", "Liu et al. 2019", "Merchant et al. 2020", "Tamkin et al. 2020", "Zhang et al. 2021"),
-    reads=TunedModel(),
-    # 2: all layers of one kind of change are a family with simultaneous intervals; layers that matter most are a set.
-    version=2,
-    tables={
-        "restore": Table(
-            "One row per change and layers from first to last: the score of the tuned model's task with these put back "
-            "(restore), frozen while tuning (freeze) or drawn anew before it (reset).",
-            _RESTORE,
-        ),
-        "random": Table("The same layers with random weights instead of pretrained ones.", _RANDOM, optional=True),
-        "effects": Table(
-            "One row per change and layers: the difference from the model without it, paired by document; random: "
-            "random weights; transfer: a linear head on a frozen layer. All rows of one change are a family (max-T), "
-            "two-sided; intervals are simultaneous.",
-            _EFFECTS,
-        ),
-        "best": Table(
-            "One row per layer put back alone, and per linear head: lead: how much more putting back the layer that "
-            "matters most costs (the best linear head scores); p_beaten: that another layer matters more (scores "
-            "higher), below .05 the layer is not among_best. Each kind is a family.",
-            _BEST,
-        ),
-        "references": Table(
-            "One row per model without a change and metric: as it was tuned, tuned again by the same recipe where "
-            "steps, seeds or texts differ, and the most frequent answer of the training texts.",
-            _REFERENCES,
-        ),
-        "transfer": Table(
-            "One row per layer: a linear head on the frozen layer of the model before fine-tuning.",
-            _TRANSFER,
-            optional=True,
-        ),
-        "transfer_twin": Table("The same of the twin with random weights.", _TRANSFER, optional=True),
-    },
-    chapter="answering",
-    example="lamina restore runs/pos --items 500 --out results/restore",
-)
-def restore(
-    tuned: FinetunedFolder,
-    before: HuggingFaceEncoder,
-    sets: Sets,
-    *,
-    how: Annotated[
-        Sequence[How],
-        Setting(
-            "What is done with layers: restore (put back), freeze (0 to l, while tuning) or reset (top blocks, before "
-            "tuning); the last two tune again for every point."
-        ),
-    ] = ("restore",),
-    points: Annotated[
-        int | None,
-        Setting("Layers l that are tried, evenly spread; by default all for restore, 3 for freeze and reset.", min=1),
-    ] = None,
-    items: Annotated[int, Setting("Most scored texts, drawn at random.", min=2)] = 1000,
-    transfer: Annotated[bool, Setting("Fit a linear head on every frozen layer too.")] = True,
-    learn: Annotated[int, Setting("Most training texts of the linear heads, drawn at random.", min=2)] = 2000,
-    max_steps: Annotated[
-        int | None,
-        Setting("Freeze, reset: stop after this many steps; as the model was tuned by default.", min=1),
-    ] = None,
-    seeds: Annotated[
-        int, Setting("Freeze, reset: how often each is tuned, from the tuned model's own seed on.", min=1)
-    ] = 1,
-    samples: Samples = 1000,
-    twin: Twin = True,
-    seed: Seed = 0,
-    work: Path,
-) -> Tables:
-    """Put layers of a fine-tuned model back, freeze them or draw them anew, and score its task each time.
-
-    Layer 0 are the embeddings, layer l is block l; the head stays as it was tuned. The model is scored on the texts
-    that it was scored on after fine-tuning, and by the same rules. `lamina finetune --freeze L` and `--reset N` keep
-    the models that `freeze` and `reset` only score. A run that was stopped continues: run the same command again.
-
-    Example:
-        >>> result = lamina.restore("runs/pos", out="results/restore", items=500)  # doctest: +SKIP
-        >>> result.tables["restore"].columns.tolist()  # doctest: +SKIP
-        ['how', 'first', 'last', 'value', 'low', 'high']
-    """
-    chosen, own_seed = _chosen(how), seed if twin else None
-    skipped: Counter[str] = Counter(sets.left_out)
-    drawn_sets = replace(sets, scored=some_items(sets.scored, items, seed))
-    skipped[f"scored texts beyond the {items:,} drawn"] = len(sets.scored) - len(drawn_sets.scored)
-    learning = tuned.learning(drawn_sets)
-    outcomes = learning.judge(tuned.model)
-    skipped.update({f"scored: {why}": count for why, count in learning.objective.noted.items()})
-    references: dict[str, Runs] = {TUNED: [outcomes]}
-    changed: list[ChangedLayers] = []
-    if "restore" in chosen:
-        changed += _put_back(tuned, before, learning, outcomes, points, own_seed)
-    plan = _plan(tuned, max_steps)
-    seeds_used = range(plan.seed, plan.seed + seeds)
-    trained: list[How] = [change for change in chosen if change != "restore"]
-    if trained:
-        # With the very model, texts and settings of the tuned model, tuning again would only make it once more.
-        known = outcomes if tuned.is_from(before, sets) and plan == tuned.plan else None
-        again = tuned.learning(drawn_sets, before)
-        base = unchanged(again, plan, known, seeds_used, work)
-        if known is None or seeds > 1:
-            references[AGAIN] = base
-        for change in trained:
-            changed += _tuned_again(change, again, plan, base, points, seeds_used, work)
-    heads = _heads(tuned, before, drawn_sets, outcomes, learn, seed, own_seed, skipped) if transfer else {}
-    references[CONSTANT] = [learning.objective.constant(sets.train, drawn_sets.scored)]
-    metric, drawn = learning.objective.metric, {"samples": samples, "seed": seed}
-    tables = _tables(changed, heads, references, metric, drawn)
-    linear = heads.get("transfer", [])
-    tables["effects"] = effect_table([*changed, *linear], metric, unit_kind(drawn_sets.scored), seed=seed)
-    tables["best"] = best_table(changed, linear, metric, unit_kind(drawn_sets.scored), **drawn)
-    return Tables(
-        tables,
-        {why: count for why, count in skipped.items() if count},
-        seeds=tuple(seeds_used) if trained else None,
-        scored={tuned.task: score_of([outcomes], metric, **drawn).count},
-    )
-
-
-@restore.finds
-def _findings(result: Result) -> Iterable[Finding]:
-    """How far layers can go back; the layer that matters most; freezing, resetting and linear heads."""
-    return tell_findings(result)
-
-
-@restore.shows
-def _overview(result: Result) -> Iterable[Overview]:
-    """One row per change and layers."""
-    return describe(result)
-
-
-@restore.costs
-def _cost(
-    _: Estimator, tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, *, how: Sequence[How], points: int | None,
-    items: int, transfer: bool, learn: int, max_steps: int | None, seeds: int, twin: bool, **_settings: Any,
-) -> Cost:  # fmt: skip
-    """A few scored texts are done and a few linear heads fitted; of tuning, real steps are timed."""
-    chosen = _chosen(how)
-    few = replace(sets, train=sets.train[:_TRIED], select=sets.select[:_TRIED], scored=sets.scored[:_TRIED])
-    learning = tuned.learning(few)
-    learning.judge(tuned.model)
-    one = time_call(lambda: learning.judge(tuned.model)) / len(few.scored)
-    many = min(items, len(sets.scored))
-    passes = 1 + ("restore" in chosen) * len(spans_of("restore", before.blocks, points)) * (1 + twin)
-    total = Cost(passes=passes, texts=many, seconds=passes * many * one, memory=memory_now())
-    trained = [span for change in chosen if change != "restore" for span in _trained_spans(change, before, points)]
-    if trained:
-        expected = tuned.learning(sets, before).expect([_plan(tuned, max_steps)])
-        runs = (len(trained) + 1) * seeds
-        total += Cost(passes=runs, steps=runs * expected.steps, seconds=runs * expected.seconds, memory=memory_now())
-    if transfer and has_linear_head(learning.objective):
-        taken = time_call(lambda: list(linear_heads(before, learning.objective, few)))
-        share = (min(learn, len(sets.train)) + min(learn // 4, len(sets.select)) + many) / (3 * _TRIED)
-        total += Cost(passes=1 + twin, texts=many, seconds=(1 + twin) * taken * share, memory=memory_now())
-    return total
 
 
 def _trained_spans(how: How, before: HuggingFaceEncoder, points: int | None) -> list[LayerRange]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -54,9 +54,6 @@ from lamina.targets.target import LINK, LOSS, PAIRS, QA, some_texts
 if TYPE_CHECKING:
     from lamina.activations import Runtime
 
-
-# What joining roles and use shows, in sentences and in small tables.
-
 SURFACE = (PREVIOUS, NEXT, SINK)
 """Roles that no relation needs."""
 _WEAK = 0.1
@@ -67,172 +64,9 @@ _CALLED = {
     LOSS: "the loss",
     QA_OBJECTS: "the F1 of answers that are objects",
 }
-
-
-def target_in_words(target: str) -> str:
-    """What is scored, within a sentence.
-
-    Example:
-        >>> target_in_words("link:obj@6"), target_in_words("link:all@6")
-        ('the share of obj attached (link:obj@6)', 'the share of all words attached (link:all@6)')
-    """
-    if not target.startswith(LINK):
-        return _CALLED.get(target, target)
-    relation = target.removeprefix(LINK).rpartition("@")[0]
-    if relation == COREFERENCE:
-        return f"the share of antecedents found ({target})"
-    return f"the share of {'all words' if relation == ALL_LINKS else relation} attached ({target})"
-
-
-def tell_findings(result: Result) -> Iterator[Finding]:
-    """Heads with a relation, whether finding goes with use, and heads that attend to neighbours or nothing."""
-    table, groups = result.tables["roles"], result.tables["groups"]
-    relational = table[~table["role"].isin(SURFACE)].dropna(subset=["difference"])
-    if len(relational):
-        yield _most_used(result, relational)
-    ranked = groups[~groups["role"].isin(SURFACE)].dropna(subset=["rho"])
-    if len(ranked):
-        yield _predicted(result, ranked)
-    surface = groups[groups["role"].isin(SURFACE)].dropna(subset=["difference"])
-    for _, rows in surface.groupby("role", sort=False):
-        yield from (_surface(result, row) for row in rows_of(rows.head(1)))
-
-
-def _most_used(result: Result, rows: pd.DataFrame) -> Finding:
-    """Whether any head with a role matters more for what needs it; the contrast is the head minus the others."""
-    row = decisive(rows, "difference", "diff_low", "diff_high", margin_of(""))
-    target, head = target_in_words(row.target), f"head {row.layer}-{row.head}"
-    effect, others = (_signed(value) for value in (row.effect, row.others))
-    where = {name: getattr(row, name) for name in ("layer", "head", "role", "target")}
-    return finding(
-        claim=(
-            f"Head {row.layer}-{row.head}, which finds {row.role}, matters for it more than the other heads of its "
-            f"layer: without it {target} changes by {effect}, without another head by {others}"
-        ),
-        whether="any head with a role matters for what needs it more than the other heads of its layer",
-        absent="No head with a role matters for what needs it more than the other heads of its layer",
-        contrast=f"{row.role}, {head} minus others of its layer",
-        test=Contrast.of(row, "difference", "diff_low", "diff_high"),
-        source=Source("roles", where),
-        unit=unit_of_target(result, row.target),
-        importance=("answers", "beats control", "localised"),
-        digits=3,
-        note=f"{_counted(rows)} {_of_twin(result)}".strip(),
-    )
-
-
-def _counted(rows: pd.DataFrame) -> str:
-    """How many heads matter for any of their roles, as a sentence."""
-    many, every = (len(some[["layer", "head"]].drop_duplicates()) for some in (rows[rows["worse"]], rows))
-    return f"Of {every} heads with a role {many} {'does' if many == 1 else 'do'}."
-
-
-def _of_twin(result: Result) -> str:
-    table = result.tables.get("twin")
-    if table is None:
-        return ""
-    relational = table[~table["role"].isin(SURFACE)]
-    many, every = (
-        len(some[["layer", "head"]].drop_duplicates()) for some in (relational[relational["worse"]], relational)
-    )
-    return f"In the twin with random weights {many} of the same {every}."
-
-
-def _predicted(result: Result, rows: pd.DataFrame) -> Finding:
-    """Whether what heads find goes with what breaks without them; the contrast is the rank correlation."""
-    tests = rows.assign(
-        effect=rows["rho"], low=rows["rho_low"], high=rows["rho_high"], p_adjusted=rows["rho_p_adjusted"],
-        units=rows["rho_units"], needed=rows["rho_needed"], worse=(rows["rho_p_adjusted"] < SURE) & (rows["rho"] > 0),
-    )  # fmt: skip
-    row = decisive(tests, "effect", "low", "high", _WEAK)
-    source = Source("groups", {"role": row.role, "target": row.target})
-    any_role = "what heads find of any role goes with what breaks without them"
-    if row.p_adjusted != row.p_adjusted and not row.needed:
-        return not_tested(
-            any_role, f"of {row.of} heads no order is unlikely by chance", source=[source], importance=["answers"]
-        )
-    target, more = target_in_words(row.target), "worse" if row.effect > 0 else "better"
-    return finding(
-        claim=f"The more heads find of {row.role}, the {more} is {target} without them",
-        whether=any_role,
-        absent="What heads find of their roles does not go with what breaks without them",
-        contrast=f"{row.role}, rank correlation within layers",
-        test=Contrast.of(row, "effect"),
-        source=source,
-        unit=unit_of_target(result, row.target),
-        importance=("answers",) if row.effect > 0 else ("answers", "surprises"),
-        margin=_WEAK,
-    )
-
-
-def _surface(result: Result, row: Any) -> Finding:
-    """Whether heads that attend to neighbours or nothing matter; the contrast is these heads minus the others."""
-    called = {SINK: "sinks", PREVIOUS: "heads that attend to the previous token"}.get(
-        row.role, "heads that attend to the next token"
-    )
-    target = target_in_words(row.target)
-    source = Source("groups", {"role": row.role, "target": row.target})
-    harmful = row.difference * (1 if row.target == LOSS else -1) > 0
-    whether = f"{called} matter to {target} otherwise than the other heads of their layers"
-    if row.p_adjusted != row.p_adjusted and not row.needed:
-        heads = f"{row.heads} head{'s' if row.heads > 1 else ''}"
-        reason = f"{heads} with the role cannot be told from heads drawn at random within layers"
-        return not_tested(whether, reason, source=[source], importance=["answers"])
-    return finding(
-        claim=(
-            f"{called[:1].upper()}{called[1:]} ({row.heads} of {row.of} heads) matter "
-            f"{'more' if harmful else 'less'} to {target} than the other heads of their layers"
-        ),
-        whether=whether,
-        absent=f"{called[:1].upper()}{called[1:]} matter to {target} as the other heads of their layers do",
-        contrast="without one of them minus without another head of its layer",
-        test=Contrast.of(row, "difference", "diff_low", "diff_high"),
-        source=source,
-        unit=unit_of_target(result, row.target),
-        importance=("beats control",),
-        margin=margin_of(row.target),
-        digits=3,
-    )
-
-
-def describe(result: Result) -> Iterator[Overview]:
-    """The heads with a role whose loss hurts most, and every role as a whole."""
-    table = result.tables["roles"]
-    worst = table.loc[harm_of(table, "difference").dropna().nlargest(_SHOWN).index]
-    rows = [
-        (
-            f"{row.layer}-{row.head}", row.role, cell(row.finds), row.target, cell(row.effect, row.low, row.high),
-            cell(row.others), cell(row.difference, row.diff_low, row.diff_high), _p(row.p_adjusted),
-        )
-        for row in rows_of(worst)
-    ]  # fmt: skip
-    columns = ("head", "role", "finds", "target", "effect", "others", "difference", "p")
-    yield Overview(f"{result.provenance.model['name']}: heads with a role, what hurts most", columns, rows)
-    groups = [
-        (
-            row.role, row.target, row.heads, cell(row.difference, row.diff_low, row.diff_high), _p(row.p_adjusted),
-            cell(row.rho, row.rho_low, row.rho_high), _p(row.rho_p_adjusted),
-        )
-        for row in rows_of(result.tables["groups"])
-    ]  # fmt: skip
-    yield Overview(
-        f"{result.provenance.model['name']}: roles",
-        ("role", "target", "heads", "difference", "p", "rho of finding and harm", "p"),
-        groups,
-    )
-
-
-def _p(p: float) -> str:
-    return "-" if p != p else p_in_words(p)
-
-
-def _signed(value: float, low: float | None = None, high: float | None = None) -> str:
-    return ("+" if value >= 0 else "") + number(value, low, high, digits=3)
-
-
-# What is read to join the roles of heads with their use: a treebank, pairs that need agreement, questions.
-
 _LINKED = ("dep", "chains", "coref")
+_TRIED = 16
+"""Rows that are tried to tell how long all of them take."""
 
 
 @dataclass(frozen=True)
@@ -263,26 +97,6 @@ class RoleInputs(CauseInputs):
                 f"has: {has}), so no head can have a role in it; name a treebank, for example ewt"
             )
         return replace(loaded, names=(short_name(given["model"], encoder), *loaded.names[1:]))
-
-
-def _pairs(suite: Any, data: Any, split: str) -> MinimalPairs | None:
-    """The pairs asked for; agreement is made of the corpus itself, where it is a treebank that can be read again."""
-    if suite is None or isinstance(suite, MinimalPairs):
-        return suite
-    if str(suite) != AGREEMENT:
-        return read_pairs(suite)
-    if not isinstance(data, str | Path):
-        say("no pairs are asked: agreement is made of a treebank given by name or path")
-        return None
-    try:
-        return agreement_pairs(data, split)
-    except LaminaError as error:
-        say(f"no pairs are asked: {error}")
-        return None
-
-
-_TRIED = 16
-"""Rows that are tried to tell how long all of them take."""
 
 
 @analysis(
@@ -403,15 +217,46 @@ def roles(
 
 
 @roles.finds
-def _findings(result: Result) -> Iterable[Finding]:
-    """How many heads with a role matter for it more than others, which most, and whether finding foretells use."""
-    return tell_findings(result)
+def findings_of(result: Result) -> Iterator[Finding]:
+    """Heads with a relation, whether finding goes with use, and heads that attend to neighbours or nothing."""
+    table, groups = result.tables["roles"], result.tables["groups"]
+    relational = table[~table["role"].isin(SURFACE)].dropna(subset=["difference"])
+    if len(relational):
+        yield _most_used(result, relational)
+    ranked = groups[~groups["role"].isin(SURFACE)].dropna(subset=["rho"])
+    if len(ranked):
+        yield _predicted(result, ranked)
+    surface = groups[groups["role"].isin(SURFACE)].dropna(subset=["difference"])
+    for _, rows in surface.groupby("role", sort=False):
+        yield from (_surface(result, row) for row in rows_of(rows.head(1)))
 
 
 @roles.shows
-def _overview(result: Result) -> Iterable[Overview]:
-    """The heads with a role that matter most for it, and the roles."""
-    return describe(result)
+def overview_of(result: Result) -> Iterator[Overview]:
+    """The heads with a role whose loss hurts most, and every role as a whole."""
+    table = result.tables["roles"]
+    worst = table.loc[harm_of(table, "difference").dropna().nlargest(_SHOWN).index]
+    rows = [
+        (
+            f"{row.layer}-{row.head}", row.role, cell(row.finds), row.target, cell(row.effect, row.low, row.high),
+            cell(row.others), cell(row.difference, row.diff_low, row.diff_high), _p(row.p_adjusted),
+        )
+        for row in rows_of(worst)
+    ]  # fmt: skip
+    columns = ("head", "role", "finds", "target", "effect", "others", "difference", "p")
+    yield Overview(f"{result.provenance.model['name']}: heads with a role, what hurts most", columns, rows)
+    groups = [
+        (
+            row.role, row.target, row.heads, cell(row.difference, row.diff_low, row.diff_high), _p(row.p_adjusted),
+            cell(row.rho, row.rho_low, row.rho_high), _p(row.rho_p_adjusted),
+        )
+        for row in rows_of(result.tables["groups"])
+    ]  # fmt: skip
+    yield Overview(
+        f"{result.provenance.model['name']}: roles",
+        ("role", "target", "heads", "difference", "p", "rho of finding and harm", "p"),
+        groups,
+    )
 
 
 @roles.costs
@@ -443,6 +288,142 @@ def _cost(
             seconds=runs * seconds / share, memory=memory_now(),
         )  # fmt: skip
     return total
+
+
+def target_in_words(target: str) -> str:
+    """What is scored, within a sentence.
+
+    Example:
+        >>> target_in_words("link:obj@6"), target_in_words("link:all@6")
+        ('the share of obj attached (link:obj@6)', 'the share of all words attached (link:all@6)')
+    """
+    if not target.startswith(LINK):
+        return _CALLED.get(target, target)
+    relation = target.removeprefix(LINK).rpartition("@")[0]
+    if relation == COREFERENCE:
+        return f"the share of antecedents found ({target})"
+    return f"the share of {'all words' if relation == ALL_LINKS else relation} attached ({target})"
+
+
+def _most_used(result: Result, rows: pd.DataFrame) -> Finding:
+    """Whether any head with a role matters more for what needs it; the contrast is the head minus the others."""
+    row = decisive(rows, "difference", "diff_low", "diff_high", margin_of(""))
+    target, head = target_in_words(row.target), f"head {row.layer}-{row.head}"
+    effect, others = (_signed(value) for value in (row.effect, row.others))
+    where = {name: getattr(row, name) for name in ("layer", "head", "role", "target")}
+    return finding(
+        claim=(
+            f"Head {row.layer}-{row.head}, which finds {row.role}, matters for it more than the other heads of its "
+            f"layer: without it {target} changes by {effect}, without another head by {others}"
+        ),
+        whether="any head with a role matters for what needs it more than the other heads of its layer",
+        absent="No head with a role matters for what needs it more than the other heads of its layer",
+        contrast=f"{row.role}, {head} minus others of its layer",
+        test=Contrast.of(row, "difference", "diff_low", "diff_high"),
+        source=Source("roles", where),
+        unit=unit_of_target(result, row.target),
+        importance=("answers", "beats control", "localised"),
+        digits=3,
+        note=f"{_counted(rows)} {_of_twin(result)}".strip(),
+    )
+
+
+def _counted(rows: pd.DataFrame) -> str:
+    """How many heads matter for any of their roles, as a sentence."""
+    many, every = (len(some[["layer", "head"]].drop_duplicates()) for some in (rows[rows["worse"]], rows))
+    return f"Of {every} heads with a role {many} {'does' if many == 1 else 'do'}."
+
+
+def _of_twin(result: Result) -> str:
+    table = result.tables.get("twin")
+    if table is None:
+        return ""
+    relational = table[~table["role"].isin(SURFACE)]
+    many, every = (
+        len(some[["layer", "head"]].drop_duplicates()) for some in (relational[relational["worse"]], relational)
+    )
+    return f"In the twin with random weights {many} of the same {every}."
+
+
+def _predicted(result: Result, rows: pd.DataFrame) -> Finding:
+    """Whether what heads find goes with what breaks without them; the contrast is the rank correlation."""
+    tests = rows.assign(
+        effect=rows["rho"], low=rows["rho_low"], high=rows["rho_high"], p_adjusted=rows["rho_p_adjusted"],
+        units=rows["rho_units"], needed=rows["rho_needed"], worse=(rows["rho_p_adjusted"] < SURE) & (rows["rho"] > 0),
+    )  # fmt: skip
+    row = decisive(tests, "effect", "low", "high", _WEAK)
+    source = Source("groups", {"role": row.role, "target": row.target})
+    any_role = "what heads find of any role goes with what breaks without them"
+    if row.p_adjusted != row.p_adjusted and not row.needed:
+        return not_tested(
+            any_role, f"of {row.of} heads no order is unlikely by chance", source=[source], importance=["answers"]
+        )
+    target, more = target_in_words(row.target), "worse" if row.effect > 0 else "better"
+    return finding(
+        claim=f"The more heads find of {row.role}, the {more} is {target} without them",
+        whether=any_role,
+        absent="What heads find of their roles does not go with what breaks without them",
+        contrast=f"{row.role}, rank correlation within layers",
+        test=Contrast.of(row, "effect"),
+        source=source,
+        unit=unit_of_target(result, row.target),
+        importance=("answers",) if row.effect > 0 else ("answers", "surprises"),
+        margin=_WEAK,
+    )
+
+
+def _surface(result: Result, row: Any) -> Finding:
+    """Whether heads that attend to neighbours or nothing matter; the contrast is these heads minus the others."""
+    called = {SINK: "sinks", PREVIOUS: "heads that attend to the previous token"}.get(
+        row.role, "heads that attend to the next token"
+    )
+    target = target_in_words(row.target)
+    source = Source("groups", {"role": row.role, "target": row.target})
+    harmful = row.difference * (1 if row.target == LOSS else -1) > 0
+    whether = f"{called} matter to {target} otherwise than the other heads of their layers"
+    if row.p_adjusted != row.p_adjusted and not row.needed:
+        heads = f"{row.heads} head{'s' if row.heads > 1 else ''}"
+        reason = f"{heads} with the role cannot be told from heads drawn at random within layers"
+        return not_tested(whether, reason, source=[source], importance=["answers"])
+    return finding(
+        claim=(
+            f"{called[:1].upper()}{called[1:]} ({row.heads} of {row.of} heads) matter "
+            f"{'more' if harmful else 'less'} to {target} than the other heads of their layers"
+        ),
+        whether=whether,
+        absent=f"{called[:1].upper()}{called[1:]} matter to {target} as the other heads of their layers do",
+        contrast="without one of them minus without another head of its layer",
+        test=Contrast.of(row, "difference", "diff_low", "diff_high"),
+        source=source,
+        unit=unit_of_target(result, row.target),
+        importance=("beats control",),
+        margin=margin_of(row.target),
+        digits=3,
+    )
+
+
+def _p(p: float) -> str:
+    return "-" if p != p else p_in_words(p)
+
+
+def _signed(value: float, low: float | None = None, high: float | None = None) -> str:
+    return ("+" if value >= 0 else "") + number(value, low, high, digits=3)
+
+
+def _pairs(suite: Any, data: Any, split: str) -> MinimalPairs | None:
+    """The pairs asked for; agreement is made of the corpus itself, where it is a treebank that can be read again."""
+    if suite is None or isinstance(suite, MinimalPairs):
+        return suite
+    if str(suite) != AGREEMENT:
+        return read_pairs(suite)
+    if not isinstance(data, str | Path):
+        say("no pairs are asked: agreement is made of a treebank given by name or path")
+        return None
+    try:
+        return agreement_pairs(data, split)
+    except LaminaError as error:
+        say(f"no pairs are asked: {error}")
+        return None
 
 
 def _tables(needed: list[RoleNeed], beside: list[RoleNeed], *, samples: int, seed: int) -> dict[str, pd.DataFrame]:
