@@ -23,7 +23,7 @@ from lamina.analyses.cause.ablate import (
     agreement_rows,
     contrast_rows,
     effect_rows,
-    tell_findings,
+    findings_of,
 )
 from lamina.analyses.cause.edits import AblatedPart
 from lamina.analyses.cause.erase.concepts import CONCEPT, CONTROL, RANDOM
@@ -39,12 +39,12 @@ from lamina.analyses.cause.importance import GateGradients
 from lamina.analyses.cause.patch.pairs import CONTRASTS as PAIR_CONTRASTS
 from lamina.analyses.cause.patch.pairs import EFFECTS as PAIR_EFFECTS
 from lamina.analyses.cause.patch.pairs import GAPS, PairPatch, pair_tables
-from lamina.analyses.cause.patch.patch import tell_findings as patch_findings
+from lamina.analyses.cause.patch.patch import findings_of as patch_findings
 from lamina.analyses.cause.patch.questions import CONTROLS, DIFFERENCES, PATCH, ROLE_TOKENS, turned_tables
 from lamina.analyses.cause.patch.questions import RANDOM as RANDOM_TOKENS
 from lamina.analyses.cause.roles.heads import HeadRole, Kind
 from lamina.analyses.cause.roles.needs import GROUPS, ROLES, HeadAblations, RoleNeed, group_rows, role_rows
-from lamina.analyses.cause.roles.roles import tell_findings as roles_findings
+from lamina.analyses.cause.roles.roles import findings_of as roles_findings
 from lamina.models.interventions.edited_runs import Edit
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
@@ -98,7 +98,7 @@ def _result(analysis: str, tables: Mapping[str, tuple[Sequence[Any], Sequence[st
 
 def _told(result: Result, *, contrast: str = "", claim: str = "") -> bool:
     """Whether a finding of this kind is clear."""
-    tell = {"ablate": tell_findings, "roles": roles_findings, "patch": patch_findings}[result.analysis]
+    tell = {"ablate": findings_of, "roles": roles_findings, "patch": patch_findings}[result.analysis]
     found: list[Finding] = list(tell(result))
     return any(each.status == "clear" and contrast in each.contrast and claim in each.claim for each in found)
 
