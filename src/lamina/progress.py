@@ -108,8 +108,8 @@ class _LineProgress(_SilentProgress):
         """See `Advance`."""
         super().advance(by, note)
         now = time.monotonic()
-        if now - self.told >= _LINE_PAUSE:
-            self.told = now
+        if now - self.last_printed >= _LINE_PAUSE:
+            self.last_printed = now
             of = "" if self.total is None else f" of {self.total:,.0f}"
             self._print(f"{self.done:,.0f}{of}{'' if self.note is None else f' ({self.note})'}")
 
@@ -132,8 +132,8 @@ class _JsonProgress(_SilentProgress):
         """See `Advance`."""
         super().advance(by, note)
         now = time.monotonic()
-        if now - self.told >= _JSON_PAUSE or self.done == self.total:
-            self.told = now
+        if now - self.last_printed >= _JSON_PAUSE or self.done == self.total:
+            self.last_printed = now
             self._print()
 
     def _print(self) -> None:

@@ -50,5 +50,5 @@ def test_dry_run_computes_nothing(bert: Path, treebank: Path, store: Path, tmp_p
 def test_a_word_that_is_not_there(bert: Path, treebank: Path, store: Path):
     result = run(bert, "--word", "dgo", "--corpus", treebank, "--split", "dev", "--store", store, "--vectors", "none")
     assert isinstance(result.exception, InputError)
-    assert "words like it there: dog" in str(result.exception)
+    assert "similar words: dog" in str(result.exception)
     assert not store.exists()

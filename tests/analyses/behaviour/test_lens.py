@@ -12,7 +12,7 @@ import torch
 from scipy.special import log_softmax, rel_entr
 
 import lamina
-from lamina.analyses.behaviour.lens import tuning as lens_tuning
+from lamina.analyses.behaviour.lens import tuning
 from lamina.analyses.behaviour.lens.lens import TWIN_CONTRAST, depth_contrasts, lens_findings
 from lamina.analyses.behaviour.lens.readings import draw_positions, read_layers, token_table
 from lamina.analyses.behaviour.lens.suites import above, read_lens_suite, suite_tables
@@ -131,7 +131,7 @@ def test_translators_are_trained_once(causal: Result, store: Path, monkeypatch: 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(lens_tuning, "fit_translators", refuse)
+    monkeypatch.setattr(tuning, "fit_translators", refuse)
     again = lamina.lens(tiny_causal(), SPLITS, store=store, twin=False, **QUICK)
     assert np.allclose(again.tables["lens"]["value"], causal.tables["lens"]["value"], atol=1e-6)
     with pytest.raises(AssertionError, match="trained again"):

@@ -132,7 +132,9 @@ def test_fine_tuning_is_told_by_what_old_probes_lose(seeds, note):
         "-.40 ["
     )
     assert note in lost.text
-    assert regained.text.startswith("After fine-tuning for pos new probes predict classes better than old ones at layer 1")
+    assert regained.text.startswith(
+        "After fine-tuning for pos new probes predict classes better than old ones at layer 1"
+    )
 
 
 def nearby(tables: dict[str, pd.DataFrame]) -> Result:

@@ -150,7 +150,7 @@ def test_contexts_with_a_class_are_drawn_first(tmp_path):
 def test_a_word_that_does_not_occur_is_said_with_words_like_it(tmp_path):
     with pytest.raises(InputError, match=r"'bnk' does not occur among the 10 words of made \(dev\); .*bank"):
         ask(BANKS, tmp_path, word="bnk")
-    with pytest.raises(InputError, match="no word there is like it"):
+    with pytest.raises(InputError, match="no word of it is similar"):
         ask(BANKS, tmp_path, word="xylophone")
 
 

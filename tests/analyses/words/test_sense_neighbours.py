@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lamina.analyses.words.senses import predictions as knn
+from lamina.analyses.words.senses import predictions
 from lamina.analyses.words.senses.predictions import count_votes, predict_across, predict_within
 from tests.analyses.words.planted_senses import planted_vectors, targets
 
@@ -48,8 +48,8 @@ def test_blocks_change_nothing_and_no_table_of_all_pairs_is_kept(monkeypatch: py
     asked, known = unit(600, 8, 0), unit(700, 8, 1)
     votes = torch.eye(5)[torch.arange(700) % 5]
     whole = count_votes(asked, known, votes, [1, 9])
-    monkeypatch.setattr(knn, "ROWS", 64)
-    monkeypatch.setattr(knn, "QUERIES", 50)
+    monkeypatch.setattr(predictions, "ROWS", 64)
+    monkeypatch.setattr(predictions, "QUERIES", 50)
     with Largest() as seen:
         parts = count_votes(asked, known, votes, [1, 9])
     assert [each.tolist() for each in parts] == [each.tolist() for each in whole]

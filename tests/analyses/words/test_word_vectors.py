@@ -15,9 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.activations import ActivationStore
-from lamina.analyses.words.contextualize import scores as answers
-from lamina.analyses.words.contextualize import vectors
-from lamina.analyses.words.contextualize import vectors as kept_vectors
+from lamina.analyses.words.contextualize import scores, vectors
 from lamina.analyses.words.contextualize.contextualize import contextualize
 from lamina.analyses.words.contextualize.vectors import (
     Representations,
@@ -167,9 +165,9 @@ def test_a_layer_that_does_not_fit_into_memory_is_read_from_disk(made, small_par
     data = find_words(CORPUS, encoder, most_contexts=3)
     whole = made(data).contextual(encoder)
     held = whole.read(2)
-    monkeypatch.setattr(kept_vectors.psutil, "virtual_memory", lambda: SimpleNamespace(available=100))
+    monkeypatch.setattr(vectors.psutil, "virtual_memory", lambda: SimpleNamespace(available=100))
     on_disk = whole.read(2)
-    assert isinstance(on_disk, kept_vectors.VectorFile)
+    assert isinstance(on_disk, vectors.VectorFile)
     some = torch.tensor([5, 0, 11, 5])
     assert torch.equal(on_disk.take(some), held.take(some))
     on_disk.file.truncate(10)
@@ -198,7 +196,7 @@ def test_a_damaged_part_is_removed_and_encoded_again(workspace, small_parts):
     data = find_words(CORPUS, encoder, most_contexts=3)
     kept = word_vectors(VectorRequest(encoder, data), workspace)
     before = everything(kept.layer(1))
-    path = kept_vectors.part_path(kept.folder, 2, 1)
+    path = vectors.part_path(kept.folder, 2, 1)
     path.write_bytes(path.read_bytes()[:-3] + b"abc")
     with pytest.raises(
         DamagedError, match=r"000002-001\.safetensors is damaged .* it was removed\. Run the same command"
@@ -252,8 +250,8 @@ def test_a_run_that_was_stopped_continues_to_the_same_numbers(tmp_path, monkeypa
             raise KeyboardInterrupt
         return trained(*given, **more)
 
-    trained = answers.train
-    monkeypatch.setattr(answers, "train", stopping)
+    trained = scores.train
+    monkeypatch.setattr(scores, "train", stopping)
     places = {"store": tmp_path / "two", "out": tmp_path / "resumed"}
     with pytest.raises(KeyboardInterrupt):
         contextualize(TinyEncoder(), CORPUS, **places, **SETTINGS)

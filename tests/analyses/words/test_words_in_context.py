@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.words import occurrences as wic
+from lamina.analyses.words import occurrences
 from lamina.analyses.words.occurrences import find_words
 from lamina.errors import CorpusError
 from lamina.testing import TinyEncoder
@@ -23,7 +23,7 @@ ENCODER = TinyEncoder()
 @given(seed=st.integers(0, 1000), most=st.integers(1, 5))
 def test_no_word_is_in_two_splits_and_no_pair_has_too_many_contexts(seed, most):
     data = find_words(corpus_of(sentences()), ENCODER, most_contexts=most, seed=seed)
-    by_split = [set(data.word[data.of(split)].tolist()) for split in wic.SPLITS]
+    by_split = [set(data.word[data.of(split)].tolist()) for split in occurrences.SPLITS]
     assert sum(map(len, by_split)) == len(set.union(*by_split)) == len(data.words)
     assert max(len(pair.contexts) for pair in data.pairs) <= most
     used = set()
@@ -70,7 +70,7 @@ def test_lists_of_the_corpus_decide_and_dev_is_cut_out_of_train():
 def test_a_word_that_is_cut_off_is_counted():
     far = Text("far", ("pad",) * 60 + ("foo1",), edges={"supersense": (Edge(("food",), Span(60, 61)),)})
     data = find_words(corpus_of([*sentences(), far]), ENCODER, most_pieces=40)
-    assert data.skipped[wic.TRUNCATED] == 1
+    assert data.skipped[occurrences.TRUNCATED] == 1
     assert "far" not in {text.id for text in data.texts}
 
 
@@ -80,14 +80,14 @@ def test_what_has_no_class_or_was_not_rated_is_counted():
         Text("part", ("We", "eat", "foo1"), edges={"supersense": (Edge(("food",), Span(2, 3), rated=("food",)),)}),
     ]
     data = find_words(corpus_of([*sentences(), *odd]), ENCODER)
-    assert data.skipped[wic.NO_CLASS] == data.skipped[wic.PARTLY_RATED] == 1
+    assert data.skipped[occurrences.NO_CLASS] == data.skipped[occurrences.PARTLY_RATED] == 1
 
 
 def test_a_class_without_a_word_to_learn_from_is_left_out_and_counted():
     rare = Text("rare", ("A", "unicorn"), edges={"supersense": (Edge(("myth",), Span(1, 2)),)})
     data = find_words(corpus_of([*sentences(), rare]), ENCODER)
     assert "myth" not in data.classes
-    assert data.skipped[wic.LOST_CLASSES] == data.skipped[wic.LOST_WORDS] == 1
+    assert data.skipped[occurrences.LOST_CLASSES] == data.skipped[occurrences.LOST_WORDS] == 1
     with pytest.raises(CorpusError, match="no class of 'supersense' has a word in each"):
         find_words(corpus_of([rare]), ENCODER)
 
@@ -96,13 +96,13 @@ def test_texts_a_model_was_fine_tuned_on_are_left_out(corpus):
     first = next(iter(corpus))
     data = find_words(corpus, ENCODER, without=frozenset([text_hash(first)]))
     same = sum(text.words == first.words for text in corpus)
-    assert data.skipped[wic.SEEN] == same
+    assert data.skipped[occurrences.SEEN] == same
     assert first.words not in {text.words for text in data.texts}
 
 
 @pytest.mark.parametrize(("most_held", "read"), [(2**15, 1), (10, 2)])
 def test_an_occurrence_is_a_few_numbers_and_many_texts_are_read_again(monkeypatch, most_held, read):
-    monkeypatch.setattr(wic, "_MOST_TEXTS_IN_MEMORY", most_held)
+    monkeypatch.setattr(occurrences, "_MOST_TEXTS_IN_MEMORY", most_held)
     reads = []
 
     def source():
@@ -132,5 +132,5 @@ def test_streusle_has_words_in_context(data_dir, monkeypatch):
     monkeypatch.setenv("LAMINA_DATA", str(data_dir))
     data = find_words(load_corpus("streusle", "all"), ENCODER, most_contexts=100)
     assert "n.PERSON" in data.classes
-    assert data.skipped[wic.TRUNCATED] >= 0
+    assert data.skipped[occurrences.TRUNCATED] >= 0
     assert len(data.pairs) > 3000

@@ -312,7 +312,7 @@ def _item_table(items: Sequence[Any], judged: Mapping[str, SuiteJudgements], sco
 def _most_wrong(items: pd.DataFrame) -> pd.DataFrame:
     wrong = items[items["value"] < 1].sort_values("margin", kind="stable")
     worst = wrong.groupby("group", sort=False).head(_WORST)
-    order = {name: at for at, name in enumerate(dict.fromkeys(items["group"]))}
+    order = {name: number for number, name in enumerate(dict.fromkeys(items["group"]))}
     worst = worst.assign(paradigm=worst["group"], order=worst["group"].map(order))
     return worst.sort_values("order", kind="stable")[list(_WRONG)].reset_index(drop=True)
 

@@ -407,7 +407,7 @@ class ClassScoreRow:
     high: float
 
 
-SCORES = tuple(each.name.rstrip("_") for each in fields(ClassScoreRow))
+SCORES = tuple(column.name.rstrip("_") for column in fields(ClassScoreRow))
 """Columns of `sclass.csv`, `recall.csv`, `frequent.csv`, `words.csv` and `context.csv`."""
 PAIRS = ("representation", "layer", "context", "word", "class", "contexts", "share")
 """Columns of `pairs.csv`."""
