@@ -18,13 +18,11 @@ from lamina.analyses.behaviour.cloze.scores import (
 )
 from lamina.analyses.behaviour.lens.lens import NEGLIGIBLE_LAYERS, NEGLIGIBLE_NATS, depth_contrasts, tuned_gain
 from lamina.analyses.behaviour.lens.suites import above
-from lamina.analyses.behaviour.pairs.accuracies import Accuracies
 from lamina.analyses.behaviour.pairs.judging import SCORES, Verdicts
-from lamina.analyses.behaviour.pairs.pairs import beside_chance, compared_groups
+from lamina.analyses.behaviour.pairs.pairs import Accuracies, beside_chance, compared_groups
 from lamina.analyses.behaviour.perturb.items import PerturbedItems, above_chance, beyond, changes
 from lamina.analyses.behaviour.perturb.perturbations import Perturbation
-from lamina.analyses.behaviour.probe_vs_lens.probe_vs_lens import SAME_LAYER
-from lamina.analyses.behaviour.probe_vs_lens.scores import LayerCurve, first, gains, later_family
+from lamina.analyses.behaviour.probe_vs_lens.probe_vs_lens import SAME_LAYER, LayerCurve, first, gains, later_family
 from lamina.analyses.behaviour.surprisal import NEGLIGIBLE_BITS, NEGLIGIBLE_RHO, more_bits, rho_differences
 from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.stats.correlations import Correlations

@@ -10,7 +10,7 @@ import torch
 
 import lamina
 from lamina.analyses.behaviour.probe_vs_lens import answers as answers_module
-from lamina.analyses.behaviour.probe_vs_lens.scores import NOT_ABOVE, LayerCurve, first, gains
+from lamina.analyses.behaviour.probe_vs_lens.probe_vs_lens import NOT_ABOVE, LayerCurve, first, gains
 from lamina.analyses.behaviour.probe_vs_lens.tasks import (
     RELATION,
     TREEBANK_TASKS,
