@@ -15,7 +15,7 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
-        print("lamina: stopped; finished work is kept, run the same command to continue", file=sys.stderr)
+        print("lamina: stopped; finished work is saved, run the same command to continue", file=sys.stderr)
         end_soon()
         raise SystemExit(130) from None
 

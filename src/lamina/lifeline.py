@@ -1,4 +1,4 @@
-"""A process that ends with the one that started it, however that one ended.
+"""End a process together with the one that started it, even if that one was killed.
 
 The starter holds one end of a pipe and never writes to it. When the starter is gone, even killed, the system closes its
 end, and the other one is at its end of file.

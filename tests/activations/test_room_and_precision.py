@@ -70,7 +70,7 @@ def test_the_precision_that_was_asked_for(tmp_path: Path, many_texts, kept: str)
     # Without a wish, what is there; with another one, a sentence.
     assert extract(TinyEncoder(), corpus, root=tmp_path)[0].states.dtype == getattr(torch, kept)
     other = "float32" if kept != "float32" else "bfloat16"
-    with pytest.raises(InputError, match=f"keeps {kept}, not {other}; leave out --kept"):
+    with pytest.raises(InputError, match=f"keeps {kept}, not {other}; leave out --precision"):
         extract(TinyEncoder(), corpus, root=tmp_path, precision=other)
 
 

@@ -166,17 +166,17 @@ def test_stopping_while_modules_are_loaded_shows_no_traceback(
     with pytest.raises(SystemExit, match="130"):
         __main__.main()
 
-    assert capsys.readouterr().err == "lamina: stopped; finished work is kept, run the same command to continue\n"
+    assert capsys.readouterr().err == "lamina: stopped; finished work is saved, run the same command to continue\n"
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), "no space left on the disk; finished work is kept"),
+        (OSError(errno.ENOSPC, "No space left on device"), "no space left on the disk; finished work is saved"),
         (SafetensorError("I/O error: No space left on device (os error 28)"), "no space left on the disk"),
         (PermissionError(errno.EACCES, "Permission denied", "results"), "results: Permission denied"),
         (OSError(errno.EROFS, "Read-only file system"), "Read-only file system"),
-        (MemoryError(), "not enough memory; finished work is kept"),
+        (MemoryError(), "not enough memory; finished work is saved"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 64 bytes"), "not enough memory"),
     ],
     ids=["full", "full-safetensors", "forbidden", "read-only", "memory", "memory-torch"],

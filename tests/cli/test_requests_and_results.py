@@ -152,5 +152,24 @@ def test_a_full_disk_leaves_the_old_result_and_one_sentence(
 
 def test_the_commands_of_analyses_are_those_of_the_list(run) -> None:
     shown = run("--help").output
-    assert all(name in shown for name in names())
+    assert all(name.replace("_", "-") in shown for name in names())
     assert app.info.name == "lamina"
+
+
+def test_underscores_stand_for_hyphens_and_chapters_order_the_list(run) -> None:
+    assert run("token_map", "--help").output.replace("token_map", "token-map") == run("token-map", "--help").output
+    listed = run("--help").output
+    order = [listed.index(f" {name} ") for name in ("geometry", "probe", "attention-distance", "senses", "token-map")]
+    assert order == sorted(order)
+
+
+def test_help_begins_with_five_options_and_leaves_the_rest_to_headings(run) -> None:
+    shown = run("heads", "--help").output
+    first = shown[shown.index("─ Options") : shown.index("─ What is measured")]
+    assert [line.split()[1] for line in first.splitlines() if line.startswith("│ --")] == [
+        "--corpus", "--from", "--weights", "--limit", "--out", "--help",
+    ]  # fmt: skip
+    places = [shown.index(f"─ {heading}") for heading in ("What is measured", "Data", "Statistics", "Where it runs")]
+    assert places == sorted(places)
+    assert "p_adjusted" not in shown
+    assert "lamina describe heads" in shown

@@ -134,7 +134,7 @@ def test_a_wrong_number_in_a_caption_or_a_saved_chart_is_told_wrongly(tmp_path: 
     with monkeypatch.context() as patch:
         patch.setattr(geometry, "CAPTIONS", {"layers": "Intervals over 6173 texts."})
         assert (
-            "told wrongly: results/g: geometry, layers caption: 6173 stands in none" in run("verify", "results").output
+            "not supported: results/g: geometry, layers caption: 6173 stands in none" in run("verify", "results").output
         )
         charts = {
             name: chart.properties(description="Layer 6174 turns farthest.") for name, chart in drawn(result).items()
@@ -143,7 +143,7 @@ def test_a_wrong_number_in_a_caption_or_a_saved_chart_is_told_wrongly(tmp_path: 
         result.save(tmp_path / "results" / "g", replace=True)
     done = run("verify", "results")
     assert done.exit_code == 1
-    assert "told wrongly: results/g: geometry, layers description: 6174 stands in none" in done.output
+    assert "not supported: results/g: geometry, layers description: 6174 stands in none" in done.output
 
 
 def test_a_finding_that_its_tables_do_not_bear_out_is_told_wrongly(tmp_path: Path, run) -> None:
@@ -156,5 +156,5 @@ def test_a_finding_that_its_tables_do_not_bear_out_is_told_wrongly(tmp_path: Pat
     replace(result, findings=(wrong, *others)).save(tmp_path / "results" / "g", charts=False, replace=True)
     done = run("verify", "results")
     assert done.exit_code == 1
-    assert "told wrongly: results/g: geometry: 7 stands in none of its rows" in done.output
+    assert "not supported: results/g: geometry: 7 stands in none of its rows" in done.output
     assert "results: 0 of 1 intact" in done.output

@@ -129,7 +129,7 @@ def answer(query: Query, out: Path | None, *, replace: bool) -> tuple[Path, Resu
 
 def print_result(result: Result, folder: Path) -> None:
     """Print the first numbers, the findings, what was left out, and the folder."""
-    from lamina.cli.tables import TextTable, print_table
+    from lamina.cli.printing import TextTable, print_table
 
     for part in get_analysis(result.analysis).overview(result):
         if isinstance(part, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lamina.cli import options
+from lamina.cli.printing import Cell, TextTable
 from lamina.errors import CorpusError
 
 if TYPE_CHECKING:
     from lamina.assets import Card
     from lamina.corpora import Corpus
+    from lamina.corpora.corpus import CorpusCounts
     from lamina.corpora.detection import FolderContents
     from lamina.corpora.formats.catalogue import Format
     from lamina.types import Edge, Span, Text
-
-
-# `lamina data get`: fetch or derive corpora by name, or all those of a suite.
 
 
 def get(
@@ -48,7 +47,7 @@ def get(
         except LaminaError as error:
             if len(wanted) == 1:
                 raise
-            # The others may still be had.
+            # The others may still be fetched.
             say(str(error))
             failed.append(card.name)
             continue
@@ -56,7 +55,7 @@ def get(
         for line in _contents(card, folder):
             typer.echo(f"  {line}")
     if failed:
-        raise AssetError(f"{len(failed)} of {len(wanted)} corpora could not be had: {', '.join(failed)}")
+        raise AssetError(f"{len(failed)} of {len(wanted)} corpora could not be fetched: {', '.join(failed)}")
 
 
 def _cards(names: list[str]) -> list[Card]:
@@ -97,7 +96,7 @@ def _suite_corpora(name: str) -> tuple[str, ...]:
 
 
 def _about(card: Card, here: Path | None) -> Iterator[str]:
-    """What there is to know before it is fetched."""
+    """Size, licence and origin, printed before it is fetched."""
     from lamina.assets.recipes.recipe import CorpusRecipe
 
     state = "on this machine" if here else "to be fetched" if card.sources else "lamina has no source of it"
@@ -123,8 +122,6 @@ def _contents(card: Card, folder: Path) -> Iterator[str]:
     files = {path for member in card.members for path in folder.glob(member) if path.is_file()}
     yield f"{len(files):,} files, {sum(path.stat().st_size for path in files) / 1e6:.1f} MB"
 
-
-# Test suites by name: BLiMP, SyntaxGym and the like, which are items for language models instead of labelled texts.
 
 _SUITE_WIDTH = 160
 
@@ -268,7 +265,7 @@ def stats(
     csv: Annotated[Path | None, typer.Option("--csv", help="Also write the table to this CSV file.")] = None,
 ) -> None:
     """Count texts, words, targets and labels per split; with --annotation, count each of its labels."""
-    from lamina.cli.tables import frequencies, print_table, volumes, write_csv
+    from lamina.cli.printing import print_table
     from lamina.corpora import load_corpus
     from lamina.corpora.corpus import CorpusCounts
     from lamina.corpora.loading import known_splits
@@ -290,12 +287,46 @@ def stats(
         changed += [f"{one}: {line}" for line in _left_out(loaded)]
     if annotation is not None:
         _require(annotation, sorted({name for count in counts.values() for name in count.labels}), corpus)
-    table = volumes(counts) if annotation is None else frequencies(counts, annotation)
+    table = _volumes(counts) if annotation is None else _frequencies(counts, annotation)
     print_table(title, table, notes)
     for line in changed:
         typer.echo(line)
     if csv is not None:
-        write_csv(csv, table)
+        _write_csv(csv, table)
+
+
+def _volumes(counts: Mapping[str, CorpusCounts]) -> TextTable:
+    """One row per split and annotation: numbers of texts, words, targets and different labels."""
+    columns = ("split", "texts", "words", "annotation", "annotated", "targets", "labels")
+    rows: list[tuple[Cell, ...]] = []
+    for split, count in counts.items():
+        for name in count.labels or [""]:
+            kinds = len(count.labels.get(name, ()))
+            rows.append((split, count.texts, count.words, name, count.annotated[name], count.targets[name], kinds))
+    return TextTable(columns, rows)
+
+
+def _frequencies(counts: Mapping[str, CorpusCounts], annotation: str) -> TextTable:
+    """One row per label, the most frequent first: how often it occurs in each split."""
+    counted = {split: count.labels.get(annotation, Counter()) for split, count in counts.items()}
+    total = Counter[str]()
+    for labels in counted.values():
+        total.update(labels)
+    rows = [(label, *(labels[label] for labels in counted.values())) for label, _ in total.most_common()]
+    return TextTable((annotation, *counted), rows)
+
+
+def _write_csv(path: Path, table: TextTable) -> None:
+    """Write the table as CSV, with a header row."""
+    import csv
+
+    from lamina.files.writing import fresh_path
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with fresh_path(path) as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(table.columns)
+        writer.writerows(table.rows)
 
 
 @app.command()
@@ -360,7 +391,7 @@ _MOST_NAMED, _MOST_LISTED = 5, 20
 
 
 def _explained(form: Format, contents: FolderContents) -> Iterator[str]:
-    """What the columns of the files hold, where that had to be found out."""
+    """What the columns of the files contain, for formats that detect it."""
     explanations = Counter(form.explain(file) for file in contents.read) if form.explain else {}
     for what, count in explanations.items():
         if what:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 import sys
 
 import typer
-from safetensors import SafetensorError
 
 from lamina.cli import analyses, assets, data, model, report, results, serve, store, verify
-from lamina.errors import InputError, LaminaError
-from lamina.files.writing import error_number
+from lamina.cli.printing import in_one_sentence
+from lamina.errors import InputError
 
 _INTERRUPTED = 130
 """Typer's exit code for Ctrl-C, which prints no message."""
-_OUT_OF_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate memory", re.IGNORECASE)
-"""What torch says when memory runs out, on a CPU or a GPU."""
-
 app = typer.Typer(
     name="lamina",
     cls=analyses.AnalysisGroup,
@@ -63,7 +57,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; what a user or the machine can mend gives one line, not a traceback."""
+    """Run the command line; errors that a user can mend give one line, not a traceback."""
     # Otherwise tokenizers warn on every run that a progress bar's thread forked them.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
@@ -79,30 +73,3 @@ def main() -> None:
         print(f"lamina: {sentence}", file=sys.stderr)
         # As for a wrong option: 2 means that the request is wrong, 1 that it failed.
         raise SystemExit(2 if isinstance(error, InputError) else 1) from None
-
-
-def in_one_sentence(error: Exception) -> str | None:
-    """What to tell a user about an error that is not a bug in lamina; None for one that seems to be.
-
-    Example:
-        >>> in_one_sentence(PermissionError(13, "Permission denied", "results"))
-        'results: Permission denied'
-        >>> in_one_sentence(ZeroDivisionError())
-    """
-    if isinstance(error, LaminaError):
-        return str(error)
-    if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error)):
-        return (
-            "not enough memory; finished work is kept. Ask for less at once (--limit, a smaller model), or close other "
-            "programs, and run the same command again"
-        )
-    number = error_number(error)
-    if number is None or not isinstance(error, OSError | RuntimeError | SafetensorError):
-        return None
-    if number in (errno.ENOSPC, errno.EDQUOT):
-        return (
-            "no space left on the disk; finished work is kept. Free some space (`lamina store gc` removes leftovers) "
-            "and run the same command again"
-        )
-    named = f"{error.filename}: " if isinstance(error, OSError) and error.filename is not None else ""
-    return f"{named}{os.strerror(number)}"

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from lamina.models.checks.passports import Check, ExaminedModel
 
 
-# `lamina model series`: the checkpoints of one training, in order, and what is wrong with them.
-
-
 def series(
     where: Annotated[
         str,
@@ -38,7 +35,7 @@ def series(
 
     Example: `lamina model series runs/bert`
     """
-    from lamina.cli.tables import TextTable, print_table
+    from lamina.cli.printing import TextTable, print_table
     from lamina.models.loading.series import load_series
 
     checkpoints = load_series(where)
@@ -143,7 +140,7 @@ def _described(name: str, model: ExaminedModel) -> dict[str, Any]:
 
 
 def _in_one_sentence(error: Exception) -> str:
-    from lamina.cli.main import in_one_sentence
+    from lamina.cli.printing import in_one_sentence
 
     sentence = in_one_sentence(error)
     if sentence is None:

@@ -71,9 +71,9 @@ OutOption = Annotated[Path | None, typer.Option("--out", help="Output folder; by
 
 StoreOption = Annotated[
     Path | None,
-    typer.Option("--store", help="Where activations are kept; by default LAMINA_STORE or lamina's cache."),
+    typer.Option("--store", help="Folder of stored activations; by default LAMINA_STORE or lamina's cache."),
 ]
-"""Where activations are kept."""
+"""Folder of stored activations."""
 
 DEVICE_HELP = (
     "cpu, cuda or cuda:N; by default a GPU if there is one. Use auto for a model that does not fit one card: it is "
@@ -83,8 +83,8 @@ DeviceOption = Annotated[str | None, typer.Option("--device", help=DEVICE_HELP)]
 """Where the model runs."""
 
 KEEP_HELP = (
-    "Store the states that are encoded, for later runs; by default on a CPU. Without it they are held on the GPU or in "
-    "memory if they fit. Never changes a result."
+    "Store hidden states for later runs; by default on a CPU. Otherwise they stay on the GPU or in memory if they fit. "
+    "Never changes a result."
 )
 KeepOption = Annotated[bool | None, typer.Option("--keep/--no-keep", help=KEEP_HELP)]
 """Whether states are stored; None (on a CPU, yes; on a GPU, no) by default."""
@@ -101,14 +101,15 @@ WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help=WORK
 """How many processes encode."""
 
 PrecisionOption = Annotated[
-    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="What the model computes in.")
+    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Precision of the model.")
 ]
 """Precision of the model; "float32" by default."""
 
-KeptOption = Annotated[
+StatePrecisionOption = Annotated[
     Literal["float16", "bfloat16", "float32"] | None,
     typer.Option(
-        "--kept", help="Precision of a new store: by default float16, and bfloat16 for a model that computes in it."
+        "--precision",
+        help="Precision of a new store: by default float16, or bfloat16 for a model that runs in it.",
     ),
 ]
 """Precision of stored states; None by default."""

@@ -72,7 +72,7 @@ def serve(
     # Read when torch is loaded: each request has its own threads, and threads that spin while they wait would make
     # every answer several times slower on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # Steps of single requests are nobody's to watch here; computations in the background tell theirs on the pages.
+    # Requests show no progress; background jobs report theirs on the page.
     os.environ.setdefault(progress.VARIABLE, "none")
     folders = _folders(results)
     if not folders[0].exists():

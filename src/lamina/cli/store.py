@@ -99,9 +99,6 @@ def _head(store: ActivationStore) -> dict | None:
         return None
 
 
-# `lamina encode`: run a model over a corpus once and store the states of every layer.
-
-
 def encode(
     model: options.ModelArgument,
     corpus: options.CorpusOption = "ewt",
@@ -112,7 +109,7 @@ def encode(
     store: options.StoreOption = None,
     device: options.DeviceOption = None,
     dtype: options.PrecisionOption = "float32",
-    precision: options.KeptOption = None,
+    precision: options.StatePrecisionOption = None,
     chat: options.ChatOption = False,
     trust_remote_code: options.TrustOption = False,
     max_tokens: Annotated[
@@ -172,7 +169,7 @@ def encode(
 
 
 def _rank(shard: str | None, *, repair: bool) -> Rank:
-    """Which part of the texts: the one that was asked for, else that of the SLURM task, else all."""
+    """The part of the texts to encode: `--shard`, else that of the SLURM task, else all."""
     from lamina.activations.ranks import Rank, parse_rank, slurm_rank
     from lamina.errors import InputError
     from lamina.progress import say

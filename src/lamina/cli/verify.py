@@ -1,4 +1,4 @@
-"""`lamina verify`: compare what lamina keeps with its checksums, and words with the tables they are told from."""
+"""`lamina verify`: compare stored files with their checksums, and sentences with the tables they are derived from."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _VerifyProblem(NamedTuple):
     @property
     def kind(self) -> str:
         """What is wrong, in a word or two."""
-        return "left over" if self.leftover else "told wrongly" if self.wrong_finding else "damaged"
+        return "left over" if self.leftover else "not supported" if self.wrong_finding else "damaged"
 
 
 class _VerifiedPart(NamedTuple):
@@ -70,7 +70,7 @@ def verify(
 ) -> None:
     """Compare everything that lamina keeps with its checksums, and the findings of results with their tables.
 
-    Says what to do; exit code 1 if anything is damaged or told wrongly.
+    Says what to do; exit code 1 if anything is damaged or not supported.
 
     Example: `lamina verify results`
     """

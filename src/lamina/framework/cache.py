@@ -1,4 +1,4 @@
-"""Asking a question once: an answer saved for the same inputs is read, not computed again, and nothing is lost."""
+"""Answers are computed once: one saved for the same inputs is read; a run that was stopped continues."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from lamina.results.folder import answer_key, question_of, read_head, refuse_oth
 
 
 def ask(query: Query, folder: Path, *, replace: bool = False) -> Result:
-    """The result saved in `folder` where it answers exactly this; otherwise the answer is computed and saved there."""
+    """The result saved in `folder` if it answers this query; otherwise the answer is computed and saved there."""
     return ask_together([query], [folder], replace=replace)[0]
 
 
 def ask_together(questions: Sequence[Query], folders: Sequence[Path], *, replace: bool = False) -> list[Result]:
-    """Several questions at once: those not answered yet share passes over attention maps."""
+    """Several queries at once: those not answered yet share passes over attention maps."""
     answered = {
         number: saved(query, folder) for number, (query, folder) in enumerate(zip(questions, folders, strict=True))
     }
     missing = [number for number, result in answered.items() if result is None]
     for number in missing:
-        # Before the work, not after it.
+        # Refused before the work, not after it.
         refuse_other(folders[number], questions[number].question, replace=replace)
         _say_outdated(questions[number], folders[number])
     works = [_work_folder(questions[number], folders[number]) for number in missing]
     try:
         answers = run_together([questions[number] for number in missing], works) if missing else []
     finally:
-        # A question that is refused leaves nothing behind.
+        # A query that is refused leaves no empty folder behind.
         _remove_empty(works)
     for number, work, answer in zip(missing, works, answers, strict=True):
         answer.save(folders[number], replace=replace)
@@ -56,7 +56,7 @@ def ask_together(questions: Sequence[Query], folders: Sequence[Path], *, replace
 
 
 def saved(query: Query, folder: Path) -> Result | None:
-    """The answer that lies in `folder`, where it is one to this very question by this version of the analysis."""
+    """The answer in `folder`, if it answers this query and was made by this version of the analysis; else None."""
     try:
         same = read_head(folder).get("key") == answer_key(query.question, query.analysis.version)
         return Result.load(folder) if same else None
@@ -65,13 +65,13 @@ def saved(query: Query, folder: Path) -> Result | None:
 
 
 def default_folder(query: Query, root: Path = Path("results")) -> Path:
-    """Where a result goes when nobody says where: the name carries a short key of the question."""
+    """The folder of a result by default: its name ends with a short key of the question."""
     parts = [query.analysis.name, *query.loaded.names, query.question[:8]]
     return root / "-".join(filter(None, map(safe_name, parts)))
 
 
 def contents_of(declared: Mapping[str, DeclaredSetting], settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Hashes of the files that settings name; nothing where they name none."""
+    """Hashes of the files that settings name; empty if they name none."""
     named = [
         name
         for setting, about in declared.items()
@@ -100,7 +100,7 @@ def _say_outdated(query: Query, folder: Path) -> None:
 
 
 def _work_folder(query: Query, folder: Path) -> Path | None:
-    """A hidden folder beside the result, kept until it is saved, so that a run that was stopped continues."""
+    """A hidden folder beside the result, deleted when it is saved: a run that was stopped continues from it."""
     if not query.analysis.wants("work"):
         return None
     work = work_folder(folder, answer_key(query.question, query.analysis.version))
@@ -118,7 +118,7 @@ def _remove_empty(works: Sequence[Path | None]) -> None:
 
 
 def safe_name(part: str) -> str:
-    """The part as a folder's name can have it: letters and digits of ASCII, dots, dashes and underscores.
+    """The part with other characters than ASCII letters, digits, dots, dashes and underscores replaced.
 
     Example:
         >>> safe_name("meta/llama 3")
@@ -131,14 +131,14 @@ def _listed(value: str | Sequence[str] | None) -> Sequence[str]:
     return [value] if isinstance(value, str) else value or ()
 
 
-# Folders of runs that are kept, so that one that was stopped continues.
+# Folders of unfinished runs.
 
 _LOCK = "lock"
 
 
 @contextmanager
 def run_folder(key: str, root: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """The folder of a run, for one process at a time; a second one waits, and finds what the first one kept."""
+    """The folder of a run, for one process at a time; a second process waits, then finds the files of the first."""
     folder = _under(root) / key[:32]
     lock = FileLock(folder / _LOCK)
     with readable_write_errors(folder):
@@ -150,18 +150,18 @@ def run_folder(key: str, root: str | os.PathLike[str] | None) -> Iterator[Path]:
     finally:
         lock.release()
         if [path.name for path in folder.iterdir()] == [_LOCK]:
-            # Nothing came of it, so nothing is left of it.
+            # The run wrote nothing.
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def clean_runs(root: str | os.PathLike[str] | None, before: float | None) -> Iterator[tuple[Path, int, bool]]:
-    """Make room among kept runs: (folder, bytes freed, whether all of it went); runs in progress are left alone.
+    """Delete what stopped runs left: (folder, bytes freed, whether the whole folder was deleted); running ones stay.
 
     Half-written files go in any case, whole runs where nothing was written since `before` (seconds since 1970). A
     folder where nothing has to go need not be writable.
     """
     for folder in run_folders(root):
-        # Looked at before the lock is taken: taking it is not writing.
+        # Read before the lock is taken, since taking it changes the folder.
         files = [path for path in folder.iterdir() if path.name != _LOCK]
         newest = max((path.stat().st_mtime for path in files), default=0.0)
         old = not files or (before is not None and newest <= before)
@@ -181,7 +181,7 @@ def clean_runs(root: str | os.PathLike[str] | None, before: float | None) -> Ite
 
 
 def run_folders(root: str | os.PathLike[str] | None) -> list[Path]:
-    """The folders of all kept runs."""
+    """The folders of all stored runs."""
     return sorted(path for path in _under(root).glob("*") if path.is_dir())
 
 

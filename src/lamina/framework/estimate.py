@@ -1,4 +1,4 @@
-"""What an answer would take, before it is computed: one estimator for every analysis.
+"""Time, memory and disk space of an analysis before it runs: one estimator for all.
 
 Seconds come from a trial: the analysis itself is run on two small samples of the data, and what it takes beyond a fixed
 part grows with the tokens. Encoding is timed apart, since texts that are stored already are not encoded again. An
@@ -36,12 +36,12 @@ _SMALL, _LARGE = 600, 3000
 _WARM_UP = 4
 """Texts encoded before anything is timed: the first call is slower."""
 _LONG_TRIAL = 20.0
-"""Seconds after which one sample has to do."""
+"""Seconds after which one sample has to be enough."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What an answer would take on this machine.
+    """Cost of an analysis on this machine.
 
     Example:
         >>> print(Cost(passes=2, texts=1000, tokens=20_000, seconds=41.2, memory=10**9, disk=7 * 10**7))
@@ -63,14 +63,14 @@ class Cost:
     """Of training, in all."""
     seconds: float = 0.0
     memory: int = 0
-    """Bytes of the whole process at its largest."""
+    """Peak memory of the process, in bytes."""
     disk: int = 0
-    """Bytes that stay: activations that are not stored yet."""
+    """Bytes of activations that are not stored yet."""
     states: tuple[str, ...] = ()
-    """Where states are stored or held, and why; one for each corpus and model that differ in it."""
+    """Where states are stored (disk or memory), and why; one entry per case."""
 
     def __add__(self, other: Cost) -> Cost:
-        """One after the other."""
+        """The cost of one after the other."""
         return Cost(
             self.passes + other.passes,
             self.texts + other.texts,
@@ -97,7 +97,7 @@ class Cost:
 
 
 def estimate(query: Query) -> Cost:
-    """What answering would take."""
+    """The cost of running a query."""
     estimator = Estimator(query)
     with _silent():
         if query.analysis.cost_function is None:
@@ -107,7 +107,7 @@ def estimate(query: Query) -> Cost:
 
 @dataclass
 class _EncodingTime:
-    """What encoding took."""
+    """Time and tokens of encoding in a trial."""
 
     seconds: float = 0.0
     tokens: int = 0
@@ -116,7 +116,7 @@ class _EncodingTime:
 
 @dataclass(frozen=True)
 class _TimedRuntime(Runtime):
-    """Keeps apart what encoding takes."""
+    """A runtime that times encoding separately."""
 
     encoded: _EncodingTime = field(default_factory=_EncodingTime)
 
@@ -132,7 +132,7 @@ class _TimedRuntime(Runtime):
 
 @dataclass(frozen=True)
 class _TrialRun:
-    """What one run on a sample took."""
+    """Time and tokens of one run on a sample."""
 
     tokens: int
     seconds: float
@@ -143,19 +143,19 @@ class _TrialRun:
 
 
 class _StatesPlan(NamedTuple):
-    """What is encoded, and where its states go."""
+    """How many tokens are encoded, and where their states are stored."""
 
     tokens: int
     memory: int
-    """Bytes that are held."""
+    """Bytes in memory."""
     disk: int
-    """Bytes that are stored."""
+    """Bytes on disk."""
     states: tuple[str, ...]
     """In words."""
 
 
 class Estimator:
-    """Counts the data of one question, and times small parts of the work."""
+    """Counts the data of a query, and times small parts of the work."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -197,7 +197,7 @@ class Estimator:
         texts, tokens = self.count()
         self._warm_up()
         small = self._try(self._data, _SMALL)
-        # The same again where all of it is small, or where it is slow.
+        # Small data, or a slow analysis: one sample is enough.
         enough = small.tokens >= tokens or small.seconds + small.encoding > _LONG_TRIAL
         large = small if enough else self._try(self._data, _LARGE)
         rate, fixed = _line(small, large)
@@ -214,7 +214,7 @@ class Estimator:
         )
 
     def encoding(self, corpora: Iterable[Corpus], encoders: Iterable[Encoder]) -> Cost:
-        """Of encoding these texts with these encoders, where they are not stored yet."""
+        """Cost of encoding texts that are not stored yet."""
         corpora, named = list(corpora), {encoder.fingerprint: encoder for encoder in encoders}
         texts, tokens = map(sum, zip(*(self.count(corpus) for corpus in corpora), strict=True))
         plan = self._plan(tokens, self._missing(named, corpora), named)
@@ -223,11 +223,11 @@ class Estimator:
         return Cost(len(named), texts, tokens, 0, rate * plan.tokens, memory, plan.disk, plan.states)
 
     def training(self, steps: int, step_seconds: float) -> Cost:
-        """Of so many steps."""
+        """Cost of that many training steps."""
         return Cost(passes=0, steps=steps, seconds=steps * step_seconds, memory=memory_now())
 
     def _whole(self, passes: int) -> Cost:
-        """One sentence, or saved results: answered in less time than a trial would take."""
+        """Cost of reading one sentence or saved results, by running the whole: faster than a trial."""
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as store:
             result = run(replace(self._query, runtime=Runtime(Path(store), self.runtime.device)))
@@ -247,7 +247,7 @@ class Estimator:
                 pass
 
     def _try(self, data: Corpus | Splits, tokens: int) -> _TrialRun:
-        """A run on about so many tokens of each part of the data; more of them where so few cannot be answered."""
+        """A run on about `tokens` tokens of each part of the data; on more if the analysis refuses so few."""
         _, there = self.count()
         while True:
             sample = self._sample(data, tokens)
@@ -300,25 +300,25 @@ class Estimator:
         return missing
 
     def _plan(self, tokens: int, missing: Mapping[str, int], encoders: Mapping[str, Encoder]) -> _StatesPlan:
-        """What is encoded, and where it goes: `tokens` of each encoder, of which some are `missing` in its store."""
+        """The plan for `tokens` tokens of each encoder, some of which are `missing` in its store."""
         if not encoders:
             return _StatesPlan(0, 0, 0, ())
         size = {fingerprint: self._token_bytes(encoder) for fingerprint, encoder in encoders.items()}
         need, complete = tokens * sum(size.values()), not any(missing.values())
         chosen = self.runtime.residence(next(iter(encoders.values())), need, complete=complete)
-        # What is held is encoded whole: finding some of the texts in a store would take longer.
+        # States in memory are encoded afresh: reading some of the texts from a store would take longer.
         encoded = sum(missing.values()) if chosen.device is None or complete else tokens * len(encoders)
         disk = sum(missing[fingerprint] * size[fingerprint] for fingerprint in encoders) if chosen.stored else 0
         return _StatesPlan(encoded, need if chosen.device == "cpu" else 0, disk, (chosen.why,))
 
     def _token_bytes(self, encoder: Encoder) -> int:
-        """Size of one token's states, all layers together, as a store has or would have them."""
+        """Bytes of the states of one token, all layers together, in the precision of the store."""
         store = ActivationStore.existing(encoder, self.runtime.store)
         precision = default_precision(encoder) if store is None else store.head["kept"]
         return encoder.layers * encoder.width * getattr(torch, precision).itemsize
 
     def _timed(self, store: Path, encoder: Encoder | None, tokens: int) -> _TimedRuntime:
-        """A runtime for a trial, which stores or holds as the whole of so many tokens would be."""
+        """A runtime for a trial that stores states where the states of all `tokens` would be stored."""
         keep = self.runtime.keep
         if encoder is not None:
             chosen = self.runtime.residence(encoder, tokens * self._token_bytes(encoder))
@@ -326,7 +326,7 @@ class Estimator:
         return _TimedRuntime(store, self.runtime.device, keep=keep)
 
     def _encoding_rate(self, encoder: Encoder, corpus: Corpus) -> float:
-        """Seconds per token, storing included where states are stored."""
+        """Seconds per token, including the time to store states."""
         sample = self._part(corpus, _LARGE)
         for _ in encoder.encode(list(islice(sample, _WARM_UP))):
             pass
@@ -344,7 +344,7 @@ def time_call(work: Callable[[], Any]) -> float:
 
 
 def memory_now() -> int:
-    """Bytes this process has held at most until now."""
+    """Peak memory of this process so far, in bytes."""
     import resource
 
     # Linux counts in KB, macOS in bytes.
@@ -353,7 +353,7 @@ def memory_now() -> int:
 
 
 def _line(small: _TrialRun, large: _TrialRun) -> tuple[float, float]:
-    """Seconds per token, and seconds whatever the size."""
+    """Seconds per token, and fixed seconds."""
     if large.tokens <= small.tokens:
         return large.seconds / max(1, large.tokens), 0.0
     rate = max(0.0, (large.seconds - small.seconds) / (large.tokens - small.tokens))

@@ -1,4 +1,4 @@
-"""What an analysis reads: models, texts, questions, results; given by name, by path or as objects in memory."""
+"""Inputs of analyses: models, texts, questions and results, by name, by path or in memory."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from lamina.results import Result
 
 
-# The models that an analysis reads: by name, by folder, or in memory; one, or one per seed of a fine-tuning.
+# Models: by name, by folder, or in memory; one, or one per seed of a fine-tuning.
 
 
 def as_encoder(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:
-    """An encoder out of a name, a folder, an encoder, or a model with its tokenizer; examined, if it was not yet."""
+    """An encoder from a name, a folder, an encoder, or a model with its tokenizer; examined if it has no passport."""
     from lamina.models.checks.passports import passport_of
 
     encoder = _loaded(model, options, runtime)
@@ -71,7 +71,7 @@ def _refuse_seeds(folder: Path) -> None:
 
 
 def as_encoders(model: Any, options: Mapping[str, Any], runtime: Runtime) -> tuple[Encoder, ...]:
-    """One encoder per seed, of a folder that `lamina finetune --seeds` wrote or of a list of models; one of any other.
+    """One encoder per seed for a folder of `lamina finetune --seeds` or a list of models; one encoder otherwise.
 
     The encoders of a folder have its name: what is measured is the mean over them.
     """
@@ -107,7 +107,7 @@ def each_of(encoder: Encoder | Sequence[Encoder]) -> tuple[Encoder, ...]:
 
 
 def describe_models(encoders: Sequence[Encoder]) -> dict[str, Any]:
-    """What provenance says of a model: that of the first seed; of several, a fingerprint over all, and each of them."""
+    """Provenance of a model: of the first seed; with several, a fingerprint of all and an entry per seed."""
     from lamina.corpora.corpus import fingerprint_of
     from lamina.training.provenance import folder_of
 
@@ -127,12 +127,12 @@ def _described(encoder: Encoder) -> dict[str, Any]:
 
 
 def short_name(model: Any, encoder: Encoder) -> str:
-    """For a folder's name."""
+    """Its name in the names of folders."""
     return Path(model).name if isinstance(model, str | Path) else Path(encoder.name).name
 
 
 def kind_of(value: Any) -> str:
-    """What was given instead of what was asked for, in a word.
+    """What a wrong value is, in a word, for an error.
 
     Example:
         >>> kind_of(3), kind_of(None), kind_of(["a"])
@@ -142,16 +142,16 @@ def kind_of(value: Any) -> str:
     return "nothing (None)" if value is None else name
 
 
-# The data that an analysis reads: by name, by path, or in memory.
+# Data: by name, by path, or in memory.
 
 SCORED = "scored"
-"""In place of a split of questions: the one that fine-tuning scores."""
+"""In place of the name of a split of questions: the one that fine-tuning scores."""
 _AS_READ = ("unit", "format", "annotation", "limit", "view")
-"""Options of data given by name or path: how it is read."""
+"""Options that say how data given by name or path is read."""
 
 
 def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corpus:
-    """Texts out of a name, a path, a corpus, (train, dev), splits by name, or a table."""
+    """Texts from a name, a path, a corpus, (train, dev), splits by name, or a table."""
     from lamina.corpora import Corpus, corpus_from, load_corpus
     from lamina.corpora.splits import Splits
 
@@ -178,7 +178,7 @@ def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corp
 
 
 def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
-    """Texts to learn from and texts to score; where only one set is given, it is split by document."""
+    """Training texts and scored texts; a single set is split by document."""
     from lamina.corpora import Corpus
     from lamina.corpora.loading import load_splits
     from lamina.corpora.splits import Splits, split_by_document
@@ -198,7 +198,7 @@ def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
 
 
 def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None) -> Questions:
-    """Questions out of a name, a path, or a set of questions; those that are named are shown in a view."""
+    """Questions from a name, a path, or a set of questions; `view` applies to names and paths."""
     from lamina.corpora.loading import scored_split
     from lamina.corpora.questions.question_sets import Questions, load_questions
 
@@ -213,7 +213,7 @@ def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None
 
 
 def as_result(given: Any) -> Result:
-    """A result out of a folder or a result."""
+    """A result from a folder or a result."""
     from lamina.results import Result
 
     if isinstance(given, Result):
@@ -227,7 +227,7 @@ _SYNONYMS = {"dev": ("dev", "validation", "valid", "val"), "train": ("train", "t
 
 
 def as_part(data: Mapping[str, Any], split: str) -> Corpus:
-    """One split of data that is given by split; a missing one is an error."""
+    """One split of a mapping of splits; a missing one is an error."""
     if split == "all" and len(data) == 1:
         return _as_part(next(iter(data.values())), "all")
     for name in _SYNONYMS.get(split, (split,)):
@@ -266,7 +266,7 @@ def _is_table(data: Any) -> bool:
 REQUIRED = inspect.Parameter.empty
 Precision = Literal["float32", "bfloat16", "float16"]
 Kind = Literal["model", "texts", "questions", "suite", "other"]
-"""What an input is; the app can ask for models, texts, questions (which may be texts too) and test suites."""
+"""What an input is; pages have fields for models, texts, questions (which may be texts too) and test suites."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class Input:
     """One thing an analysis reads, in the order of the call."""
 
     name: str
-    """In Python, in a request file and on the web."""
+    """In Python, in a request file and in the app."""
     help: str
     default: Any = REQUIRED
     option: str | None = None
@@ -283,19 +283,19 @@ class Input:
     many: bool = False
     kind: Kind = "other"
     named: tuple[str, ...] = ()
-    """Of a suite: the names that it can be given by, instead of a path."""
+    """Names of suites that can be given instead of a path."""
 
 
 @dataclass(frozen=True)
 class LoadedInputs:
-    """Inputs, ready to be read."""
+    """Loaded inputs, and their entries in provenance."""
 
     arguments: tuple[Any, ...]
-    """What the analysis's function gets, in its order."""
+    """Positional arguments of the analysis's function."""
     model: Mapping[str, Any]
-    """What provenance says of the model."""
+    """Provenance of the model."""
     data: Mapping[str, Any]
-    """What provenance says of the data."""
+    """Provenance of the data."""
     names: tuple[str, ...] = ()
     """Short names for a folder: model, data, split."""
 
@@ -369,20 +369,20 @@ def _unit(default: str | None) -> DeclaredSetting:
 
 
 class Reads(ABC):
-    """How an analysis gets what it reads; one instance per analysis, with that analysis's defaults."""
+    """How an analysis loads its inputs; one instance per analysis, with its defaults."""
 
     inputs: ClassVar[tuple[Input, ...]]
     """In the order of the call."""
     seeds: bool = False
     """Whether the analysis takes the models of several fine-tuning seeds as one."""
     sampled: ClassVar[bool] = True
-    """Whether what is read stands for more than itself, so that too little of it is a warning."""
+    """Whether the data is a sample, so that too little of it is a warning."""
     speaks: ClassVar[bool] = False
-    """Whether the model is asked for words, which takes a language-model head."""
+    """Whether the analysis needs a language-model head."""
 
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
-        """Which part of the data, in which form."""
+        """Settings of the data: split, unit, format and the like."""
         return ()
 
     @property
@@ -399,10 +399,10 @@ class Reads(ABC):
         settings: Mapping[str, Any],
         runtime: Runtime,
     ) -> LoadedInputs:
-        """Load what was named; objects that are given are taken as they are."""
+        """Load inputs given by name or path; objects are taken as they are."""
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
-        """The inputs when a report asks; None where a report cannot ask it."""
+        """The inputs in a report; None if a report cannot run the analysis."""
         return None
 
 
@@ -414,7 +414,7 @@ class Texts(Reads):
     split: str = "dev"
     unit: str | None = "sentence"
     carrying: Mapping[str, str] = field(default_factory=dict)
-    """Annotations that the texts must have -> what they are called."""
+    """Annotations that the texts must have -> their names in words."""
     inputs: ClassVar = (MODEL, _TEXTS)
 
     @property
@@ -440,13 +440,13 @@ class Texts(Reads):
         return as_corpus(data, options, self.split)
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
-        """Analyses that need many words are asked of the training texts, where there are any."""
+        """Analyses that need many words read the training texts if there are any."""
         many = self.split in ("train", "all") and train is not None
         return {"model": encoder, "data": train.take(MOST_IN_REPORT) if many and train is not None else texts}
 
 
 MOST_IN_REPORT = 8000
-"""Training texts that a report looks at: enough words for every class, within the report's time."""
+"""Training texts that a report reads: enough words for every class, within the report's time."""
 
 
 @dataclass(frozen=True)
@@ -473,12 +473,12 @@ class Documents(Texts):
 
 @dataclass(frozen=True)
 class TrainedTexts(Texts):
-    """A model, texts to learn from and texts to score."""
+    """A model, training texts and scored texts."""
 
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (_split(self.split, "What is scored: dev or test."), *super().options[1:])
+        return (_split(self.split, "Scored split: dev or test."), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -491,15 +491,15 @@ class TrainedTexts(Texts):
         """See `Reads.in_report`."""
         from lamina.corpora.splits import Splits
 
-        # Without training texts, what there is is split by document.
+        # Without training texts, the texts are split by document.
         return {"model": encoder, "data": texts if train is None else Splits(train, texts)}
 
 
 @dataclass(frozen=True)
 class TwoModels(Texts):
-    """Two models of one architecture, each one or one per fine-tuning seed, and texts.
+    """Two models of one architecture, or the seeds of two fine-tunings, and texts.
 
-    Texts to learn from too, where tasks are to be probed; questions as they were shown in fine-tuning.
+    With training texts if tasks are probed; questions in the view of the fine-tuning.
     """
 
     seeds = True
@@ -532,7 +532,7 @@ class TwoModels(Texts):
         return LoadedInputs((a, b, texts), about, texts.describe(), (*short, Path(texts.name).stem, options["split"]))
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
-        """A report is of one model."""
+        """None: a report reads one model."""
         return None
 
 
@@ -564,7 +564,7 @@ class QuestionSet(Reads):
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> LoadedInputs:
-        """See `Reads.load`; questions are shown as they were shown to the model when it was fine-tuned."""
+        """See `Reads.load`; questions are shown in the view that the model was fine-tuned with."""
         from lamina.training.answering import refuse_unfit
 
         encoder = self._encoder(given["model"], options, runtime)
@@ -585,7 +585,7 @@ class QuestionSet(Reads):
 
 @dataclass(frozen=True)
 class OneQuestion(QuestionSet):
-    """A model, and one question of a data set, or one that was typed with its context."""
+    """A model, and one question of a data set or a typed question with its context."""
 
     sampled: ClassVar[bool] = False
 
@@ -648,7 +648,7 @@ class Sentence(Reads):
 
 @dataclass(frozen=True)
 class SavedResults(Reads):
-    """Results that were saved, or that are in memory."""
+    """Results: folders or objects in memory."""
 
     inputs: ClassVar = (
         Input(
@@ -678,7 +678,7 @@ class SavedResults(Reads):
 
 
 def model_and(encoder: Encoder | Sequence[Encoder], data: Corpus | Splits, model: Any) -> LoadedInputs:
-    """A model, as it was given and as it was loaded, and the data it reads."""
+    """Loaded inputs of a model (as given and as loaded) and its data."""
     encoders = each_of(encoder)
     about = data.describe()
     names = (short_name(model, encoders[0]), Path(data.name).stem, str(about.get("split", "")))

@@ -1,4 +1,4 @@
-"""What an analysis needs of a model, and which models are refused for it."""
+"""What an analysis needs of a model, which models it refuses, and what results record of their models' passports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def needs_of(analysis: Analysis, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """What an analysis needs of every model it reads: states, or attention maps, and norms where maps are weighted.
+    """What an analysis needs of its models: states or attention maps, and norms of values for weighted maps.
 
     One that watches maps is a generator, so it need not say so.
 
@@ -42,7 +42,7 @@ def refuse_unfit(analysis: Analysis, settings: Mapping[str, Any], arguments: Ite
 
 
 def refused_analyses(passport: Passport, analyses: Iterable[Analysis]) -> dict[str, str]:
-    """Analysis -> why it is refused for a model, with the settings it has by default.
+    """Analysis -> why it refuses a model, with its default settings.
 
     Example:
         >>> from lamina.framework.registry import all_analyses
@@ -60,13 +60,13 @@ def refused_analyses(passport: Passport, analyses: Iterable[Analysis]) -> dict[s
 
 
 def verdict(passport: Passport) -> list[str]:
-    """What a passport means in sentences: what fails, what that refuses, what still works, and where attention goes.
+    """A passport in sentences: which checks fail, which analyses refuse the model, what works, where attention goes.
 
     Example:
         >>> from lamina.models.checks.passports import Check, Passport
         >>> ahead = Check("look-ahead", "fails", "Maps look ahead.", 0.4, ("maps",))
-        >>> made = Passport("m", "FalconModel", "f", 1, "5", "2", 1.0, True, None, (0, 1), ("heads",), None, (ahead,))
-        >>> fails, refused, works = verdict(made)
+        >>> one = Passport("m", "FalconModel", "f", 1, "5", "2", 1.0, True, None, (0, 1), ("heads",), None, (ahead,))
+        >>> fails, refused, works = verdict(one)
         >>> fails, "heads" in refused, works
         ('look-ahead: Maps look ahead.', True, 'All other analyses work.')
     """
@@ -98,14 +98,14 @@ _ALSO_REFUSED = {
     "windows": "texts longer than the model's limit",
     "ablation": "ablation",
 }
-"""What no analysis needs with its default settings -> what is refused, in words."""
+"""Needs that no analysis has by default -> what is refused, in words."""
 
 
-# What results say of the passports of their models, read from provenance; older results say nothing.
+# Passports in provenance; results of older versions have none.
 
 
 def passports_in(models: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What provenance says of the passports of models that several results are of.
+    """The passports in the provenance of several results.
 
     Example:
         >>> passports_in([{"name": "a", "passport": {"fails": {}}}, {"name": "of an older lamina"}])
@@ -116,7 +116,7 @@ def passports_in(models: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def passport_notes(model: Mapping[str, Any]) -> list[str]:
-    """What a reader of a result should know of its models, one sentence each: checks that fail, and sinks.
+    """Notes on the models of a result, one sentence each: checks that fail, and sinks.
 
     Example:
         >>> passport_notes({"name": "m", "passport": {"sink": "a learned sink per head", "fails": {"padding": "No."}}})
@@ -128,7 +128,7 @@ def passport_notes(model: Mapping[str, Any]) -> list[str]:
 
 
 def _named(model: Mapping[str, Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """The passports in what provenance says of one model, of several seeds, of two models or of several results."""
+    """The passports in the provenance of one model, of several seeds, of two models or of several results."""
     if isinstance(passport := model.get("passport"), Mapping):
         yield model.get("name", "the model"), passport
     seeds = model.get("seeds")

@@ -1,4 +1,4 @@
-"""A request as data: what a TOML file says, what the app sends, what a command does."""
+"""A request as data: the contents of a TOML file, of a request of the app, or of a command."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from lamina.framework.settings import DeclaredSetting
 
 NONE = "none"
-"""On the command line: no value, where there is one by default."""
+"""On the command line: no value, for an option that has a default."""
 _KNOWN = ("analysis", "settings", "out", "replace", "store", "device", "keep")
 
 
 @dataclass(frozen=True)
 class Request:
-    """An analysis with its inputs and settings, nothing loaded yet."""
+    """An analysis with its inputs and settings; nothing is loaded yet."""
 
     analysis: Analysis
     inputs: Mapping[str, Any]
@@ -39,22 +39,22 @@ class Request:
     """Whether states are stored; see `Runtime.keep`."""
 
     def ask(self) -> Query:
-        """The question, with its inputs loaded."""
+        """The query, with its inputs loaded."""
         where = {"store": self.store, "device": self.device, "keep": self.keep}
         return self.analysis.ask(**self.inputs, **self.options, **self.settings, **where)
 
     @property
     def command(self) -> str:
-        """What a person would type for it, defaults left out.
+        """The command line of it, without defaults.
 
         Example:
             >>> read_request({"analysis": "geometry", "model": "minilm", "settings": {"samples": 10}}).command
             'lamina geometry minilm --samples 10'
         """
-        return shlex.join(["lamina", self.analysis.name, *self._words()])
+        return shlex.join(["lamina", self.analysis.name.replace("_", "-"), *self._words()])
 
     def table(self) -> dict[str, Any]:
-        """What `read_request` makes this request of.
+        """The table that `read_request` reads as this request.
 
         Example:
             >>> read_request({"analysis": "geometry", "model": "minilm", "data": {"limit": 20}}).table()["data"]

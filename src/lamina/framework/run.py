@@ -1,4 +1,4 @@
-"""Answering questions: run the function, share passes over attention maps, add provenance and findings."""
+"""Run analyses: call the function, share passes over attention maps, add provenance and findings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lamina.results import Provenance, Result
 
 
 def run(query: Query, work: Path | None = None) -> Result:
-    """Answer one question."""
+    """Run one query."""
     return run_together([query], [work])[0]
 
 
 def run_together(questions: Sequence[Query], works: Sequence[Path | None] | None = None) -> list[Result]:
-    """Answer several questions; those that watch the maps of the same model share one pass.
+    """Run several queries; those that watch the maps of the same model share one pass.
 
     An error of one ends all: callers that want to go on ask one at a time.
     """
@@ -28,7 +28,7 @@ def run_together(questions: Sequence[Query], works: Sequence[Path | None] | None
     given: list[Any] = [
         _start(query, work) for query, work in zip(questions, works or [None] * len(questions), strict=True)
     ]
-    # Generators wait for maps; all others are answered already.
+    # Generators wait for maps; all others have returned their tables.
     waiting: dict[int, Any] = {
         number: next(started) for number, started in enumerate(given) if inspect.isgenerator(started)
     }
@@ -67,7 +67,7 @@ def _result(query: Query, answer: Tables) -> Result:
     model = {**query.loaded.model, **_unguarded(query.loaded.arguments), **answer.model}
     read = query.loaded.arguments if analysis.reads.sampled else ()
     sample = sample_of(read, {name: int(count) for name, count in answer.scored.items()})
-    # An analysis that scores a part of what it read says itself how little that is.
+    # An analysis that scores a part of its data counts the documents of that part itself.
     for unit, count in answer.data.get("scored_from", {}).items():
         sample = replace(sample, documents=count, unit=unit)
     data = {**query.loaded.data, **answer.data, **sample.describe()}
@@ -82,7 +82,7 @@ def _as_parquet(query: Query, answer: Tables) -> tuple[str, ...]:
 
 
 def _left_out(arguments: Sequence[Any]) -> dict[str, int]:
-    """What the readers of the texts left out or changed; known now that the texts have been read."""
+    """What readers left out or changed: known only after the texts have been read."""
     from lamina.corpora import Corpus, Splits
 
     read = (data for data in arguments if isinstance(data, Corpus | Splits))
@@ -90,7 +90,7 @@ def _left_out(arguments: Sequence[Any]) -> dict[str, int]:
 
 
 def _unguarded(arguments: Sequence[Any]) -> dict[str, Any]:
-    """What provenance says of models that may have been trained on the texts without our knowing."""
+    """Provenance of models that may have been trained on the texts, which cannot be checked."""
     from lamina.models import Encoder
     from lamina.training.provenance import folder_of, unguarded
 
@@ -103,7 +103,7 @@ def _unguarded(arguments: Sequence[Any]) -> dict[str, Any]:
 
 
 def _check_columns(query: Query, answer: Tables) -> None:
-    """The columns are a contract: what is declared is what comes."""
+    """Raise a LaminaError unless tables and columns are those declared."""
     declared = query.analysis.tables
     missing = [name for name, table in declared.items() if name not in answer.tables and not table.optional]
     unknown = [name for name in answer.tables if name not in declared]

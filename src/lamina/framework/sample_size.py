@@ -1,4 +1,4 @@
-"""How much was scored, and a warning where that is too little to rely on: one rule for all analyses."""
+"""How much was scored, with a warning if that is too little: one rule for all analyses."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lamina.results.finding import Finding
 from lamina.tasks import TASKS
 
 LEAST_TARGETS = 200
-"""Scored targets; the 95 % interval of a share is about 0.14 wide with as many."""
+"""Minimum of scored targets; the 95 % interval of a share of so many is about 0.14 wide."""
 LEAST_DOCUMENTS = 10
-"""Scored documents; intervals that resample fewer are too narrow."""
+"""Minimum of scored documents; intervals that resample fewer are too narrow."""
 
 _TITLES = {task.name: task.title for task in TASKS}
 
@@ -29,18 +29,18 @@ class Sample:
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
-    """What was scored (a task, dependencies) -> how many targets."""
+    """What was scored (a task, dependencies) -> number of targets."""
     documents: int | None = None
-    """Documents they come from; None if there are enough, or none were read."""
+    """Number of documents they come from; None if there are enough, or none were read."""
     unit: str = "documents"
-    """`texts` where documents are not known."""
+    """`texts` if documents are not known."""
     varies: str = "document"
-    """What is resampled: `text` where documents are not known, or there is one only."""
+    """What is resampled: `text` if documents are not known, or there is only one."""
     inherited: tuple[str, ...] = ()
     """Warnings of the results that were read."""
 
     def describe(self) -> dict[str, Any]:
-        """What provenance says of the data; `of` reads it back."""
+        """Entries in the provenance of the data; `of` reads them."""
         few = {} if self.documents is None else {"scored_from": {self.unit: self.documents}}
         return ({"scored": dict(self.targets)} if self.targets else {}) | {"varies": self.varies} | few
 
@@ -56,11 +56,11 @@ class Sample:
 
     @property
     def few(self) -> dict[str, int]:
-        """What was scored on too few targets."""
+        """What was scored on too few targets -> their number."""
         return {name: count for name, count in self.targets.items() if count < LEAST_TARGETS}
 
     def warnings(self) -> tuple[str, ...]:
-        """One sentence for everything there is too little of."""
+        """One sentence per quantity that is too small."""
         sentences: list[str] = []
         if self.few:
             listed = ", ".join(f"{name}: {count:,}" for name, count in self.few.items())
@@ -76,7 +76,7 @@ class Sample:
         return tuple(dict.fromkeys([*sentences, *self.inherited]))
 
     def with_remarks(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """The findings; those about too small a sample say so, unless they are untested for that very reason."""
+        """The findings with a remark on those from too small a sample, unless that is why they are untested."""
         named = (replace(finding, unit="text") if self._are_texts(finding) else finding for finding in findings)
         return tuple(finding if finding.needed else self._with_remark(finding) for finding in named)
 
@@ -98,7 +98,7 @@ class Sample:
 
 
 def sample_of(inputs: Sequence[Any], targets: Mapping[str, int]) -> Sample:
-    """What was scored, of what an analysis was given to read.
+    """The sample among the inputs of an analysis.
 
     Example:
         >>> from lamina.corpora import corpus_from
@@ -145,7 +145,7 @@ def _scored(inputs: Sequence[Any]) -> Iterator[Iterable[Any]]:
         elif isinstance(given, Corpus):
             yield given
         elif isinstance(scored := getattr(given, "scored", None), Corpus):
-            # What models are asked about while parts of them are changed (`cause.asking.Material`).
+            # Data of causal analyses (`lamina.analyses.cause.inputs`).
             yield scored
         elif isinstance(given, list | tuple):
             yield from _scored(given)
@@ -156,7 +156,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _mentions(text: str, name: str) -> bool:
-    """Whether a sentence is about something, by its name or by its title in figures."""
+    """Whether a sentence mentions a task by its name or title."""
     plain = name.partition(" (")[0]
     names = "|".join(re.escape(each) for each in dict.fromkeys((name, plain, _TITLES.get(plain, plain))))
     return re.search(rf"(?<!\w)(?:{names})(?!\w)", text, re.IGNORECASE) is not None

@@ -1,4 +1,4 @@
-"""Derives the findings of a saved result again, and looks for every number of every sentence in the rows it names."""
+"""Verify findings: derive them again from the saved tables, and look up every number of every sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLOSE = 1e-6
 
 
 def check_findings(result: Result) -> list[str]:
-    """Everything in a result's findings and their remarks that its tables do not bear out, each in one sentence.
+    """Statements in the findings and remarks of a result that its tables do not support, one sentence each.
 
     Example:
         >>> import lamina
