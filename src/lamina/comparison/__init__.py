@@ -1,1 +1,1 @@
-"""Comparison."""
+"""Results of several models beside each other; what is comparable, the declaration of each analysis says."""

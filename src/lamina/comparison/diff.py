@@ -15,15 +15,15 @@ from jaxtyping import Float
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.inputs import SpokenSuite, speaking
 from lamina.analyses.layers.probe.probe import probe
-from lamina.comparison.compare import layer_differences
-from lamina.comparison.items import ALL, GroupDifference, GroupMean, ItemResults, SharedItems, shared_items
+from lamina.comparison.items import ALL, GroupDifference, GroupMean, SharedItems, shared_items
+from lamina.comparison.probes import layer_differences
 from lamina.comparison.similarity import LayerSimilarity, compare_heads, compare_layer, over_models
-from lamina.comparison.tables import ModelLead, leads_in_words
+from lamina.comparison.tables import ModelLead, ModelResults, leads_in_words
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError, ModelError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedItems, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import LoadedInputs, TwoModels, as_result, describe_models
 from lamina.framework.registry import get_analysis
@@ -153,8 +153,11 @@ def changed_items(
     settings = _settings(analysis, items, seed)
     read = _read(analysis, suite)
     results = [analysis(encoder, read, **settings, runtime=runtime) for encoder in (*before, *after)]
-    asked = [ItemResults(str(at), (result,)) for at, result in enumerate(results)]
-    answers = _two_sides(shared_items(asked), len(before))
+    models = [ModelResults(str(number), (result,)) for number, result in enumerate(results)]
+    declared = analysis.compares
+    if not isinstance(declared, ComparedItems):
+        raise InputError(f"{name} declares no items that models are compared by")
+    answers = _two_sides(shared_items(models, declared), len(before))
     estimates, apart = answers.compare(samples=samples, seed=seed)
     called = Path(read.name).stem
     left_out = {why: count for each in results for why, count in each.provenance.skipped.items()}

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from lamina.comparison.tables import ModelResults, results_by_model
 from lamina.errors import InputError
+from lamina.framework.declare import ComparedItems
 from lamina.results import Result
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import Contrasts, sign_flip_strata
@@ -22,8 +24,6 @@ ALL = "all"
 """In place of a group: the mean over groups."""
 ITEMS = ("item", "group", "value")
 """The columns that every table of items begins with."""
-_HARMLESS = frozenset({"samples", "seed", "twin", "twin_limit", "ngrams", "order", "limit", "only"})
-"""Settings that do not change what a model says about an item."""
 
 
 class GroupMean(NamedTuple):
@@ -189,113 +189,60 @@ def _overall(groups: Sequence[GroupDraws]) -> GroupDraws:
     return GroupDraws(ALL, sum(each.items for each in groups), np.mean([each.value for each in groups], axis=0), draws)
 
 
-def has_items(result: Result) -> bool:
-    """Whether a result has a table of items that can be paired with another's."""
-    table = result.tables.get("items")
-    return table is not None and {*ITEMS} <= {*table.columns}
-
-
-@dataclass(frozen=True, eq=False)
-class ItemResults:
-    """One model with all its results, one per suite."""
-
-    name: str
-    results: tuple[Result, ...]
-
-    def describe(self) -> dict[str, Any]:
-        """What provenance says of it."""
-        about = [each.provenance for each in self.results]
-        return {
-            "name": self.name,
-            "model": dict(about[0].model),
-            "keys": [each.key for each in self.results],
-            "suites": [each.corpus.get("name", "") for each in about],
-            "parameters": [dict(each.parameters) for each in about],
-        }
-
-
-def models_with_items(results: Sequence[Result]) -> list[ItemResults]:
-    """The results by model, in the order given; results of one model alone are compared with each other.
-
-    Results of different analyses are refused: a right cloze is not a right pair.
-    """
-    kinds = list(dict.fromkeys(each.analysis for each in results))
-    if len(kinds) > 1:
-        raise InputError(
-            f"results of {' and '.join(kinds)} cannot be compared with each other; name results of one of them"
-        )
-    if len(results) < 2:
-        raise InputError(f"a comparison needs two results; name another folder that `lamina {kinds[0]}` wrote")
-    by_model: dict[str, list[Result]] = {}
-    for result in results:
-        by_model.setdefault(str(result.provenance.model.get("fingerprint", "")), []).append(result)
-    models = list(by_model.values()) if len(by_model) > 1 else [[each] for each in results]
-    for own in models:
-        suites = [str(each.provenance.corpus.get("fingerprint", "")) for each in own]
+def models_with_items(results: Sequence[Result]) -> list[ModelResults]:
+    """The results by model; an InputError where a model has two results on the same items."""
+    models = results_by_model(results)
+    for model in models:
+        suites = [str(result.provenance.corpus.get("fingerprint", "")) for result in model.results]
         if len({*suites}) < len(suites):
-            name, suite = own[0].provenance.model.get("name"), own[0].provenance.corpus.get("name")
+            about = model.results[0].provenance
             raise InputError(
-                f"{name} was asked {suite} twice; name one of these results when several models are compared"
+                f"{about.model.get('name')} was asked {about.corpus.get('name')} twice; name one of these results when "
+                "several models are compared"
             )
-    names = [str(own[0].provenance.model.get("name", "")) for own in models]
-    shown = [f"{name} ({at})" if names.count(name) > 1 else name for at, name in enumerate(names, start=1)]
-    return [ItemResults(name, tuple(own)) for name, own in zip(shown, models, strict=True)]
+    return models
 
 
-def shared_items(models: Sequence[ItemResults]) -> SharedItems:
+def shared_items(models: Sequence[ModelResults], declared: ComparedItems) -> SharedItems:
     """The items that all models were asked and answered; those of some models alone are counted."""
-    tables = [_items(each, several=len(models[0].results) > 1) for each in models]
+    several = len(models[0].results) > 1
+    tables = [_items(model, declared, several=several) for model in models]
     joined = pd.concat(tables, axis="columns", join="outer", sort=False, keys=range(len(models)))
-    # In the order of the first model, whatever the others have.
+    # In the order of the first model.
     order = [*tables[0].index, *joined.index.difference(tables[0].index)]
     joined = joined.loc[order]
     whole = joined.dropna().reset_index()
     if whole.empty:
-        said = " and ".join(f"{each.name} on {each.results[0].provenance.corpus.get('name', '?')}" for each in models)
-        kind = models[0].results[0].analysis
-        raise InputError(f"{said} have no item in common; run `lamina {kind}` of all models on the same --suite")
+        names = " and ".join(
+            f"{model.name} on {model.results[0].provenance.corpus.get('name', '?')}" for model in models
+        )
+        analysis = models[0].results[0].analysis
+        raise InputError(f"{names} have no item in common; run `lamina {analysis}` of all models on the same --suite")
     lost = {
-        f"items of {each.name} that not all models answered": own.notna().sum() - len(whole)
-        for each, own in zip(models, tables, strict=True)
+        f"items of {model.name} that not all models answered": int(table.notna().sum() - len(whole))
+        for model, table in zip(models, tables, strict=True)
     }
-    kept = {why: int(count) for why, count in lost.items() if count}
-    return SharedItems(tuple(each.name for each in models), whole, kept)
+    left_out = {reason: count for reason, count in lost.items() if count}
+    return SharedItems(tuple(model.name for model in models), whole, left_out)
 
 
-def _items(model: ItemResults, *, several: bool) -> pd.Series:
+def _items(model: ModelResults, declared: ComparedItems, *, several: bool) -> pd.Series:
     """[group, item] -> value, of all results of a model."""
+    group_column, item_column = declared.keys
     parts = []
     for result in model.results:
         suite = result.provenance.corpus.get("name", "")
-        named = f"{model.name} on {suite}"
-        table = result.tables["items"]
-        values = pd.to_numeric(table["value"], errors="coerce").astype(float)
-        groups = table["group"].map(lambda group, suite=suite: f"{group} ({suite})" if several else str(group))
-        own = pd.Series(
-            values.to_numpy(),
-            index=pd.MultiIndex.from_arrays([groups, table["item"].map(str)], names=["group", "item"]),
-        )
-        if own.index.has_duplicates:
-            group, item = own.index[own.index.duplicated()][0]
-            raise InputError(f"{named}: the item {item!r} of {group} is there twice; make the result again")
-        parts.append(own)
+        table = result.tables.get(declared.table)
+        if table is None or not {*declared.keys, declared.value} <= {*table.columns}:
+            raise InputError(f"{model.name} on {suite}: the result has no items; make it again with this version")
+        values = pd.to_numeric(table[declared.value], errors="coerce").astype(float)
+        groups = table[group_column].map(lambda group, suite=suite: f"{group} ({suite})" if several else str(group))
+        items = [groups, table[item_column].map(str)]
+        series = pd.Series(values.to_numpy(), index=pd.MultiIndex.from_arrays(items, names=["group", "item"]))
+        if series.index.has_duplicates:
+            group, item = series.index[series.index.duplicated()][0]
+            raise InputError(
+                f"{model.name} on {suite}: the item {item!r} of {group} occurs twice; make the result again"
+            )
+        parts.append(series)
     return pd.concat(parts)
-
-
-def unlike_settings(models: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The settings in which models (`Asked.describe`) were asked differently, with what each model has.
-
-    Example:
-        >>> asked = [("a", "word"), ("b", "piece")]
-        >>> unlike_settings([{"name": name, "parameters": [{"masking": masking}]} for name, masking in asked])
-        ['masking: a word, b piece']
-    """
-    found: dict[str, dict[str, str]] = {}
-    for model in models:
-        for name in sorted({name for each in model["parameters"] for name in each} - _HARMLESS):
-            values = dict.fromkeys(str(each.get(name)) for each in model["parameters"])
-            found.setdefault(name, {})[model["name"]] = " and ".join(values)
-    unlike = {name: said for name, said in found.items() if len({*said.values()}) > 1}
-    return [
-        f"{name}: {', '.join(f'{model} {value}' for model, value in said.items())}" for name, said in unlike.items()
-    ]

@@ -1,13 +1,14 @@
-"""Numbers by layer of several models, on relative depth: the geometry of states, where attention goes, the lens.
+"""Measures by layer of several models on relative depth, such as the geometry of states or where attention goes.
 
-Results keep their measures in every bootstrap sample (`draws`), and a sample is of the same texts in all models. So the
-difference of two models has a paired interval, of what models of any depth have: the mean over layers, and the last.
+Results contain their measures in every bootstrap sample (`draws`), and a sample is of the same texts in all models. So
+the difference of two models has a paired interval, for what models of any depth have: the mean over layers, and the
+last layer. Which measures of an analysis are compared, its declaration says (`ComparedLayers`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -17,156 +18,36 @@ from jaxtyping import Float
 
 from lamina.comparison.tables import DepthScore, ModelDifference, ModelValue
 from lamina.errors import InputError
+from lamina.framework.declare import ComparedLayers, LayerMeasure
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, not_tested, number, rows_of
 from lamina.stats.family import bootstrap_family
 from lamina.stats.intervals import interval, widening
-from lamina.stats.status import NEGLIGIBLE, Contrast, status_of
+from lamina.stats.status import Contrast, status_of
 
 HIGHEST, MEAN, LAST = "highest", "mean_over_layers", "last_layer"
 """Statistics of a measure: its value at the layer where it is highest, its mean over layers, its value at the last."""
 MEASURED = "measure"
 """In place of a kind of probe."""
 UNPAIRED = "measures by layer that are put side by side and not tested"
-_OLDER = "a result of an older version keeps no draws; ask again"
+_OLDER = "a result of an older version has no draws; make it again"
+_SEVERAL, _ONE = 4, 1
+"""The most measures per pair of models that findings are about: of the only pair, and where there are more."""
 
 
-_FEW_NATS = 0.05
-"""A difference of entropies or divergences this small means nothing."""
+class MeasureStatistic(NamedTuple):
+    """One statistic of one model."""
 
+    value: float
+    draws: Float[np.ndarray, " sample"]
+    units: int
+    """How many were resampled."""
+    layer: int | None = None
 
-class LayerMeasure(NamedTuple):
-    """One measure of an analysis."""
-
-    name: str
-    title: str
-    unit: str
-    drawn: tuple[str, ...] = ()
-    """What is resampled for it, where not all that its analysis resamples."""
-    margin: float = NEGLIGIBLE
-    """Differences this small mean nothing."""
-
-
-_GEOMETRY = (
-    LayerMeasure("anisotropy", "Anisotropy", "mean cosine", ("documents", "texts")),
-    LayerMeasure("self_similarity_adjusted", "Adjusted self-similarity", "difference of cosines"),
-    LayerMeasure(
-        "intra_similarity_adjusted",
-        "Adjusted intra-sentence similarity",
-        "difference of cosines",
-        ("documents", "texts"),
-    ),
-    LayerMeasure(
-        "max_explainable_variance_adjusted", "Adjusted explainable variance", "share of variance", ("word types",)
-    ),
-)
-_ATTENTION = (
-    LayerMeasure("to_self", "Attention to oneself", "share of attention"),
-    LayerMeasure("to_previous", "Attention to the previous token", "share of attention"),
-    LayerMeasure("to_next", "Attention to the next token", "share of attention"),
-    LayerMeasure("to_first", "Attention to the first token", "share of attention"),
-    LayerMeasure("to_separator", "Attention to separators", "share of attention"),
-    LayerMeasure("to_punctuation", "Attention to full stops and commas", "share of attention"),
-    LayerMeasure("entropy", "Entropy of attention", "nats", margin=_FEW_NATS),
-)
-_LENS = (
-    LayerMeasure("agreement", "Plain lens: agreement with the output", "share of positions"),
-    LayerMeasure("kl", "Plain lens: distance from the output", "nats", margin=_FEW_NATS),
-)
-
-
-def _geometry(result: Result) -> pd.DataFrame:
-    table = result.tables["layers"]
-    return table[table["model"] == result.provenance.model["name"]]
-
-
-def _attention(result: Result) -> pd.DataFrame:
-    table = result.tables["layers"]
-    return table[table["of"] == "surface"].rename(columns={"kind": "measure"})
-
-
-def _lens(result: Result) -> pd.DataFrame:
-    table = result.tables["lens"]
-    return table[table["lens"] == "plain"]
-
-
-_LAYERED: dict[str, tuple[Callable[[Result], pd.DataFrame], Sequence[LayerMeasure]]] = {
-    "geometry": (_geometry, _GEOMETRY),
-    "attention": (_attention, _ATTENTION),
-    "lens": (_lens, _LENS),
-}
-"""Analysis -> its rows (layer, measure, value, low, high), and the measures that are put side by side."""
-
-
-def has_layers(result: Result) -> bool:
-    """Whether a result has numbers by layer that are put beside another's."""
-    return result.analysis in _LAYERED
-
-
-class SideBySide(NamedTuple):
-    """What `compare` makes of results with numbers by layer."""
-
-    compared: list[ModelValue]
-    differences: list[ModelDifference]
-    depths: list[DepthScore]
-    left_out: Counter[str]
-    samples: int
-    """Bootstrap samples behind the differences; 0 where nothing is paired."""
-    drawn: dict[str, int]
-    """What was resampled (documents, texts, word types) -> how many of them; the fewest of any model."""
-
-
-def side_by_side(results: Sequence[Result]) -> SideBySide:
-    """All measures that at least two of the models have; results must be of one analysis and the same texts."""
-    _refuse_unlike(results)
-    read, measures = _LAYERED[results[0].analysis]
-    named = {str(each.provenance.model["name"]): each for each in results}
-    rows = {model: read(each) for model, each in named.items()}
-    tested: dict[str, list[tuple[int, PairedMeasure]]] = {MEAN: [], LAST: []}
-    reasons = {pair: why_unpaired(*(named[model] for model in pair)) for pair in combinations(named, 2)}
-    compared: list[ModelValue] = []
-    differences: list[ModelDifference] = []
-    depths: list[DepthScore] = []
-    left_out: Counter[str] = Counter()
-    samples = 0
-    for measure in measures:
-        own = {model: table[table["measure"] == measure.name] for model, table in rows.items()}
-        own = {model: table for model, table in own.items() if table["value"].notna().any()}
-        if len(own) < 2:
-            left_out["measures that only one of the models has"] += len(own)
-            continue
-        numbers: dict[str, dict[str, MeasureStatistic]] = {}
-        for model, table in own.items():
-            found = list(_depths(model, measure, table))
-            top = max(found, key=lambda row: row.value)
-            about = (measure.title, measure.unit)
-            compared.append(ModelValue(*about, HIGHEST, model, top.value, top.low, top.high, "interval", top.layer, ""))
-            depths += found
-            numbers[model] = _statistics(named[model], measure, table)
-            for statistic, each in numbers[model].items():
-                ends = each.ends
-                reason = "" if np.isfinite(ends[0]) else _OLDER
-                compared.append(ModelValue(*about, statistic, model, each.value, *ends, "interval", each.layer, reason))
-        for a, b in combinations(own, 2):
-            reason = reasons[a, b]
-            left_out[UNPAIRED] += bool(reason)
-            for statistic, one in numbers[a].items():
-                about, none = (measure.title, measure.unit, statistic, a, b), (np.nan, np.nan, np.nan)
-                if reason:
-                    differences.append(
-                        ModelDifference(*about, *none, "interval", np.nan, 0, 0, "", f"not paired: {reason}")
-                    )
-                    continue
-                pair = PairedMeasure.of(one, numbers[b][statistic], [_units(named[model], measure) for model in (a, b)])
-                tested[statistic].append((len(differences), pair))
-                differences.append(ModelDifference(*about, *none, "interval", np.nan, pair.units, 0, pair.unit, ""))
-            samples = max(samples, 0 if reason else len(numbers[a][MEAN].draws))
-    for pairs in tested.values():
-        for at, test in zip([at for at, _ in pairs], layer_family([pair for _, pair in pairs]), strict=True):
-            differences[at] = _tested(differences[at], test)
-    counts = [dict(each.provenance.corpus.get("drawn", {})) for each in results]
-    drawn = {what: min(each[what] for each in counts if what in each) for what in counts[0]} if samples else {}
-    return SideBySide(compared, differences, depths, +left_out, samples, drawn)
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Its 95 % interval."""
+        return interval(self.value + (self.draws - self.value) * widening(self.units))
 
 
 class PairedMeasure(NamedTuple):
@@ -179,10 +60,94 @@ class PairedMeasure(NamedTuple):
     unit: str
 
     @classmethod
-    def of(cls, a: MeasureStatistic, b: MeasureStatistic, drawn: Sequence[Mapping[str, int]]) -> PairedMeasure:
+    def of(cls, a: MeasureStatistic, b: MeasureStatistic, resampled: Sequence[Mapping[str, int]]) -> PairedMeasure:
         """a - b."""
-        unit, units = min(((what, count) for each in drawn for what, count in each.items()), key=lambda one: one[1])
+        unit, units = min(
+            ((what, count) for counts in resampled for what, count in counts.items()), key=lambda pair: pair[1]
+        )
         return cls(a.value - b.value, a.draws - b.draws, units, unit.removesuffix("s"))
+
+
+class SideBySide(NamedTuple):
+    """The tables of measures by layer."""
+
+    values: list[ModelValue]
+    differences: list[ModelDifference]
+    depths: list[DepthScore]
+    left_out: Counter[str]
+    samples: int
+    """Bootstrap samples behind the differences; 0 where nothing is paired."""
+    resampled: dict[str, int]
+    """What was resampled (documents, texts, word types) -> how many of them; the fewest of any model."""
+
+
+def side_by_side(results: Sequence[Result], declared: ComparedLayers) -> SideBySide:
+    """All measures that at least two of the models have; the results are of one analysis and the same texts."""
+    _refuse_unlike(results)
+    by_model = {str(result.provenance.model["name"]): result for result in results}
+    rows = {model: _rows(result, declared) for model, result in by_model.items()}
+    reasons = {(a, b): why_unpaired(by_model[a], by_model[b], declared) for a, b in combinations(by_model, 2)}
+    values: list[ModelValue] = []
+    differences: list[ModelDifference] = []
+    depths: list[DepthScore] = []
+    tested: dict[str, list[tuple[int, PairedMeasure]]] = {MEAN: [], LAST: []}
+    left_out: Counter[str] = Counter()
+    samples = 0
+    for measure in declared.measures:
+        of_measure = {model: table[table["measure"] == measure.name] for model, table in rows.items()}
+        available = {model: table for model, table in of_measure.items() if table["value"].notna().any()}
+        if len(available) < 2:
+            left_out["measures that only one of the models has"] += len(available)
+            continue
+        statistics: dict[str, dict[str, MeasureStatistic]] = {}
+        for model, table in available.items():
+            by_layer = list(_depths(model, measure, table))
+            depths += by_layer
+            statistics[model] = _statistics(by_model[model], declared, measure, table)
+            values += _values(model, measure, by_layer, statistics[model])
+        for a, b in combinations(available, 2):
+            reason = reasons[a, b]
+            left_out[UNPAIRED] += bool(reason)
+            for name, statistic in statistics[a].items():
+                about, none = (measure.title, measure.unit, name, a, b), (np.nan, np.nan, np.nan)
+                if reason:
+                    row = ModelDifference(*about, *none, "interval", np.nan, 0, 0, "", f"not paired: {reason}")
+                else:
+                    counts = [_units(by_model[model], measure) for model in (a, b)]
+                    pair = PairedMeasure.of(statistic, statistics[b][name], counts)
+                    tested[name].append((len(differences), pair))
+                    row = ModelDifference(*about, *none, "interval", np.nan, pair.units, 0, pair.unit, "")
+                differences.append(row)
+            samples = max(samples, 0 if reason else len(statistics[a][MEAN].draws))
+    for pairs in tested.values():
+        tests = layer_family([pair for _, pair in pairs])
+        for (place, _), test in zip(pairs, tests, strict=True):
+            differences[place] = _tested(differences[place], test)
+    counts = [dict(result.provenance.corpus.get("drawn", {})) for result in results]
+    fewest = {what: min(count[what] for count in counts if what in count) for what in counts[0]} if samples else {}
+    return SideBySide(values, differences, depths, +left_out, samples, fewest)
+
+
+def _rows(result: Result, declared: ComparedLayers) -> pd.DataFrame:
+    """The rows that are compared, with the measure in the column `measure`."""
+    table = result.tables[declared.table]
+    for column, value in declared.rows.items():
+        table = table[table[column] == value]
+    if "model" in table:
+        table = table[table["model"] == result.provenance.model["name"]]
+    return table.rename(columns={declared.column: "measure"})
+
+
+def _values(
+    model: str, measure: LayerMeasure, by_layer: Sequence[DepthScore], statistics: Mapping[str, MeasureStatistic]
+) -> Iterator[ModelValue]:
+    about = (measure.title, measure.unit)
+    top = max(by_layer, key=lambda row: row.value)
+    yield ModelValue(*about, HIGHEST, model, top.value, top.low, top.high, "interval", top.layer, "")
+    for name, statistic in statistics.items():
+        ends = statistic.ends
+        reason = "" if np.isfinite(ends[0]) else _OLDER
+        yield ModelValue(*about, name, model, statistic.value, *ends, "interval", statistic.layer, reason)
 
 
 def layer_family(pairs: Sequence[PairedMeasure]) -> list[Contrast]:
@@ -197,105 +162,101 @@ def layer_family(pairs: Sequence[PairedMeasure]) -> list[Contrast]:
     tests = bootstrap_family(np.array([pair.difference for pair in pairs]), draws, units)
     return [
         Contrast(estimate, low, high, p, int(count), int(needed))
-        for estimate, low, high, p, count, needed in zip(*(each.tolist() for each in tests), strict=True)
+        for estimate, low, high, p, count, needed in zip(*(column.tolist() for column in tests), strict=True)
     ]
 
 
 def _tested(row: ModelDifference, test: Contrast) -> ModelDifference:
-    named = {"difference": test.estimate, "low": test.low, "high": test.high, "p_adjusted": test.p}
+    numbers = {"difference": test.estimate, "low": test.low, "high": test.high, "p_adjusted": test.p}
     reason = "the same in every draw" if not test.needed and np.isnan(test.p) else ""
-    return row._replace(**named, units=test.units, needed=test.needed, reason=reason)
+    return row._replace(**numbers, units=test.units, needed=test.needed, reason=reason)
 
 
-class MeasureStatistic(NamedTuple):
-    """One statistic of one model."""
-
-    value: float
-    draws: Float[np.ndarray, " sample"]
-    units: int
-    """How many were resampled."""
-    layer: int | None = None
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        return interval(self.value + (self.draws - self.value) * widening(self.units))
-
-
-def _statistics(result: Result, measure: LayerMeasure, table: pd.DataFrame) -> dict[str, MeasureStatistic]:
-    """The mean over layers and (but for a lens, which is compared with it) the last layer."""
-    lens = result.analysis == "lens"
+def _statistics(
+    result: Result, declared: ComparedLayers, measure: LayerMeasure, table: pd.DataFrame
+) -> dict[str, MeasureStatistic]:
+    """The mean over layers and, where it has a value of its own, the last layer."""
     values = table.set_index("layer")["value"].astype(float).sort_index()
     last = int(values.index.max())
-    if lens:
-        # By definition the last layer agrees with itself.
+    if not declared.last_layer:
         values = values[values.index < last]
-    drawn, units = _drawn(result, measure), min(_units(result, measure).values())
-    drawn = drawn[[layer for layer in values.index if layer in drawn.columns]]
-    found = {MEAN: MeasureStatistic(float(values.mean()), drawn.mean(axis=1, skipna=False).to_numpy(float), units)}
-    if not lens:
-        own = drawn[last].to_numpy(float) if last in drawn else np.empty(0)
-        found[LAST] = MeasureStatistic(float(values[last]), own, units, last)
-    return found
+    draws, units = _draws(result, declared, measure), min(_units(result, measure).values())
+    draws = draws[[layer for layer in values.index if layer in draws.columns]]
+    means = draws.mean(axis=1, skipna=False).to_numpy(float)
+    statistics = {MEAN: MeasureStatistic(float(values.mean()), means, units)}
+    if declared.last_layer:
+        of_last = draws[last].to_numpy(float) if last in draws else np.empty(0)
+        statistics[LAST] = MeasureStatistic(float(values[last]), of_last, units, last)
+    return statistics
 
 
-def _drawn(result: Result, measure: LayerMeasure) -> pd.DataFrame:
+def _draws(result: Result, declared: ComparedLayers, measure: LayerMeasure) -> pd.DataFrame:
     """[sample, layer]; empty for results of older versions."""
-    draws = result.tables.get("draws")
+    draws = result.tables.get(declared.draws)
     if draws is None:
         return pd.DataFrame()
     return draws[draws["measure"] == measure.name].pivot(index="sample", columns="layer", values="value")
 
 
 def _units(result: Result, measure: LayerMeasure) -> dict[str, int]:
-    """What was resampled -> how many of them."""
-    drawn = {str(what): int(count) for what, count in result.provenance.corpus.get("drawn", {}).items()}
-    return {what: count for what, count in drawn.items() if not measure.drawn or what in measure.drawn} or {"texts": 0}
+    """What was resampled for a measure -> how many of them."""
+    counts = {str(what): int(count) for what, count in result.provenance.corpus.get("drawn", {}).items()}
+    return {what: count for what, count in counts.items() if measure.varies_by(what)} or {"texts": 0}
 
 
-def why_unpaired(a: Result, b: Result) -> str:
+def why_unpaired(a: Result, b: Result, declared: ComparedLayers) -> str:
     """Why two results are not of the same draws of the same texts; empty where they are."""
-    if any("draws" not in each.tables or "drawn" not in each.provenance.corpus for each in (a, b)):
+    if any(declared.draws not in result.tables or "drawn" not in result.provenance.corpus for result in (a, b)):
         return _OLDER
-    heads = [str(each.provenance.model.get("head")) for each in (a, b)]
-    if a.analysis == "lens" and heads[0] != heads[1]:
-        return f"they are asked different things ({heads[0]}: {_QUESTIONS.get(heads[0])}; {heads[1]}: {_QUESTIONS.get(heads[1])})"
-    one, other = (each.provenance.parameters for each in (a, b))
+    if declared.questions:
+        heads = [str(result.provenance.model.get("head")) for result in (a, b)]
+        if heads[0] != heads[1]:
+            questions = "; ".join(f"{head}: {declared.questions.get(head)}" for head in heads)
+            return f"they are asked different things ({questions})"
+    one, other = (result.provenance.parameters for result in (a, b))
     unlike = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-    if unlike:
-        return f"their settings differ ({', '.join(unlike)})"
-    return ""
+    return f"their settings differ ({', '.join(unlike)})" if unlike else ""
 
 
-_QUESTIONS = {"causal language model": "the next piece", "masked language model": "a hidden word"}
-_IN_TOKENS = {"attention": ", each model in its own tokens", "lens": ", each model at pieces of its own"}
-"""Analysis -> what is not the same for two models although their texts are."""
+def _depths(model: str, measure: LayerMeasure, table: pd.DataFrame) -> Iterator[DepthScore]:
+    last = int(table["layer"].max())
+    for layer, value, low, high in table[["layer", "value", "low", "high"]].dropna().itertuples(index=False):
+        share = int(layer) / last if last else 0.0
+        place = (model, measure.title, measure.unit, MEASURED, int(layer), share)
+        yield DepthScore(*place, float(value), float(low), float(high))
 
 
-_SEVERAL, _ONE = 4, 1
-"""Measures that are told of a pair of models: of the only one, and where there are more."""
+def _refuse_unlike(results: Sequence[Result]) -> None:
+    models = [str(result.provenance.model["name"]) for result in results]
+    if len(set(models)) < len(models):
+        raise InputError(f"give results of different models; these are of {', '.join(models)}")
+    if len({result.provenance.corpus.get("fingerprint") for result in results}) > 1:
+        raise InputError("these results are of different texts; give results on the same texts")
 
 
-def layers_in_words(result: Result) -> Iterator[Finding]:
+def layers_in_words(result: Result, declared: ComparedLayers) -> Iterator[Finding]:
     """The surest differences of means over layers of every pair of models; and what is not paired."""
     rows = [ModelDifference(*row) for row in rows_of(result.tables["differences"])]
     means = [row for row in rows if row.statistic == MEAN]
-    yield from _differences_in_words(result, [row for row in means if np.isfinite(row.difference)])
+    yield from _differences_in_words(result, declared, [row for row in means if np.isfinite(row.difference)])
     yield from _unpaired_in_words(means)
 
 
-def _differences_in_words(result: Result, rows: Sequence[ModelDifference]) -> Iterator[Finding]:
-    measures = {each.title: each for each in _LAYERED[str(result.provenance.corpus["compared"])][1]}
-    clear = [row for row in rows if _status(row, measures) == "clear"]
+def _differences_in_words(
+    result: Result, declared: ComparedLayers, rows: Sequence[ModelDifference]
+) -> Iterator[Finding]:
+    measures = {measure.title: measure for measure in declared.measures}
+    clear = [row for row in rows if _status(row, measures[row.task]) == "clear"]
+    count = f"{len(clear)} of {len(rows)} differences are clear."
     pairs = dict.fromkeys((row.a, row.b) for row in rows)
     most = _SEVERAL if len(pairs) == 1 else _ONE
-    for a, b in pairs:
-        own = sorted((row for row in rows if (row.a, row.b) == (a, b)), key=_surest)
-        ahead = [row for row in own if row in clear][:most]
+    for pair in pairs:
+        surest = sorted((row for row in rows if (row.a, row.b) == pair), key=_surest)
+        ahead = [row for row in surest if row in clear][:most]
         if ahead or not clear:
-            for row in ahead or own[:1]:
-                yield _difference(
-                    result, row, measures[row.task], f"{len(clear)} of {len(rows)} differences are clear."
-                )
+            for row in ahead or surest[:1]:
+                note = f"{_pairing(result, declared, measures[row.task], row)}; {count}"
+                yield _difference(result, row, measures[row.task], note)
 
 
 def _surest(row: ModelDifference) -> tuple[float, float]:
@@ -303,15 +264,14 @@ def _surest(row: ModelDifference) -> tuple[float, float]:
     return (row.p_adjusted if np.isfinite(row.p_adjusted) else 2.0, -abs(row.difference) / width)
 
 
-def _status(row: ModelDifference, measures: Mapping[str, LayerMeasure]) -> str:
-    return status_of(row.low, row.high, row.p_adjusted, needed=row.needed, margin=measures[row.task].margin)
+def _status(row: ModelDifference, measure: LayerMeasure) -> str:
+    return status_of(row.low, row.high, row.p_adjusted, needed=row.needed, margin=measure.margin)
 
 
-def _difference(result: Result, row: ModelDifference, measure: LayerMeasure, count: str) -> Finding:
-    compared = result.tables["compare"]
-    values = {
-        each.model: each.value for each in rows_of(compared[compared["statistic"] == MEAN]) if each.task == row.task
-    }
+def _difference(result: Result, row: ModelDifference, measure: LayerMeasure, note: str) -> Finding:
+    table = result.tables["compare"]
+    means = rows_of(table[(table["statistic"] == MEAN) & (table["task"] == row.task)])
+    values = {mean.model: mean.value for mean in means}
     more, less = (row.a, row.b) if row.difference >= 0 else (row.b, row.a)
     test = Contrast.of(row, "difference")
     if row.difference < 0:
@@ -332,53 +292,32 @@ def _difference(result: Result, row: ModelDifference, measure: LayerMeasure, cou
         unit=row.unit,
         importance=("answers",),
         margin=measure.margin,
-        note=f"{_pairing(result, row)}; {count}",
+        note=note,
     )
 
 
-def _pairing(result: Result, row: ModelDifference) -> str:
+def _pairing(result: Result, declared: ComparedLayers, measure: LayerMeasure, row: ModelDifference) -> str:
     """By what two models are paired, and how many of them."""
-    compared = str(result.provenance.corpus["compared"])
-    measure = next(each for each in _LAYERED[compared][1] if each.title == row.task)
-    drawn: Mapping[str, int] = result.provenance.corpus.get("drawn", {})
-    own = [f"{count:,} {what}" for what, count in drawn.items() if not measure.drawn or what in measure.drawn]
-    back = {
-        bool(each.get("passport", {}).get("causal"))
-        for each in result.provenance.model.get("models", [])
-        if each.get("name") in (row.a, row.b)
+    counts: Mapping[str, int] = result.provenance.corpus.get("drawn", {})
+    paired = [f"{count:,} {what}" for what, count in counts.items() if measure.varies_by(what)]
+    directions = {
+        bool(model.get("passport", {}).get("causal"))
+        for model in result.provenance.model.get("models", [])
+        if model.get("name") in (row.a, row.b)
     }
-    one_way = "; one of them looks back only" if compared == "attention" and len(back) > 1 else ""
-    return f"Paired by {' and '.join(own)}{_IN_TOKENS.get(compared, '')}{one_way}"
+    one_way = "; one of them looks back only" if declared.directed and len(directions) > 1 else ""
+    apart = f", {declared.apart}" if declared.apart else ""
+    return f"Paired by {' and '.join(paired)}{apart}{one_way}"
 
 
 def _unpaired_in_words(rows: Sequence[ModelDifference]) -> Iterator[Finding]:
     """One finding per reason: what is only put side by side."""
     unpaired = [row for row in rows if row.reason.startswith("not paired: ")]
     for reason in dict.fromkeys(row.reason for row in unpaired):
-        own = [row for row in unpaired if row.reason == reason]
-        pairs = " or ".join(dict.fromkeys(f"between {row.a} and {row.b}" for row in own))
+        alike = [row for row in unpaired if row.reason == reason]
+        pairs = " or ".join(dict.fromkeys(f"between {row.a} and {row.b}" for row in alike))
         yield not_tested(
             f"measures differ {pairs}",
             f"{reason.removeprefix('not paired: ')}. They are put side by side",
             source=[Source("differences", {"reason": reason})],
         )
-
-
-def _depths(model: str, measure: LayerMeasure, table: pd.DataFrame) -> Iterator[DepthScore]:
-    last = int(table["layer"].max())
-    for layer, value, low, high in table[["layer", "value", "low", "high"]].dropna().itertuples(index=False):
-        share = int(layer) / last if last else 0.0
-        yield DepthScore(
-            model, measure.title, measure.unit, MEASURED, int(layer), share, float(value), float(low), float(high)
-        )
-
-
-def _refuse_unlike(results: Sequence[Result]) -> None:
-    analyses = list(dict.fromkeys(each.analysis for each in results))
-    if len(analyses) > 1:
-        raise InputError(f"results of one analysis are compared; these are of {' and '.join(analyses)}")
-    models = [str(each.provenance.model["name"]) for each in results]
-    if len(results) < 2 or len(set(models)) < len(models):
-        raise InputError(f"give results of different models; these are of {', '.join(models)}")
-    if len({each.provenance.corpus.get("fingerprint") for each in results}) > 1:
-        raise InputError("these results are of different texts; give results on the same texts")

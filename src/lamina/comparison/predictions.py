@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.layers.probe.statistics import expected_layer, means_by_unit, shared_by_seeds
+from lamina.analyses.layers.probe.statistics import expected_layer, means_by_unit
 from lamina.errors import ResultError
 from lamina.probes.edge import LayerCut
 from lamina.probes.tallies import DecisionTally
 from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import interval, widening
-from lamina.stats.seeds import ENOUGH_SEEDS, seed_shares
+from lamina.stats.seeds import ENOUGH_SEEDS, seed_shares, shared_by_seeds
 from lamina.stats.units import UnitKind, Units
 from lamina.tasks.task import Metric
 
@@ -379,7 +379,8 @@ def difference_family(differences: Sequence[DrawnDifference], *, least: int) -> 
 
     Example:
         >>> draws = np.random.default_rng(0).normal(0, 1, 1000)
-        >>> tests = difference_family([DrawnDifference(5.0, 5 + draws, 30), DrawnDifference(0.5, 0.5 + draws, 30)], least=6)
+        >>> differences = [DrawnDifference(mean, mean + draws, 30) for mean in (5.0, 0.5)]
+        >>> tests = difference_family(differences, least=6)
         >>> tests.p.round(2).tolist()
         [0.0, 0.61]
     """

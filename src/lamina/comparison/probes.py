@@ -1,55 +1,55 @@
-"""Which models of several probing results can be compared at which task: those that answered the same questions."""
+"""Tasks of several models' probes: which models answered the same questions, and their statistics on the same draws."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from itertools import combinations
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 
 from lamina.analyses.layers.probe.statistics import center_of_gravity
-from lamina.comparison.predictions import ProbeAnswers, read_answers
+from lamina.comparison.predictions import (
+    DrawnDifference,
+    ProbeAnswers,
+    SampledScores,
+    ScoreEstimate,
+    difference_family,
+    read_answers,
+    resample,
+)
+from lamina.comparison.tables import (
+    STATISTICS,
+    DepthScore,
+    ModelDifference,
+    ModelResults,
+    ModelValue,
+    RankedLayer,
+    results_by_model,
+    unlike_settings,
+)
 from lamina.errors import InputError
+from lamina.framework.declare import ComparedTasks
+from lamina.framework.registry import get_analysis
 from lamina.probes.edge import LayerCut
 from lamina.results import Result
 from lamina.results.finding import rows_of
+from lamina.stats.best import best_set
+from lamina.stats.family import Contrasts
+from lamina.stats.intervals import interval
+from lamina.stats.seeds import ENOUGH_SEEDS
+from lamina.stats.status import LEAST_UNITS, Contrast
 from lamina.tasks.task import Metric
 
 _READ = {"scores": ("task", "probe", "of", "layer", "seed", "metric", "value"), "summary": ("task",)}
-"""Table -> the columns that a comparison cannot do without."""
+"""Table -> the columns that a comparison needs."""
 _TEXT = ("task", "probe", "of", "seed", "metric")
 _MOST_LAYERS = 100_000
-_METRICS: dict[str, Metric] = {"f1": "f1", "macro_f1": "macro_f1", "r2": "r2"}
-"""What a task can be scored by."""
-_HARMLESS = {"tasks", "probes", "twin", "mdl", "samples", "seed", "suite", "reference"}
-"""Settings that do not change how the probes of a task are trained."""
-_CALLED = {"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"}
-"""Statistic -> what the column `reason` of summary.csv calls it."""
 _ROUNDING = 0.005
 """A score computed from saved predictions may differ by this: probabilities near 0.5 were rounded when saved."""
-
-
-@dataclass(frozen=True, eq=False)
-class ProbeResults:
-    """One model with all its results."""
-
-    name: str
-    results: tuple[Result, ...]
-
-    def describe(self) -> dict[str, Any]:
-        """What provenance says of it."""
-        about = [each.provenance for each in self.results]
-        return {
-            "name": self.name,
-            "model": dict(about[0].model),
-            "keys": [each.key for each in self.results],
-            "corpora": [each.corpus["name"] for each in about],
-            "train": [dict(each.corpus.get("train") or {}).get("fingerprint", "") for each in about],
-            "parameters": [dict(each.parameters) for each in about],
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class ModelTask:
     gravity: np.ndarray | None
     """[seed] Centre of gravity of the full probe; of several fine-tuning seeds, one number each."""
     lacks: dict[str, str]
-    """Statistic that the result does not have -> why, as it says."""
+    """Statistic that the result does not have -> the reason that it gives."""
     losses: dict[int, float]
     """Layer -> loss of its probe on the texts that decide when to stop; empty in older results, and with --faithful,
     where the scored texts decide."""
@@ -80,7 +80,7 @@ class LostTask(NamedTuple):
     model: str
     task: str
     corpus: str
-    why: str
+    reason: str
 
 
 class TaskComparison(NamedTuple):
@@ -89,89 +89,78 @@ class TaskComparison(NamedTuple):
     task: str
     """With the corpus where the task is scored on several."""
     metric: str
-    entries: list[ModelTask]
+    models: list[ModelTask]
 
 
 class TaskComparisons(NamedTuple):
     """All that can be compared, and what cannot."""
 
-    models: list[ProbeResults]
-    held: list[TaskComparison]
+    models: list[ModelResults]
+    comparisons: list[TaskComparison]
     left_out: dict[str, int]
 
 
-def compare_tasks(results: Sequence[Result]) -> TaskComparisons:
+def compare_tasks(results: Sequence[Result], declared: ComparedTasks) -> TaskComparisons:
     """Merge the results of each model, and put together, task by task, the models that answered the same questions."""
-    if len(results) < 2:
-        raise InputError("a comparison needs two results; name another folder that `lamina probe` wrote")
-    models = models_with_probes([_checked(each) for each in results])
-    entries = [entry for model in models for result in model.results for entry in _entries(model.name, result)]
-    corpora = {task: {each.corpus for each in entries if each.task == task} for task in {e.task for e in entries}}
+    models = _models_with_probes([_checked(result, declared) for result in results])
+    entries = [
+        entry for model in models for result in model.results for entry in _entries(model.name, result, declared)
+    ]
+    corpora: dict[str, set[str]] = {}
+    for entry in entries:
+        corpora.setdefault(entry.task, set()).add(entry.corpus)
     by_task: dict[str, list[ModelTask | LostTask]] = {}
     for entry in entries:
         # A task on several corpora is as many tasks.
         name = f"{entry.task} ({entry.corpus})" if len(corpora[entry.task]) > 1 else entry.task
         by_task.setdefault(name, []).append(entry)
-    held, left_out = [], {}
-    for task, own in by_task.items():
-        alike = _largest([each for each in own if isinstance(each, ModelTask)])
+    comparisons, left_out = [], {}
+    for task, of_models in by_task.items():
+        alike = _largest([entry for entry in of_models if isinstance(entry, ModelTask)])
         if len(alike) > 1:
-            held.append(TaskComparison(task, alike[0].metric, alike))
-        lost = own if len(alike) < 2 else [each for each in own if each not in alike]
-        left_out |= {f"{task} of {each.model}: {_why(each, alike)}": 1 for each in lost}
-    if not held:
+            comparisons.append(TaskComparison(task, alike[0].metric, alike))
+        lost = of_models if len(alike) < 2 else [entry for entry in of_models if entry not in alike]
+        left_out |= {f"{task} of {entry.model}: {_why(entry, alike)}": 1 for entry in lost}
+    if not comparisons:
         raise InputError(_nothing_shared(results, left_out))
-    return TaskComparisons(models, held, left_out)
+    return TaskComparisons(models, comparisons, left_out)
 
 
-def models_with_probes(results: Sequence[Result]) -> list[ProbeResults]:
-    """The results by model, in the order given; results of one model alone are compared with each other."""
-    by_model: dict[str, list[Result]] = {}
-    for result in results:
-        by_model.setdefault(result.provenance.model["fingerprint"], []).append(result)
-    groups = list(by_model.values()) if len(by_model) > 1 else [[each] for each in results]
-    for group in groups:
-        asked = Counter(pair for each in group for pair in tasks_of(each))
-        twice = [task for (task, _), times in asked.items() if times > 1]
+def _models_with_probes(results: Sequence[Result]) -> list[ModelResults]:
+    """The results by model; an InputError where a model was probed for a task twice on one corpus."""
+    models = results_by_model(results)
+    for model in models:
+        times = Counter(task for result in model.results for task in tasks_of(result))
+        twice = [task for (task, _), count in times.items() if count > 1]
         if twice:
             raise InputError(
-                f"{group[0].provenance.model['name']} was probed for {twice[0]} twice on one corpus; name one of these "
-                "results when several models are compared"
+                f"{model.results[0].provenance.model['name']} was probed for {twice[0]} twice on one corpus; name one "
+                "of these results when several models are compared"
             )
-    names = [group[0].provenance.model["name"] for group in groups]
-    shown = [f"{name} ({at})" if names.count(name) > 1 else name for at, name in enumerate(names, start=1)]
-    return [ProbeResults(name, tuple(group)) for name, group in zip(shown, groups, strict=True)]
+    return models
 
 
 def tasks_of(result: Result) -> list[tuple[str, str]]:
     """The tasks of a probing result, each with the name of the corpus it was taken from."""
-    summary, whole = result.tables["summary"], str(result.provenance.corpus["name"])
-    corpora = summary["corpus"].map(str) if "corpus" in summary else [whole] * len(summary)
+    summary, corpus = result.tables["summary"], str(result.provenance.corpus["name"])
+    corpora = summary["corpus"].map(str) if "corpus" in summary else [corpus] * len(summary)
     return list(zip(summary["task"].map(str), corpora, strict=True))
 
 
-def unlike_training(models: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The settings in which models (`Contender.describe`) were probed differently, with what each model has.
+def unlike_training(models: Sequence[Mapping[str, Any]], harmless: Iterable[str]) -> list[str]:
+    """How the probes of models (`ModelResults.describe`) were trained differently: settings and training texts.
 
     Example:
-        >>> given = [{"name": "a", "parameters": [{"steps": 100}]}, {"name": "b", "parameters": [{"steps": 500}]}]
-        >>> unlike_training(given)
+        >>> models = [{"name": "a", "parameters": [{"steps": 100}]}, {"name": "b", "parameters": [{"steps": 500}]}]
+        >>> unlike_training(models, ())
         ['steps: a 100, b 500']
     """
-    found: dict[str, dict[str, str]] = {}
-    for model in models:
-        for name in sorted({name for each in model["parameters"] for name in each} - _HARMLESS):
-            values = dict.fromkeys(str(each.get(name)) for each in model["parameters"])
-            found.setdefault(name, {})[model["name"]] = " and ".join(values)
-    unlike = {name: said for name, said in found.items() if len({*said.values()}) > 1}
-    told = [
-        f"{name}: {', '.join(f'{model} {value}' for model, value in said.items())}" for name, said in unlike.items()
-    ]
-    learned: dict[str, set[str]] = {}
+    training: dict[str, set[str]] = {}
     for model in models:
         for corpus, train in zip(model.get("corpora", ()), model.get("train", ()), strict=True):
-            learned.setdefault(corpus, set()).add(train)
-    return [*told, *(f"training texts of {corpus}" for corpus, trains in learned.items() if len(trains) > 1)]
+            training.setdefault(corpus, set()).add(train)
+    unlike = [f"training texts of {corpus}" for corpus, sets in training.items() if len(sets) > 1]
+    return [*unlike_settings(models, harmless), *unlike]
 
 
 def _largest(entries: Sequence[ModelTask]) -> list[ModelTask]:
@@ -185,7 +174,7 @@ def _largest(entries: Sequence[ModelTask]) -> list[ModelTask]:
 def _why(entry: ModelTask | LostTask, alike: Sequence[ModelTask]) -> str:
     """Why a model is not compared at a task."""
     if isinstance(entry, LostTask):
-        return entry.why
+        return entry.reason
     first = alike[0]
     if entry is first:
         return "no other model has answers to the same questions"
@@ -197,9 +186,9 @@ def _why(entry: ModelTask | LostTask, alike: Sequence[ModelTask]) -> str:
 
 
 def _nothing_shared(results: Sequence[Result], left_out: dict[str, int]) -> str:
-    said = dict.fromkeys(f"{each.provenance.model['name']} on {_corpus(each)}" for each in results)
+    names = dict.fromkeys(f"{result.provenance.model['name']} on {_corpus(result)}" for result in results)
     return (
-        f"no task of {' and '.join(said)} was scored on the same texts by the same metric ({'; '.join(left_out)}); "
+        f"no task of {' and '.join(names)} was scored on the same texts by the same metric ({'; '.join(left_out)}); "
         "probe the models on the same corpus, with the same --split and --limit"
     )
 
@@ -209,58 +198,54 @@ def _corpus(result: Result) -> str:
     return f"{corpus['name']} ({corpus['split']})" if corpus.get("split") else str(corpus["name"])
 
 
-def _entries(model: str, result: Result) -> Iterator[ModelTask | LostTask]:
+def _entries(model: str, result: Result, declared: ComparedTasks) -> Iterator[ModelTask | LostTask]:
     """The tasks of one result."""
     scores: Any = result.tables["scores"]
     summary: Any = result.tables["summary"].set_index("task")
     layers = scores["layer"].dropna()
     last = int(layers.max()) if len(layers) else 0
-    for task, row in summary.iterrows():
-        # A task may be scored by several metrics; its own comes first.
-        own = scores[(scores["task"] == task) & (scores["of"] == "model") & (scores["seed"] == "all")]
-        metric = str(row.get("metric", own["metric"].iloc[0]))
-        answers = _answers(result, str(task), metric, own[own["metric"] == metric])
+    for name, row in summary.iterrows():
+        task = str(name)
+        # A task may be scored by several metrics; its main one comes first.
+        pooled = scores[(scores["task"] == task) & (scores["of"] == "model") & (scores["seed"] == "all")]
+        metric = str(row.get("metric", pooled["metric"].iloc[0]))
+        answers = _answers(result, task, metric, pooled[pooled["metric"] == metric], declared)
         corpus = str(row.get("corpus") or result.provenance.corpus["name"])
         if isinstance(answers, str):
-            yield LostTask(model, str(task), corpus, answers)
+            yield LostTask(model, task, corpus, answers)
             continue
-        yield ModelTask(
-            model,
-            str(task),
-            corpus,
-            metric,
-            last,
-            answers,
-            _gravity(result, str(task), last),
-            _lacks(row),
-            _losses(result, str(task)),
-            _unconverged(result, str(task)),
-        )
+        numbers = (_gravity(result, task, last), _lacks(row, declared), _losses(result, task))
+        yield ModelTask(model, task, corpus, metric, last, answers, *numbers, _unconverged(result, task))
 
 
-def _lacks(row: Any) -> dict[str, str]:
+def _lacks(row: Any, declared: ComparedTasks) -> dict[str, str]:
     """What is not available, such as an expected layer of probes that have not converged, and why."""
-    parts = (each.partition(": ") for each in str(row.get("reason", "")).split("; "))
-    said = {name: why for name, _, why in parts}
-    missing = {name: pd.isna(row[name]) for name in _CALLED if name in row}
+    parts = (part.partition(": ") for part in str(row.get("reason", "")).split("; "))
+    reasons = {title: reason for title, _, reason in parts}
     unknown = "its probes have not converged" if str(row.get("converged", True)) == "False" else ""
-    found = {name: said.get(called, unknown) for name, called in _CALLED.items() if missing.get(name)}
-    return {name: why for name, why in found.items() if why}
+    missing = {
+        name: reasons.get(title, unknown)
+        for name, title in declared.places.items()
+        if name in row and pd.isna(row[name])
+    }
+    return {name: reason for name, reason in missing.items() if reason}
 
 
-def _answers(result: Result, task: str, metric: str, scores: pd.DataFrame) -> ProbeAnswers | str:
-    """What was saved, or why it cannot be used."""
-    path = result.files.get(f"{task}.predictions.parquet")
-    if metric not in _METRICS:
+def _answers(
+    result: Result, task: str, metric: str, scores: pd.DataFrame, declared: ComparedTasks
+) -> ProbeAnswers | str:
+    """The saved predictions, or why they cannot be used."""
+    path = result.files.get(declared.predictions.format(task=task))
+    if metric not in declared.metrics:
         return f"scored by {metric}, which cannot be compared; probe it again"
     if path is None or not path.is_file():
         return "its predictions were not saved; probe it again"
-    answers = read_answers(path, _METRICS[metric])
+    answers = read_answers(path, cast(Metric, metric))
     if not answers.cuts:
         return "its predictions were not saved; probe it again"
-    told = {LayerCut(row.probe, int(row.layer)): row.value for row in rows_of(scores[scores["layer"].notna()])}
-    own = [told.get(cut, np.nan) for cut in answers.cuts]
-    if not np.allclose(answers.value(), own, rtol=0, atol=_ROUNDING):
+    in_table = {LayerCut(row.probe, int(row.layer)): row.value for row in rows_of(scores[scores["layer"].notna()])}
+    expected = [in_table.get(cut, np.nan) for cut in answers.cuts]
+    if not np.allclose(answers.value(), expected, rtol=0, atol=_ROUNDING):
         # An older result does not say which labels its score leaves out.
         return "its saved predictions do not give the scores in scores.csv; probe it again"
     return answers
@@ -275,8 +260,8 @@ def _gravity(result: Result, task: str, last: int) -> np.ndarray | None:
     # The mean over the seeds of a model's probes.
     unit = "tuning_seed" if tuned else "seed"
     weights = full.pivot_table(index=unit, columns="layer", values="weight").to_numpy(float)
-    whole = weights.shape[1:] == (last + 1,) and np.isfinite(weights).all()
-    return center_of_gravity(weights) if whole else None
+    complete = weights.shape[1:] == (last + 1,) and np.isfinite(weights).all()
+    return center_of_gravity(weights) if complete else None
 
 
 def _losses(result: Result, task: str) -> dict[int, float]:
@@ -284,8 +269,8 @@ def _losses(result: Result, task: str) -> dict[int, float]:
     faithful = bool(result.provenance.parameters.get("faithful"))
     if faithful or training is None or not {"task", "of", "probe", "layer", "loss"} <= {*training.columns}:
         return {}
-    own = training[(training["task"] == task) & (training["of"] == "model") & (training["probe"] == "layer")]
-    means = own.groupby("layer")["loss"].mean()
+    single = training[(training["task"] == task) & (training["of"] == "model") & (training["probe"] == "layer")]
+    means = single.groupby("layer")["loss"].mean()
     return {int(str(layer)): float(loss) for layer, loss in means.items()}
 
 
@@ -293,24 +278,19 @@ def _unconverged(result: Result, task: str) -> frozenset[LayerCut]:
     training = result.tables.get("training")
     if training is None or not {"task", "of", "probe", "layer", "converged"} <= {*training.columns}:
         return frozenset()
-    own = training[(training["task"] == task) & (training["of"] == "model")]
-    late = own[own["converged"].astype(str) == "False"]
+    of_model = training[(training["task"] == task) & (training["of"] == "model")]
+    late = of_model[of_model["converged"].astype(str) == "False"]
     return frozenset(LayerCut(row.probe, int(row.layer)) for row in rows_of(late))
 
 
-def _checked(result: Result) -> Result:
+def _checked(result: Result, declared: ComparedTasks) -> Result:
     """The result with the columns that a comparison reads; an error if they are not as `lamina probe` writes them."""
     about = result.provenance
     name = f"{about.model.get('name', 'a model')} on {about.corpus.get('name', 'a corpus')}"
-    if result.analysis != "probe":
-        raise InputError(
-            f"{name} is a {result.analysis!r} result; only results of `lamina probe`, or of one analysis with a table "
-            "of items (pairs, cloze), can be compared"
-        )
     for part in (about.model, about.corpus):
         if not all(isinstance(part.get(key), str) for key in ("name", "fingerprint")):
             raise InputError(f"{name}: the result does not say what it was made of; make it again with `lamina probe`")
-    tables = dict(result.tables) | {table: _columns(result, table, name) for table in _READ}
+    tables = dict(result.tables) | {table: _columns(result, table, name, declared) for table in _READ}
     scores, tasks = tables["scores"], tables["summary"]["task"]
     layers = scores["layer"].dropna()
     scored = set(scores.loc[(scores["of"] == "model") & (scores["seed"] == "all"), "task"])
@@ -323,8 +303,8 @@ def _checked(result: Result) -> Result:
     return replace(result, tables=tables)
 
 
-def _columns(result: Result, table: str, name: str) -> pd.DataFrame:
-    """The table with what is read of it as text or as numbers."""
+def _columns(result: Result, table: str, name: str, declared: ComparedTasks) -> pd.DataFrame:
+    """The table with its columns as text or as numbers."""
     if table not in result.tables:
         raise InputError(f"{name}: the result has no {table}.csv; make it again with `lamina probe`")
     whole = result.tables[table]
@@ -335,10 +315,273 @@ def _columns(result: Result, table: str, name: str) -> pd.DataFrame:
             fault = "lacks the column" if times == 0 else f"has {times} columns named"
             raise InputError(f"{name}: {table}.csv {fault} {column}; make the result again with `lamina probe`")
         try:
-            own: Any = whole[column]
-            read[column] = own.map(str) if column in _TEXT else pd.to_numeric(own).astype("float64")
+            values: Any = whole[column]
+            read[column] = values.map(str) if column in _TEXT else pd.to_numeric(values).astype("float64")
         except (TypeError, ValueError):
             raise InputError(f"{name}: the column {column} of {table}.csv holds something other than numbers") from None
-    more = ("metric", "corpus", "converged", "reason", *_CALLED)
-    kept = [column for column in more if column not in read and [*whole.columns].count(column) == 1]
-    return pd.DataFrame(read | {column: whole[column] for column in kept})
+    optional = ("metric", "corpus", "converged", "reason", *declared.places)
+    more = [column for column in optional if column not in read and [*whole.columns].count(column) == 1]
+    return pd.DataFrame(read | {column: whole[column] for column in more})
+
+
+class LayerDifference(NamedTuple):
+    """A probe of one layer in two results, on the same draws of the same documents."""
+
+    task: str
+    layer: int
+    a: ScoreEstimate
+    b: ScoreEstimate
+    difference: Contrast
+    """b - a, by document (text); corrected by max-T over all tasks and layers, its interval simultaneous over them.
+    Neither interval nor p where a probe had not converged."""
+    unit: str
+    """What is resampled: document or text."""
+
+
+def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Iterator[LayerDifference]:
+    """Layer by layer what the single-layer probes of two results score, and b - a; all of them are one family."""
+    pairs = []
+    declared = get_analysis(a.analysis).compares
+    if not isinstance(declared, ComparedTasks):
+        raise InputError(f"{a.analysis} has no probes of single layers; give results of `lamina probe`")
+    for comparison in compare_tasks([a, b], declared).comparisons:
+        one, other = sample_models(comparison, samples, seed)
+        for layer in sorted({cut.layer for cut in one.cuts("layer")} & {cut.layer for cut in other.cuts("layer")}):
+            cut = LayerCut("layer", layer)
+            tested = not any(cut in model.entry.unconverged for model in (one, other))
+            pairs.append((comparison.task, layer, one.score(cut), other.score(cut), tested))
+    drawn = [_drawn(other, one) for *_, one, other, tested in pairs if tested]
+    tests = difference_family(drawn, least=LEAST_UNITS) if drawn else None
+    member = 0
+    for task, layer, one, other, tested in pairs:
+        difference = Contrast(other.value - one.value, np.nan, np.nan, np.nan, one.units)
+        if tested and tests is not None:
+            difference, member = _contrast(tests, member), member + 1
+        yield LayerDifference(task, layer, one.estimate, other.estimate, difference, one.unit)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelStatistic:
+    """One statistic of one model at one task."""
+
+    value: float
+    draws: np.ndarray | None = None
+    """[sample]"""
+    seeds: np.ndarray | None = None
+    """[seed] Where draws of documents do not move it, or do not say enough, and there are too few seeds to draw."""
+    layer: int | None = None
+    reason: str = ""
+    units: int = 0
+    """How many units were resampled."""
+    unit: str = ""
+    """What these are."""
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+    """What it lies between."""
+    compared: bool = True
+    """Whether it is compared with that of other models."""
+
+    @property
+    def spread(self) -> str:
+        return "interval" if self.seeds is None else "range"
+
+    @property
+    def estimate(self) -> ScoreEstimate:
+        if self.seeds is not None:
+            return ScoreEstimate(self.value, *_range_of(np.append(self.seeds, self.value)))
+        ends = interval(self.draws) if self.draws is not None else (np.nan, np.nan)
+        return ScoreEstimate(self.value, *(float(np.clip(end, *self.bounds)) for end in ends))
+
+    def row(self) -> tuple[Any, ...]:
+        return (*self.estimate, self.spread, self.layer, self.reason)
+
+
+def _range_of(values: np.ndarray) -> tuple[float, float]:
+    return (float(values.min()), float(values.max())) if np.isfinite(values).all() else (np.nan, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledTask:
+    """One model at one task, resampled."""
+
+    entry: ModelTask
+    sampled: SampledScores
+
+    def cuts(self, probe: str) -> list[LayerCut]:
+        """The probes of a kind."""
+        return [cut for cut in self.sampled.answers.cuts if cut.probe == probe]
+
+    def statistic(self, name: str) -> ModelStatistic:
+        """NaN with the reason where it is not available."""
+        if name in self.entry.lacks:
+            return _missing(self.entry.lacks[name])
+        if name == "center_of_gravity":
+            return self._gravity()
+        if name == "expected_layer":
+            return self._expected_layer()
+        if name == "score_best_layer":
+            if not self.cuts("layer"):
+                return _missing("no probes of single layers")
+            layer = self.chosen_layer()
+            if layer is None:
+                return _missing("no losses on texts that are not scored, to choose a layer by")
+            return self.converged(LayerCut("layer", layer))
+        return self.converged(LayerCut("cumulative", 0 if name == "score_first" else self.entry.last))
+
+    def converged(self, cut: LayerCut) -> ModelStatistic:
+        """The score of one probe; not compared where it had not converged, since more training would change it."""
+        score = self.score(cut)
+        if cut in self.entry.unconverged:
+            probe = f"P({cut.layer})" if cut.probe == "cumulative" else f"layer {cut.layer}"
+            return replace(score, reason=f"the probe of {probe} had not converged", compared=False)
+        return score
+
+    def score(self, cut: LayerCut) -> ModelStatistic:
+        """Of one probe."""
+        if cut not in self.sampled.answers.cuts:
+            return _missing(f"no probe P({cut.layer})")
+        # Draws are spread for few documents, and may leave what a score can be.
+        bounds = (-np.inf if self.entry.metric == "r2" else 0.0, 1.0)
+        value, draws = self.sampled.at(cut)
+        return ModelStatistic(
+            value, draws, layer=cut.layer, units=self.sampled.count, unit=self.sampled.kind, bounds=bounds
+        )
+
+    def chosen_layer(self) -> int | None:
+        """The layer with the least loss on the texts that decide when to stop: none of them is scored."""
+        single = [cut.layer for cut in self.cuts("layer")]
+        losses = [self.entry.losses.get(layer, np.nan) for layer in single]
+        return single[int(np.argmin(losses))] if single and np.isfinite(losses).all() else None
+
+    def _gravity(self) -> ModelStatistic:
+        gravity = self.entry.gravity
+        if gravity is None or not self.entry.last:
+            return _missing("no mixing weights of a full probe")
+        shares = gravity / self.entry.last
+        draws = self.sampled.over_seeds(shares)
+        if draws is not None:
+            return ModelStatistic(float(shares.mean()), draws, units=len(shares), unit="seed")
+        return ModelStatistic(float(shares.mean()), seeds=shares, reason=_FEW_SEEDS)
+
+    def _expected_layer(self) -> ModelStatistic:
+        last = self.sampled.last
+        if last is None:
+            return _missing("no cumulative probes of all layers")
+        if not self.sampled.gain()[0] > 0:
+            return _missing("P(L) was not shown to gain on P(0)")
+        value, by_seed, draws = self.sampled.expected_layers()
+        if draws is None:
+            return ModelStatistic(value / last, seeds=by_seed / last, reason=_FEW_SEEDS)
+        return ModelStatistic(value / last, draws / last, units=self.sampled.count, unit=self.sampled.kind)
+
+    def depths(self, comparison: TaskComparison) -> Iterator[DepthScore]:
+        """The score of every probe."""
+        last = self.entry.last
+        for cut in self.sampled.answers.cuts:
+            share = cut.layer / last if last else np.nan
+            about = (self.entry.model, comparison.task, comparison.metric, cut.probe, cut.layer, share)
+            yield DepthScore(*about, *self.score(cut).estimate)
+
+
+_FEW_SEEDS = f"range over seeds: fewer than {ENOUGH_SEEDS}"
+
+
+def _missing(reason: str) -> ModelStatistic:
+    return ModelStatistic(np.nan, reason=reason)
+
+
+def sample_models(comparison: TaskComparison, samples: int, seed: int) -> list[SampledTask]:
+    """The models of one task, on the same draws of the same documents."""
+    sampled = resample([task.answers for task in comparison.models], samples=samples, seed=seed)
+    return [SampledTask(task, scores) for task, scores in zip(comparison.models, sampled, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskMatch:
+    """The models that are compared at one task."""
+
+    comparison: TaskComparison
+    models: list[SampledTask]
+
+    def compared(self) -> Iterator[ModelValue]:
+        """Every statistic of every model."""
+        about = (self.comparison.task, self.comparison.metric)
+        for statistic in STATISTICS:
+            for model in self.models:
+                yield ModelValue(*about, statistic, model.entry.model, *model.statistic(statistic).row())
+
+
+def differences_of(matches: Sequence[TaskMatch], statistic: str) -> list[ModelDifference]:
+    """All pairs of models at all tasks: one family."""
+    rows, tested, drawn = [], [], []
+    for match in matches:
+        values = [(model.entry.model, model.statistic(statistic)) for model in match.models]
+        for (one, a), (other, b) in combinations(values, 2):
+            reason = "; ".join(f"{model}: {value.reason}" for model, value in ((one, a), (other, b)) if value.reason)
+            about = (match.comparison.task, match.comparison.metric, statistic, one, other)
+            compared = a.compared and b.compared
+            if compared and a.draws is not None and b.draws is not None:
+                tested.append(len(rows))
+                drawn.append(_drawn(a, b))
+                apart = (np.nan, np.nan, np.nan)
+                rows.append(ModelDifference(*about, *apart, "interval", np.nan, 0, 0, a.unit, reason))
+                continue
+            spread, apart = "interval", (np.nan, np.nan, np.nan)
+            if compared and np.isfinite(a.value) and np.isfinite(b.value):
+                # The farthest that any two seeds are apart.
+                spread, (_, *x), (_, *y) = "range", a.estimate, b.estimate
+                apart = (a.value - b.value, x[0] - y[1], x[1] - y[0])
+            rows.append(ModelDifference(*about, *apart, spread, np.nan, 0, 0, "", reason))
+    if drawn:
+        least = ENOUGH_SEEDS if statistic == "center_of_gravity" else LEAST_UNITS
+        tests = difference_family(drawn, least=least)
+        for member, row in enumerate(tested):
+            rows[row] = _tested(rows[row], _contrast(tests, member))
+    return rows
+
+
+def _drawn(a: ModelStatistic, b: ModelStatistic) -> DrawnDifference:
+    none = np.full(1, np.nan)
+    apart = (none if a.draws is None else a.draws) - (none if b.draws is None else b.draws)
+    return DrawnDifference(a.value - b.value, apart, min(a.units, b.units))
+
+
+def _contrast(tests: Contrasts, member: int) -> Contrast:
+    estimate, low, high, p, units, needed = (float(column[member]) for column in tests)
+    return Contrast(estimate, low, high, p, int(units), int(needed))
+
+
+def _tested(row: ModelDifference, test: Contrast) -> ModelDifference:
+    reason = row.reason
+    if not test.needed and np.isnan(test.p):
+        reason = "; ".join(filter(None, (reason, "the same in every draw")))
+    named = {"difference": test.estimate, "low": test.low, "high": test.high, "p_adjusted": test.p}
+    return row._replace(**named, units=test.units, needed=test.needed, reason=reason)
+
+
+def best_layers(match: TaskMatch) -> Iterator[RankedLayer]:
+    """Every single layer of every model, the highest score first."""
+    scored = [(model, cut, model.score(cut)) for model in match.models for cut in model.cuts("layer")]
+    if not scored:
+        return
+    draws = np.stack([score.draws for *_, score in scored if score.draws is not None], axis=1)
+    # Draws are spread for few documents already.
+    late = [cut in model.entry.unconverged for model, cut, _ in scored]
+    known = np.where(late, np.nan, [score.value for *_, score in scored])
+    best = best_set(known, draws, scored[0][2].units, widen=False)
+    order = sorted(range(len(scored)), key=lambda place: -scored[place][2].value)
+    for rank, place in enumerate(order, start=1):
+        model, cut, score = scored[place]
+        values = [other.value for of, _, other in scored if of is model]
+        spread, last = max(values) - min(values), model.entry.last
+        yield RankedLayer(
+            match.comparison.task,
+            rank,
+            model.entry.model,
+            cut.layer,
+            cut.layer / last if last else np.nan,
+            *score.estimate,
+            float(best.p[place]),
+            bool(best.among[place]),
+            cut.layer == model.chosen_layer(),
+            (score.value - min(values)) / spread if spread else np.nan,
+        )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, not_tested, number
 from lamina.stats.status import NEGLIGIBLE, Contrast, Status, status_of
 
@@ -100,6 +102,57 @@ class RankedLayer(NamedTuple):
     """Whether it has the least loss of its model's layers on the texts that decide when to stop."""
     normalised: float
     """0 at the model's worst layer for this task, 1 at its best; NaN where all are equal."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelResults:
+    """One model with all its results: one per corpus or suite."""
+
+    name: str
+    results: tuple[Result, ...]
+
+    def describe(self) -> dict[str, Any]:
+        """What provenance says of it."""
+        provenances = [result.provenance for result in self.results]
+        return {
+            "name": self.name,
+            "model": dict(provenances[0].model),
+            "keys": [result.key for result in self.results],
+            "corpora": [about.corpus.get("name", "") for about in provenances],
+            "train": [dict(about.corpus.get("train") or {}).get("fingerprint", "") for about in provenances],
+            "parameters": [dict(about.parameters) for about in provenances],
+        }
+
+
+def results_by_model(results: Sequence[Result]) -> list[ModelResults]:
+    """The results by model, in the order given; results of one model alone are compared with each other."""
+    by_model: dict[str, list[Result]] = {}
+    for result in results:
+        by_model.setdefault(str(result.provenance.model.get("fingerprint", "")), []).append(result)
+    groups = list(by_model.values()) if len(by_model) > 1 else [[result] for result in results]
+    names = [str(group[0].provenance.model.get("name", "")) for group in groups]
+    numbered = [f"{name} ({place})" if names.count(name) > 1 else name for place, name in enumerate(names, start=1)]
+    return [ModelResults(name, tuple(group)) for name, group in zip(numbered, groups, strict=True)]
+
+
+def unlike_settings(models: Sequence[Mapping[str, Any]], harmless: Iterable[str] = ()) -> list[str]:
+    """The settings in which results of models (`ModelResults.describe`) differ, with the values of each model.
+
+    Example:
+        >>> models = [{"name": "a", "parameters": [{"steps": 100}]}, {"name": "b", "parameters": [{"steps": 500}]}]
+        >>> unlike_settings(models), unlike_settings(models, ["steps"])
+        (['steps: a 100, b 500'], [])
+    """
+    values: dict[str, dict[str, str]] = {}
+    for model in models:
+        for name in sorted({name for settings in model["parameters"] for name in settings} - {*harmless}):
+            different = dict.fromkeys(str(settings.get(name)) for settings in model["parameters"])
+            values.setdefault(name, {})[model["name"]] = " and ".join(different)
+    return [
+        f"{name}: {', '.join(f'{model} {value}' for model, value in by_model.items())}"
+        for name, by_model in values.items()
+        if len({*by_model.values()}) > 1
+    ]
 
 
 def in_words(names: Iterable[str]) -> str:

@@ -29,6 +29,7 @@ from lamina.framework.sample_size import Sample
 from lamina.framework.settings import Checker, DeclaredSetting, settings_of
 from lamina.results import Result
 from lamina.results.finding import Finding, strongest_first
+from lamina.stats.status import NEGLIGIBLE
 
 if TYPE_CHECKING:
     import pandas
@@ -87,6 +88,91 @@ class Table:
         object.__setattr__(self, "format", format)
 
 
+FEW_NATS = 0.05
+"""A difference of entropies or divergences this small means nothing, in nats."""
+
+
+@dataclass(frozen=True)
+class LayerMeasure:
+    """One measure by layer.
+
+    Example:
+        >>> LayerMeasure("entropy", "Entropy of attention", "nats", margin=0.05).title
+        'Entropy of attention'
+    """
+
+    name: str
+    """In the column of measures."""
+    title: str
+    unit: str
+    resampled: tuple[str, ...] = ()
+    """What is resampled for it (documents, texts, word types), where not all that its analysis resamples."""
+    margin: float = NEGLIGIBLE
+    """Differences this small mean nothing."""
+
+    def varies_by(self, unit: str) -> bool:
+        """Whether these are resampled for it."""
+        return not self.resampled or unit in self.resampled
+
+
+@dataclass(frozen=True)
+class ComparedLayers:
+    """Measures by layer; two models are paired by bootstrap samples of the same documents, texts or word types."""
+
+    table: str
+    """One row per layer and measure, with the columns `layer`, `value`, `low` and `high`."""
+    measures: tuple[LayerMeasure, ...]
+    column: str = "measure"
+    """The column that names the measure."""
+    rows: Mapping[str, str] = field(default_factory=dict)
+    """Column -> the value of the rows that are compared, where not all are. Rows of a twin are never."""
+    draws: str = "draws"
+    """The table with every measure in each bootstrap sample: `measure`, `layer`, `sample`, `value`."""
+    last_layer: bool = True
+    """Whether the last layer has a value of its own; where it is the reference of all others, it has none."""
+    questions: Mapping[str, str] = field(default_factory=dict)
+    """Language-model head -> what a model with it is asked; models that are asked different things are not paired."""
+    apart: str = ""
+    """What is not the same for two models although their texts are."""
+    directed: bool = False
+    """Whether it matters that a model looks back only."""
+
+
+@dataclass(frozen=True)
+class ComparedItems:
+    """Numbers of items (minimal pairs, clozes, documents); two models are paired item by item."""
+
+    table: str = "items"
+    """One row per item."""
+    keys: tuple[str, str] = ("group", "item")
+    """Columns that name an item: its group, and the item within it."""
+    value: str = "value"
+    unit: str = "item"
+    """What one item is; signs of items are flipped."""
+    measure: str = "mean value"
+    """What the mean over items is called where items are not right or wrong."""
+    harmless: tuple[str, ...] = ("samples", "seed", "twin", "limit")
+    """Settings that change no item."""
+
+
+@dataclass(frozen=True)
+class ComparedTasks:
+    """Tasks of trained probes; two models are paired by the documents of the texts that both were scored on."""
+
+    predictions: str = "{task}.predictions.parquet"
+    """The file with what the probes of a task predicted of every target."""
+    metrics: tuple[str, ...] = ("f1", "macro_f1", "r2")
+    """Metrics that follow from saved predictions."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Column of the table `summary` that places a task in the depth of a model -> what it is called."""
+    harmless: tuple[str, ...] = ()
+    """Settings that do not change how the probes of a task are trained."""
+
+
+Comparable = ComparedLayers | ComparedItems | ComparedTasks
+"""What an analysis may declare as `compares`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
     """What an analysis says of itself; decorates the function that answers the question (as `analysis`)."""
@@ -120,6 +206,8 @@ class Declaration:
     needs: tuple[str, ...] | None = None
     """What it cannot do without of a model's states, maps, norms or ablation, where the function does not show it: by
     default maps if it watches them, states otherwise."""
+    compares: Comparable | None = None
+    """What of its results `lamina compare` compares models by; None where it compares none."""
 
     def __call__(self, function: Callable[..., Any]) -> Analysis:
         """The function as an analysis."""
@@ -195,6 +283,7 @@ class Analysis:
         self.charts = declaration.charts or f"lamina.figures.{self.name}"
         self.example = declaration.example
         self.needs = declaration.needs
+        self.compares = declaration.compares
         self.__name__, self.__qualname__, self.__module__ = self.name, self.name, function.__module__
         self.__doc__, self.__wrapped__ = function.__doc__, function
         self._findings: Callable[[Result], Iterable[Finding]] | None = None

@@ -653,8 +653,7 @@ class SavedResults(Reads):
     inputs: ClassVar = (
         Input(
             "results",
-            "Folders that one command wrote: `lamina probe`, `pairs`, `cloze`, `surprisal`, `geometry`, `attention` or "
-            "`lens`.",
+            "Folders that one command wrote for different models, for example `lamina probe` or `lamina pairs`.",
             metavar="RESULT...",
             many=True,
         ),

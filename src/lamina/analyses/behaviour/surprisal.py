@@ -17,7 +17,7 @@ from lamina.analyses.behaviour.inputs import SpokenSplits
 from lamina.analyses.behaviour.ngrams import NGrams
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedItems, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
@@ -101,6 +101,7 @@ _ITEMS = ("item", "group", "value", "words", "twin", "unigram", "ngram")
     },
     chapter="words",
     report={},
+    compares=ComparedItems(unit="document", measure="surprisal", harmless=("order", "samples", "twin", "seed")),
     example="lamina surprisal smollm2 --corpus ud_english_ewt --limit 200 --out results/surprisal",
 )
 def surprisal(

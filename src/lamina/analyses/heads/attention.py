@@ -28,7 +28,7 @@ from lamina.analyses.heads.induction import (
 from lamina.analyses.heads.surface import MEASURES, SHARE_OF_TEXTS, SURFACE, UNCLASSIFIED, PatternMeter, SurfaceMeter
 from lamina.corpora import Corpus
 from lamina.errors import CorpusError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import FEW_NATS, ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Samples, Seed, Setting, Weights
@@ -294,6 +294,22 @@ PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_p
     chapter="heads",
     takes=4,
     report={"segments": 1000},
+    compares=ComparedLayers(
+        "layers",
+        (
+            LayerMeasure("to_self", "Attention to oneself", "share of attention"),
+            LayerMeasure("to_previous", "Attention to the previous token", "share of attention"),
+            LayerMeasure("to_next", "Attention to the next token", "share of attention"),
+            LayerMeasure("to_first", "Attention to the first token", "share of attention"),
+            LayerMeasure("to_separator", "Attention to separators", "share of attention"),
+            LayerMeasure("to_punctuation", "Attention to full stops and commas", "share of attention"),
+            LayerMeasure("entropy", "Entropy of attention", "nats", margin=FEW_NATS),
+        ),
+        column="kind",
+        rows={"of": "surface"},
+        apart="each model in its own tokens",
+        directed=True,
+    ),
     example="lamina attention minilm --corpus ewt --split dev --out results/attention",
 )
 def attention(

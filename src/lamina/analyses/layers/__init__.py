@@ -1,1 +1,1 @@
-"""What every layer holds: probes, order, trees, and the geometry of hidden states."""
+"""What each layer knows: probes, word order, trees, the geometry of hidden states."""

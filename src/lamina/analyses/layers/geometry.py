@@ -18,7 +18,7 @@ from lamina.activations import ReadActivations, Runtime
 from lamina.activations.reading import WordVectors, sum_rows
 from lamina.corpora import Corpus
 from lamina.errors import CorpusError
-from lamina.framework.declare import Table, Tables, analysis
+from lamina.framework.declare import ComparedLayers, LayerMeasure, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
@@ -118,6 +118,25 @@ class GeometryWeights(NamedTuple):
     chapter="layers",
     takes=26,
     report={"samples": 1000},
+    compares=ComparedLayers(
+        "layers",
+        (
+            LayerMeasure("anisotropy", "Anisotropy", "mean cosine", ("documents", "texts")),
+            LayerMeasure("self_similarity_adjusted", "Adjusted self-similarity", "difference of cosines"),
+            LayerMeasure(
+                "intra_similarity_adjusted",
+                "Adjusted intra-sentence similarity",
+                "difference of cosines",
+                ("documents", "texts"),
+            ),
+            LayerMeasure(
+                "max_explainable_variance_adjusted",
+                "Adjusted explainable variance",
+                "share of variance",
+                ("word types",),
+            ),
+        ),
+    ),
     example="lamina geometry minilm --corpus ewt --split dev --out results/geometry",
 )
 def geometry(

@@ -27,7 +27,7 @@ from lamina.analyses.behaviour.lens.tuning import SELECTION, TranslatorTexts, tu
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.splits import Splits, divide
 from lamina.errors import CorpusError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import FEW_NATS, ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
@@ -130,6 +130,18 @@ _TRIED = 32
     },
     chapter="layers",
     report={"positions": 500, "learned": 2000, "steps": 20},
+    compares=ComparedLayers(
+        "lens",
+        (
+            LayerMeasure("agreement", "Plain lens: agreement with the output", "share of positions"),
+            LayerMeasure("kl", "Plain lens: distance from the output", "nats", margin=FEW_NATS),
+        ),
+        rows={"lens": "plain"},
+        # By definition the last layer agrees with the output.
+        last_layer=False,
+        questions={"causal language model": "the next token", "masked language model": "a masked word"},
+        apart="each model at tokens of its own",
+    ),
     example='lamina lens smollm2 --corpus ewt --text "The keys to the cabinet are on the table" --out results/lens',
 )
 def lens(

@@ -33,7 +33,7 @@ from lamina.corpora.suites.agreement_pairs import agreement_pairs
 from lamina.corpora.suites.minimal_pairs import ALL, UNNAMED, MinimalPairs
 from lamina.corpora.suites.syntaxgym import RegionSuites
 from lamina.errors import CorpusError, InputError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedItems, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
 from lamina.models import Encoder
@@ -336,6 +336,7 @@ _OPTIONS = (
     },
     chapter="abilities",
     report={"limit": 10},
+    compares=ComparedItems(harmless=("limit", "only", "ngrams", "order", "samples", "twin", "twin_limit", "seed")),
     example="lamina pairs smollm2 --suite blimp --limit 10 --out results/pairs",
 )
 def pairs(

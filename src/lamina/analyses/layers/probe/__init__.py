@@ -1,1 +1,1 @@
-"""Probe."""
+"""Edge probing, step by step: inputs, planning, training, runs, statistics, summary, tables, findings."""

@@ -47,7 +47,7 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.splits import Splits
 from lamina.errors import InputError
 from lamina.framework.cache import run_folder
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedTasks, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.settings import Samples, Seed, Seeds, Setting, Twin
 from lamina.models import Encoder
@@ -130,7 +130,8 @@ def reference_table(tasks: Iterable[str]) -> pd.DataFrame:
     tables={
         "scores": Table("One row per task, metric, probe, layer and seed; `all` stands for all seeds.",
                         ProbeScore.__annotations__),
-        "training": Table("One row per probe: how its training went, and whether it has converged.", ProbeTraining._fields),
+        "training": Table("One row per probe: how its training went, and whether it has converged.",
+                          ProbeTraining._fields),
         "mixing": Table("One row per task, seed, cumulative probe and layer it mixes.", MixingWeight._fields),
         "summary": Table("One row per task.", TaskSummary._fields),
         "readings": Table("One row per task, layer and baseline: the score minus the baseline's; two-sided, max-T over "
@@ -153,6 +154,10 @@ def reference_table(tasks: Iterable[str]) -> pd.DataFrame:
     chapter="abilities",
     takes=177,
     report={"preset": "quick"},
+    compares=ComparedTasks(
+        places={"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"},
+        harmless=("tasks", "suite", "probes", "mdl", "twin", "reference", "seed", "samples"),
+    ),
     example="lamina probe minilm --corpus ewt --task pos --task dep --out results/probe",
 )  # fmt: skip
 def probe(

@@ -19,11 +19,6 @@ from lamina.stats.seeds import ENOUGH_SEEDS, seed_shares, shared_by_seeds
 from lamina.stats.units import Units
 from lamina.tasks.task import Metric
 
-__all__ = [
-    "Draws", "Resampling", "center_of_gravity", "differentials", "expected_layer", "interval",
-    "kl_from_uniform", "kl_interval", "kl_of_differentials", "largest_kl", "means_by_unit", "moment", "shared_by_seeds",
-]  # fmt: skip
-
 _CHUNK = 128
 """Samples weighed at a time: bounds memory, changes no number."""
 _BOUNDS: dict[Metric, tuple[float, float]] = {"r2": (-np.inf, 1.0), "correlation": (-1.0, 1.0)}

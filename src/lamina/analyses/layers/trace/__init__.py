@@ -1,1 +1,1 @@
-"""Trace."""
+"""How decisions of probes come about from layer to layer."""
