@@ -8,11 +8,11 @@ import pandas as pd
 from benchmarks.claims import Simulation
 from lamina.analyses.layers.probe.predictions import ProbeDecisions, SavedTargets
 from lamina.analyses.layers.trace.revisions import revision_tables
-from lamina.comparison.compare import SAME_DEPTH, TaskMatch, differences_of, entrants_of
+from lamina.comparison.compare import SAME_DEPTH
 from lamina.comparison.items import ALL, GroupDifference, differences
 from lamina.comparison.measures import PairedMeasure, layer_family
 from lamina.comparison.predictions import ProbeAnswers
-from lamina.comparison.probes import ModelTask, TaskComparison
+from lamina.comparison.probes import ModelTask, TaskComparison, TaskMatch, differences_of, sample_models
 from lamina.comparison.tables import ModelDifference
 from lamina.probes.edge import LayerCut
 from lamina.probes.tallies import DecisionTally
@@ -29,7 +29,7 @@ def _clear(row: ModelDifference | GroupDifference, margin: float = NEGLIGIBLE) -
     return status_of(row.low, row.high, row.p_adjusted, needed=row.needed, margin=margin) == "clear"
 
 
-def _contest(
+def _comparison(
     rng: np.random.Generator, task: str, shares: np.ndarray, *, spread: float, by_seed: float = 0.0
 ) -> TaskComparison:
     """Probes P(0)..P(L) that are right at a share of the targets, [model, seed, layer], of documents of their own ease.
@@ -53,19 +53,21 @@ def _contest(
     return TaskComparison(task, "f1", entries)
 
 
-def _compared(contests: list[TaskComparison], statistic: str, rng: np.random.Generator) -> list[ModelDifference]:
+def _compared(comparisons: list[TaskComparison], statistic: str, rng: np.random.Generator) -> list[ModelDifference]:
     seed = int(rng.integers(2**31))
-    return differences_of([TaskMatch(each, entrants_of(each, SAMPLES, seed)) for each in contests], statistic)
+    return differences_of(
+        [TaskMatch(comparison, sample_models(comparison, SAMPLES, seed)) for comparison in comparisons], statistic
+    )
 
 
 def scores(rng: np.random.Generator, planted: bool) -> bool:
     """Three models at four tasks; planted, the first is ahead at the first task."""
-    contests = []
+    comparisons = []
     for task in TASKS:
         shares = np.full((3, 1, 2), 0.7)
         shares[0] += 0.14 * (planted and task == TASKS[0])
-        contests.append(_contest(rng, task, shares, spread=0.05))
-    rows = _compared(contests, "score_full", rng)
+        comparisons.append(_comparison(rng, task, shares, spread=0.05))
+    rows = _compared(comparisons, "score_full", rng)
     if not planted:
         return any(map(_clear, rows))
     return all(_clear(row) and row.difference > 0 for row in rows if row.task == TASKS[0] and row.a == "model 0")
@@ -74,11 +76,11 @@ def scores(rng: np.random.Generator, planted: bool) -> bool:
 def places(rng: np.random.Generator, planted: bool) -> bool:
     """Expected layers of two models at three tasks, five seeds; planted, one model gains later at the first task."""
     early, late = np.array([0.4, 0.6, 0.65, 0.7, 0.7]), np.array([0.4, 0.52, 0.58, 0.64, 0.7])
-    contests = []
+    comparisons = []
     for task in TASKS[:3]:
         curves = np.stack([late if planted and task == TASKS[0] else early, early])
-        contests.append(_contest(rng, task, np.repeat(curves[:, None], 5, axis=1), spread=0.02, by_seed=0.01))
-    rows = _compared(contests, "expected_layer", rng)
+        comparisons.append(_comparison(rng, task, np.repeat(curves[:, None], 5, axis=1), spread=0.02, by_seed=0.01))
+    rows = _compared(comparisons, "expected_layer", rng)
     if not planted:
         return any(_clear(row, SAME_DEPTH) for row in rows)
     return _clear(rows[0], SAME_DEPTH) and rows[0].difference > 0

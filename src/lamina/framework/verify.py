@@ -14,6 +14,7 @@ import pandas as pd
 from lamina.framework.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS
 from lamina.results import Result
 from lamina.results.finding import Finding
+from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.stats.status import SURE, status_of
 
 _HEAD = re.compile(r"(?<![\w.-])(\d+)-(\d+)(?![\w-])")
@@ -72,8 +73,9 @@ def check_words(result: Result, texts: Mapping[str, str]) -> list[str]:
 def _settings_and_sample(result: Result) -> Iterator[float]:
     about = result.provenance
     yield from _numbers_in([about.parameters, about.corpus, about.skipped])
-    # Below the first two a sample is called small, from the third on clusters are called stable.
-    yield from (LEAST_TARGETS, LEAST_DOCUMENTS, 0.8)  # .80: from here on clusters are stable
+    # Below the first two a sample is called small, below the third seeds give no interval; from the last one on
+    # clusters are called stable.
+    yield from (LEAST_TARGETS, LEAST_DOCUMENTS, ENOUGH_SEEDS, 0.8)
 
 
 def _derived(table: pd.DataFrame) -> Iterator[float]:
