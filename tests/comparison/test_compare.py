@@ -12,8 +12,10 @@ import pandas as pd
 import pytest
 from sklearn.metrics import f1_score
 
-from lamina.comparison.compare import STATISTICS, compare, in_words, layer_differences
+from lamina.comparison.compare import compare
 from lamina.comparison.predictions import read_answers
+from lamina.comparison.probes import layer_differences
+from lamina.comparison.tables import STATISTICS, in_words
 from lamina.errors import InputError
 from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings
@@ -573,11 +575,14 @@ def test_models_are_shown_side_by_side(both):
     assert in_words(["one"]) == "one"
 
 
-def test_what_cannot_be_compared_is_told(small, make_geometry):
+def test_what_cannot_be_compared_is_refused(small, make_geometry):
     with pytest.raises(InputError, match="a comparison needs two results"):
         compare(small)
-    with pytest.raises(InputError, match="results of one analysis are compared; these are of probe and geometry"):
+    with pytest.raises(InputError, match="results of probe and geometry cannot be compared with each other"):
         compare(small, make_geometry())
+    trace = replace(small, analysis="trace")
+    with pytest.raises(InputError, match="results of trace are not compared; these are: results of geometry, probe, "):
+        compare(trace, trace)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_what_only_one_model_has_is_left_out_and_counted():
 
 def test_what_cannot_be_put_side_by_side_is_refused(geometries):
     attention = lamina.attention(named("other"), TEXTS, samples=200)
-    with pytest.raises(InputError, match="these are of geometry and attention"):
+    with pytest.raises(InputError, match="results of geometry and attention cannot be compared with each other"):
         lamina.compare(geometries[0], attention)
     with pytest.raises(InputError, match="give results of different models; these are of small, small"):
         lamina.compare(geometries[0], geometries[0])
@@ -180,16 +180,16 @@ def test_what_is_not_paired_says_so_and_is_not_tested(geometries):
     (said,) = result.findings
     assert said.status == "untested"
     assert said.text == (
-        "It was not tested whether measures differ between small and deep: a result of an older version keeps no "
-        "draws; ask again. They are put side by side."
+        "It was not tested whether measures differ between small and deep: a result of an older version has no "
+        "draws; make it again. They are put side by side."
     )
     assert result.provenance.corpus["bootstrap"] == 0
     assert list(lamina.figures.draw(result)) == ["depth"]
     seeded = lamina.geometry(named("other", blocks=2), TEXTS, samples=200, seed=1)
-    assert why_unpaired(geometries[0], seeded) == "their settings differ (seed)"
+    assert why_unpaired(geometries[0], seeded, lamina.geometry.compares) == "their settings differ (seed)"
 
 
-def test_a_lens_on_the_next_piece_is_not_paired_with_one_on_hidden_words():
+def test_a_lens_on_the_next_token_is_not_paired_with_one_on_masked_words():
     learned = corpus_from([[*text, "away"] for text in TEXTS], name="pets", split="train")
     data = {"train": learned, "dev": corpus_from(TEXTS, name="pets", split="dev")}
     lenses = [
@@ -204,8 +204,8 @@ def test_a_lens_on_the_next_piece_is_not_paired_with_one_on_hidden_words():
     other = apart[apart["reason"] != ""]
     assert len(other) == 4
     assert set(other["reason"]) == {
-        "not paired: they are asked different things (causal language model: the next piece; masked language model: a "
-        "hidden word)"
+        "not paired: they are asked different things (causal language model: the next token; masked language model: a "
+        "masked word)"
     }
     assert any(": they are asked different things" in each.text for each in result.findings)
     assert check_findings(result) == []

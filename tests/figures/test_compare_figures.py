@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.comparison.compare import DepthScore, ModelDifference, ModelValue, RankedLayer
+from lamina.comparison.tables import DepthScore, ModelDifference, ModelValue, RankedLayer
 from lamina.figures import draw, to_svg
 from lamina.results import Provenance, Result
 
