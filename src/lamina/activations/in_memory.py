@@ -85,9 +85,9 @@ class DistinctTexts:
         """About how many tokens the encoder makes of these texts; a sample is tokenised."""
         texts = list(self.texts.values())
         sample = texts[:: max(1, len(texts) // _SAMPLED)]
-        pieces = sum(len(encoder.tokenize(text).ids) for text in sample)
+        tokens = sum(len(encoder.tokenize(text).ids) for text in sample)
         words = sum(len(text.words) for text in sample)
-        return -(-pieces * sum(len(text.words) for text in texts) // max(1, words))
+        return -(-tokens * sum(len(text.words) for text in texts) // max(1, words))
 
 
 class ResidentActivations(ReadActivations):
@@ -250,7 +250,7 @@ def store_resident(block: StateBlock, store: ActivationStore, listed: DistinctTe
 
 
 def _neighbours(texts: Sequence[tuple[bytes, ResidentText]], most: int) -> Iterator[list[tuple[bytes, ResidentText]]]:
-    """Runs of texts within so many rows; a longer text is a run of its own."""
+    """Runs of consecutive texts of at most `most` rows; a longer text is a run of its own."""
     some: list[tuple[bytes, ResidentText]] = []
     for item in texts:
         if some and item[1].start + len(item[1].tokens.ids) - some[0][1].start > most:
@@ -305,8 +305,8 @@ StoreText = Callable[[Text, Activations], None]
 def also_stored(encoder: Encoder, root: str | os.PathLike[str] | None = None) -> Iterator[StoreText]:
     """A function that stores the states of texts which the store lacks, as long as they take little room.
 
-    It never fails for want of room or of precision: then nothing more is stored, and whoever needs these texts
-    encodes them again.
+    It never fails for lack of room or precision: then nothing more is stored, and these texts are encoded again
+    when they are needed.
 
     Example:
         >>> import tempfile
@@ -333,7 +333,7 @@ def also_stored(encoder: Encoder, root: str | os.PathLike[str] | None = None) ->
                 try:
                     writer.add(key, activations)
                 except (HalfOverflowError, ModelError):
-                    # Values that are no numbers are told by whoever uses them.
+                    # NaN and infinity are not reported here; the caller checks for them.
                     left = 0
 
         yield keep

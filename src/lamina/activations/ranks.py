@@ -124,8 +124,8 @@ def slurm_rank(environment: Mapping[str, str] = os.environ) -> Rank | None:
         last = int(variables["MAX"] or first + step * (count - 1))
     except ValueError:
         raise InputError(
-            f"SLURM_ARRAY_TASK_ID is {variables['ID']!r}, and SLURM_ARRAY_TASK_COUNT and _MIN do not tell how many tasks "
-            "there are; give --shard NUMBER/OF, or --shard 0/1 for all texts"
+            f"SLURM_ARRAY_TASK_ID is {variables['ID']!r}, and SLURM_ARRAY_TASK_COUNT and _MIN do not say how many "
+            "tasks there are; give --shard NUMBER/OF, or --shard 0/1 for all texts"
         ) from None
     number, between = divmod(task - first, step)
     if between or not 0 <= number < count or last != first + step * (count - 1):

@@ -306,12 +306,12 @@ def sum_rows(
 def _sum_sorted(
     rows: Float[torch.Tensor, "row width"], sizes: Int[torch.Tensor, " group"]
 ) -> Float[torch.Tensor, "group width"]:
-    """The sums of so many rows after each other; on a CPU several times slower than `index_add_`."""
+    """The sums of consecutive rows, `sizes` at a time; on a CPU several times slower than `index_add_`."""
     return torch.segment_reduce(rows, "sum", lengths=sizes, initial=0)
 
 
 class WordVectors:
-    """Every word of a list of texts as the mean of its pieces, without special tokens; one layer at a time.
+    """Every word of a list of texts as the mean of its tokens, without special tokens; one layer at a time.
 
     The words of all texts are concatenated. Computed where the states are.
     """
@@ -329,14 +329,14 @@ class WordVectors:
         inside = words != SPECIAL
         owner = torch.from_numpy((words + starts)[inside])
         self.text = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(device)
-        self._pieces = torch.from_numpy(np.flatnonzero(inside)).to(device)
+        self._tokens = torch.from_numpy(np.flatnonzero(inside)).to(device)
         self._owner = owner.to(device)
         self._counts = torch.bincount(owner, minlength=int(sizes.sum())).unsqueeze(1).to(device)
 
     def layer(self, number: int) -> Float[torch.Tensor, "word width"]:
         """All words at one layer, in float32."""
-        pieces = self._stored.layer(number)[self._pieces].float()
-        return sum_rows(pieces, self._owner, len(self.text)) / self._counts
+        tokens = self._stored.layer(number)[self._tokens].float()
+        return sum_rows(tokens, self._owner, len(self.text)) / self._counts
 
 
 # Where every text of a store is, in columns: as objects, millions of texts would take hundreds of bytes each.

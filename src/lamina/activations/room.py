@@ -139,7 +139,7 @@ class Residence(NamedTuple):
     device: str | None
     """Where they are held: a card, or "cpu" for memory. None: they are read from a store."""
     stored: bool
-    """Whether what is encoded is written to a store."""
+    """Whether encoded states are written to a store."""
     why: str
     """For people, to be said after "states are"."""
 

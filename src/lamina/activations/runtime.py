@@ -69,7 +69,7 @@ class Runtime:
         return ResidentActivations(block, listed)
 
     def residence(self, encoder: Encoder, need: int, *, complete: bool = False) -> Residence:
-        """Where states of so many bytes would live now; `complete` if all are stored."""
+        """Where states of `need` bytes would live now; `complete` if all are stored."""
         return choose_residence(encoder, need, keep=self.keep, engine=self.engine is not None, complete=complete)
 
     def _resident(self, encoder: Encoder, corpus: Corpus, listed: DistinctTexts) -> StateBlock | None:

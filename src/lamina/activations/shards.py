@@ -350,7 +350,7 @@ class HalfOverflowError(Exception):
 
 
 class WidenedError(HalfOverflowError):
-    """Another writer met such a value: what was gathered is written, and what follows belongs into float32."""
+    """Another writer met such a value: texts gathered so far are written, later ones must be stored as float32."""
 
 
 # Gathers states into shards and writes these in threads, straight from the memory that the encoder wrote to.
@@ -414,7 +414,7 @@ class ShardWriter:
         self._writing: deque[tuple[Future[None], _Buffer]] = deque()
 
     def room(self, tokens: int) -> torch.Tensor:
-        """Memory for the states of so many tokens; see `Encoder.packed`."""
+        """Memory for the states of `tokens` tokens; see `Encoder.packed`."""
         if not self._open or self._open[-1].left < tokens:
             while self._open and not self._promised:
                 self._submit(self._open.popleft())
@@ -489,7 +489,7 @@ class ShardWriter:
         write_shard(self._folder, arrays, buffer.entries, self._publisher)
 
     def _memory(self, tokens: int) -> torch.Tensor:
-        """A buffer with room for so many tokens: one that is free, a new one, or the next that is written."""
+        """A buffer with room for `tokens` tokens: one that is free, a new one, or the next that is written."""
         while not self._free and not self._buffers_left and self._writing:
             self._wait()
         if self._free:

@@ -104,12 +104,10 @@ class ActivationStore:
     ) -> ActivationStore:
         """The store of an encoder's states under `root`, created if needed.
 
-        `kept` is the precision: by default what the store has, or `default_precision` for a new one. An error if the store
-        has another one, which nothing is gained from mixing; but what float16 cannot hold is kept in float32 in any
-        case.
+        `precision` is by default that of the store, or `default_precision` for a new one. An InputError if the store
+        has another one: mixing precisions gains nothing. Values that float16 cannot hold are always stored in float32.
 
-        A head (`store.json`) that is missing or damaged is written again: the encoder and the shards tell all that is
-        in it.
+        A head (`store.json`) that is missing or damaged is written again from the encoder and the shards.
         """
         folder = (Path(root) if root is not None else default_root()) / encoder.fingerprint[:32]
         store = cls(folder)

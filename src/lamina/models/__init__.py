@@ -1,4 +1,4 @@
-"""Words -> vectors and attention maps; with training/, the only folder that imports transformers."""
+"""Words -> hidden states, attention maps and scores; with training/, the only folder that imports transformers."""
 
 from lamina.models.contract import SPECIAL, Activations, Encoder, Tokens
 from lamina.models.loading.encoders import load_encoder

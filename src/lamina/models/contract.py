@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lamina.models.loading.loaders import EncoderLoader
 
 
-# When two runs of a model agree.
+# Tolerances within which two runs of a model agree.
 
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 """Relative error of a vector up to which two runs agree. Seen where nothing is wrong: up to 1e-5 in float32 (the thirty
@@ -64,7 +64,7 @@ def apart(one: Tensor, other: Tensor, share: float = 1.0) -> float:
     return errors.max().item()
 
 
-# Whether numbers are finite, told from the smallest and the largest of them.
+# Whether numbers are finite, from the smallest and the largest of them.
 
 _EXPONENTS = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}
 """Bits of the exponent of two-byte numbers; all ones in Inf and NaN."""
@@ -103,7 +103,7 @@ def extremes(values: Tensor) -> Tensor:
 
 
 Want = Literal["states", "maps", "norms"]
-"""What an encoder can return: hidden states by layer, attention maps and norms of values by block and head."""
+"""What an encoder can return: hidden states by layer; attention maps and value norms by block and head."""
 
 STATES: tuple[Want, ...] = ("states",)
 
@@ -119,7 +119,7 @@ class Tokens(NamedTuple):
     words: np.ndarray
     """[token] The word each token belongs to; SPECIAL for special tokens. Every word has at least one token."""
     unknown: int = 0
-    """Words the tokenizer had no piece for, replaced by the unknown token; see `Encoder.replaced`."""
+    """Words the tokenizer has no token for, replaced by the unknown token; see `Encoder.replaced`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ class Packed(NamedTuple):
         Example:
             >>> tokens = Tokens(np.arange(2), np.arange(2))
             >>> packed = Packed(("a", "b"), (tokens, tokens), (1, 1), torch.zeros(4, 3, 8))
-            >>> [tuple(activations.states.shape) for activations in packed.each()]
+            >>> [tuple(activations.states.shape) for activations in packed.unpack()]
             [(2, 3, 8), (2, 3, 8)]
         """
         sizes = [len(tokens.ids) for tokens in self.tokens]
@@ -216,9 +216,9 @@ class Encoder(ABC):
     limit: int = sys.maxsize
     """Maximum number of tokens; longer texts are encoded in windows."""
     origin: Mapping[str, str] = {}
-    """What provenance says of where the model comes from: its revision, the adapter on it, remote code that ran."""
+    """Where the model comes from, for provenance: its revision, the adapter on it, remote code that ran."""
     loader: EncoderLoader | None = None
-    """How another process loads it by its name; None if it has none there, so that its weights have to be sent."""
+    """How another process loads it by its name; None if it has no name, so that its weights have to be sent."""
     replaced: str = "words without a piece, replaced by the unknown token"
     """What `Tokens.unknown` counts, in words."""
     passport: Passport | None = None
@@ -239,7 +239,7 @@ class Encoder(ABC):
         """The text's tokens, without running the model."""
 
     def tokenize_all(self, texts: Sequence[Text]) -> list[Tokens]:
-        """The tokens of many texts, which an encoder may be faster at than at one by one."""
+        """The tokens of many texts; an encoder may do this faster than one by one."""
         return [self.tokenize(text) for text in texts]
 
     @abstractmethod
@@ -279,7 +279,7 @@ class Encoder(ABC):
         return padded_batches(self.encode(texts, ("maps", "norms") if norms else ("maps",), ordered=False))
 
     def refusal(self, need: str) -> str | None:
-        """Why its states, maps, norms or windows cannot be used, as its passport says; None if they can."""
+        """Why its states, maps, norms or windows cannot be used, by its passport; None if they can."""
         return None if self.passport is None else self.passport.refuses(need)
 
     @property
@@ -306,7 +306,7 @@ class Encoder(ABC):
         return None
 
     def vocabulary(self) -> list[str] | None:
-        """Its ordinary tokens as one reads them, without spaces around them; None where they have no names."""
+        """Its ordinary tokens in readable form, without surrounding spaces; None if they have no names."""
         return None
 
     def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> Encoder:

@@ -28,7 +28,7 @@ from lamina.models.running.state_batches import Chunk, Packing, chunks, lookahea
 from lamina.models.running.tokens import TokenizedText
 from lamina.types import Text
 
-# An ELMo as it was released: options.json and one file of weights (`*weights.hdf5`) in the layout of bilm-tf.
+# The released format: options.json and one file of weights (`*weights.hdf5`) in the layout of bilm-tf.
 
 OPTIONS = "options.json"
 _WEIGHTS = "*weights.hdf5"
@@ -258,7 +258,7 @@ def _array(archive: Any, name: str) -> Any:
     return node if isinstance(node, h5py.Dataset) else None
 
 
-# The network of an ELMo: characters, convolutions, highways, two directions of LSTMs with projection.
+# The network: characters, convolutions, highways, two directions of LSTMs with projection.
 
 _WORDS_AT_ONCE = 256
 """Words whose characters are convolved together: the widest filters of the released model take 90 MB for these."""
@@ -269,7 +269,7 @@ _FORGET = 1.0
 
 
 class LstmState(NamedTuple):
-    """What an LSTM layer remembers of both directions."""
+    """The state of an LSTM layer in both directions."""
 
     output: Float[Tensor, "2 row projection"]
     memory: Float[Tensor, "2 row cell"]
@@ -294,7 +294,7 @@ class _LstmLayer(NamedTuple):
 
 
 class ElmoNetwork:
-    """The function that an ELMo's weights are.
+    """The forward pass of an ELMo.
 
     Example:
         >>> options = ElmoOptions(4, ((1, 4), (2, 4)), 1, 10, "relu", 3, 5, 2, 3.0, 3.0, True)
@@ -383,7 +383,7 @@ class ElmoNetwork:
         return LstmState(*(torch.zeros(DIRECTIONS, rows, size, dtype=self.dtype, device=self.device) for size in sizes))
 
     def _run(self, layer: _LstmLayer, given: Tensor, active: Sequence[int], state: LstmState) -> Tensor:
-        """What one layer says, [direction, step, row, projection]; the state is changed to that at the rows' ends."""
+        """The output of one layer, [direction, step, row, projection]; `state` is updated to that at the rows' ends."""
         options = self.options
         outputs = torch.zeros_like(given)
         for step, gates in enumerate(_read(layer, given)):
@@ -400,7 +400,7 @@ class ElmoNetwork:
 
 
 def _read(layer: _LstmLayer, given: Tensor) -> Iterator[Tensor]:
-    """What the input adds to the gates, step by step; of as many steps at once as memory allows."""
+    """The contribution of the input to the gates, step by step; computed for as many steps at once as memory allows."""
     _, steps, rows, _ = given.shape
     at_once = max(1, _READ_AT_ONCE // (DIRECTIONS * rows * layer.bias.shape[-1]))
     for start in range(0, steps, at_once):
@@ -454,7 +454,7 @@ _LEAST = 8
 _LOOKAHEAD_BYTES = 256 * 2**20
 """Results that wait for earlier ones."""
 _BEGIN, _END, _WORD_BEGIN, _WORD_END, _PAD = 257, 258, 259, 260, 261
-"""Numbers of what is no byte: begin and end of a sentence, begin and end of a word, padding; byte b is b + 1."""
+"""Ids of special characters: begin and end of a sentence, begin and end of a word, padding; byte b has the id b + 1."""
 
 
 _BOUNDARIES = {b"<S>": [_BEGIN], b"</S>": [_END]}
@@ -525,7 +525,8 @@ class ElmoEncoder(Encoder):
         self.blocks, self.heads, self.width = options.layers, 0, 2 * options.projection
         self.dtype, self.limit, self.pads = network.dtype, limit or _LIMIT, True
         self.word_tokenizer = Characters(options.longest)
-        self.replaced = f"words of more than {self.word_tokenizer.room} bytes, of which the first {self.word_tokenizer.room} were read"
+        room = self.word_tokenizer.room
+        self.replaced = f"words of more than {room} bytes, of which the first {room} were read"
         self.batch_size = BatchSize(self.device)
         """Tokens of a batch."""
 

@@ -104,7 +104,7 @@ class _Steps(Protocol):
     """How learners take their steps."""
 
     def take(self, running: Sequence[Learner], done: int) -> int:
-        """Some of the steps up to the next validation, after so many; returns their number."""
+        """Some of the steps up to the next validation, after `done` steps; returns their number."""
         ...
 
     def losses(self, running: Sequence[Learner]) -> list[np.ndarray]:

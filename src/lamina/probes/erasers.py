@@ -25,8 +25,8 @@ _FLATTEST, _STEEPEST, _BISECTIONS = -2.0, 4.0, 40
 class StateMoments:
     """Sums over states of several layers, from which erasers are made.
 
-    What is erased is told by labelled states; states are changed as little as possible over all that are added. The two
-    are the same where everything has a label.
+    Labelled states say what is erased; states are changed as little as possible over all states added. The two sets are
+    the same if every state has a label.
 
     Example:
         >>> moments, states = StateMoments(layers=1, width=2, labels=[2]), torch.tensor([[[0.0, 1.0]], [[2.0, 1.0]]])

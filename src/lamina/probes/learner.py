@@ -126,9 +126,9 @@ class Learner:
         self.running = np.ones(count, bool)
         self.best_step = np.zeros(count, int)
         self.moved = np.zeros(count)
-        """How far mixing logits can have moved so far ..."""
+        """An upper bound on how far mixing logits have moved so far ..."""
         self.reach = np.zeros(count)
-        """... and had when the weights were kept: Adam moves a parameter by at most about its rate per step."""
+        """... and up to the best weights: Adam moves a parameter by about its rate per step at most."""
         self.history = np.full((schedule.max_validations, count), np.nan)
         """[validation, member] The lowest loss so far."""
         self.best_weights = {name: value.detach().clone() for name, value in self.full.named_parameters()}

@@ -300,7 +300,7 @@ class PointingProbe(NamedTuple):
 
 
 class PointingTexts(NamedTuple):
-    """Texts, one after the other, with the token of each that is to be found."""
+    """Texts, one after the other, with the gold token of each."""
 
     vectors: Float[np.ndarray, "token width"]
     sizes: Int[np.ndarray, " text"]
@@ -312,7 +312,7 @@ class PointingTexts(NamedTuple):
 def fit_pointing(learn: PointingTexts, select: PointingTexts, device: torch.device | str = "cpu") -> PointingProbe:
     """Fit a probe; of the penalties with which it converges, the one with the lowest loss on `select` is kept.
 
-    In float64: with so few answers for so many tokens, the search would not end in float32.
+    In float64: with few answers and many tokens, the search would not converge in float32.
 
     Example:
         >>> vectors = np.array([[0.0], [2.0], [1.0], [3.0], [0.0]])
@@ -351,7 +351,7 @@ class PointingLoss(NamedTuple):
     owner: Int[Tensor, " token"]
     """The number of each token's text."""
     gold: Int[Tensor, " text"]
-    """The token of each text that is to be found, among all tokens."""
+    """The gold token of each text, among all tokens."""
 
     @classmethod
     def of(cls, texts: PointingTexts, device: torch.device) -> PointingLoss:

@@ -226,7 +226,7 @@ class LinkingProbe:
     start: Float[Tensor, "width rank"]
     end: Float[Tensor, "width rank"]
     alone: Float[Tensor, " width"]
-    """What makes a word one that others belong to, whichever they are."""
+    """Scores a word as a head or antecedent, independently of the word that points to it."""
     middle: Float[Tensor, " width"]
     spread: Float[Tensor, " width"]
     converged: bool
@@ -254,7 +254,7 @@ def train_linking_probe(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> texts = [LinkedText(np.eye(4, dtype=np.float32)[rng.permutation(4)], ()) for _ in range(80)]
-        >>> # Whoever has feature 0 belongs to whoever has feature 1.
+        >>> # The word with feature 0 belongs to the word with feature 1.
         >>> links = [((int(t.vectors[:, 0].argmax()), frozenset({int(t.vectors[:, 1].argmax())})),) for t in texts]
         >>> texts = [t._replace(links=own) for t, own in zip(texts, links)]
         >>> probe = train_linking_probe(texts[:60], texts[60:], seed=0, device="cpu")

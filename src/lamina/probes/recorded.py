@@ -30,7 +30,7 @@ _AHEAD = 256
 
 
 class Size(NamedTuple):
-    """Room for so many tokens and targets."""
+    """Room for `tokens` tokens and `targets` targets."""
 
     tokens: int
     targets: int

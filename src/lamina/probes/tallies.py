@@ -84,7 +84,7 @@ def _decisions(logits: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) ->
 
 
 def _right(logits: torch.Tensor, targets: ProbeTargets, rows: np.ndarray) -> list[np.ndarray]:
-    """The label with the highest logit holds; an unseen label cannot be told, so that its target counts as wrong."""
+    """The label with the highest logit holds; an unseen label cannot be predicted, so its target counts as wrong."""
     best = logits.argmax(-1).cpu().numpy()
     right = targets.gold[rows][np.arange(len(rows)), best]
     return [right, np.ones((1, len(rows)))]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _LENGTH = 384
-"""Most pieces in one window, for a model that does not say what it was trained with."""
+"""Most tokens in one window, for a model that does not say what it was trained with."""
 _AT_ONCE = 256
 """Questions held in memory."""
 _SAMPLED = 200
@@ -192,7 +192,7 @@ def load_answerer(folder: str | os.PathLike[str], *, device: str | None = None) 
             encoder.model.config.architectures if isinstance(encoder, HuggingFaceEncoder) else ["word vectors"]
         )
         raise ModelError(
-            f"{folder} has no head for spans or classes (it is {', '.join(architectures or ()) or 'of no known class'}); "
+            f"{folder} has no head for spans or classes (it is {', '.join(architectures or ()) or 'no known class'}); "
             "`lamina finetune MODEL --task squad` makes a model that answers questions"
         )
     return answerer

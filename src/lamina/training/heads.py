@@ -105,7 +105,7 @@ def _load(source: str, head: str, name: str, settings: dict[str, Any]) -> Any:
     import transformers
 
     auto = getattr(transformers, f"AutoModelFor{head}")
-    # A head with other classes is initialised anew; the body was checked when the encoder was loaded.
+    # A head with other classes is re-initialised; the body was checked when the encoder was loaded.
     fixed = {"dtype": torch.float32, "ignore_mismatched_sizes": True, "trust_remote_code": False}
     try:
         with quiet_transformers():
@@ -115,7 +115,7 @@ def _load(source: str, head: str, name: str, settings: dict[str, Any]) -> Any:
         raise ModelError(f"{name} cannot be given a head for {head} ({reason}); take another architecture") from error
 
 
-# Layers that are kept as they are, or begin anew, when a model is fine-tuned.
+# Layers that are frozen or re-initialised when a model is fine-tuned.
 
 
 def refuse_layers(encoder: HuggingFaceEncoder, *, freeze: int | None, reset: int) -> None:
@@ -126,13 +126,13 @@ def refuse_layers(encoder: HuggingFaceEncoder, *, freeze: int | None, reset: int
         raise InputError(f"reset: {encoder.name} has {encoder.blocks} blocks; got {reset}")
     if reset and freeze is not None and freeze > encoder.blocks - reset:
         raise InputError(
-            f"freeze and reset: layer {freeze} would be drawn anew and could not learn; with --reset {reset}, freeze "
-            f"at most {encoder.blocks - reset}"
+            f"freeze and reset: layer {freeze} would be re-initialised and could not learn; with --reset {reset}, "
+            f"freeze at most {encoder.blocks - reset}"
         )
 
 
 def prepare_layers(model: PreTrainedModel, encoder: HuggingFaceEncoder, plan: TrainingPlan) -> None:
-    """Freeze and draw anew what a plan says, in a model with a head that was made from the encoder.
+    """Freeze and re-initialise the layers of a plan, in a model with a head that was made from the encoder.
 
     New weights are those of the encoder's random twin with the plan's seed. The head, and a pooler that it reads, are
     always trained.

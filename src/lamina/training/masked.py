@@ -1,4 +1,4 @@
-"""The masked language model: 15 % of the pieces are hidden and predicted from the rest."""
+"""The masked language model: 15 % of the tokens are hidden and predicted from the rest."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 SHARE = 0.15
-"""Of the pieces, those to predict."""
+"""Of the tokens, those to predict."""
 _HIDDEN, _OTHER = 0.8, 0.1
-"""Of those: replaced by the mask, by any piece; the rest stays as it is (Devlin et al. 2019)."""
+"""Of those: replaced by the mask, by any token; the rest stays as it is (Devlin et al. 2019)."""
 
 
 class MaskedObjective(Objective):
-    """Loss (nats per hidden piece) and accuracy on hidden pieces."""
+    """Loss (nats per hidden token) and accuracy on hidden tokens."""
 
     head = "MaskedLM"
     metric = "loss"
@@ -79,7 +79,7 @@ class MaskedObjective(Objective):
     def read(
         self, rows: Sequence[TrainingRow], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
     ) -> list[tuple[float, int, int]]:
-        """Loss, hits and number of hidden pieces."""
+        """Loss, hits and number of hidden tokens."""
         hidden = batch["labels"] != IGNORED
         logits, gold = outputs["logits"][hidden].float(), batch["labels"][hidden]
         loss = torch.nn.functional.cross_entropy(logits, gold, reduction="none")
@@ -96,18 +96,18 @@ class MaskedObjective(Objective):
         )
 
     def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[TextOutcome]:
-        """See `Objective.guess`; every piece has its probability in training, unseen ones counted once."""
-        seen = Counter(piece for item in train for piece in self._pieces(item))
+        """See `Objective.guess`; every token has its probability in training, unseen ones counted once."""
+        seen = Counter(token for item in train for token in self._tokens(item))
         size = sum(seen.values()) + len(self._others)
         most = max(sorted(seen), key=seen.__getitem__)
         for item in scored:
-            pieces = self._pieces(item)
-            loss = -float(np.log([(seen[piece] + 1) / size for piece in pieces]).sum())
-            count = len(pieces)
-            sums = {"loss": Sum(loss, count, count), "accuracy": Sum(pieces.count(most), count, count)}
+            tokens = self._tokens(item)
+            loss = -float(np.log([(seen[token] + 1) / size for token in tokens]).sum())
+            count = len(tokens)
+            sums = {"loss": Sum(loss, count, count), "accuracy": Sum(tokens.count(most), count, count)}
             yield TextOutcome(unit_of(text_of(item)), sums)
 
-    def _pieces(self, item: Item) -> list[int]:
+    def _tokens(self, item: Item) -> list[int]:
         return [int(id) for row in self.rows(0, item) for id, word in zip(row.ids, row.words, strict=True) if word >= 0]
 
 

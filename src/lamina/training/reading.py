@@ -172,8 +172,8 @@ def apart(sets: Sets) -> Sets:
         given = len(getattr(sets, name))
         if len(remaining) < given / 2:
             raise CorpusError(
-                f"{sets.name}: {given - len(remaining):,} of the {given:,} texts of {name} are also in a later set; what is "
-                "scored may not be trained on: give sets that share no texts"
+                f"{sets.name}: {given - len(remaining):,} of the {given:,} texts of {name} are also in a later set; "
+                "scored texts may not be trained on: give sets that share no texts"
             )
     left_out = {
         **sets.left_out,
@@ -194,7 +194,7 @@ _BY_TASK = "bAbI"
 _FEW = 20
 """Documents below which texts are split instead of documents."""
 _WORDS_PER_PIECE = 0.8
-"""Of the longest row. Cut to 410 words, HotpotQA has 376 pieces of MiniLM on average; 1 of 179 questions over 512."""
+"""Of the longest row. Cut to 410 words, HotpotQA has 376 tokens of MiniLM on average; 1 of 179 questions over 512."""
 _CALLED = {"train": "training", "select": "selection", "scored": "scored", "pool": "training and selection"}
 """Role of a split -> its name where what was left out of it is counted."""
 

@@ -30,7 +30,7 @@ class PaperSettings(NamedTuple):
     batch: int
     schedule: Schedule
     length: int
-    """Most pieces in one row."""
+    """Most tokens in one row."""
     every: int
     """Most steps between two evaluations; a short run is evaluated ten times."""
     clip: float
@@ -49,7 +49,7 @@ def _answering(title: str, length: int) -> PaperSettings:
 
 
 def _plain(title: str, kind: Kind, batch: int, lr: float = 5e-5) -> PaperSettings:
-    """Zhao et al. (2020): plain Adam, constant rate, no warm-up, no decay, no clipping, 128 pieces."""
+    """Zhao et al. (2020): plain Adam, constant rate, no warm-up, no decay, no clipping, 128 tokens."""
     return PaperSettings(title, kind, 5, lr, batch, "constant", 128, 1000, 0.0, (2e-5, 5e-5, 1e-4), (32, batch))
 
 
@@ -57,12 +57,12 @@ PAPER_SETTINGS: dict[Task, PaperSettings] = {
     "squad": _answering("answer a question by a span of its context (SQuAD, XQuAD)", 384),
     "hotpot": _answering("answer a question over several paragraphs (HotpotQA)", 512),
     "babi": _answering("answer a question about a story (bAbI, generated stories)", 384),
-    "pos": _plain("part of speech, read off each word's last piece", "tags", 150),
-    "ner": _plain("named entities as BIO tags, read off each word's last piece", "tags", 32),
-    "tag": _plain("any labels of single words, read off each word's last piece", "tags", 32),
+    "pos": _plain("part of speech, read off each word's last token", "tags", 150),
+    "ner": _plain("named entities as BIO tags, read off each word's last token", "tags", 32),
+    "tag": _plain("any labels of single words, read off each word's last token", "tags", 32),
     "classify": _plain("the class of a text (question types, SST-2, bAbI answers)", "class", 200),
     "pairs": _plain("the class of two sentences (MRPC; question and answer sentence)", "class", 350),
-    "mlm": _plain("15 % of the pieces, hidden (masked language model)", "masked", 32),
+    "mlm": _plain("15 % of the tokens, masked (masked language model)", "masked", 32),
 }
 """Task -> its recipe."""
 

@@ -19,9 +19,9 @@ from lamina.training.objective import Batch, Item, Objective, Sum, TextOutcome, 
 from lamina.types import Span, Text
 
 STRIDE = 128
-"""Pieces from the start of one window to the start of the next, as BERT's own code has it."""
+"""Tokens from the start of one window to the start of the next, as BERT's own code has it."""
 MOST_QUESTION = 64
-"""Pieces of the question; what is beyond is cut off."""
+"""Maximum number of tokens of the question; the rest is cut off."""
 
 
 class ContextWindow(NamedTuple):
@@ -47,8 +47,8 @@ def windows(
     room = length - len(question_tokens) - tail
     if room < 2:
         raise SpanError(
-            f"text {text.id!r}: its question takes {len(question_tokens)} of the {length} pieces there are, which leaves no room "
-            "for the context; shorten the question or allow more pieces"
+            f"text {text.id!r}: its question takes {len(question_tokens)} of {length} tokens, which leaves no "
+            "room for the context; shorten the question or allow more tokens"
         )
     size = len(tokens.ids)
     end = size - tail
@@ -60,7 +60,7 @@ def windows(
         yield ContextWindow(tokens.ids[chosen], every[chosen], tokens.words[chosen], len(question_tokens) < head)
         if stop == end:
             return
-        # No piece is skipped, even where the stride is longer than a window.
+        # No token is skipped, even where the stride is longer than a window.
         start = _between_words(tokens.words, min(start + stride, stop), end, after=start)
 
 
@@ -80,7 +80,7 @@ def _question_tokens(words: np.ndarray, head: int, context: Span, most: int) -> 
 
 
 def borders(words: np.ndarray, context: Span) -> tuple[np.ndarray, np.ndarray]:
-    """Where in a window an answer may start and end: at the first and last pieces of the context's words.
+    """Where in a window an answer may start and end: at the first and last tokens of the context's words.
 
     Example:
         >>> starts, ends = borders(np.array([-1, 0, -1, 1, 1, 2, -1]), Span(1, 3))

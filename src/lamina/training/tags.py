@@ -1,4 +1,4 @@
-"""Token classification: one label per word, learned and read at the word's last piece."""
+"""Token classification: one label per word, learned and read at the word's last token."""
 
 from __future__ import annotations
 

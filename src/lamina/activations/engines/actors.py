@@ -101,11 +101,11 @@ def share_of(nodes: Sequence[Mapping[str, float]], workers: int | None, *, cards
 
     Example:
         >>> share_of([{"CPU": 8, "GPU": 2}, {"CPU": 8}], None, cards=True)
-        Share(workers=2, cpus=4, threads=4, cards=1.0)
+        WorkerShare(workers=2, cpus=4, threads=4, cards=1.0)
         >>> share_of([{"CPU": 8}, {"CPU": 8}], 3, cards=False)
-        Share(workers=3, cpus=4, threads=4, cards=0.0)
+        WorkerShare(workers=3, cpus=4, threads=4, cards=0.0)
         >>> share_of([{"CPU": 2}], 4, cards=False)
-        Share(workers=4, cpus=0.5, threads=1, cards=0.0)
+        WorkerShare(workers=4, cpus=0.5, threads=1, cards=0.0)
     """
     with_cards = [node for node in nodes if cards and node.get("GPU", 0) >= 1]
     sizes = [(int(node.get("CPU", 0)), int(node.get("GPU", 0))) for node in with_cards or nodes]
@@ -123,7 +123,7 @@ def share_of(nodes: Sequence[Mapping[str, float]], workers: int | None, *, cards
 
 
 def _part(of: int) -> float:
-    """One of so many parts; Ray counts in ten-thousandths."""
+    """The share of one of `of` equal parts, rounded down to Ray's precision of 1/10,000."""
     return int(10_000 / of) / 10_000
 
 

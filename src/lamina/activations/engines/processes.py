@@ -160,7 +160,7 @@ def _ending(code: int | None) -> str:
 
 def _serve(pipe: Connection, job: EncodingJob, device: str, threads: int) -> None:
     """The work of a process: texts in, their number out, until the pipe is closed."""
-    # Ctrl-C reaches all processes of a terminal; whoever started this one ends it.
+    # Ctrl-C reaches all processes of a terminal; the parent process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     worker = Worker(job, device, threads)
     with suppress(EOFError, OSError):

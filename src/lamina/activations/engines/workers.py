@@ -179,7 +179,7 @@ class Worker:
     def _ready(self) -> tuple[Encoder, ActivationStore]:
         import torch
 
-        # Progress is told by whoever hands out the texts.
+        # The process that deals the texts shows the progress.
         os.environ[progress.VARIABLE] = "none"
         torch.set_num_threads(self._threads)
         store = _opened(self._job)

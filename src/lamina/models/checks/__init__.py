@@ -1,1 +1,1 @@
-"""Checks."""
+"""Checks of a model before its numbers are trusted, and the passport that keeps their verdict."""

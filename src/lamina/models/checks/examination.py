@@ -1,4 +1,4 @@
-"""All checks of a passport, in the order in which they are told."""
+"""All checks of a passport, in the order in which they are listed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.value_norms import VALUES_IN_LINEAR_LAYERS, mixings
 from lamina.types import Text
 
-# Checks of a model's hidden states: in company, with padding, in windows, with maps, in the order of layers.
+# Checks of hidden states: batch invariance, padding, windows, maps, order of layers.
 
 _WINDOW = 20
 """Tokens of a window in the trial; real limits would take long texts."""
@@ -102,7 +102,7 @@ def check_direction(trial: EncoderTrial) -> Check:
         if position < size and _can_change(trial, position)
     ]
     if not places:
-        return not_applicable(name, f"in {encoder.limit} tokens there are no later words that its pieces tell apart")
+        return not_applicable(name, f"in {encoder.limit} tokens there are no later words that its tokens tell apart")
     # In one batch, where what is not changed is computed alike; that company changes nothing is looked at apart.
     plain, *others = trial.encode([trial.texts["plain"], *(trial.changed(position) for position in places)])
     for position, activations in zip(places, others, strict=True):
@@ -198,9 +198,7 @@ def check_layer_order(encoder: HuggingFaceEncoder, trial: EncoderTrial) -> Check
         watched = watch_blocks(encoder.model, inputs)
     blocks, reads = encoder.blocks, watched.reads
     if watched.path is None:
-        return not_applicable(
-            name, "the modules that are its blocks cannot be told, so what they read was not compared"
-        )
+        return not_applicable(name, "its blocks were not found among its modules, so their inputs were not compared")
     if len(reads) != blocks:
         return fails(
             name, f"{len(reads)} blocks ran, but there are {blocks + 1} layers instead of {len(reads) + 1}", needs
@@ -220,7 +218,7 @@ def check_layer_order(encoder: HuggingFaceEncoder, trial: EncoderTrial) -> Check
     return holds(name, f"each layer is what the next of {blocks} blocks reads, and the last is what they made")
 
 
-# Checks of a model's attention maps: do they sum to 1, look where they may, and make the states they belong to?
+# Checks of attention maps: rows sum to 1, respect causality, and produce the states they belong to.
 
 _ROWS = {torch.float32: 1e-4, torch.float64: 1e-6, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """How far a row of rounded numbers may be from a sum of 1."""
@@ -268,7 +266,7 @@ def check_fast_path(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: Eag
     if sound:
         # The maps make what they should: it may as well be the other path that is wrong.
         return fails(
-            name, f"{message}; which one is right cannot be told", ("states", *_NEEDS, "windows", "ablation"), moved
+            name, f"{message}; it is not known which one is right", ("states", *_NEEDS, "windows", "ablation"), moved
         )
     return fails(name, message, _NEEDS, moved)
 
@@ -316,7 +314,7 @@ class RowSumCheck(NamedTuple):
 
 
 def check_rows(trial: EncoderTrial, calls: Sequence[AttentionCall]) -> RowSumCheck:
-    """Rows sum to 1, or what is missing is a sink's."""
+    """Rows sum to 1, or a learned sink takes the rest."""
     name = "rows"
     if not trial.has_maps:
         return RowSumCheck(not_applicable(name, "there are no attention maps"))
@@ -416,7 +414,7 @@ def check_output(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: EagerR
     blocks = [block + 1 for block in encoder.map_blocks]
     for number, mixing in enumerate(block_mixings):
         if mixing is not None and not mixing.uses_block_maps:
-            message = f"the output of block {blocks[number]} is not made with its maps, but with those of {blocks[mixing.maps_of]}"
+            message = f"block {blocks[number]} mixes its values by the maps of block {blocks[mixing.maps_of]}"
             return OutputChecks(fails(_OUTPUT, message, _NEEDS), not_applicable(_GROUPS, message))
         if mixing is not None and mixing.tiled:
             return _wrongly_shared(blocks[number])
@@ -463,7 +461,7 @@ def _by_function(encoder: HuggingFaceEncoder, trial: EncoderTrial, eager: EagerR
     return OutputChecks(holds(_OUTPUT, message), _groups(encoder.heads, shared))
 
 
-# Which parts of a model can be switched off, which head it was saved with, and whether its weights are its own.
+# Checks of parts: which can be ablated, which head the model was saved with, whether its weights are unchanged.
 
 AblatablePart = Literal["attention", "heads", "layers"]
 _LARGE = 2 * 2**30
@@ -501,7 +499,7 @@ def check_ablation(encoder: HuggingFaceEncoder, trial: EncoderTrial) -> Ablation
     if not ablatable:
         return AblationCheck(not_applicable(name, "none of its parts was found to switch off"), ())
     listed = ", ".join(sorted(ablatable))
-    without = "" if parts.heads else f"; its heads cannot be told apart: {parts.no_heads}"
+    without = "" if parts.heads else f"; single heads cannot be changed: {parts.no_heads}"
     return AblationCheck(holds(name, f"switched off in the first block: {listed}{without}"), tuple(sorted(ablatable)))
 
 
@@ -528,7 +526,7 @@ def check_vocabulary(encoder: HuggingFaceEncoder) -> Check:
     name = "vocabulary"
     table = embedding_table(encoder.model)
     if table is None:
-        return not_applicable(name, "the model has no table of piece embeddings")
+        return not_applicable(name, "the model has no table of token embeddings")
     rows = table.num_embeddings
     added = set(encoder.tokenizer.get_added_vocab().values())
     outside = sorted(token for token in encoder.tokenizer.get_vocab().values() if token >= rows)

@@ -1,6 +1,6 @@
-"""The contract of `Interventions`, tried on a model: what is changed is what was named, and nothing else.
+"""The contract of `Interventions`, tested on a model: the named parts change, and nothing else.
 
-Every change is made a second time by hand: in the weights, or by a hook that knows nothing of `Interventions`.
+Every change is made a second time, independently: in the weights, or by a hook that does not use `Interventions`.
 """
 
 from __future__ import annotations
@@ -36,17 +36,16 @@ States = Sequence[Tensor]
 
 
 def check_interventions(encoder: Encoder) -> Check:
-    """Raise an AssertionError if changing a model's parts is not what it says; run it on your own encoders.
+    """Raise an AssertionError if interventions on a model do not do what they say; run it on your own encoders.
 
     Checked, in the first, the middle and the last block: gates of one change nothing; a head set to zero by a gate, by
-    an edit and by the weights of the output projection is the same; a head set to its mean is the projection of the
-    mean, which is that of all tokens; what another text hands on arrives; a block that is skipped hands on what it
-    read; a changed state is seen in its layer, at its token, and above alone. Nothing below a change moves, nor do
-    other rows of a batch; edits made together are what they are alone; a run that is resumed is one of the whole
-    model; gradients of gates are how fast the output changes.
+    an edit and by the weights of the output projection give the same; a mean-ablated head gives the projection of its
+    mean over all tokens; the output of another text arrives; a skipped block passes its input through; a changed state
+    shows in its layer, at its token and above only. Nothing below a change moves, nor do other rows of a batch; several
+    edits in one batch equal single ones; a resumed run equals a full run; gradients of gates match finite differences.
 
-    A model whose heads cannot be told apart, or that cannot be resumed, keeps the contract in what is left: what was
-    found says so. One without blocks to take away raises a ModelError.
+    A model whose heads cannot be changed one by one, or that cannot be resumed, is checked in the rest; the message
+    says so. A model without blocks to ablate raises a ModelError.
 
     Example:
         >>> check_interventions(lamina.load_encoder("minilm")).said  # doctest: +SKIP
@@ -118,7 +117,7 @@ class _InterventionTrial:
             self.local(states, min(sharing), where)
 
     def means(self) -> None:
-        """What a head hands on is on average what is given for it, and arrives through the projection."""
+        """The mean of a head's output is right, and mean ablation gives the projection of it."""
         means = self.parts.means(self.rows)
         for block, head in self.heads:
             inputs: list[Tensor] = []
@@ -147,7 +146,7 @@ class _InterventionTrial:
                     self.equal(states, self.by_hand(), message)
 
     def other_texts(self) -> None:
-        """What another text hands on, of a head and of a whole layer."""
+        """Resampling ablation: a head's output, or a layer's states, of another text."""
         donors = self.by_hand(self.donors)
         for block, head in self.heads:
             out = self.parts.out(block)
@@ -172,7 +171,7 @@ class _InterventionTrial:
                 with _hooked(out.register_forward_pre_hook(put)):
                     expected += self.by_hand([row])
             (states,) = self.run([self.parts.without(block, heads=[head], fill=RESAMPLED)], donors=self.donors)[1:]
-            self.equal(states, expected, f"head {block + 1}-{head + 1}: what another text hands on does not arrive")
+            self.equal(states, expected, f"head {block + 1}-{head + 1}: the output of another text does not arrive")
         for layer in _spread(self.encoder.layers):
             edit = Edit(states={layer: lambda _states, clean, layer=layer: _donated(clean).states[layer]})
             (states,) = self.run([edit], donors=self.donors)[1:]
@@ -181,16 +180,16 @@ class _InterventionTrial:
                 self.expect(moved, f"layer {layer}: the states of another text do not arrive")
 
     def blocks(self) -> None:
-        """A block that is skipped hands on what it read."""
+        """A skipped block passes its input through."""
         for block in _spread(self.encoder.blocks):
             (states,) = self.run([Edit(skipped=frozenset({block}))])[1:]
             description = f"block {block + 1} skipped"
             if block + 1 < self.encoder.blocks:
                 for row, plain in zip(states, self.plain, strict=True):
-                    self.expect(apart(row[block + 1], plain[block]), f"{description} does not hand on what it read")
+                    self.expect(apart(row[block + 1], plain[block]), f"{description} does not pass its input through")
             handed = Edit(states={block + 1: lambda _states, clean, block=block: clean.states[block]})
             if block + 1 < self.encoder.blocks:
-                self.equal(states, self.run([handed])[1], f"{description} is not the same as handing on what it read")
+                self.equal(states, self.run([handed])[1], f"{description} is not the same as passing its input through")
             self.local(states, block, description)
 
     def states(self) -> None:
@@ -326,7 +325,7 @@ def _stacked(states: Mapping[int, Tensor], row: int, size: int) -> Tensor:
 
 
 def _spread(many: int) -> list[int]:
-    """The first, the middle and the last of so many.
+    """The first, the middle and the last of `many` numbers.
 
     Example:
         >>> _spread(12), _spread(2), _spread(1)

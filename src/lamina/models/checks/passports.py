@@ -1,4 +1,4 @@
-"""The passport of a model: what was tried before its numbers are trusted, and what follows from it."""
+"""The passport of a model: the checks that stand beside its numbers, and what they refuse."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was tried."""
+    """One check and its verdict."""
 
     name: str
     """Short and stable, as in a column's head."""
@@ -184,7 +184,7 @@ def examine(encoder: Encoder) -> Passport:
     return examined(encoder)
 
 
-# Passports that are kept: a model is examined once, and known again by its fingerprint.
+# Stored passports: a model is examined once, and recognised by its fingerprint.
 
 _PATIENCE = 1.0
 """Seconds after which an examination is announced."""
@@ -311,7 +311,7 @@ def _examined(path: Path, encoder: Encoder) -> Passport:
 
 
 def _untried(encoder: Encoder, reason: str) -> Passport:
-    """Of an encoder of the user's own that knows only some texts, such as one of stored activations."""
+    """The passport of a user's encoder that can only encode some texts, such as stored activations."""
     message = f"it cannot encode texts that lamina makes up ({reason}); try it with lamina.testing.check_encoder"
     return Passport(
         model=encoder.name,

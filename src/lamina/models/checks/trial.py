@@ -1,4 +1,4 @@
-"""A few short texts, run through an encoder in several ways; the checks of a passport compare the runs."""
+"""A few short texts, encoded in several ways; the checks of a passport compare the runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blocks of a model as they are called: what each is given and returns, watched, exchanged and repeated."""
+"""The calls of a model's blocks: their inputs and outputs, recorded, replaced and repeated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.value_norms import is_linear, mixings
 
 Around = Callable[[int, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-"""What is done instead of a block: given its number, its own forward function and what that is given."""
+"""Runs instead of a block, given its number, its forward function and the arguments of that."""
 
 
 def blocks_of(encoder: HuggingFaceEncoder) -> list[Module]:
@@ -32,7 +32,7 @@ def blocks_of(encoder: HuggingFaceEncoder) -> list[Module]:
     if not sure or not (watched.ordered or encoder.anatomy.shifted):
         raise ModelError(
             f"{encoder.name} ({type(model).__name__}): its blocks do not run one after the other, each reading what "
-            "the one before made, so none can be taken away; models like BERT, GPT-2, Llama or T5 work"
+            "the one before made, so none can be ablated; models like BERT, GPT-2, Llama or T5 work"
         )
     order: list[Module] = []
 
@@ -140,7 +140,7 @@ class BlockCalls:
 
 @contextmanager
 def instead_of(module: Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Within the block, a module does something else."""
+    """Within the block, a module has another forward function."""
     original = module.__dict__.get("forward")
     module.forward = forward
     try:
@@ -153,7 +153,7 @@ def instead_of(module: Module, forward: Callable[..., Any]) -> Iterator[None]:
 
 
 def copied(result: Any) -> Any:
-    """What a module returned, safe from models that add to their states in place."""
+    """A copy of a module's output, since some models add to their states in place."""
     if isinstance(result, tuple | list):
         return tuple(copied(part) for part in result)
     return result.clone() if isinstance(result, Tensor) else result
@@ -170,11 +170,11 @@ def _first_states(args: Sequence[Any], named: Mapping[str, Any]) -> Tensor:
     return next(value for value in tensors if value.is_floating_point())
 
 
-# Where the heads of a block hand on what they mixed: its output projection, and how to get there without mixing again.
+# The output projection of a block, and how to reach it without computing attention again.
 #
-# A block that reads what it has read before mixes what it has mixed before. The module that does it need not run again:
-# its output is the projection's input (BERT), or what the projection made of it (GPT-2, Llama). Which one that is, is
-# found by comparing what modules made; where none is (residuals added inside), the whole block runs.
+# A block with the same input as before has the same attention output, so the attention module need not run again: its
+# output is the projection's input (BERT) or the projection's output (GPT-2, Llama). Which module that is, is found by
+# comparing outputs; where there is none (residuals added inside), the whole block runs.
 
 
 class HeadOutputs(NamedTuple):

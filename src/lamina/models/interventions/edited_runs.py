@@ -1,7 +1,7 @@
-"""Runs of a model with changes in it, resumed where they begin.
+"""Edits of a model's parts, and runs with edits that are resumed where they begin.
 
-The model runs once as it is; for every change it runs again from the changed block on, the blocks below handing out
-what they made before. The changed block itself starts at its output projection, where that is all that changes.
+The model runs once without edits; for every edit it runs again from the edited block on, and the blocks below return
+their recorded outputs. The edited block itself starts at its output projection, if nothing before it changes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from lamina.models.running.anatomy import SelectedTokens, attention_by, last_mix
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
 
-# Changes of a model's parts: what is taken away, replaced or skipped, and what comes of it.
+# Edits of a model's parts (ablated, replaced, skipped) and the states that result.
 
 RESAMPLED: Literal["resampled"] = "resampled"
 """Instead of a value: what the same place has in another text."""
 Fill = Tensor | Literal["resampled"] | None
-"""What replaces a part of what heads hand on: numbers [head x size] (means), the values of another text, or zeros."""
+"""What replaces head outputs: numbers [head x size] (means), the outputs on another text, or zeros."""
 
 
 class HeadEdit(NamedTuple):
-    """A change of what the heads of a block hand to its output projection."""
+    """A change of the head outputs that a block's output projection reads."""
 
     where: Bool[Tensor, " unit"]
     """Which of the block's heads x size numbers are replaced: those of a head, or any others."""
@@ -56,7 +56,7 @@ class Edit:
     mixed: Mapping[int, HeadEdit] = field(default_factory=dict)
     """Block (from 0) -> what becomes of its heads' output."""
     skipped: frozenset[int] = frozenset()
-    """Blocks (from 0) that hand on what they read."""
+    """Blocks (from 0) that pass their input through."""
     states: Mapping[int, Change] = field(default_factory=dict)
     """Layer -> what becomes of its states; layers as `encode` counts them, 0 being the embeddings."""
 
@@ -77,13 +77,13 @@ class CleanRun:
     states: tuple[Float[Tensor, "row token width"], ...]
     """Of every layer, the last one as `encode` gives it (after a final norm)."""
     mixed: Mapping[int, Float[Tensor, "row token unit"]]
-    """Block -> what its heads hand on; only where a change asks for it."""
+    """Block -> the outputs of its heads; only where an edit needs them."""
     outputs: tuple[Any, ...]
     """What every block returned."""
     inside: Mapping[int, Any]
-    """Block -> what the module returned that need not run again, where there is one; kept with `mixed`."""
+    """Block -> the output of the module that need not run again, where there is one; recorded with `mixed`."""
     donor: CleanRun | None = None
-    """The rows that stand in for these, each as long as the row it stands in for."""
+    """The replacement rows (of other texts), each as long as the row it replaces."""
 
 
 class EditedStates(NamedTuple):
@@ -98,7 +98,7 @@ class EditedStates(NamedTuple):
 
 
 def refilled(handed: Tensor, block: int, edits: Sequence[Edit], clean: CleanRun) -> Tensor:
-    """What the heads of a block hand on, [edit x row, token, unit], after each edit's change of it."""
+    """The head outputs of a block, [edit x row, token, unit], after each edit."""
     changed = handed.clone()
     for edit, part in zip(edits, changed.chunk(len(edits)), strict=True):
         if block not in edit.mixed:
@@ -116,11 +116,11 @@ def refilled(handed: Tensor, block: int, edits: Sequence[Edit], clean: CleanRun)
     return changed
 
 
-# Rows that stand in for others, where what a part hands on is taken from another text.
+# Replacement rows for resampling ablation: the output of a part is taken from another text.
 
 
 def lengths_alike(rows: Sequence[InputRow], seed: int = 0) -> list[InputRow]:
-    """For each row another one to stand in for it: of those about as long, one drawn at random.
+    """For each row a replacement: another row of about the same length, drawn at random.
 
     Example:
         >>> ids = [np.arange(size) for size in (3, 9, 3)]
@@ -163,7 +163,7 @@ class ResumedRuns:
         Args:
             encoder: the model.
             calls: of its blocks.
-            outs: block -> its output projection, where heads can be told apart.
+            outs: block -> its output projection, where heads can be changed one by one.
         """
         self.encoder, self._calls, self._outs = encoder, calls, outs
         self._shortcuts = shortcuts(encoder, calls.modules, outs)
@@ -173,7 +173,7 @@ class ResumedRuns:
         """Whether the last layer, as `encode` gives it, is what the last block made (CLIP): a norm comes after it."""
         clean = self.clean(rows, [0, 1], mixed=True)
         self.resumes = self._agree(clean, rows, Edit(), {min(1, last), last})
-        """Whether blocks below a change can hand out what they made before; otherwise the whole model runs again."""
+        """Whether blocks below an edit can return their recorded outputs; otherwise the whole model runs again."""
         ends = {min(self._shortcuts), max(self._shortcuts)} if self._shortcuts else set()
         if not self.resumes or not all(self._agree(clean, rows, _half(clean, block), {block}) for block in ends):
             self._shortcuts = {}
@@ -186,7 +186,7 @@ class ResumedRuns:
         donors: Sequence[InputRow] | None = None,
         mixed: bool = False,
     ) -> CleanRun:
-        """Some of the rows, run as they are; with `mixed`, what heads hand on is kept too."""
+        """Some of the rows, run without edits; with `mixed`, head outputs are recorded too."""
         donor = None
         if donors is not None:
             # As long as the row itself: a longer one would read more than it has, which changes its values.
@@ -358,7 +358,7 @@ class ResumedRuns:
         if last is None:
             raise ModelError(
                 f"{self.encoder.name} ({type(self.encoder.model).__name__}) does not give its last layer by itself, so "
-                "its parts cannot be taken away; load the text model alone"
+                "its parts cannot be ablated; load the text model alone"
             )
         return ends[-1] if self._unnormed else last
 
@@ -391,6 +391,6 @@ def _trial_rows(encoder: HuggingFaceEncoder) -> list[InputRow]:
 
 
 def _half(clean: CleanRun, block: int) -> Edit:
-    """Half of what the heads of a block hand on is taken away."""
+    """Zero ablation of half of a block's head outputs."""
     units = clean.mixed[block].shape[-1]
     return Edit(mixed={block: HeadEdit(torch.arange(units) < units // 2)})

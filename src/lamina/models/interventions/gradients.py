@@ -1,4 +1,4 @@
-"""Gradients of a model's own loss with respect to its attention weights: one backward pass per text."""
+"""Gradient of a model's own loss with respect to attention: one backward pass per text."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ class HeadLoss:
         return cross_entropy(out.logits[0, places - 1 if self.kind == "causal-LM" else places], expected)
 
 
-def masked_tokens(text: str, pieces: np.ndarray, seed: int) -> np.ndarray:
-    """Those of a text's pieces that are hidden from a masked model at once: `MASKED` of them, at least one.
+def masked_tokens(text: str, tokens: np.ndarray, seed: int) -> np.ndarray:
+    """The tokens of a text that are masked at once: a share of `MASKED`, at least one.
 
     Seeded by the text's id, so that neither its position in the corpus nor its batch matters.
 
@@ -119,7 +119,7 @@ def masked_tokens(text: str, pieces: np.ndarray, seed: int) -> np.ndarray:
     """
     name = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "little")
     rng = np.random.default_rng([seed, name])
-    return np.sort(rng.choice(pieces, max(1, round(MASKED * len(pieces))), replace=False))
+    return np.sort(rng.choice(tokens, max(1, round(MASKED * len(tokens))), replace=False))
 
 
 def _loss_of_likeliest(logits: Float[Tensor, "place answer"]) -> Tensor:

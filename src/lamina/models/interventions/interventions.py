@@ -1,8 +1,8 @@
-"""What a model makes of a text when a part of it is taken away or changed: heads, blocks, states of a layer.
+"""Runs of a model with some of its parts changed: heads, blocks, states of a layer.
 
-By hooks, for any architecture whose blocks and output projections can be found, without a copy of its code. The model
-runs once as it is; for every change it runs again from the changed block on, the blocks below handing out what they
-made before. Several changes in one block are rows of one batch.
+Works by hooks for any architecture whose blocks and output projections can be found, without a copy of its code. The
+model runs once without edits; for every edit it runs again from the edited block on, and the blocks below return their
+recorded outputs. Several edits in one block are rows of one batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from lamina.models.running.devices import refuse_spread
 from lamina.models.running.huggingface import HuggingFaceEncoder
 
 _COPIES = 8
-"""Edits that share a batch on a GPU, if there are so many: padding is least where few rows do."""
+"""Maximum number of edits in a batch on a GPU: with few rows per batch there is least padding."""
 _CPU_TOKENS = 512
 """Of a batch on a CPU: products of matrices are as fast as in larger ones, and what they make stays in its cache."""
 
@@ -50,17 +50,17 @@ class Interventions:
     """
 
     def __init__(self, encoder: Encoder, *, heads: bool = True, spread: bool = False) -> None:
-        """An encoder as it is; nothing is changed before something is asked for.
+        """Prepare an encoder for edits; nothing is changed yet.
 
         Args:
             encoder: a transformer.
-            heads: whether heads have to be told apart; without, a model whose heads cannot will do too.
-            spread: whether a model on several devices will do; what reads its weights needs it on one.
+            heads: whether single heads must be changeable; without, a model where they are not is accepted too.
+            spread: whether a model on several devices is accepted; code that reads its weights needs it on one.
         """
         if not isinstance(encoder, HuggingFaceEncoder):
-            raise ModelError(f"{encoder.name} is not a transformer, so it has no heads or blocks to take away")
+            raise ModelError(f"{encoder.name} is not a transformer, so it has no heads or blocks to ablate")
         if not spread:
-            refuse_spread(encoder.model, encoder.name, "its parts can be taken away only on one")
+            refuse_spread(encoder.model, encoder.name, "its parts can be ablated only on one")
         self.encoder = encoder
         self._calls = BlockCalls(encoder)
         self._outs, self.size = head_outputs(encoder, self._calls.modules)
@@ -68,11 +68,11 @@ class Interventions:
             self.refuse_heads()
         self._runs = ResumedRuns(encoder, self._calls, self._outs)
         self.resumes = self._runs.resumes
-        """Whether blocks below a change can hand out what they made before; otherwise the whole model runs again."""
+        """Whether blocks below an edit can return their recorded outputs; otherwise the whole model runs again."""
 
     @property
     def heads(self) -> tuple[tuple[int, int], ...]:
-        """(block, head), both from 0, of all heads that can be taken away."""
+        """(block, head), both from 0, of all heads that can be ablated."""
         return tuple((block, head) for block in sorted(self._outs) for head in range(self.encoder.heads))
 
     @property
@@ -82,18 +82,18 @@ class Interventions:
 
     @property
     def no_heads(self) -> str:
-        """Why heads cannot be told apart; empty where they can."""
+        """Why heads cannot be changed one by one; empty where they can."""
         if not self.encoder.heads:
             return self.encoder.anatomy.no_maps
-        return "" if self._outs else "what they hand on is not the input of one linear layer per block"
+        return "" if self._outs else "their outputs are not the input of one linear layer per block"
 
     def refuse_heads(self, block: int | None = None, head: int | None = None) -> None:
-        """Raise a ModelError where heads cannot be told apart, or where there is no such head (both from 0)."""
+        """Raise a ModelError where heads cannot be changed one by one, or where there is no such head (both from 0)."""
         encoder = self.encoder
         if self.no_heads:
             raise ModelError(
-                f"{encoder.name} ({type(encoder.model).__name__}): its heads cannot be taken away one by one: "
-                f"{self.no_heads}; its blocks can be taken away: --component block"
+                f"{encoder.name} ({type(encoder.model).__name__}): its heads cannot be ablated one by one: "
+                f"{self.no_heads}; its blocks can be ablated: --component block"
             )
         if block is not None and not (block in self._outs and 0 <= (head or 0) < encoder.heads):
             having = "" if len(self._outs) == encoder.blocks else f" (with heads: {_numbered(self._outs)})"
@@ -103,7 +103,7 @@ class Interventions:
             )
 
     def without(self, block: int, *, heads: Iterable[int], fill: Fill = None) -> Edit:
-        """The heads of a block (all from 0) hand on zeros, or what `fill` says."""
+        """The edit that ablates heads of a block (all from 0): their outputs become zeros, or what `fill` says."""
         where = torch.zeros(self.encoder.heads, self.size, dtype=torch.bool)
         for head in heads:
             self.refuse_heads(block, head)
@@ -124,13 +124,13 @@ class Interventions:
         donors: Sequence[InputRow] | None = None,
         places: Sequence[Int[np.ndarray, " place"]] | None = None,
     ) -> Iterator[EditedStates]:
-        """All rows as they are and under each edit, batch by batch.
+        """All rows without an edit and under each edit, batch by batch.
 
         Args:
             rows: what the model reads, see `HuggingFaceEncoder.rows`.
-            edits: changes, each on its own.
+            edits: each is applied alone.
             layers: those whose states are handed out; the last by default.
-            donors: for each row one that stands in for it where a change asks for another text.
+            donors: for each row its replacement, used by edits that take outputs from another text.
             places: the tokens of each row whose last layer is looked at; under an edit that of others may be NaN.
         """
         wanted = (self.encoder.blocks,) if layers is None else tuple(layers)
@@ -174,11 +174,11 @@ class Interventions:
         donors: Sequence[InputRow] | None = None,
         mixed: bool = False,
     ) -> CleanRun:
-        """Some of the rows, run as they are; with `mixed`, what heads hand on is kept too."""
+        """Some of the rows, run without edits; with `mixed`, head outputs are recorded too."""
         return self._runs.clean(rows, batch, donors=donors, mixed=mixed)
 
     def means(self, rows: Sequence[InputRow]) -> dict[int, Float[Tensor, " unit"]]:
-        """Block -> the mean of what its heads hand on, over all tokens of the rows."""
+        """Block -> the mean output of its heads, over all tokens of the rows."""
         sums: dict[int, Tensor] = {}
         tokens = 0
         for batch in self.encoder.row_groups([len(row.ids) for row in rows]):
@@ -192,13 +192,13 @@ class Interventions:
 
     @contextmanager
     def applied(self, edit: Edit) -> Iterator[None]:
-        """While it is open, whatever runs the model runs it with a change of heads and blocks: states, maps, its head.
+        """While it is open, every run of the model has an edit of heads and blocks: states, maps, its head.
 
-        A block that is skipped still makes its maps; nothing above reads what it makes.
+        A skipped block still computes its maps; no later block reads its output.
         """
         if edit.states or any(head_edit.fill is RESAMPLED for head_edit in edit.mixed.values()):
             raise ModelError(
-                "only heads and blocks can be switched off for all that runs the model, not states of texts"
+                "only edits of heads and blocks can be applied to every run of the model, not edits of states"
             )
 
         def around(number: int, block: Callable[..., Any], args: Any, named: Any) -> Any:
@@ -223,7 +223,7 @@ class Interventions:
 
     @contextmanager
     def gated(self, gates: Float[Tensor, "row block head"]) -> Iterator[None]:
-        """While it is open, what every head hands on is multiplied by a gate: one per row, block with heads and head.
+        """While it is open, the output of every head is multiplied by a gate: one per row, block with heads and head.
 
         Gradients reach the gates.
         """

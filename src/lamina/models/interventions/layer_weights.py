@@ -41,8 +41,8 @@ def layer_weights(encoder: HuggingFaceEncoder) -> Layers:
             if id(part) in owners:
                 raise ModelError(
                     f"{encoder.name} ({type(encoder.model).__name__}): its blocks share their weights, so no layer's "
-                    "can be exchanged, frozen or drawn anew without those of the others; models like BERT, GPT-2 or "
-                    "Llama work"
+                    "can be exchanged, frozen or re-initialised without those of the others; models like BERT, GPT-2 "
+                    "or Llama work"
                 )
             owners[id(part)] = number
     late = _used_after(encoder, blocks[-1])

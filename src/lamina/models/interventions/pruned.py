@@ -1,7 +1,7 @@
-"""A model saved without some of its parts: removed heads hand on nothing, removed blocks are not there.
+"""A model saved without some of its parts: the output of removed heads is 0, removed blocks are left out.
 
 The folder loads like any other, with transformers or with lamina. It is read back before it counts as saved: it has to
-make the same states as the model whose parts are taken away by hooks.
+give the same states as the model whose parts are ablated by hooks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TRIED = (
 
 
 class RemovedParts(NamedTuple):
-    """Parts that are taken away, counted from 0.
+    """Parts that are removed, counted from 0.
 
     Example:
         >>> RemovedParts(heads=frozenset({(1, 0), (0, 3)})).names, RemovedParts(blocks=frozenset({2})).names
@@ -66,13 +66,13 @@ class RemovedParts(NamedTuple):
 
     @property
     def by_block(self) -> dict[int, list[int]]:
-        """Block -> its heads that are taken away."""
+        """Block -> its heads that are removed."""
         return {
             block: [head for owner, head in sorted(self.heads) if owner == block] for block, _ in sorted(self.heads)
         }
 
     def edit(self, parts: Interventions) -> Edit:
-        """The change of a run that takes them away: heads hand on zeros, blocks what they read."""
+        """The edit that ablates them: heads output zeros, blocks pass their input through."""
         mixed = {
             block: change
             for block, heads in self.by_block.items()
@@ -154,7 +154,7 @@ def _write(folder: Path, whole: Any, encoder: HuggingFaceEncoder, about: Mapping
                 whole.save_pretrained(fresh)
                 encoder.tokenizer.save_pretrained(fresh)
         except OSError:
-            # What the disk refuses is told by who writes.
+            # The caller reports what the disk refuses.
             raise
         except Exception as error:
             # A config that has rules of its own refuses another number of blocks in its own way.
@@ -315,7 +315,7 @@ def _says_blocks(name: str) -> bool:
 
 
 def _read_back(parts: Interventions, removed: RemovedParts, folder: Path) -> HuggingFaceEncoder:
-    """The saved model, which has to make what the model makes while its parts are taken away."""
+    """The saved model, which has to give the states of the model while its parts are ablated."""
     from lamina.models.loading.encoders import load_encoder
 
     encoder = parts.encoder
@@ -329,8 +329,8 @@ def _read_back(parts: Interventions, removed: RemovedParts, folder: Path) -> Hug
     worst = max(_differences(parts, removed, saved), default=0.0)
     if saved.blocks != encoder.blocks - len(removed.blocks) or worst > TOLERANCE[encoder.model.dtype]:
         raise ModelError(
-            f"{description}: the saved model does not make the same states (they differ by {worst:.1g}), since more than a "
-            "block's own weights depends on where it is; heads can be removed, or other blocks"
+            f"{description}: the saved model does not give the same states (they differ by {worst:.1g}), since more "
+            "than a block's own weights depends on where it is; heads can be removed, or other blocks"
         )
     return saved
 

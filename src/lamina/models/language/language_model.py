@@ -1,4 +1,4 @@
-"""A model with its language-model head: what it says, beside what its layers hold."""
+"""A model with its language-model head."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class LanguageModel:
         self._head = head_of(whole, encoder)
         self._dtype = next((parameter.dtype for parameter in self._head.parameters()), encoder.model.dtype)
         self.vocabulary: int = self.logits(torch.zeros(1, encoder.width)).shape[-1]
-        """Pieces that the head knows."""
+        """Number of tokens that the head predicts."""
 
-    def logits(self, states: Float[Tensor, "*places width"]) -> Float[Tensor, "*places piece"]:
-        """What the head makes of states of the last layer, as `Encoder.encode` gives them; where the model runs."""
+    def logits(self, states: Float[Tensor, "*places width"]) -> Float[Tensor, "*places token"]:
+        """The head's logits for states of the last layer, as `Encoder.encode` gives them; on the model's device."""
         flat = states.reshape(1, -1, states.shape[-1]).to(self.encoder.device, self._dtype)
         # A gradient is wanted where translators of inner layers are trained.
         with torch.set_grad_enabled(torch.is_grad_enabled() and states.requires_grad):
@@ -69,7 +69,7 @@ class LanguageModel:
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever what it says could change: the encoder's, and the weights of the head that are its own."""
+        """Changes whenever its answers could change: the encoder's fingerprint, and the weights of the head alone."""
         return head_fingerprint(self._head, self.encoder, self._class.__name__, self.start)
 
     def random_twin(self, seed: int = 0) -> LanguageModel:
@@ -165,7 +165,7 @@ def _start(encoder: HuggingFaceEncoder) -> int | None:
 
 
 def _check_head(model: LanguageModel, whole: Any) -> None:
-    """Body and head, run apart, must say what the model says."""
+    """Body and head, run separately, must give the model's own logits."""
     encoder = model.encoder
     if is_spread(encoder.model) or is_spread(whole):
         return

@@ -1,8 +1,8 @@
-"""Every layer through the model's own head: what the model would say if its blocks ended there (nostalgebraist 2020).
+"""The logit lens: the language-model head on the states of every layer (nostalgebraist 2020).
 
 The head expects states as they leave the model. A decoder's inner layers have not been through its final norm, so they
-are put through whatever the model does after its last block. What that is is found by watching a run: modules outside
-the blocks that turn the last block's output into the model's last states.
+go through everything the model does after its last block. Those modules are found by recording a run: they lie outside
+the blocks and turn the last block's output into the model's last states.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ModelEnding(NamedTuple):
 
 def lens_logits(
     model: LanguageModel, states: Float[Tensor, "*shape width"], layer: int
-) -> Float[Tensor, "*shape piece"]:
+) -> Float[Tensor, "*shape token"]:
     """The logits of states of one layer (0: embeddings), by the model's own way from its last block to its head.
 
     The last layer's logits are the model's own.
@@ -65,7 +65,7 @@ def lens_logits(
 def as_model_output(
     model: LanguageModel, states: Float[Tensor, "*shape width"], layer: int
 ) -> Float[Tensor, "*shape width"]:
-    """States of a layer as the head expects them; the last layer's are so already."""
+    """States of a layer as the head expects them; those of the last layer are unchanged."""
     encoder = model.encoder
     if not 0 <= layer < encoder.layers:
         raise ModelError(f"{model.name} has layers 0 to {encoder.layers - 1}; got {layer}")
@@ -77,7 +77,7 @@ def as_model_output(
 
 
 def ending_of(encoder: HuggingFaceEncoder) -> ModelEnding:
-    """What the model does after its last block; a ModelError where that cannot be told."""
+    """What the model does after its last block; a ModelError where that is not found."""
     known = _endings.get(encoder.model)
     if known is None:
         known = _endings[encoder.model] = _watch(encoder)
@@ -86,8 +86,8 @@ def ending_of(encoder: HuggingFaceEncoder) -> ModelEnding:
 
 def layer_states(
     model: LanguageModel, wanted: TokenQueries, *, raw: bool = False
-) -> Iterator[tuple[np.ndarray, Float[Tensor, "piece layer width"]]]:
-    """The states that the pieces asked for are told from, of all layers, with the pieces' numbers; in batches.
+) -> Iterator[tuple[np.ndarray, Float[Tensor, "token layer width"]]]:
+    """The states that the tokens asked for are told from, of all layers, with the tokens' numbers; in batches.
 
     With `raw`, one more layer at the end: what the last block made, before whatever the model does after it.
     """
@@ -95,13 +95,13 @@ def layer_states(
     order = np.argsort(wanted.row, kind="stable")
     bounds = np.searchsorted(wanted.row[order], np.arange(len(wanted.rows) + 1))
     for batch in encoder.row_groups([len(row.ids) for row in wanted.rows]):
-        pieces = np.concatenate([order[bounds[row] : bounds[row + 1]] for row in batch])
-        if not len(pieces):
+        numbers = np.concatenate([order[bounds[row] : bounds[row + 1]] for row in batch])
+        if not len(numbers):
             continue
         layers = _layers(encoder, [wanted.rows[row] for row in batch], raw=raw)
         inside = torch.from_numpy(np.repeat(np.arange(len(batch)), [bounds[row + 1] - bounds[row] for row in batch]))
-        places = torch.from_numpy(wanted.place[pieces])
-        yield pieces, torch.stack([layer[inside, places].to(encoder.device) for layer in layers], 1).float()
+        places = torch.from_numpy(wanted.place[numbers])
+        yield numbers, torch.stack([layer[inside, places].to(encoder.device) for layer in layers], 1).float()
 
 
 def _layers(encoder: HuggingFaceEncoder, rows: Sequence[InputRow], *, raw: bool) -> list[Tensor]:

@@ -1,6 +1,6 @@
-"""Words that a language model does not see, and the states from which it tells what to say there.
+"""Words that a language model does not see, and the states from which it predicts them.
 
-A masked model reads the text with all pieces of the word masked, once per word; the state is that of the first mask. A
+A masked model reads the text with all tokens of the word masked, once per word; the state is that of the first mask. A
 causal model reads the text once; the state is that of the token before the word.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PassageWord(NamedTuple):
-    """A part of a passage, which has a piece."""
+    """A part of a passage, which has a token."""
 
     passage: int
     part: int
@@ -30,9 +30,9 @@ class FirstTokens(NamedTuple):
     """How the parts of a passage begin."""
 
     ids: Int[np.ndarray, " part"]
-    """Of the first piece of each part; -1 for a part without a piece."""
+    """Of the first token of each part; -1 for a part without a token."""
     sizes: Int[np.ndarray, " part"]
-    """Pieces of each part."""
+    """Tokens of each part."""
 
 
 def first_tokens(model: LanguageModel, passages: Sequence[WrittenPassage]) -> list[FirstTokens]:
@@ -41,7 +41,7 @@ def first_tokens(model: LanguageModel, passages: Sequence[WrittenPassage]) -> li
     for passage, cut in zip(passages, cut_passages(model, passages), strict=True):
         ids, parts = np.full(len(passage.spans), -1, np.int64), cut.tokens.words
         inside = np.flatnonzero(parts >= 0)[::-1]
-        # Backwards, so that the first piece of a part is written last.
+        # Backwards, so that the first token of a part is written last.
         ids[parts[inside]] = cut.tokens.ids[inside]
         results.append(FirstTokens(ids, np.bincount(parts[inside], minlength=len(ids))))
     return results
@@ -50,7 +50,7 @@ def first_tokens(model: LanguageModel, passages: Sequence[WrittenPassage]) -> li
 def masked_words(
     model: LanguageModel, passages: Sequence[WrittenPassage], words: Sequence[PassageWord]
 ) -> TokenQueries:
-    """Words that the model does not see: the rows to run, and where in them the state is that each is told from.
+    """Words that the model does not see: the rows to run, and the place of the state that predicts each word.
 
     `lens.layer_states` gives the states.
     """
@@ -74,7 +74,7 @@ def masked_words(
 def unmasked_words(
     model: LanguageModel, passages: Sequence[WrittenPassage], words: Sequence[PassageWord]
 ) -> TokenQueries:
-    """The same words where the model sees them: the state at their last piece."""
+    """The same words where the model sees them: the state at their last token."""
     rows: list[InputRow] = []
     shared: dict[tuple[int, int], int] = {}
     owners, places, targets = [], [], []
@@ -97,7 +97,7 @@ class _WordInWindow(NamedTuple):
 def _words_in_windows(
     model: LanguageModel, passages: Sequence[WrittenPassage], words: Sequence[PassageWord]
 ) -> list[_WordInWindow]:
-    """Each word in the window in which its first piece has most context."""
+    """Each word in the window in which its first token has most context."""
     cuts = cut_passages(model, passages)
     windows = [model.encoder.rows(number, cut) for number, cut in enumerate(cuts)]
     placed = []

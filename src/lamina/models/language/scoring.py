@@ -1,4 +1,4 @@
-"""How likely a language model finds a text: by piece, word and region, for causal and masked models alike."""
+"""Log-probabilities of a text under a language model: by token, word and region, for causal and masked models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lamina.models.language.language_model import LanguageModel
 
 
-# Texts as they are written, and the pieces of their words and regions.
+# Texts as they are written, and the tokens of their words and regions.
 
 
 class WrittenPassage(NamedTuple):
@@ -37,7 +37,7 @@ class WrittenPassage(NamedTuple):
 
         Example:
             >>> WrittenPassage.of(Text("s1", ("Dogs", "bark", ".")))
-            Passage(id='s1', text='Dogs bark .', spans=((0, 4), (5, 9), (10, 11)))
+            WrittenPassage(id='s1', text='Dogs bark .', spans=((0, 4), (5, 9), (10, 11)))
         """
         glued = {0, *text.glued}
         return cls.regions(text.id, [word if number in glued else f" {word}" for number, word in enumerate(text.words)])
@@ -74,7 +74,7 @@ class WrittenPassage(NamedTuple):
 def cut_passages(model: LanguageModel, passages: Sequence[WrittenPassage]) -> list[TokenizedText]:
     """Passages cut into tokens by the model's tokenizer as it cuts the whole text, each token with its part.
 
-    A piece belongs to the part in which its first character that is no space lies; `SPECIAL` where that is none.
+    A token belongs to the part in which its first character that is no space lies; `SPECIAL` where that is none.
     """
     encoder = model.encoder
     before, after = encoder.word_tokenizer.around
@@ -96,7 +96,7 @@ def cut_passages(model: LanguageModel, passages: Sequence[WrittenPassage]) -> li
 
 
 def parts_at(passage: WrittenPassage, starts: Sequence[int]) -> np.ndarray:
-    """[piece] The part that each piece belongs to, given the character at which it starts.
+    """[token] The part that each token belongs to, given the character at which it starts.
 
     Example:
         >>> parts_at(WrittenPassage.typed("s1", "Dogs bark."), [0, 4, 9]).tolist()
@@ -113,7 +113,7 @@ def parts_at(passage: WrittenPassage, starts: Sequence[int]) -> np.ndarray:
 
 
 Masking = Literal["piece", "word"]
-"""What is hidden from a masked model when it is asked for a piece: that piece, or the later pieces of its word too."""
+"""What a masked model does not see when it predicts a token: that token, or the later tokens of its word too."""
 
 _LOGITS = {"cpu": 2**23, "cuda": 2**28}
 """Numbers that the head makes at a time, on a CPU and on a GPU."""
@@ -123,19 +123,19 @@ _MOST_PASSAGES = 1024
 
 
 class PassageScore(NamedTuple):
-    """How likely a passage is, piece by piece; special tokens are left out."""
+    """The log-probability of a passage, token by token; special tokens are left out."""
 
     id: str
-    logprobs: Float[np.ndarray, " piece"]
+    logprobs: Float[np.ndarray, " token"]
     """Natural logarithms; of a masked model each given all that is not hidden."""
     spans: np.ndarray
-    """[piece] The part of the passage that it belongs to; SPECIAL where that is none."""
+    """[token] The part of the passage that it belongs to; SPECIAL where that is none."""
     parts: int
     """Parts of the passage."""
     windows: int = 1
     """Overlapping windows in which it was read; more than 1 if it is longer than the model's limit."""
     unknown: int = 0
-    """Pieces that are the token for what the vocabulary lacks."""
+    """Tokens that are the token for what the vocabulary lacks."""
 
     @property
     def total(self) -> float:
@@ -144,12 +144,12 @@ class PassageScore(NamedTuple):
 
     @property
     def pieces(self) -> int:
-        """Pieces of the passage."""
+        """Tokens of the passage."""
         return len(self.logprobs)
 
     @property
     def by_span(self) -> Float[np.ndarray, " part"]:
-        """Sums over the pieces of each part; NaN for a part without pieces.
+        """Sums over the tokens of each part; NaN for a part without tokens.
 
         Example:
             >>> PassageScore("s1", np.array([-1.0, -2.0, -0.5]), np.array([0, 0, 2]), 3).by_span.tolist()
@@ -162,25 +162,25 @@ class PassageScore(NamedTuple):
 
 
 class TokenQueries(NamedTuple):
-    """Pieces that are asked for, and what the model reads to tell."""
+    """Tokens whose probability is queried, and the rows that the model reads for them."""
 
     rows: list[InputRow]
     row: np.ndarray
-    """[piece] The row it is asked of ..."""
+    """[token] The row that predicts it ..."""
     place: np.ndarray
-    """[piece] ... the token of that row whose state the head reads ..."""
+    """[token] ... the place in that row whose state the head reads ..."""
     target: np.ndarray
-    """[piece] ... and the id of the piece."""
+    """[token] ... and the id of the token."""
 
 
 def score_passages(
     model: LanguageModel, passages: Iterable[WrittenPassage], *, masking: Masking = "piece"
 ) -> Iterator[PassageScore]:
-    """How likely each passage is, in the order given.
+    """The log-probability of each passage, in the order given.
 
     Causal models read a passage once, after a token that begins a text. Masked models read it once for each of its
-    pieces, which is hidden (Salazar et al. 2020), with `masking="word"` together with the later pieces of its word
-    (Kauf & Ivanova 2023). Passages longer than the model's limit are read in overlapping windows, and each piece is
+    tokens, which is hidden (Salazar et al. 2020), with `masking="word"` together with the later tokens of its word
+    (Kauf & Ivanova 2023). Passages longer than the model's limit are read in overlapping windows, and each token is
     scored where it has most context.
 
     Example:
@@ -229,13 +229,13 @@ def _score_chunk(
 def query_every_token(
     model: LanguageModel, cuts: Sequence[TokenizedText], masking: Masking = "piece"
 ) -> tuple[list[list[InputRow]], TokenQueries]:
-    """The rows of each text, and all pieces that are not special, text after text, as `score_passages` asks for them."""
+    """The rows of each text, and queries of all tokens that are not special, text after text."""
     rows = [model.encoder.rows(number, cut) for number, cut in enumerate(cuts)]
     return rows, _causal(rows, cuts) if model.kind == "causal" else _masked(model, rows, cuts, masking)
 
 
 def queried_tokens(row: InputRow, cut: TokenizedText) -> np.ndarray:
-    """The tokens of a row that are asked for: those kept from it that are not special, in order."""
+    """The tokens of a row that are queried: those used from it that are not special, in order."""
     tokens = np.arange(row.keep.start, row.keep.stop)
     there = np.arange(row.to.start, row.to.stop)
     return tokens[(there >= cut.head) & (there < len(cut.tokens.ids) - cut.tail)]
@@ -257,7 +257,7 @@ def _causal(rows: Sequence[Sequence[InputRow]], cuts: Sequence[TokenizedText]) -
 def _masked(
     model: LanguageModel, rows: Sequence[Sequence[InputRow]], cuts: Sequence[TokenizedText], masking: Masking
 ) -> TokenQueries:
-    """One row per piece; the same hidden words in the same sentence (as in a pair) are read once."""
+    """One row per token; the same hidden words in the same sentence (as in a pair) are read once."""
     every: list[InputRow] = []
     known: dict[bytes, int] = {}
     owners, places, targets = [], [], []
@@ -276,7 +276,7 @@ def _masked(
 
 
 def _hidden(row: InputRow, queried: np.ndarray, mask: int, masking: Masking) -> np.ndarray:
-    """[piece, token] The row once for each piece, with that piece hidden."""
+    """[query, token] The row once for each token, with that token hidden."""
     ids = np.repeat(row.ids[None], len(queried), 0)
     hide = np.arange(len(row.ids)) == queried[:, None]
     if masking == "word":
@@ -286,24 +286,24 @@ def _hidden(row: InputRow, queried: np.ndarray, mask: int, masking: Masking) -> 
     return ids
 
 
-def logprobs_of(model: LanguageModel, wanted: TokenQueries) -> Float[np.ndarray, " piece"]:
-    """The log-probability of each piece that is asked for."""
+def logprobs_of(model: LanguageModel, wanted: TokenQueries) -> Float[np.ndarray, " token"]:
+    """The log-probability of each token that is asked for."""
     logprobs = np.empty(len(wanted.target), np.float64)
 
-    def take(logits: Tensor, pieces: Tensor) -> Tensor:
-        targets = torch.from_numpy(wanted.target).to(logits.device)[pieces]
+    def take(logits: Tensor, numbers: Tensor) -> Tensor:
+        targets = torch.from_numpy(wanted.target).to(logits.device)[numbers]
         return logits.gather(1, targets[:, None])[:, 0] - logits.logsumexp(1)
 
     batches = list(batched_logits(model, wanted, take))
-    for pieces, values in batches:
-        logprobs[pieces.cpu().numpy()] = values.double().cpu().numpy()
+    for numbers, values in batches:
+        logprobs[numbers.cpu().numpy()] = values.double().cpu().numpy()
     return logprobs
 
 
 def batched_logits(
     model: LanguageModel, wanted: TokenQueries, take: Callable[[Tensor, Tensor], Tensor]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """What `take` makes of the logits [some pieces, vocabulary], given the numbers of these pieces; with the numbers.
+    """What `take` makes of the logits [some tokens, vocabulary], given the numbers of these tokens; with the numbers.
 
     Rows run in batches of similar length, and the head on no other states than those asked for.
     """
@@ -313,13 +313,13 @@ def batched_logits(
     first = order[np.minimum(bounds[:-1], max(0, len(order) - 1))] if len(order) else order
     place = _only_places(wanted, first) if model.kind == "masked" else None
     for batch, last in _last_layers(model, wanted.rows, place):
-        pieces = np.concatenate([order[bounds[row] : bounds[row + 1]] for row in batch])
-        if not len(pieces):
+        queries = np.concatenate([order[bounds[row] : bounds[row + 1]] for row in batch])
+        if not len(queries):
             continue
         inside = np.repeat(np.arange(len(batch)), [bounds[row + 1] - bounds[row] for row in batch])
-        places = wanted.place[pieces] if place is None else np.zeros(len(pieces), np.int64)
+        places = wanted.place[queries] if place is None else np.zeros(len(queries), np.int64)
         states = last[torch.from_numpy(inside), torch.from_numpy(places)]
-        numbers = torch.from_numpy(pieces).to(last.device)
+        numbers = torch.from_numpy(queries).to(last.device)
         for part, some in zip(states.split(most), numbers.split(most), strict=True):
             yield some, take(model.logits(part), some)
 
@@ -327,7 +327,7 @@ def batched_logits(
 def _only_places(wanted: TokenQueries, first: np.ndarray) -> Int[np.ndarray, " row"] | None:
     """The place of each row, where each is asked at one place alone (a mask); otherwise None.
 
-    `first` is the number of the first piece that is asked of each row.
+    `first` is the number of the first token that is asked of each row.
     """
     place = wanted.place[first] if len(wanted.place) else wanted.place
     queried = np.zeros(len(wanted.rows), bool)

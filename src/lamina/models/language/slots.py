@@ -1,4 +1,4 @@
-"""Words for a gap in a text: how likely each candidate is, and what a model would say itself."""
+"""Words for a gap in a text: the probability of each candidate, and the most likely tokens."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _BEFORE, _CANDIDATE, _AFTER = range(3)
 """The parts of a text with a gap."""
 _STAND_IN = "the"
-"""What stands in a gap until it is hidden."""
+"""Fills a gap until it is masked."""
 _SLOTS = 512
-"""Gaps that are asked together."""
+"""Gaps that are scored together."""
 
 
 class Gap(NamedTuple):
@@ -50,15 +50,15 @@ class FilledGap(NamedTuple):
     """One candidate in one gap."""
 
     logprob: float
-    """Of the candidate: natural logarithm, summed over its pieces."""
+    """Of the candidate: natural logarithm, summed over its tokens."""
     pieces: int
-    """Pieces of the candidate."""
+    """Tokens of the candidate."""
     whole: float
     """Of the candidate and all that follows it, where that was asked of a causal model; otherwise NaN."""
 
 
 class TokenAnswer(NamedTuple):
-    """One piece that a model would say."""
+    """One token that a model predicts."""
 
     piece: str
     id: int
@@ -68,9 +68,9 @@ class TokenAnswer(NamedTuple):
 def fill_gaps(
     model: LanguageModel, slots: Sequence[Gap], candidates: Sequence[Sequence[str]], *, whole: bool = False
 ) -> Iterator[list[FilledGap]]:
-    """How likely the candidates of each gap are, in the order given.
+    """The log-probabilities of the candidates of each gap, in the order given.
 
-    A masked model reads as many masks as the candidate has pieces, all at once, and sees both sides. A causal model
+    A masked model reads as many masks as the candidate has tokens, all at once, and sees both sides. A causal model
     reads what stands before; with `whole`, what follows is asked of it too.
 
     Example:
@@ -101,7 +101,7 @@ def _fill(
             stop = len(cut.tokens.ids) if whole else inside[-1] + 1
             predicted = np.arange(inside[0], stop)
             sizes.append((len(inside), len(predicted)))
-            # The last piece is asked for, never read.
+            # The last token is asked for, never read.
             read = Tokens(cut.tokens.ids[: stop - 1], cut.tokens.words[: stop - 1])
             rows.add(_fitted(model, cut._replace(tokens=read, tail=0)), predicted - 1, cut.tokens.ids[predicted])
     logprobs = iter(np.split(logprobs_of(model, rows.wanted()), np.cumsum([predicted for _, predicted in sizes])[:-1]))
@@ -118,7 +118,7 @@ def _fill(
 
 
 def top(model: LanguageModel, slots: Sequence[Gap], k: int = 10) -> Iterator[list[TokenAnswer]]:
-    """The most likely pieces for each gap, best first; a causal model does not see what follows the gap."""
+    """The most likely tokens for each gap, best first; a causal model does not see what follows the gap."""
     for logprobs in token_logprobs(model, slots):
         best = logprobs.topk(min(k, len(logprobs)))
         ids = best.indices.tolist()
@@ -126,8 +126,8 @@ def top(model: LanguageModel, slots: Sequence[Gap], k: int = 10) -> Iterator[lis
         yield [TokenAnswer(*answer) for answer in zip(names, ids, best.values.tolist(), strict=True)]
 
 
-def token_logprobs(model: LanguageModel, slots: Sequence[Gap]) -> Iterator[Float[Tensor, " piece"]]:
-    """The log-probability of every piece of the vocabulary for each gap: one mask, or what comes next."""
+def token_logprobs(model: LanguageModel, slots: Sequence[Gap]) -> Iterator[Float[Tensor, " token"]]:
+    """The log-probability of every token of the vocabulary for each gap: one mask, or what comes next."""
     for first in range(0, len(slots), _SLOTS):
         some, rows = slots[first : first + _SLOTS], _SlotRows()
         for slot, cut in zip(some, cut_passages(model, [_asking(model, slot) for slot in some]), strict=True):
@@ -145,14 +145,14 @@ def token_logprobs(model: LanguageModel, slots: Sequence[Gap]) -> Iterator[Float
             rows.add(_fitted(model, read), place, np.zeros(1, int))
         wanted = rows.wanted()
         results: list[Tensor] = [torch.empty(0)] * len(some)
-        for pieces, logprobs in batched_logits(model, wanted, lambda logits, _: logits.log_softmax(1).cpu()):
-            for number, values in zip(pieces.tolist(), logprobs, strict=True):
+        for numbers, logprobs in batched_logits(model, wanted, lambda logits, _: logits.log_softmax(1).cpu()):
+            for number, values in zip(numbers.tolist(), logprobs, strict=True):
                 results[number] = values
         yield from results
 
 
 def masked_gaps(model: LanguageModel, slots: Sequence[Gap], masks: int) -> TokenQueries:
-    """What a masked model reads to fill each gap with so many pieces; asked for are all masks, gap by gap."""
+    """The input of a masked model with `masks` masks in each gap; all masks are queried, gap by gap."""
     rows = _SlotRows()
     for slot, cut in zip(slots, cut_passages(model, [_asking(model, slot) for slot in slots]), strict=True):
         inside = np.flatnonzero(cut.tokens.words == _CANDIDATE)
@@ -196,7 +196,7 @@ def _fitted(model: LanguageModel, cut: TokenizedText) -> _Fitted:
 
 
 class _SlotRows:
-    """Rows that are asked for pieces; equal rows are read once."""
+    """Rows with queried tokens; equal rows are read once."""
 
     def __init__(self) -> None:
         self._rows: list[InputRow] = []
@@ -204,7 +204,7 @@ class _SlotRows:
         self._queries: list[tuple[int, np.ndarray, np.ndarray]] = []
 
     def add(self, read: _Fitted, places: np.ndarray, targets: np.ndarray) -> None:
-        """Ask for pieces at places of the text, counted before anything was left out."""
+        """Ask for tokens at places of the text, counted before anything was left out."""
         key = read.ids.tobytes()
         if key not in self._known:
             self._known[key] = len(self._rows)
@@ -233,11 +233,11 @@ def _refuse_unspelt(model: LanguageModel, slot: Gap, candidate: str, cut: Tokeni
 
 def _refuse_swallowed(slot: Gap, inside: np.ndarray) -> None:
     if not len(inside):
-        raise InputError(f"{slot.id}: the gap of {slot.before} ___ {slot.after} cannot be told from what is around it")
+        raise InputError(f"{slot.id}: the gap of {slot.before} ___ {slot.after} has no tokens of its own")
 
 
 def cannot_spell(model: LanguageModel, candidates: Sequence[str]) -> list[str]:
-    """Which of these words a vocabulary has no pieces for."""
+    """Which of these words a vocabulary has no tokens for."""
     unknown = token_id(model.encoder.tokenizer.unk_token_id)
     encodings = model.encoder.tokenizer.backend_tokenizer.encode_batch(
         [f" {candidate}" for candidate in candidates], add_special_tokens=False
@@ -249,10 +249,10 @@ def cannot_spell(model: LanguageModel, candidates: Sequence[str]) -> list[str]:
     ]
 
 
-# Candidates for a gap, rated together: how likely each is, and where it ranks in the whole vocabulary.
+# Candidates for a gap, rated together: the probability of each, and its rank in the whole vocabulary.
 
 Spelling = Literal["sum", "mean"]
-"""What candidates are compared by: the sum of their pieces' log-probabilities, or the mean."""
+"""What candidates are compared by: the sum of their tokens' log-probabilities, or the mean."""
 _CANDIDATE_NAME = 1
 """The part of a filled slot that is the candidate."""
 _TOGETHER = 512
@@ -260,22 +260,22 @@ _TOGETHER = 512
 
 
 class RatedCandidates(NamedTuple):
-    """What a model makes of one gap."""
+    """The ratings of the candidates for one gap."""
 
     logprobs: Float[np.ndarray, " candidate"]
-    """Natural logarithms, summed over pieces; minus infinity for those that `rate_shared` saw to be beaten."""
-    ids: Sequence[Int[np.ndarray, " piece"]]
-    """The pieces of each candidate."""
-    vocabulary: Float[Tensor, " piece"]
-    """The log-probability of every piece of the vocabulary: of one mask, or of what comes next."""
+    """Natural logarithms, summed over tokens; minus infinity for candidates that `rate_shared` ruled out."""
+    ids: Sequence[Int[np.ndarray, " token"]]
+    """The tokens of each candidate."""
+    vocabulary: Float[Tensor, " token"]
+    """The log-probability of every token of the vocabulary: of one mask, or of what comes next."""
 
     @property
     def pieces(self) -> Int[np.ndarray, " candidate"]:
-        """How many pieces each candidate has."""
+        """How many tokens each candidate has."""
         return np.array([len(tokens) for tokens in self.ids], int)
 
     def rank(self, candidate: int, without: Sequence[int] = ()) -> int:
-        """1 where no piece of the vocabulary is more likely than the candidate; those `without` are not counted.
+        """1 where no token of the vocabulary is more likely than the candidate; those `without` are not counted.
 
         Example:
             >>> said = torch.tensor([0.5, 0.25, 0.125, 0.125]).log()
@@ -299,7 +299,7 @@ class RatedCandidates(NamedTuple):
         return self.logprobs if spelling == "sum" else self.logprobs / self.pieces
 
     def top(self, model: LanguageModel, k: int) -> list[str]:
-        """The most likely pieces, best first, as text."""
+        """The most likely tokens, best first, as text."""
         best = self.vocabulary.topk(min(k, len(self.vocabulary))).indices.tolist()
         return [name.strip() for name in model.encoder.token_names(best)]
 
@@ -332,8 +332,8 @@ def rate_shared(
 ) -> Iterator[RatedCandidates]:
     """Rate one list of candidates in gaps with the same surroundings: one pattern, several subjects.
 
-    Candidates of one piece are read off one run per gap. A causal model needs a run for every other candidate; it is
-    spared where the first piece is already less likely than the best candidate of one piece, since further pieces
+    Candidates of one token are read off one run per gap. A causal model needs a run for every other candidate; it is
+    spared where the first token is already less likely than the best candidate of one token, since further tokens
     cannot make up for that. The candidate that `kept` names for each gap, by number, is always scored.
     """
     if not slots:
@@ -367,14 +367,14 @@ class _SharedCandidates:
         self.of_single = torch.tensor([int(self.ids[number][0]) for number in self.single], dtype=torch.long)
         self._firsts = torch.tensor([int(self.ids[number][0]) for number in self.several], dtype=torch.long)
 
-    def unbeaten(self, vocabulary: Float[Tensor, " piece"], always_scored: int, spelling: Spelling) -> np.ndarray:
-        """The candidates of several pieces that may be more likely than all of one piece, and the one to keep."""
+    def unbeaten(self, vocabulary: Float[Tensor, " token"], always_scored: int, spelling: Spelling) -> np.ndarray:
+        """The candidates of several tokens that may be more likely than all of one token, and the one to keep."""
         best = float(vocabulary[self.of_single].max()) if len(self.single) else -np.inf
         bound = vocabulary[self._firsts].numpy() / (self.sizes[self.several] if spelling == "mean" else 1)
         return self.several[(bound >= best) | (self.several == always_scored)]
 
     def fill_masked(self, slots: Sequence[Gap], sums: Float[np.ndarray, "slot candidate"]) -> None:
-        """Write in the candidates of several pieces: those of one length are read off the same masks."""
+        """Write in the candidates of several tokens: those of one length are read off the same masks."""
         for size in sorted(set(self.sizes[self.several].tolist())):
             candidates = np.flatnonzero(self.sizes == size)
             # [place, candidate]
@@ -393,7 +393,7 @@ class _SharedCandidates:
 
 
 def _spelt(model: LanguageModel, slot: Gap, candidates: Sequence[str]) -> list[np.ndarray]:
-    """The pieces of each candidate in a gap."""
+    """The tokens of each candidate in a gap."""
     cuts = cut_passages(model, [slot.filled(candidate) for candidate in candidates])
     return [cut.tokens.ids[cut.tokens.words == _CANDIDATE_NAME] for cut in cuts]
 
@@ -409,8 +409,8 @@ def _scored(
         yield [gap.logprob for gap in next(filled)] if chosen else []
 
 
-def _rated(vocabulary: Float[Tensor, " piece"], ids: Sequence[np.ndarray], several: np.ndarray) -> RatedCandidates:
-    """`several` holds the log-probabilities of the candidates of more than one piece."""
+def _rated(vocabulary: Float[Tensor, " token"], ids: Sequence[np.ndarray], several: np.ndarray) -> RatedCandidates:
+    """`several` holds the log-probabilities of the candidates of more than one token."""
     sums = several.astype(float)
     for number, tokens in enumerate(ids):
         if len(tokens) == 1:

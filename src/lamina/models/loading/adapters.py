@@ -40,7 +40,7 @@ class Adapter(NamedTuple):
 
 
 def find_adapter(name: ModelName) -> Adapter | None:
-    """The adapter of this name; None if what is named is a model of its own."""
+    """The adapter of this name; None if the name is that of a whole model."""
     config_file = _find_file(name, CONFIG)
     if config_file is None:
         return None

@@ -1,4 +1,4 @@
-"""Limits on what a model folder makes transformers build: its config is a claim, its weights are the evidence."""
+"""Limits on the size of a model that transformers builds from a folder: the config must match the stored weights."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _allowed(weights: Iterable[Path]) -> _Allowed:
 def stored_values(folder: Path | None) -> int | None:
     """How many numbers the weights of a model folder are; None if its files do not say, or pack several into one.
 
-    Told by the headers of its safetensors, so that it is known before any weight is read.
+    Read from the headers of its safetensors, before any weight is read.
     """
     try:
         headers = [_header(path) for path in _checkpoint(folder)] if folder is not None else []
@@ -129,7 +129,7 @@ def stored_values(folder: Path | None) -> int | None:
             return None
         return sum(math.prod(about["shape"]) for about in arrays)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        # What is wrong with such a folder is told by what reads it.
+        # The code that reads the folder reports what is wrong with it.
         return None
 
 

@@ -212,14 +212,14 @@ def _source(name: ModelName, *, is_card: bool) -> Path | str:
         folders = sorted(file.parent for file in path.glob("*/config.json"))
         if folders:
             raise ModelError(
-                f"{path} holds {len(folders)} models and is none itself; name one of them, such as {folders[0]} (`lamina "
-                "model series` looks at all)"
+                f"{path} holds {len(folders)} models and is none itself; name one of them, such as {folders[0]} "
+                "(`lamina model series` looks at all)"
             )
     return name.source
 
 
 def _refuse_misspelt(name: ModelName) -> None:
-    """An alias with a letter too many is told at once; the hub would be asked for half a minute."""
+    """Report a misspelt alias at once; asking the hub takes half a minute."""
     aliases = [card.name for card in assets.cards().values() if card.kind == "model"]
     close = get_close_matches(name.source.lower(), aliases, n=1, cutoff=0.8)
     if close and not Path(name.source).exists() and "/" not in name.source:
@@ -327,7 +327,7 @@ def _load_model(name: ModelName, dtype: Any, placement: Placement, *, trust: boo
 
 
 def _announce_code(name: ModelName, config: dict[str, Any], commit: str | None) -> dict[str, str]:
-    """Say whose code will run, if any; returns it for provenance."""
+    """Print whose code will run, if any; returns it for provenance."""
     from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
     homes = code_homes(name.source, config, get_tokenizer_config(name.source, revision=commit or name.revision))
@@ -342,15 +342,15 @@ def _load_tokenizer(name: ModelName, *, trust: bool) -> Any:
 
 @contextmanager
 def _on_device(name: ModelName, placement: Placement) -> Iterator[None]:
-    """Say in words that a model does not fit its device, where its size was not known before."""
+    """Report that a model does not fit its device, if its size was not known before."""
     import torch
 
     try:
         yield
     except torch.OutOfMemoryError:
         raise ModelError(
-            f"{name.display_name}: its weights do not fit {placement}; use --dtype bfloat16, which halves them, or --device "
-            "auto, which spreads them over all cards, memory and disk"
+            f"{name.display_name}: its weights do not fit {placement}; use --dtype bfloat16, which halves them, or "
+            "--device auto, which spreads them over all cards, memory and disk"
         ) from None
 
 

@@ -76,16 +76,16 @@ def code_homes(source: str, *configs: Mapping[str, Any]) -> list[str]:
 
 
 def warn_of_code(homes: list[str], source: str, commit: str | None) -> str:
-    """Say on standard error whose code will run, at which revision; returns that for provenance."""
+    """Print to standard error whose code will run, at which revision; returns that for provenance."""
     repositories = [
         f"{home}@{commit}" if home == source and commit else home if Path(home).exists() else f"{home}@main"
         for home in homes
     ]
     for repository in repositories:
-        # Not a matter of progress: it is said even where messages are switched off.
+        # Not a progress message: printed even where messages are switched off.
         print(
-            f"lamina: warning: running the code that comes with {repository} (--trust-remote-code); it can do everything "
-            "that you can do on this machine",
+            f"lamina: warning: running the code that comes with {repository} (--trust-remote-code); it can do "
+            "everything that you can do on this machine",
             file=sys.stderr,
             flush=True,
         )
@@ -95,7 +95,7 @@ def warn_of_code(homes: list[str], source: str, commit: str | None) -> str:
 def cannot_load(name: ModelName, error: Exception) -> ModelError:
     """Why a model cannot be had, with the hub's own reason, and what to do."""
     if isinstance(error, ModelError):
-        # A folder's own faults are told without its name.
+        # Errors about a folder may lack its name.
         return error if name.source in str(error) else ModelError(f"{name.source} cannot be loaded as a model: {error}")
     reason = first_line(error)
     if "trust_remote_code" in str(error):
@@ -156,7 +156,7 @@ def _what_else() -> str:
 
 
 def _server_message(error: BaseException) -> str:
-    """What the server said, without the request's number and address."""
+    """The server's message, without the request's number and address."""
     message = getattr(error, "server_message", None) or str(error)
     lines = [line.strip() for line in message.splitlines() if line.strip() and "Request ID" not in line]
     return lines[0].rstrip(".:") if lines else type(error).__name__

@@ -1,6 +1,6 @@
-"""How an encoder travels to another process: by the name it was loaded by or, if it has none, by its weights.
+"""How an encoder is loaded again in another process: by its name or, if it has none, by its weights.
 
-What is made elsewhere has the same fingerprint, which whoever makes it checks.
+The encoder loaded there has the same fingerprint; the worker checks it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EncoderLoader(Protocol):
-    """Makes an encoder, in any process."""
+    """Loads an encoder, in any process."""
 
     def make(self, device: str) -> Encoder:
         """The encoder, on a device of this process."""

@@ -36,7 +36,7 @@ class ModelName:
         """In tables: a folder by its name, a file without its suffix, a hub id as it is.
 
         Example:
-            >>> ModelName("me/t5", "v2", "decoder").shown
+            >>> ModelName("me/t5", "v2", "decoder").display_name
             'me/t5@v2:decoder'
         """
         source = _path_name(Path(self.source)) if self.is_path else self.source

@@ -132,11 +132,10 @@ def series_place(name: str) -> SeriesPlace:
     """The path and the step that a checkpoint's name says.
 
     Example:
-        >>> series_place("checkpoint-100"), series_place("seed0-step3000"), series_place("seed1"), series_place("step1000-tokens4B")
-        (Place(path='', step=100), Place(path='seed0', step=3000), Place(path='seed1', step=None), \
-Place(path='', step=1000))
+        >>> series_place("checkpoint-100"), series_place("seed0-step3000"), series_place("seed1")
+        (SeriesPlace(path='', step=100), SeriesPlace(path='seed0', step=3000), SeriesPlace(path='seed1', step=None))
         >>> series_place("run_b.step_3k"), series_place("final")
-        (Place(path='run_b', step=3000), Place(path='', step=None))
+        (SeriesPlace(path='run_b', step=3000), SeriesPlace(path='', step=None))
     """
     if last := _LAST.search(name):
         return SeriesPlace(name[: last.start()], None)
@@ -258,7 +257,7 @@ def _unlike(
 
 
 def _misnamed(series: Sequence[SeriesCheckpoint], folders: dict[str, Path]) -> Iterator[SeriesFault]:
-    """Checkpoints whose own record of the training says another step than their name."""
+    """Checkpoints whose training state records another step than their name."""
     for checkpoint in series:
         path = folders[checkpoint.name] / "trainer_state.json"
         try:
@@ -281,7 +280,7 @@ def _duplicates(series: Sequence[SeriesCheckpoint], hashes: dict[str, str]) -> I
 def _compared(
     path: Sequence[SeriesCheckpoint], weights: dict[str, Any], hashes: dict[str, str]
 ) -> tuple[dict[str, float], list[SeriesFault]]:
-    """Of one training: each checkpoint's distance to the one before it, and what distances say against the order."""
+    """Of one training: each checkpoint's distance to the one before it, and faults in the order by these distances."""
 
     if len(path) < 2:
         return {}, []
@@ -339,7 +338,7 @@ def _tokenizer(folder: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest() if files else ""
 
 
-# How far apart the weights of several checkpoints are, and what that says about their order.
+# Distances between the weights of several checkpoints, and the order they imply.
 
 _SAMPLE = 1 << 20
 """Values of one tensor that are compared, evenly spread; a distance over millions of values needs no more."""

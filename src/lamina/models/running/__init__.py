@@ -1,1 +1,1 @@
-"""Running."""
+"""Words to tokens, batches, devices: how a model runs and what it hands out."""

@@ -1,4 +1,4 @@
-"""What a transformers model consists of, found by running it on a few tokens: configs name things differently."""
+"""What a transformers model consists of, found by running it on a few tokens, since configs name things differently."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-# The blocks of a model: which modules they are, what each reads and what it makes, found by watching a run.
+# The blocks of a model: their modules, inputs and outputs, found by recording a run.
 
 SAME = 1e-5
 """Relative error up to which two tensors of one run are the same."""
 
 
 class ModuleCall(NamedTuple):
-    """One call of a module: what it was given, and what it made of it."""
+    """One call of a module: the states it read and the states it returned."""
 
     given: Tensor
     output: Tensor | None
 
 
 class WatchedRun(NamedTuple):
-    """A run, and what the blocks did in it."""
+    """A recorded run: layers, and the calls of the blocks."""
 
     hidden: list[Tensor]
     """The layers that transformers hands out."""
@@ -46,19 +46,19 @@ class WatchedRun(NamedTuple):
     reads: list[ModuleCall]
     """The blocks' calls."""
     chained: bool
-    """Whether each block reads what the one before made."""
+    """Whether each block reads the output of the one before."""
     ends: list[Tensor]
-    """What may be the last layer: what the last block made, and what later modules (a final norm) made of that."""
+    """Candidates for the last layer: the output of the last block, and of later modules (a final norm) on it."""
     final: Tensor | None
     """The model's last states."""
 
     def ends_with(self, layer: Tensor | None, bar: float = SAME) -> bool:
-        """Whether a layer [row, token, width] is what the blocks made in the end."""
+        """Whether a layer [row, token, width] is the final output of the blocks."""
         return layer is not None and any(apart(end.float().cpu(), layer.float().cpu()) <= bar for end in self.ends)
 
     @property
     def ordered(self) -> bool:
-        """Whether layers are what blocks read, one after the other."""
+        """Whether the layers are the inputs of the blocks, in order."""
         same = len(self.reads) == len(self.hidden) - 1
         return same and all(
             apart(read.given, layer) <= SAME for read, layer in zip(self.reads, self.hidden, strict=False)
@@ -66,7 +66,7 @@ class WatchedRun(NamedTuple):
 
 
 def watch_blocks(model: PreTrainedModel, inputs: dict[str, Any]) -> WatchedRun:
-    """Run a model and see what its blocks read."""
+    """Run a model and record the inputs of its blocks."""
     lists: dict[str, list[ModuleCall]] = {}
     others: list[ModuleCall] = []
 
@@ -184,7 +184,7 @@ _making = threading.Lock()
 
 
 class Anatomy(NamedTuple):
-    """What running a model shows."""
+    """Properties of a model, found by running it."""
 
     blocks: int
     width: int
@@ -273,8 +273,8 @@ def anatomy(model: PreTrainedModel, ids: Sequence[int], *, name: str) -> Anatomy
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         if is_spread(model):
             raise ModelError(
-                f"{description} cannot run with parts of it kept in memory or on disk ({reason}); use --device cpu or cuda, "
-                "and --dtype bfloat16 if it does not fit"
+                f"{description} cannot run with parts of it kept in memory or on disk ({reason}); use --device cpu or "
+                "cuda, and --dtype bfloat16 if it does not fit"
             ) from error
         raise ModelError(f"{description} cannot be run on words alone ({reason}); use a text model") from error
     bar = TOLERANCE[model.dtype]
@@ -324,7 +324,7 @@ def _maps(model: PreTrainedModel, ids: Tensor) -> _Maps:
     # Fewer maps than blocks: some blocks mix tokens in other ways. Those that attend are found by watching them.
     blocks = _attending(model, ids)
     if len(blocks) != len(places):
-        return _Maps(0, {}, f"it gives {len(places)} attention maps, and which blocks they belong to cannot be told")
+        return _Maps(0, {}, f"it gives {len(places)} attention maps, and it was not found which blocks they belong to")
     return _Maps(heads[0], dict(zip(blocks, places, strict=True)))
 
 
@@ -381,13 +381,13 @@ def _check_table(model: PreTrainedModel, ids: Sequence[int], description: str) -
     table = embedding_table(model)
     if table is not None and ids and max(ids) >= table.num_embeddings:
         raise ModelError(
-            f"{description}: the tokenizer gives the id {max(ids)}, but the model knows {table.num_embeddings} tokens; the "
-            "tokenizer is not the one of this model"
+            f"{description}: the tokenizer gives the id {max(ids)}, but the model knows {table.num_embeddings} tokens; "
+            "the tokenizer is not the one of this model"
         )
 
 
 def embedding_table(model: PreTrainedModel) -> torch.nn.Embedding | None:
-    """The table of piece embeddings, where there is one."""
+    """The table of token embeddings, where there is one."""
     try:
         table: Any = model.get_input_embeddings()
     except NotImplementedError:
@@ -440,11 +440,11 @@ def _shifted(watched: WatchedRun) -> str | None:
     return watched.path if sure and not watched.ordered else None
 
 
-# The last block, run on only those tokens that are asked for: once tokens are mixed, each goes its own way.
+# The last block, run on some tokens only: after the last mixing of tokens, each token is computed alone.
 #
-# Which module of the block mixes last, with the residual already added, is found by trying: its output is cut down to one
-# token per row, and what the model then makes has to be what it makes of that token otherwise. That holds for BERT and
-# its like; for a model where nothing passes (residuals added outside, blocks that share weights) all tokens are run.
+# Which module of the block mixes last, with the residual already added, is found by trying: its output is reduced to
+# one token per row, and the model must then give the same state for that token. That works for BERT and similar models;
+# where no module passes (residuals added outside, blocks that share weights) all tokens are run.
 
 _PLACES = (2, 4)
 """Tokens of the trial, one per row."""
@@ -482,7 +482,7 @@ def only_tokens(mixer: Module, places: Tensor, rows: Tensor | None = None) -> It
 
 
 class SelectedTokens(NamedTuple):
-    """Tokens of rows that alone go through what follows the last block's mixer."""
+    """The only tokens of rows that go through the modules after the last block's mixer."""
 
     mixer: Module
     places: Tensor

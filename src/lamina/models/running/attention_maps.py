@@ -1,4 +1,4 @@
-"""Attention maps of many texts at a time, left where the model ran: they are reduced there, and never kept."""
+"""Attention maps of many texts at a time, left on the device where the model ran: reduced there, never stored."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class MapEncoder(RunsRows, Protocol):
 
 
 class EagerMaps(NamedTuple):
-    """What a pass with maps gave, padding included; empty where it was not asked for."""
+    """Maps and norms of a forward pass, padding included; empty where not requested."""
 
     maps: Sequence[Float[Tensor, "row head token token"]]
     """Of every block."""
@@ -77,7 +77,7 @@ class EagerMaps(NamedTuple):
 
 
 def eager_maps(encoder: MapEncoder, rows: Sequence[InputRow], want: Collection[Want]) -> EagerMaps:
-    """Run the model by the implementation of attention that hands its maps out."""
+    """Run the model with the implementation of attention that returns maps (eager)."""
     with torch.no_grad(), attention_by(encoder.model, "eager"):
         inputs = encoder.inputs(rows)
         with encoder.value_norms.taken() if "norms" in want else nullcontext([]) as norms:
@@ -89,7 +89,7 @@ def eager_maps(encoder: MapEncoder, rows: Sequence[InputRow], want: Collection[W
 
 
 def map_batches(encoder: MapEncoder, texts: Iterable[Text], *, norms: bool) -> Iterator[MapBatch]:
-    """See `Encoder.map_batches`. Within every so many texts, the longest come first."""
+    """See `Encoder.map_batches`. Texts are sorted by length, longest first, `_TEXTS_AHEAD` at a time."""
     want: tuple[Want, ...] = ("maps", "norms") if norms else ("maps",)
     if not encoder.heads:
         raise ModelError(
@@ -191,7 +191,7 @@ def _maps_of(encoder: MapEncoder, batch: RowBatch, want: Collection[Want]) -> li
     return by_text
 
 
-# What a model's eager attention function is given and makes, noted while the model runs.
+# Calls of a model's eager attention function, recorded while the model runs.
 
 
 class AttentionCall(NamedTuple):
@@ -208,13 +208,13 @@ class AttentionCall(NamedTuple):
     """The weights, computed again."""
 
     def makes(self, values: Tensor) -> float:
-        """How far the values [row, head, token, size] of all heads, mixed by the weights, are from what was made."""
+        """How far the values [row, head, token, size] of all heads, mixed by the weights, are from the output."""
         return apart((self.weights @ values).transpose(1, 2).flatten(2), self.output.flatten(2))
 
 
 @contextmanager
 def recorded_attention(model: Module, calls: list[AttentionCall]) -> Iterator[None]:
-    """While it is open, the calls of the attention function that models keep beside their classes are noted."""
+    """While it is open, calls of the attention function in the model's own source module are recorded."""
     homes = {sys.modules[type(module).__module__] for module in model.modules()}
     originals = [(home, home.eager_attention_forward) for home in homes if hasattr(home, "eager_attention_forward")]
 

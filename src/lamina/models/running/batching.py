@@ -125,10 +125,10 @@ def plan_windows(length: int, capacity: int, *, causal: bool = False) -> list[To
 
     Example:
         >>> plan_windows(10, 6)
-        [Window(start=0, stop=6, keep_start=0, keep_stop=4), Window(start=3, stop=9, keep_start=4, keep_stop=6), \
-Window(start=4, stop=10, keep_start=6, keep_stop=10)]
+        [TokenWindow(start=0, stop=6, keep_start=0, keep_stop=4), TokenWindow(start=3, stop=9, keep_start=4, \
+keep_stop=6), TokenWindow(start=4, stop=10, keep_start=6, keep_stop=10)]
         >>> plan_windows(3, 6)
-        [Window(start=0, stop=3, keep_start=0, keep_stop=3)]
+        [TokenWindow(start=0, stop=3, keep_start=0, keep_stop=3)]
     """
     if length <= capacity:
         return [TokenWindow(0, length, 0, length)]
@@ -172,7 +172,8 @@ def rows_of(text: int, cut: TokenizedText, *, limit: int, causal: bool) -> list[
     Example:
         >>> from lamina.models.contract import Tokens
         >>> tokens = Tokens(np.arange(12, dtype=np.int32), np.array([-1, *range(10), -1], np.int32))
-        >>> [len(row.ids) for row in rows_of(0, TokenizedText(tokens, np.zeros(12, int), head=1, tail=1), limit=8, causal=False)]
+        >>> text = TokenizedText(tokens, np.zeros(12, int), head=1, tail=1)
+        >>> [len(row.ids) for row in rows_of(0, text, limit=8, causal=False)]
         [8, 8, 8]
     """
     tokens, types, head, tail = cut
@@ -237,11 +238,11 @@ def padded(rows: Sequence[InputRow], pad: int) -> Padded:
     return Padded(torch.from_numpy(ids), torch.from_numpy(types), torch.from_numpy(inside.astype(np.int64)))
 
 
-# States of a batch without padding, on the device where the model ran, and their way to the host.
+# States of a batch without padding, on the device where the model ran, and their transfer to the host.
 
 
 class UnpaddedPlaces(NamedTuple):
-    """Which tokens of a padded batch are kept, and where they go among those of its texts."""
+    """Which tokens of a padded batch are used, and their places among the tokens of its texts."""
 
     tokens: np.ndarray | None
     """Indices into [row * token]; None for all."""
@@ -322,7 +323,7 @@ class Carrier:
         return self._with_extremes(states, host)
 
     def _with_extremes(self, states: Tensor, target: Tensor) -> StatesInTransit:
-        # Looked at where the states are: the host would take longer than the copy.
+        # Computed where the states are: on the host it would take longer than the copy.
         bounds = extremes(states)
         if self._stream is None:
             if target is not states:
@@ -342,7 +343,7 @@ class Carrier:
         return StatesInTransit(target, arriving_bounds, arrived)
 
 
-# How many tokens share a batch: found by timing the batches themselves, and halved when memory runs out.
+# How many tokens share a batch: found by timing real batches, and halved when memory runs out.
 
 _CPU_TOKENS = 2048
 _FIRST_TOKENS = 8192
@@ -378,7 +379,7 @@ class BatchSize:
         self._warm = False
 
     def note(self, tokens: int, rate: float, *, room: bool) -> None:
-        """A batch of so many tokens ran at so many per second; `room` says whether memory allows twice as many."""
+        """Tokens of a batch and its tokens per second; `room` says whether memory allows twice as many."""
         if self.settled or not _NEARLY_FULL * self.tokens <= tokens <= self.tokens:
             return
         if not self._warm:
@@ -398,7 +399,7 @@ class BatchSize:
             self.settled = True
 
     def halve(self, tokens: int) -> None:
-        """A batch of so many tokens did not fit into memory."""
+        """A batch of `tokens` tokens did not fit into memory."""
         self.tokens = max(1, min(self.tokens, tokens) // 2)
         self.settled = True
 
@@ -414,7 +415,7 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "out of memory" in message or "can't allocate memory" in message
 
 
-# Texts cut into tokens ahead of the model, in a thread.
+# Texts tokenised ahead of the model, in a thread.
 
 _TEXTS, _WORDS = 256, 1024
 """Texts that are cut at once, and about how many words they have together."""
@@ -422,7 +423,7 @@ _PAUSE = 1e-4
 """Seconds between them: the thread that runs the model needs the interpreter for every step on a GPU."""
 
 
-class Cuts(Protocol):
+class TokenizesTexts(Protocol):
     """Cuts texts into tokens."""
 
     def cut(self, texts: Sequence[Text]) -> list[TokenizedText]:
@@ -437,8 +438,8 @@ class CutText(NamedTuple):
     cut: TokenizedText
 
 
-def cut_ahead(texts: Iterable[Text], pieces: Cuts, ahead: Callable[[], int]) -> Iterator[CutText]:
-    """Texts with their tokens, in their order; a thread cuts up to about `ahead` words before they are asked for.
+def cut_ahead(texts: Iterable[Text], tokenizer: TokenizesTexts, ahead: Callable[[], int]) -> Iterator[CutText]:
+    """Texts with their tokens, in their order; a thread tokenises about `ahead` words in advance.
 
     The texts are read by the caller's thread: not every stream may be read by another.
     """
@@ -448,32 +449,32 @@ def cut_ahead(texts: Iterable[Text], pieces: Cuts, ahead: Callable[[], int]) -> 
     if len(first) < 2:
         # A thread would cost more than these few.
         for part in first:
-            yield from _cut(part, pieces)
+            yield from _cut(part, tokenizer)
         return
     thread = ThreadPoolExecutor(1, "tokenize")
     try:
-        yield from _in_thread(chain(first, parts), pieces, ahead, thread)
+        yield from _in_thread(chain(first, parts), tokenizer, ahead, thread)
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
 
 
 def _in_thread(
-    parts: Iterator[list[Text]], pieces: Cuts, ahead: Callable[[], int], thread: ThreadPoolExecutor
+    parts: Iterator[list[Text]], tokenizer: TokenizesTexts, ahead: Callable[[], int], thread: ThreadPoolExecutor
 ) -> Iterator[CutText]:
     waiting: deque[Future[list[CutText]]] = deque()
     while True:
         for part in islice(parts, max(0, 1 + ahead() // _WORDS - len(waiting))):
-            waiting.append(thread.submit(_cut_and_pause, part, pieces))
+            waiting.append(thread.submit(_cut_and_pause, part, tokenizer))
         if not waiting:
             return
         yield from waiting.popleft().result()
 
 
-def _cut(texts: Sequence[Text], pieces: Cuts) -> list[CutText]:
-    return [CutText(text.id, cut) for text, cut in zip(texts, pieces.cut(texts), strict=True)]
+def _cut(texts: Sequence[Text], tokenizer: TokenizesTexts) -> list[CutText]:
+    return [CutText(text.id, cut) for text, cut in zip(texts, tokenizer.cut(texts), strict=True)]
 
 
-def _cut_and_pause(texts: Sequence[Text], pieces: Cuts) -> list[CutText]:
-    cuts = _cut(texts, pieces)
+def _cut_and_pause(texts: Sequence[Text], tokenizer: TokenizesTexts) -> list[CutText]:
+    cuts = _cut(texts, tokenizer)
     time.sleep(_PAUSE)
     return cuts

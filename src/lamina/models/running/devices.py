@@ -1,4 +1,4 @@
-"""Where models run: which devices there are, what is free there, and in which precision they can compute."""
+"""Where models run: devices, their free memory, and the precisions they support."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _runs_on_cpu(device: Placement) -> bool:
 
 
 def free_on_card(device: str) -> int:
-    """Bytes that can still be allocated on a GPU, those that torch holds without using them included."""
+    """Bytes that can still be allocated on a GPU, including those that torch has reserved but does not use."""
     import torch
 
     free, _ = torch.cuda.mem_get_info(device)
@@ -115,7 +115,7 @@ def free_in_memory() -> int:
 
 
 def format_size(count: int) -> str:
-    """A number of bytes as people write it.
+    """A number of bytes in readable form.
 
     Example:
         >>> format_size(0), format_size(1536), format_size(310 * 2**30)
@@ -158,7 +158,7 @@ def _left(root: Path, group: str, limit: str, usage: str, cached: str) -> Iterat
         folder = folder.parent
 
 
-# Where the weights of a model are: on one device, or spread over cards, memory and disk.
+# Where the weights of a model are: on one device, or spread over GPUs, memory and disk.
 #
 # A model that does not fit one card is spread by accelerate: each block runs on the card that holds it; blocks kept in
 # memory or on disk are copied to the first card when their turn comes, and their weights are empty (torch's "meta"
@@ -225,7 +225,7 @@ def refuse_spread(model: Module, name: str, what: str) -> None:
 
 
 def loading_settings(placement: Placement) -> dict[str, Any]:
-    """What `from_pretrained` is told to load a model where it belongs; nothing for a single device."""
+    """Settings of `from_pretrained` that load a model where it belongs; none for a single device."""
     if isinstance(placement, str) and placement != "auto":
         return {}
     folder = hidden_name(cache_dir() / "offload" / "weights", "saving")

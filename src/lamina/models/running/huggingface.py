@@ -1,4 +1,4 @@
-"""Any Hugging Face encoder or decoder that AutoModel loads."""
+"""Encoders over transformers models: any encoder or decoder that AutoModel loads."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class HuggingFaceEncoder(Encoder):
         self.word_tokenizer = WordTokenizer(tokenizer, self.reading)
         self._pad = token_id(tokenizer.pad_token_id) or 0
         self.anatomy: Anatomy = self._look()
-        """What running the model shows."""
+        """Its properties, found by running it."""
         self.blocks, self.width, self.heads = self.anatomy.blocks, self.anatomy.width, self.anatomy.heads
         self.causal, self.dtype = self.anatomy.causal, self.anatomy.dtype
         self.limit = _limit(self.model, tokenizer, limit)
@@ -166,7 +166,7 @@ class HuggingFaceEncoder(Encoder):
 
     @cached_property
     def trial_ids(self) -> list[int]:
-        """Some tokens that are not special, at least six of them different where the vocabulary has so many."""
+        """Some tokens that are not special, at least six different ones if the vocabulary has them."""
         return self._ordinary_ids()[: 2 * len(_SAMPLE)]
 
     def _ordinary_ids(self) -> list[int]:
@@ -203,8 +203,8 @@ class HuggingFaceEncoder(Encoder):
         return [name.strip() for name in self.token_names(known)]
 
     def token_names(self, ids: Sequence[int]) -> list[str]:
-        """Pieces as one reads them, with the space before them where they have one."""
-        # Decoded, since byte-level vocabularies are unreadable; raw if a piece is only part of a character, or blank.
+        """Tokens as one reads them, with the space before them where they have one."""
+        # Decoded, since byte-level vocabularies are unreadable; raw if a token is only part of a character, or blank.
         raw = self.tokenizer.convert_ids_to_tokens(list(ids))
         decoded = [str(self.tokenizer.decode([token], clean_up_tokenization_spaces=False)) for token in ids]
         return [name if not word.strip() or "\ufffd" in word else word for name, word in zip(raw, decoded, strict=True)]
@@ -284,7 +284,7 @@ class HuggingFaceEncoder(Encoder):
         return one
 
     def lexical(self, *, layer_norm: bool = False) -> LexicalEncoder:
-        """The raw piece embeddings, with or without the embedding layer's LayerNorm; no position, no context."""
+        """The raw token embeddings, with or without the embedding layer's LayerNorm; no position, no context."""
         from lamina.models.running.variants import LexicalEncoder
 
         return LexicalEncoder(self, layer_norm=layer_norm)
@@ -342,7 +342,7 @@ class HuggingFaceEncoder(Encoder):
         return ValueNorms(self.model, name=self.name, heads=self.heads, maps=self.anatomy.maps)
 
     def _mask(self, rows: Sequence[InputRow], inside: Tensor) -> Tensor:
-        """What may be looked at, given which tokens are not padding: those."""
+        """The attention mask, given which tokens are not padding."""
         return inside
 
 
@@ -376,7 +376,7 @@ def has_weights_of(model: PreTrainedModel, encoder: HuggingFaceEncoder) -> bool:
     return all(name in body and torch.equal(body[name].cpu(), part.cpu()) for name, part in weights(encoder.model))
 
 
-# The decoder of an encoder-decoder, reading a text that the encoder has read too.
+# The decoder of an encoder-decoder, on a text that the encoder reads too.
 
 
 class DecoderConfig(PreTrainedConfig):

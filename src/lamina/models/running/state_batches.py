@@ -1,4 +1,4 @@
-"""From a stream of texts to batches of states: what is sorted together, what runs together, what if memory runs out."""
+"""From a stream of texts to batches of states: sorted by length, run together, and run again if memory runs out."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Chunk(NamedTuple):
 def chunks(
     texts: Iterable[CutText], encoder: RunsRows, weigh: Callable[[int], int], most_bytes: int
 ) -> Iterator[Chunk]:
-    """Consecutive texts: of some batches, and of at most about `most_bytes`, given the bytes of a text of some size."""
+    """Consecutive texts for some batches, of about `most_bytes` at most; `weigh` gives bytes by number of tokens."""
     batch = encoder.batch_size
     room = min(_BATCHES_AHEAD * batch.tokens, _TOKENS_FIRST)
     chunk: list[CutText] = []
@@ -124,7 +124,7 @@ class RowBatch(NamedTuple):
 def run_batches(
     encoder: RunsRows, chunk: Chunk, run: Callable[[RowBatch], Output], most: int
 ) -> Iterator[tuple[list[int], Output]]:
-    """What `run` makes of batches of a chunk's texts, with their numbers in it.
+    """The results of `run` on batches of a chunk's texts, with the numbers of the texts in the chunk.
 
     A batch that does not fit into memory is run again in halves, and later ones are smaller.
     """
@@ -149,7 +149,7 @@ def run_batches(
 
 
 def _tried(encoder: RunsRows, batch: RowBatch, run: Callable[[RowBatch], Output]) -> Output | None:
-    """What `run` makes of a batch; None if it has to be tried again with smaller batches."""
+    """The result of `run` on a batch; None if it has to be run again with smaller batches."""
     try:
         return run(batch)
     except RuntimeError as error:
@@ -164,7 +164,7 @@ def _tried(encoder: RunsRows, batch: RowBatch, run: Callable[[RowBatch], Output]
                 "--dtype, or use a device with more memory"
             ) from error
         encoder.batch_size.halve(batch.tokens)
-    # Not in the handler, where the error still holds what did not fit.
+    # Not in the handler: the error still refers to the tensors that did not fit.
     if encoder.device.type == "cuda":
         torch.cuda.empty_cache()
     return None

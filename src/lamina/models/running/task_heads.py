@@ -1,4 +1,4 @@
-"""The head of a model, run on states of its last layer: what a model says when its body is run apart, or changed."""
+"""The task head of a model, run on states of its last layer, as when its body runs separately or is edited."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-# The head that a model was saved with: which kind it is, and the model together with it.
+# The head that a model was saved with: its kind, and loading the model with it.
 
 Kind = Literal["masked-LM", "causal-LM", "sequence-classification", "token-classification", "question-answering"]
 
@@ -135,7 +135,7 @@ class HeadOnStates:
         self._dtype = next((parameter.dtype for parameter in self._head.parameters()), encoder.model.dtype)
 
     def __call__(self, rows: Sequence[InputRow], states: Float[Tensor, "row token width"]) -> tuple[Tensor, ...]:
-        """What it makes of the last layer of some rows, padding included: logits, or those of starts and of ends.
+        """Its logits for the last layer of some rows, padding included; for a span head those of starts and of ends.
 
         Gradients go through it.
         """
@@ -148,7 +148,7 @@ class HeadOnStates:
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever what it says could change: the encoder's, and the weights of the head that are its own."""
+        """Changes whenever its answers could change: the encoder's fingerprint, and the weights of the head alone."""
         return head_fingerprint(self._head, self.encoder, self._class.__name__)
 
     def on(self, encoder: HuggingFaceEncoder, seed: int = 0) -> HeadOnStates:
@@ -195,7 +195,7 @@ def head_of(whole: Any, encoder: HuggingFaceEncoder, *, pooled: bool = False) ->
     """
     prefix, body = whole.base_model_prefix, whole.base_model
     if body is whole or prefix not in whole._modules:
-        raise ModelError(f"{encoder.name} ({type(whole).__name__}): its head cannot be told from its body")
+        raise ModelError(f"{encoder.name} ({type(whole).__name__}): its head cannot be separated from its body")
     shared: dict[int, Any] = {}
     if not is_spread(encoder.model):
         of_encoder = dict(encoder.model.named_parameters())
@@ -227,7 +227,7 @@ def head_fingerprint(head: Module, encoder: HuggingFaceEncoder, *about: Any) -> 
 
 
 class _BodyStub(Module):
-    """Stands for the body: what it is given is its last layer. It has the body's pooler, which some heads read."""
+    """Replaces the body: its input is returned as the last layer. It has the body's pooler, which some heads read."""
 
     def __init__(self, pooler: Module | None, activation: Module | None) -> None:
         super().__init__()
@@ -252,7 +252,7 @@ class _BodyStub(Module):
 
 
 class _BodyOutput:
-    """The output of a body that has nothing but its last layer, and what its pooler makes of that."""
+    """The output of a body: its last layer, and the pooler's output for it."""
 
     def __init__(self, states: Tensor, pooled: Tensor | None) -> None:
         self.last_hidden_state, self.pooler_output = states, pooled
@@ -286,7 +286,7 @@ def _labels(whole: Any) -> tuple[str, ...]:
 
 
 def _check(head: HeadOnStates, whole: Any) -> None:
-    """Body and head, run apart on padded rows, must say what the model says of each row."""
+    """Body and head, run separately on padded rows, must give the model's own answers for each row."""
     try:
         agree = _agree(head, whole)
     except (TypeError, ValueError, RuntimeError, IndexError, KeyError, AttributeError):

@@ -1,4 +1,4 @@
-"""Words to word pieces, one word at a time, for any fast Hugging Face tokenizer."""
+"""Words to tokens, one word at a time, for any fast Hugging Face tokenizer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 
-# The pieces of the words met so far, laid out so that many texts are cut at once, by array operations.
+# The tokens of the words seen so far, stored so that many texts are tokenised at once by array operations.
 
 BEFORE, BETWEEN, AFTER, UNKNOWN = range(4)
 """Numbers of what every table holds: special tokens before, between and after segments, and the unknown token."""
@@ -33,7 +33,7 @@ class TokenSequence(NamedTuple):
 
 
 class TokenTable:
-    """Numbered entries, each some token ids.
+    """Numbered entries of token ids.
 
     Example:
         >>> table = TokenTable([(101,), (102,), (102,), (100,)])
@@ -79,7 +79,7 @@ def _grown(array: np.ndarray, size: int) -> np.ndarray:
     return larger
 
 
-# Chat templates: what a tokenizer puts around the user's message.
+# Chat templates: the tokens around the user's message.
 
 
 class ChatFrame(NamedTuple):
@@ -97,7 +97,7 @@ def chat_around(tokenizer: PreTrainedTokenizerFast, message: str) -> ChatFrame:
     """The ids of `message` in the tokenizer's chat template, up to where the model's answer would begin.
 
     The message is found in the finished text, whatever the template strips or adds around it, and its ids by their
-    place in that text: a space before the message may be part of its first piece.
+    place in that text: a space before the message may be part of its first token.
     """
     text = _conversation(tokenizer, message)
     if text.count(message) != 1:
@@ -136,7 +136,7 @@ def _conversation(tokenizer: PreTrainedTokenizerFast, message: str) -> str:
 _SAMPLE = ("The", "cats", "sat", ",", "unhesitatingly", ".")
 _MOST_REMEMBERED = 200_000
 _cutting = threading.Lock()
-"""Texts are cut ahead of the model in a thread, and by whoever asks for tokens: one adds words at a time."""
+"""Texts are tokenised in a thread ahead of the model, and by other callers: only one of them adds words at a time."""
 
 
 class _Template(NamedTuple):
@@ -215,7 +215,7 @@ class _EntryLayout(NamedTuple):
 
 
 class WordTokenizer:
-    """Splits words into the pieces that the joined text would have, and records which word each came from.
+    """Splits words into the tokens that the joined text would have, and records the word of each token.
 
     Tokenizers differ in how they mark the start of a word: WordPiece and SentencePiece do it by
     themselves, byte-level BPE needs a space before every word but the first (otherwise pre-split words are silently
@@ -228,7 +228,7 @@ class WordTokenizer:
         if backend is None:
             raise ModelError(f"{tokenizer.name_or_path}: its tokenizer has no fast version, which word alignment needs")
         self._backend = backend
-        # Some tokenizer files set a truncation (minilm: 128 pieces).
+        # Some tokenizer files set a truncation (minilm: 128 tokens).
         self._backend.no_truncation()
         self._backend.no_padding()
         self._tokenizer = tokenizer
@@ -258,8 +258,8 @@ class WordTokenizer:
         return self._template.second_type != 0
 
     def joined_ids(self, words: Sequence[str]) -> list[int]:
-        """The tokenizer's own pieces for the words joined by spaces; `__call__` should give the same."""
-        return self._pieces([" ".join(words)], first=True)[0]
+        """The tokenizer's own tokens for the words joined by spaces; `__call__` should give the same."""
+        return self._tokens([" ".join(words)], first=True)[0]
 
     @property
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -299,9 +299,9 @@ class WordTokenizer:
         return entries
 
     def _remember(self, words: Collection[str], known: dict[str, int], *, first: bool) -> None:
-        pieces = dict(zip(words, self._pieces(list(words), first=first), strict=True))
-        spelled = {word: ids for word, ids in pieces.items() if ids}
-        known.update(dict.fromkeys(pieces.keys() - spelled.keys(), UNKNOWN))
+        tokens = dict(zip(words, self._tokens(list(words), first=first), strict=True))
+        spelled = {word: ids for word, ids in tokens.items() if ids}
+        known.update(dict.fromkeys(tokens.keys() - spelled.keys(), UNKNOWN))
         known.update(zip(spelled, range(len(self._table), len(self._table) + len(spelled)), strict=True))
         self._table.add(list(spelled.values()))
 
@@ -330,8 +330,8 @@ class WordTokenizer:
             for start, end, head, count in places
         ]
 
-    def _pieces(self, words: Sequence[str], *, first: bool) -> list[list[int]]:
-        """The pieces of each word, as the first of a segment or not."""
+    def _tokens(self, words: Sequence[str], *, first: bool) -> list[list[int]]:
+        """The tokens of each word, as the first of a segment or not."""
         if first:
             lead = self._lead
             encodings = self._backend.encode_batch([lead + word for word in words], add_special_tokens=False)
@@ -358,13 +358,13 @@ class WordTokenizer:
         self._lead, self._template = frame.lead, _Template(frame.before, between, frame.after, 0)
         if self._cut_sample() != frame.message:
             raise ModelError(
-                f"{self._tokenizer.name_or_path}: inside its chat template, words are cut into other pieces than "
+                f"{self._tokenizer.name_or_path}: inside its chat template, words are cut into other tokens than "
                 "outside, so they cannot be aligned; leave out --chat"
             )
 
     def _cut_sample(self) -> list[int]:
-        cut = self._pieces(_SAMPLE[:1], first=True) + self._pieces(_SAMPLE[1:], first=False)
-        return [piece for pieces in cut for piece in pieces]
+        cut = self._tokens(_SAMPLE[:1], first=True) + self._tokens(_SAMPLE[1:], first=False)
+        return [token for word in cut for token in word]
 
     def _needs_spaces(self) -> bool:
         expected = self.joined_ids(_SAMPLE)
@@ -373,7 +373,7 @@ class WordTokenizer:
             if self._cut_sample() == expected:
                 return spaced
         raise ModelError(
-            f"{self._tokenizer.name_or_path}: pieces of single words do not add up to the pieces of the joined text, "
+            f"{self._tokenizer.name_or_path}: tokens of single words do not add up to the tokens of the joined text, "
             "so words cannot be aligned; lamina needs a tokenizer that splits at spaces"
         )
 
@@ -388,9 +388,9 @@ def _template(tokenizer: PreTrainedTokenizerFast) -> _Template:
     two = tokenizer("a", "a", return_special_tokens_mask=True, return_token_type_ids=True)
     before, after = _around(one["input_ids"], one["special_tokens_mask"])
     mask = two["special_tokens_mask"]
-    pieces = [i for i, special in enumerate(mask) if not special]
-    between = tuple(two["input_ids"][i] for i in range(pieces[0], pieces[-1]) if mask[i])
-    return _Template(before, between, after, two["token_type_ids"][pieces[-1]])
+    inside = [i for i, special in enumerate(mask) if not special]
+    between = tuple(two["input_ids"][i] for i in range(inside[0], inside[-1]) if mask[i])
+    return _Template(before, between, after, two["token_type_ids"][inside[-1]])
 
 
 def _around(ids: list[int], mask: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

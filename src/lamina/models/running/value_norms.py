@@ -1,4 +1,4 @@
-"""How much a token has to give through each head: the norm of its value after the head's part of the output projection.
+"""Value norms: the norm of a token's value after the head's part of the output projection.
 
 A head moves `sum_j a_ij f_h(x_j)` into token i, where `f_h(x) = (x W_V + b_V) W_O` with the head's rows of `W_O`. The
 weights `a_ij` alone mislead where `f_h(x_j)` is short: Kobayashi et al. (2020) weigh by `||a_ij f_h(x_j)||`. Since a

@@ -104,18 +104,18 @@ class LexicalEncoder(Encoder):
 
 
 class LexicalFirst(Encoder):
-    """An encoder whose layer 0 is replaced by its raw piece embeddings with LayerNorm.
+    """An encoder whose layer 0 is replaced by its raw token embeddings with LayerNorm.
 
     As in the pipeline paper's code; in transformers, layer 0 has position and segment added.
     """
 
     def __init__(self, base: Encoder) -> None:
         if not isinstance(base, HuggingFaceEncoder):
-            raise ModelError(f"{base.name} has no piece embeddings to put in place of its layer 0")
+            raise ModelError(f"{base.name} has no token embeddings to put in place of its layer 0")
         self._base = base
         self._first = LexicalEncoder(base, layer_norm=True)
         if self._first.width != base.width:
-            raise ModelError(f"{base.name}: piece embeddings are {self._first.width} wide, its layers {base.width}")
+            raise ModelError(f"{base.name}: token embeddings are {self._first.width} wide, its layers {base.width}")
         self.name, self.blocks, self.heads, self.width = base.name, base.blocks, base.heads, base.width
         self.causal = base.causal
 
@@ -203,7 +203,7 @@ class DropoutEncoder(HuggingFaceEncoder):
             return super().hidden(rows)
 
 
-# The same text further on: position ids shifted by some places, for models that take them.
+# The same text at later positions: shifted position ids, for models that take them.
 
 _LEAST = 16
 """Positions that must be left for a text."""
