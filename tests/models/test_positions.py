@@ -8,7 +8,7 @@ import torch
 from lamina.errors import ModelError
 from lamina.models.language.language_model import language_model
 from lamina.models.language.scoring import WrittenPassage, score_passages
-from lamina.models.running.variants import with_model_shifted, with_positions_shifted
+from lamina.models.running.variants import with_positions_shifted
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 from tests.language_models import tiny_language_model, tiny_masked
@@ -41,9 +41,7 @@ def test_rotary_positions_are_relative_and_absolute_ones_are_not() -> None:
     changes = {}
     for name in ("llama", "bert"):
         model = language_model(tiny_language_model(name))
-        pairs = zip(
-            score_passages(model, passages), score_passages(with_model_shifted(model, 9), passages), strict=True
-        )
+        pairs = zip(score_passages(model, passages), score_passages(model.shifted(9), passages), strict=True)
         changes[name] = max(abs(one.total - two.total) for one, two in pairs)
     assert changes["llama"] < 1e-3
     assert changes["bert"] > 1e-2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,7 @@ from lamina.models.running.task_heads import (
     random_model,
 )
 from lamina.models.running.tokens import token_id
+from lamina.models.running.variants import with_positions_shifted
 from lamina.types import Text
 
 if TYPE_CHECKING:
@@ -71,6 +73,12 @@ class LanguageModel:
     def fingerprint(self) -> str:
         """Changes whenever its answers could change: the encoder's fingerprint, and the weights of the head alone."""
         return head_fingerprint(self._head, self.encoder, self._class.__name__, self.start)
+
+    def shifted(self, by: int) -> LanguageModel:
+        """The same model whose texts begin `by` positions later (`with_positions_shifted`); its head is the same."""
+        shifted = copy.copy(self)
+        shifted.encoder = with_positions_shifted(self.encoder, by)
+        return shifted
 
     def random_twin(self, seed: int = 0) -> LanguageModel:
         """The same architecture with new random weights, those of the head included."""

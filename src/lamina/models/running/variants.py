@@ -13,7 +13,6 @@ from jaxtyping import Float
 
 from lamina.errors import ModelError
 from lamina.models.contract import STATES, Activations, Encoder, Tokens, Want
-from lamina.models.language.language_model import LanguageModel
 from lamina.models.running.batching import InputRow
 from lamina.models.running.devices import format_size, free_in_memory, is_spread, refuse_spread, spread, weights
 from lamina.models.running.huggingface import HuggingFaceEncoder
@@ -230,13 +229,6 @@ def with_positions_shifted(encoder: Encoder, by: int) -> HuggingFaceEncoder:
             f"{encoder.name} has {encoder.limit} positions: shifted by {by}, fewer than {_LEAST} are left for a text"
         )
     return ShiftedEncoder(encoder, by)
-
-
-def with_model_shifted(model: LanguageModel, by: int) -> LanguageModel:
-    """A language model that reads through `with_positions_shifted`; its head is the same."""
-    shifted = copy.copy(model)
-    shifted.encoder = with_positions_shifted(model.encoder, by)
-    return shifted
 
 
 class ShiftedEncoder(HuggingFaceEncoder):

@@ -34,7 +34,7 @@ from lamina.errors import ModelError, TaskError
 from lamina.models import Activations, Encoder
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.scoring import WrittenPassage, score_passages
-from lamina.models.running.variants import with_model_shifted, with_positions_shifted
+from lamina.models.running.variants import with_positions_shifted
 from lamina.probes.bank import ProbeGroup, train_probes
 from lamina.probes.edge import EdgeProbes
 from lamina.probes.streams import Standard, Stream, find_targets
@@ -135,7 +135,7 @@ def loss_items(model: LanguageModel, texts: Sequence[Text], drawing: Perturbatio
     clean = _surprisals(model, [(text.id, text.words) for text in written], f"loss of {model.name}", known)
     for planned in drawing.plan:
         perturbation, orders = drawing.orders(planned, written, "texts")
-        reading = drawing.shifted(perturbation, lambda by: with_model_shifted(model, by), model)
+        reading = drawing.shifted(perturbation, model.shifted, model)
         if reading is None or not orders:
             continue
         moved = [
@@ -195,7 +195,7 @@ def pair_items(
         (perturbation, good), (_, bad) = (
             drawing.orders(planned, [both[side] for both in written], "sentences of pairs") for side in (0, 1)
         )
-        reading = drawing.shifted(perturbation, lambda by: with_model_shifted(model, by), model)
+        reading = drawing.shifted(perturbation, model.shifted, model)
         perturbed = [number for number in good if number in bad]
         if reading is None or not perturbed:
             continue
