@@ -21,7 +21,7 @@ from lamina.assets.web import is_offline
 from lamina.errors import AssetError, OfflineError
 from lamina.files.places import cache_dir
 
-__all__ = ["Card", "cache_dir", "cards", "damaged", "find", "held", "is_cached", "locate", "remove"]
+__all__ = ["Card", "cache_dir", "cards", "damaged", "find", "is_cached", "local_folder", "locate", "remove"]
 
 
 def cards() -> dict[str, Card]:

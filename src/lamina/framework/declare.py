@@ -277,7 +277,7 @@ class Analysis:
         self.reads = declaration.reads
         self.version = declaration.version
         self.tables = declaration.tables
-        self.chapter = declaration.chapter
+        self.chapter: Chapter = declaration.chapter
         self.report = declaration.report
         self.takes = declaration.takes
         self.charts = declaration.charts or f"lamina.figures.{self.name}"

@@ -86,8 +86,9 @@ def read_index(name: str) -> Outline | None:
         True
     """
     listed = _index().get(name)
-    current = listed is not None and listed["declared"] == _declared_in(homes()[name])
-    return _read(listed) if current else None
+    if listed is None or listed["declared"] != _declared_in(homes()[name]):
+        return None
+    return _read(listed)
 
 
 def outlines() -> dict[str, Outline]:
@@ -195,7 +196,8 @@ def _read_setting(entry: Mapping[str, Any]) -> DeclaredSetting:
     if entry.get("optional"):
         kind = kind | None
     default = entry.get("default", REQUIRED)
-    about = Setting(entry["help"], **{name: entry.get(name) for name in ("min", "max", "option", "metavar", "group")})
+    details: dict[str, Any] = {name: entry.get(name) for name in ("min", "max", "option", "metavar", "group")}
+    about = Setting(entry["help"], **details)
     return DeclaredSetting(entry["name"], kind, tuple(default) if isinstance(default, list) else default, about)
 
 

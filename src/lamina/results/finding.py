@@ -230,7 +230,7 @@ class _Rankable(Protocol):
     def weight(self) -> int: ...
 
 
-AnyFinding = TypeVar("Told", bound=_Rankable)
+AnyFinding = TypeVar("AnyFinding", bound=_Rankable)
 
 
 def strongest_first(findings: Iterable[AnyFinding]) -> tuple[AnyFinding, ...]:

@@ -3,4 +3,4 @@
 from lamina.web.app import create_app
 from lamina.web.settings import ServerSettings
 
-__all__ = ["Settings", "create_app"]
+__all__ = ["ServerSettings", "create_app"]

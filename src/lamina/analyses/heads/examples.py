@@ -231,7 +231,7 @@ class _ExampleMeter:
                 _keep(self.misses[head], miss)
 
 
-_Ranked = TypeVar("_Kept", LinkExample, LinkMiss)
+_Ranked = TypeVar("_Ranked", LinkExample, LinkMiss)
 
 
 def _keep(ranked: list[_Ranked], example: _Ranked) -> None:

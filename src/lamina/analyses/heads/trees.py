@@ -121,7 +121,7 @@ GLOVE, MODEL = "glove", "model"
 
 def default_vectors() -> str:
     """GloVe where this machine has it, the model's own piece embeddings otherwise."""
-    return GLOVE if assets.held(GLOVE) else MODEL
+    return GLOVE if assets.local_folder(GLOVE) else MODEL
 
 
 def static_vectors(encoder: Encoder, name: str | None) -> Encoder:

@@ -336,9 +336,13 @@ class HuggingFaceEncoder(Encoder):
             inputs["token_type_ids"] = sent(types, device)
         return accepted(self.model, inputs)
 
-    @cached_property
+    @property
     def value_norms(self) -> ValueNorms:
         """Takes the norms of values while the model runs."""
+        return self._value_norms
+
+    @cached_property
+    def _value_norms(self) -> ValueNorms:
         return ValueNorms(self.model, name=self.name, heads=self.heads, maps=self.anatomy.maps)
 
     def _mask(self, rows: Sequence[InputRow], inside: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ _HOST_BYTES = 256 * 2**20
 _USED = 0.8
 """Share of a GPU's memory that batches may use."""
 
-Output = TypeVar("Made")
+Output = TypeVar("Output")
 
 
 class RunsRows(Protocol):

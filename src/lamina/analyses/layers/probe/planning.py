@@ -150,9 +150,9 @@ def _refuse_impossible(values: Mapping[str, Any]) -> None:
         if value is None and name == "batch_targets":
             continue
         decimal = name == "lr" or _SCHEDULE.get(name) is float
-        number = isinstance(value, int | float if decimal else int) and not isinstance(value, bool)
+        is_number = isinstance(value, int | float if decimal else int) and not isinstance(value, bool)
         least, most = _LIMITS.get(name, (0, inf))
-        if not number or not 0 < value < inf or not least <= value <= most:
+        if not is_number or not 0 < value < inf or not least <= value <= most:
             limits = f"from {least:g} to {most:g}" if name in _LIMITS else "above 0"
             kind = "a number" if decimal else "a whole number"
             raise InputError(f"the schedule has {name}={value!r}; give {kind} {limits}")

@@ -531,17 +531,17 @@ class _SentenceStates:
     """The hidden states of one sentence, as a `Stream` of targets reads them."""
 
     def __init__(self, states: torch.Tensor) -> None:
-        self.held = states
+        self.resident = states
         self.token_bytes = states[0].nbytes
 
     def start(self, index: int) -> int:
         return 0
 
     def size(self, index: int) -> int:
-        return len(self.held)
+        return len(self.resident)
 
     def load(self, index: int) -> torch.Tensor:
-        return self.held
+        return self.resident
 
 
 def _beliefs(saved: SavedEdgeProbes, text: Text, edges: tuple[Edge, ...], activations: Activations) -> Beliefs:
