@@ -19,7 +19,7 @@ import transformers
 from benchmarks import tiny_architectures
 from lamina.errors import ModelError
 from lamina.models.checks.passports import NEEDS, PASSPORT_VERSION, examine
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 
 PAGE = Path(__file__).parent.parent / "docs" / "methods" / "architectures.md"
 _PATIENCE = 120

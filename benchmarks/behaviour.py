@@ -27,7 +27,7 @@ from lamina.models import load_encoder
 from lamina.models.language.language_model import LanguageModel, language_model
 from lamina.models.language.lens import layer_states, lens_logits
 from lamina.models.language.scoring import WrittenPassage, cut_passages, query_every_token, score_passages
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 
 ROUNDS = 3

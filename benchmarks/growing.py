@@ -22,7 +22,7 @@ from benchmarks import tiny_architectures
 from lamina.activations import ActivationStore, ThisMachine, extract
 from lamina.corpora import Corpus, load_corpus
 from lamina.models import Encoder
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.types import Edge, Span, Text
 
 TAGS = ("NOUN", "VERB", "DET", "ADJ", "ADV", "PRON", "ADP", "X")

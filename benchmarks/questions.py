@@ -13,7 +13,7 @@ from statistics import median
 from benchmarks.bars import Bar
 from lamina.analyses.answering.phases import phases
 from lamina.analyses.answering.token_map import token_map
-from lamina.corpora.questions.question_sets import Questions, load_questions
+from lamina.corpora.question_sets import Questions, load_questions
 from lamina.models import Encoder, load_encoder
 
 PAIRS = 3

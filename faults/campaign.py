@@ -185,14 +185,14 @@ def warm() -> None:
     from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
     import lamina.activations
-    import lamina.analyses
     import lamina.cli.main
+    import lamina.framework
     import lamina.models.running.huggingface
 
     torch.set_num_threads(1)
     # Compiles hundreds of patterns, half the time of loading a tiny model.
     get_checkpoint_conversion_mapping("bert")
-    lamina.analyses.all_analyses()
+    lamina.framework.all_analyses()
 
 
 def _child(work: Callable[[], object], log: Path) -> None:

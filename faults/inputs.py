@@ -25,9 +25,9 @@ from faults.campaign import Campaign
 from faults.readers import Seed, format_of, judged, made_seeds, outcome
 from lamina.corpora.formats.catalogue import get_format
 from lamina.corpora.loading import load_corpus
-from lamina.corpora.questions.question_sets import read_questions
-from lamina.corpora.questions.views import View
+from lamina.corpora.question_sets import read_questions
 from lamina.corpora.reading import Fault
+from lamina.corpora.views import View
 from lamina.errors import LaminaError
 from lamina.models.elmo import ElmoOptions, drawn_weights, read_elmo, shapes
 from lamina.models.static import read_vectors

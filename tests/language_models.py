@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from tests.models.tiny_models import ARCHITECTURES
 

@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from lamina.corpora.suites.minimal_pairs import MinimalPairs, pairs_from
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.types import Edge, Span, Text
 

@@ -113,7 +113,7 @@ def slim_models(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 
     from lamina import assets
     from lamina.errors import AssetError
-    from lamina.models.loading.encoders import _model_folder
+    from lamina.models.loading import _model_folder
 
     locate, slim = assets.locate, {}
     for name, (kind, narrow) in SLIM.items():

@@ -67,7 +67,7 @@ class Documents(Target):
         """Nothing is run."""
         raise NotImplementedError
 
-    def score(self, kept: np.ndarray) -> TargetScores:
+    def score(self, values: np.ndarray) -> TargetScores:
         """Nothing is run."""
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from benchmarks.claims import Simulation
-from lamina.analyses.heads import corefheads, headmap, parse
+from lamina.analyses.heads import coreference, headmap, parse
 from lamina.analyses.heads.attention_distance import beside_uniform
 from lamina.analyses.heads.coreference import BASELINES as RULES
 from lamina.analyses.heads.coreference import KINDS, CorefHits
@@ -115,7 +115,7 @@ def _finds_antecedents(rng: np.random.Generator, planted: bool) -> bool:
     found = rng.binomial(counts[..., None], _rates(rng, rates, shape))
     rules = rng.binomial(counts[..., None], _rates(rng, 0.4, (documents, len(KINDS), len(RULES))))
     units = CorefHits(found.astype(np.float32), rules.astype(np.float32), counts.astype(np.float32))
-    clear = _clear(corefheads.leads(units))
+    clear = _clear(coreference.leads(units))
     return bool(clear[-1, 5].any()) if planted else bool(clear.any())
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lamina.activations import ActivationStore, Runtime, extract
     from lamina.corpora import Corpus, Questions, Splits, corpus_from, load_corpus, load_questions, load_splits
-    from lamina.corpora.questions.views import View
+    from lamina.corpora.views import View
     from lamina.errors import LaminaError
     from lamina.framework.watch import Meter, WatchedBatch, watch
     from lamina.models import Activations, Encoder, load_encoder
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lamina.models.language.language_model import LanguageModel, language_model
     from lamina.models.language.scoring import WrittenPassage, score_passages
     from lamina.models.language.slots import Gap, fill_gaps
-    from lamina.models.loading.series import Series, load_series
+    from lamina.models.weights.series import Series, load_series
     from lamina.probes.bank import Schedule, train_probes
     from lamina.report import make_report
     from lamina.results import Finding, Provenance, Result
@@ -51,12 +51,12 @@ _HOME = {
     "Result": "lamina.results",
     "Runtime": "lamina.activations",
     "Schedule": "lamina.probes.bank",
-    "Series": "lamina.models.loading.series",
+    "Series": "lamina.models.weights.series",
     "Span": "lamina.types",
     "Splits": "lamina.corpora",
     "Task": "lamina.tasks",
     "Text": "lamina.types",
-    "View": "lamina.corpora.questions.views",
+    "View": "lamina.corpora.views",
     "WatchedBatch": "lamina.framework.watch",
     "WrittenPassage": "lamina.models.language.scoring",
     "corpus_from": "lamina.corpora",
@@ -66,7 +66,7 @@ _HOME = {
     "load_corpus": "lamina.corpora",
     "load_encoder": "lamina.models",
     "load_questions": "lamina.corpora",
-    "load_series": "lamina.models.loading.series",
+    "load_series": "lamina.models.weights.series",
     "load_splits": "lamina.corpora",
     "make_report": "lamina.report",
     "score_passages": "lamina.models.language.scoring",

@@ -148,8 +148,8 @@ def check_encoder(encoder: Encoder, texts: Sequence[Text] = SAMPLE_TEXTS) -> Non
     Checked: every word has a token, and tokens are in word order; ids are those of the joined text; shapes; batching
     changes neither order nor numbers (1e-5 of a vector's norm; in float16 2e-2, in bfloat16 1e-1); norms of values,
     where there are any, are positive and do not depend on the batch; the fingerprint does not change between calls;
-    nothing that a passport looks at fails (`lamina.models.checks.passports`): rows of attention sum to 1 or to what a sink
-    leaves, maps do not look ahead, ...
+    nothing that a passport looks at fails (`lamina.models.checks.passports`): rows of attention sum to 1 or to what
+    a sink leaves, maps do not look ahead, ...
 
     Example:
         >>> check_encoder(TinyEncoder())

@@ -20,7 +20,8 @@ from lamina.activations.engines.workers import EncodingJob, Reply, Worker, deal
 from lamina.corpora import corpus_from
 from lamina.errors import InputError, ModelError, StoreError
 from lamina.models import load_encoder
-from lamina.models.loading.loaders import ByName, ByWeights, loader_of
+from lamina.models.loading import ByName
+from lamina.models.running.reloading import ByWeights, loader_of
 from lamina.models.running.variants import DropoutEncoder, LexicalFirst
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Text, text_key

@@ -14,9 +14,9 @@ import pytest
 from lamina.corpora import load_corpus
 from lamina.corpora.detection import detect
 from lamina.corpora.formats.catalogue import get_format
-from lamina.corpora.questions.question_sets import read_questions
-from lamina.corpora.questions.views import View
+from lamina.corpora.question_sets import read_questions
 from lamina.corpora.reading import Fault
+from lamina.corpora.views import View
 from lamina.errors import CorpusError, InputError, LaminaError
 from lamina.types import Text
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lamina.corpora.question_sets import load_questions, typed_question
 from lamina.corpora.questions.exchanged_answers import asked_exchanges, class_of, exchanged, exchanges, known_answers
 from lamina.corpora.questions.question import Question
-from lamina.corpora.questions.question_sets import load_questions, typed_question
 
 
 def ask(question: str, context: str, answer: str) -> Question:

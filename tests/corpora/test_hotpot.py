@@ -8,8 +8,8 @@ import pytest
 
 from lamina.corpora.questions import hotpot
 from lamina.corpora.questions.question import answer_text
-from lamina.corpora.questions.views import View
 from lamina.corpora.reading import Notes
+from lamina.corpora.views import View
 from lamina.errors import InputError
 
 CONTEXT = [

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lamina.corpora.question_sets import read_questions
 from lamina.corpora.questions.question import CUT, QuestionContext, answer_text, make_question
-from lamina.corpora.questions.question_sets import read_questions
 from lamina.corpora.reading import Notes
 from lamina.errors import CorpusError, SpanError
 from lamina.types import Span

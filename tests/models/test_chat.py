@@ -7,7 +7,7 @@ from transformers import AutoTokenizer
 
 from lamina.errors import ModelError
 from lamina.models import SPECIAL
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.tokens import InputFormat, WordTokenizer
 from lamina.types import Text
 

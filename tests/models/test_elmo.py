@@ -18,7 +18,7 @@ import lamina
 from lamina.errors import ModelError
 from lamina.models.checks.passports import examine
 from lamina.models.elmo import Characters, ElmoEncoder, ElmoNetwork, ElmoOptions, drawn_weights
-from lamina.models.loading.loaders import loader_of
+from lamina.models.running.reloading import loader_of
 from lamina.testing import SAMPLE_TEXTS, check_encoder
 from lamina.types import Text
 from tests.elmo_folders import elmo_arrays, elmo_options, save_elmo

@@ -14,8 +14,8 @@ from transformers.utils import logging
 
 import lamina
 from lamina.errors import HashError, ModelError
-from lamina.models.loading.hub import check_hub_files
 from lamina.models.running.devices import check_precision, cpu_multiplies
+from lamina.models.weights.hub import check_hub_files
 from lamina.types import Text
 
 

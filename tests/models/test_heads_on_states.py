@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from lamina.errors import ModelError
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.task_heads import OUTPUTS, head_on_states
 from lamina.types import Text

@@ -23,7 +23,7 @@ from lamina.models.interventions import edited_runs as resumed_runs
 from lamina.models.interventions import interventions
 from lamina.models.interventions.edited_runs import RESAMPLED, Edit, EditedStates, lengths_alike
 from lamina.models.interventions.interventions import Interventions
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.testing import TinyEncoder, check_interventions

@@ -12,7 +12,7 @@ from lamina.errors import ModelError
 from lamina.models.language.language_model import language_model
 from lamina.models.language.lens import ending_of, layer_states, lens_logits
 from lamina.models.language.scoring import WrittenPassage, cut_passages, query_every_token
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.anatomy import watch_blocks
 from lamina.types import Text
 from tests.language_models import HEADS, tiny_causal, tiny_language_model

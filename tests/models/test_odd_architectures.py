@@ -11,7 +11,7 @@ from benchmarks import tiny_architectures
 from benchmarks.tiny_architectures import Built
 from lamina.errors import ModelError
 from lamina.models.checks.passports import Passport, examine, recognised
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.anatomy import watch_blocks
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.static import StaticEncoder

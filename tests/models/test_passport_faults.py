@@ -14,7 +14,7 @@ import torch
 from benchmarks import tiny_architectures
 from benchmarks.tiny_architectures import Built
 from lamina.models.checks.passports import Passport, examine, recognised
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 
 ENCODERS = (

@@ -17,7 +17,7 @@ from lamina.models import load_encoder
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.interventions.pruned import PRUNED, RemovedParts, removed_stay_zero, save_pruned
 from lamina.models.language.language_model import language_model
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.training.running import RetrainingPlan, train_on
 from lamina.types import Text

@@ -16,7 +16,7 @@ import transformers
 from lamina.analyses.behaviour.pairs.judging import score_pairs
 from lamina.analyses.cause.effects import measure
 from lamina.corpora import corpus_from
-from lamina.corpora.questions.question_sets import questions_from, typed_question
+from lamina.corpora.question_sets import questions_from, typed_question
 from lamina.corpora.splits import Splits
 from lamina.corpora.suites.minimal_pairs import pairs_from
 from lamina.errors import InputError, LaminaError
@@ -24,7 +24,7 @@ from lamina.models.interventions.gradients import masked_tokens
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.language.language_model import language_model
 from lamina.models.language.scoring import WrittenPassage, score_passages
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.task_heads import head_on_states
 from lamina.probes.edge import EdgeProbes, LayerCut, SavedEdgeProbes, save_probes

@@ -11,7 +11,7 @@ import transformers
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.language.language_model import language_model
 from lamina.models.language.slots import Gap, token_logprobs
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.testing import TinyEncoder
 from tests.language_models import tiny_causal, tiny_masked
 from tests.models.tiny_models import ARCHITECTURES

@@ -161,7 +161,7 @@ def test_a_fine_tuned_model_answers(tuned) -> None:
 
 
 def test_what_a_model_was_tuned_on_is_refused(tuned, answering: Path) -> None:
-    from lamina.corpora.questions.question_sets import typed_question
+    from lamina.corpora.question_sets import typed_question
 
     seen = next(typed_question(TYPED["question"], CONTEXT).questions())
     (answering / TEXTS).write_text(text_hash(seen.text) + "\n")

@@ -128,8 +128,8 @@ class ActivationStore:
                     write_json(folder / _HEAD, head | {"kept": precision})
                     return store
             raise InputError(
-                f"{folder} keeps {head['kept']}, not {precision}; leave out --precision, give another folder (--store), or "
-                "delete this one to encode its texts again"
+                f"{folder} keeps {head['kept']}, not {precision}; leave out --precision, give another folder (--store) "
+                "or delete this one to encode its texts again"
             )
         return store
 

@@ -237,7 +237,7 @@ def _assets() -> _VerifiedPart:
 
 def _caches() -> _VerifiedPart:
     from lamina.corpora.caching import caches, damaged_caches
-    from lamina.models.loading.gguf import conversions, damaged_conversions
+    from lamina.models.weights.gguf import conversions, damaged_conversions
 
     total = len(caches()) + len(conversions())
     damaged = [*damaged_caches(), *damaged_conversions()]

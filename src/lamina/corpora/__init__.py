@@ -23,7 +23,7 @@ from __future__ import annotations
 from lamina.corpora.corpus import Corpus
 from lamina.corpora.from_python import corpus_from
 from lamina.corpora.loading import load_corpus, load_splits
-from lamina.corpora.questions.question_sets import Questions, load_questions
+from lamina.corpora.question_sets import Questions, load_questions
 from lamina.corpora.splits import Splits
 
 __all__ = ["Corpus", "Questions", "Splits", "corpus_from", "load_corpus", "load_questions", "load_splits"]

@@ -19,8 +19,8 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lamina.corpora.questions.views import View
 from lamina.corpora.reading import Notes
+from lamina.corpora.views import View
 from lamina.errors import CorpusError, DamagedError, WriteError
 from lamina.files.checking import read_json, write_json
 from lamina.files.places import cache_dir

@@ -18,7 +18,6 @@ from lamina.corpora.corpus import Corpus, fingerprint_of, in_units, parse_unit
 from lamina.corpora.detection import FolderContents, UnreadFile, detect, folder_contents
 from lamina.corpora.formats.catalogue import Format, get_format
 from lamina.corpora.questions.babi import STORIES, VERSION, split_note, story_questions
-from lamina.corpora.questions.views import View
 from lamina.corpora.reading import Notes
 from lamina.corpora.splits import (
     SPLITS,
@@ -31,6 +30,7 @@ from lamina.corpora.splits import (
     split_of,
     whole_part,
 )
+from lamina.corpora.views import View
 from lamina.errors import CorpusError
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular

@@ -23,7 +23,7 @@ from lamina.activations import ActivationStore, ReadActivations
 from lamina.activations.runtime import Runtime
 from lamina.activations.store import default_precision
 from lamina.corpora import Corpus, Questions, Splits
-from lamina.corpora.questions.question_sets import questions_from
+from lamina.corpora.question_sets import questions_from
 from lamina.errors import InputError
 from lamina.framework.declare import Query
 from lamina.framework.run import run

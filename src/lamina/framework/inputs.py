@@ -17,9 +17,9 @@ from lamina.framework.settings import DeclaredSetting, Setting, read_group
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.corpora import Corpus
-    from lamina.corpora.questions.question_sets import Questions
-    from lamina.corpora.questions.views import View
+    from lamina.corpora.question_sets import Questions
     from lamina.corpora.splits import Splits
+    from lamina.corpora.views import View
     from lamina.models import Encoder
     from lamina.results import Result
 
@@ -200,7 +200,7 @@ def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
 def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None) -> Questions:
     """Questions from a name, a path, or a set of questions; `view` applies to names and paths."""
     from lamina.corpora.loading import scored_split
-    from lamina.corpora.questions.question_sets import Questions, load_questions
+    from lamina.corpora.question_sets import Questions, load_questions
 
     if isinstance(data, Questions):
         return data
@@ -610,7 +610,7 @@ class OneQuestion(QuestionSet):
         return super().load(given, options, settings, runtime)
 
     def _questions(self, data: Any, options: Mapping[str, Any], view: View) -> Questions:
-        from lamina.corpora.questions.question_sets import typed_question
+        from lamina.corpora.question_sets import typed_question
 
         question, context = options["question"], options["context"]
         if question is None or context is None:
@@ -686,7 +686,7 @@ def model_and(encoder: Encoder | Sequence[Encoder], data: Corpus | Splits, model
 
 def chosen_view(options: Mapping[str, Any], *models: Encoder | Path) -> View:
     """How questions are shown: as the options say, then as the last of the models was fine-tuned, then as they are."""
-    from lamina.corpora.questions.views import View
+    from lamina.corpora.views import View
     from lamina.training.provenance import view_of
 
     given = options.get("view")

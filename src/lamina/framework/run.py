@@ -72,7 +72,7 @@ def _result(query: Query, answer: Tables) -> Result:
         sample = replace(sample, documents=count, unit=unit)
     data = {**query.loaded.data, **answer.data, **sample.describe()}
     provenance = Provenance(model, data, query.parameters, seeds, skipped, warnings=sample.warnings())
-    about = {"version": analysis.version, "asked": query.question, "parquet": _as_parquet(query, answer)}
+    about = {"version": analysis.version, "recorded_question": query.question, "parquet": _as_parquet(query, answer)}
     result = Result(analysis.name, answer.tables, provenance, answer.files, **about)
     return replace(result, findings=analysis.findings(result))
 

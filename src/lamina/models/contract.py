@@ -19,7 +19,7 @@ from lamina.types import Text
 
 if TYPE_CHECKING:
     from lamina.models.checks.passports import Passport
-    from lamina.models.loading.loaders import EncoderLoader
+    from lamina.models.running.reloading import EncoderLoader
 
 
 # Tolerances within which two runs of a model agree.

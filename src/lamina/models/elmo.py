@@ -20,12 +20,12 @@ from torch.nn.functional import conv1d, embedding
 from lamina.errors import ModelError
 from lamina.files.reading import check_regular, open_regular, parse_json, read_regular
 from lamina.models.contract import STATES, Activations, Encoder, Packed, Room, Tokens, Want
-from lamina.models.loading.bounds import refuse_claim
-from lamina.models.loading.loaders import RandomTwin, loader_of
 from lamina.models.running.batching import BatchSize, InputRow, cut_ahead, rows_of, sent
 from lamina.models.running.devices import Placement, check_precision, choose_device, format_size, free_in_memory
+from lamina.models.running.reloading import RandomTwin, loader_of
 from lamina.models.running.state_batches import Chunk, Packing, chunks, lookahead, packs
 from lamina.models.running.tokens import TokenizedText
+from lamina.models.weights.bounds import refuse_claim
 from lamina.types import Text
 
 # The released format: options.json and one file of weights (`*weights.hdf5`) in the layout of bilm-tf.

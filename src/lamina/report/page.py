@@ -53,8 +53,8 @@ class PendingAnalysis(NamedTuple):
         """With the time, as people say it.
 
         Example:
-            >>> PendingAnalysis("Edge probing", 100).in_words, PendingAnalysis("Heads", 20).in_words, PendingAnalysis("Map of heads").in_words
-            ('Edge probing (about 2 min)', 'Heads (under a minute)', 'Map of heads')
+            >>> PendingAnalysis("Edge probing", 100).in_words, PendingAnalysis("Map of heads").in_words
+            ('Edge probing (about 2 min)', 'Map of heads')
         """
         if self.seconds is None:
             return self.title

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from lamina.corpora import Corpus
+from lamina.corpora.question_sets import Questions
 from lamina.corpora.questions.question import Question
-from lamina.corpora.questions.question_sets import Questions
 from lamina.corpora.splits import Splits
 from lamina.corpora.suites.minimal_pairs import MinimalPairs
 from lamina.errors import CorpusError, InputError, ModelError, ResultError, TaskError

@@ -193,8 +193,9 @@ def tagged_as(encoder: HuggingFaceEncoder, labels: Sequence[str], corpus: Corpus
     training = HeadTraining.of(encoder)
     if training.window is not None:
         raise ModelError(
-            f"{TAGS}: {encoder.name} was fine-tuned with attention to {training.window} words on either side, and is asked "
-            "here with all of its attention, which would be another model; fine-tune one without --attention-window"
+            f"{TAGS}: {encoder.name} was fine-tuned with attention to {training.window} words on either side, and is "
+            "asked here with all of its attention, which would be another model; fine-tune one without "
+            "--attention-window"
         )
     learned = LEARNED.get(training.task or "")
     annotations = [name for name in corpus.annotations if name != "sentence"]
@@ -217,8 +218,8 @@ def refuse_other_classes(
     if set(labels).isdisjoint(given):
         classes = _some(sorted(set(given))) or f"none (annotations: {', '.join(corpus.annotations) or 'none'})"
         raise TaskError(
-            f"{CLASSES_OF_TEXTS}: the head of {encoder.name} tells {_some(labels)}; classes in {corpus.name}: {classes}; "
-            "name the corpus it was fine-tuned for"
+            f"{CLASSES_OF_TEXTS}: the head of {encoder.name} tells {_some(labels)}; classes in {corpus.name}: {classes}"
+            "; name the corpus it was fine-tuned for"
         )
 
 

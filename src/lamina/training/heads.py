@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from lamina.errors import InputError, ModelError
 from lamina.models.interventions.layer_weights import layer_weights, set_weights, weights_of
-from lamina.models.loading.hub import quiet_transformers
 from lamina.models.running.devices import refuse_spread
 from lamina.models.running.huggingface import HuggingFaceEncoder, has_weights_of
 from lamina.models.running.tokens import token_id
+from lamina.models.weights.hub import quiet_transformers
 from lamina.training.objective import Objective
 from lamina.training.settings import TrainingPlan
 

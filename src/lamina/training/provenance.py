@@ -13,7 +13,7 @@ from typing import Any
 
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of, origins
-from lamina.corpora.questions.views import View
+from lamina.corpora.views import View
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.models import Encoder
 from lamina.models.running.huggingface import HuggingFaceEncoder

@@ -20,10 +20,10 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArgu
 from lamina.errors import DamagedError, ModelError, WriteError
 from lamina.files.checking import hash_file, matches, read_json, write_json
 from lamina.files.writing import fresh_folder, sync_tree
-from lamina.models.loading.hub import quiet_transformers
 from lamina.models.running.batching import bucket
 from lamina.models.running.devices import input_device
 from lamina.models.running.tokens import token_id
+from lamina.models.weights.hub import quiet_transformers
 from lamina.progress import Advance, progress, say
 from lamina.training.attention import Sight
 from lamina.training.objective import Batch, Item, Objective, TextOutcome, TrainingRow

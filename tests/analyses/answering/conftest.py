@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lamina.corpora.question_sets import Questions, questions_from
 from lamina.corpora.questions.question import make_question
-from lamina.corpora.questions.question_sets import Questions, questions_from
 from lamina.models import Encoder, load_encoder
 
 SENTENCES = ("the fox sat.", "a cat ran.", "the dog ate.")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from lamina.analyses.answering.roles import ContextPart, marked_context
 from lamina.analyses.answering.token_map import token_map
+from lamina.corpora.question_sets import typed_question
 from lamina.corpora.questions.question import Question
-from lamina.corpora.questions.question_sets import typed_question
 from lamina.errors import InputError
 from lamina.models import load_encoder
 from lamina.testing import TinyEncoder

@@ -7,8 +7,8 @@ import pytest
 
 from lamina.analyses.answering.roles import GROUPS, groups_of, roles_of
 from lamina.analyses.answering.streaming import ANSWERS, COLUMNS, AnswerOutcome, PhaseSums, memberships
+from lamina.corpora.question_sets import load_questions, questions_from, typed_question
 from lamina.corpora.questions.question import Question, make_question
-from lamina.corpora.questions.question_sets import load_questions, questions_from, typed_question
 from lamina.errors import InputError, TaskError
 from lamina.testing import TinyEncoder
 from lamina.types import Span

@@ -13,8 +13,8 @@ from lamina.analyses.answering.contrast import CONTRAST
 from lamina.analyses.answering.failure import FAILURE
 from lamina.analyses.answering.phases import phases
 from lamina.analyses.answering.streaming import DIFFERENCES, NO_SPANS, NO_SUPPORT, PHASES
+from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions.question import labelled_question
-from lamina.corpora.questions.question_sets import questions_from
 from lamina.errors import CorpusError, InputError
 from lamina.models import load_encoder
 from lamina.results import Result

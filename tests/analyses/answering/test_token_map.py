@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 
 from lamina.analyses.answering.roles import is_cut
 from lamina.analyses.answering.token_map import ONE_KIND, OTHER_TASK, explained, project, token_map
-from lamina.corpora.questions.question_sets import questions_from, typed_question
+from lamina.corpora.question_sets import questions_from, typed_question
 from lamina.errors import CorpusError, InputError, SpanError
 from lamina.models import load_encoder
 from lamina.testing import TinyEncoder

@@ -26,7 +26,7 @@ from lamina.errors import CorpusError, ModelError, TaskError
 from lamina.figures.perturb import CAPTIONS, draw
 from lamina.framework.verify import check_findings
 from lamina.models.language.language_model import language_model
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
 from lamina.targets.answers import random_answerer, span_answerer

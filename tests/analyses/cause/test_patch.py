@@ -45,7 +45,7 @@ from lamina.corpora.suites.minimal_pairs import pairs_from
 from lamina.framework.verify import check_findings
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.language.language_model import language_model
-from lamina.models.loading.encoders import encoder_from
+from lamina.models.loading import encoder_from
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.task_heads import head_on_states

@@ -68,8 +68,8 @@ def test_the_chosen_layer_beside_all_it_is_compared_with():
         "At layer 1 one vector per context predicts classes better than one per word, the average over its contexts: "
         "micro-F1 .70, average .55",
         "At layer 1 the whole text predicts classes better than the word alone: micro-F1 .70, the word alone .45",
-        "Layer 1 predicts the semantic classes of new words better than glove, the best vectors without context: micro-F1 "
-        ".70, glove .60; layer 1 can be the best",
+        "Layer 1 predicts the semantic classes of new words better than glove, the best vectors without context: micro-"
+        "F1 .70, glove .60; layer 1 can be the best",
     ]
     assert all(each.unit == "word type" and each.n == 400 for each in found)
 
@@ -128,8 +128,8 @@ def test_fine_tuning_is_told_by_what_old_probes_lose(seeds, note):
     }
     lost, regained = told(Result("contextualize", tables, Provenance({"name": "m"}, {"name": "c"}, {})))
     assert lost.text.startswith(
-        "After fine-tuning for pos the old probes predict classes worse at layer 1: micro-F1 .30, before .70 (difference "
-        "-.40 ["
+        "After fine-tuning for pos the old probes predict classes worse at layer 1: micro-F1 .30, before .70 "
+        "(difference -.40 ["
     )
     assert note in lost.text
     assert regained.text.startswith(

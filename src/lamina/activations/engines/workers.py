@@ -18,7 +18,7 @@ from lamina.activations.ranks import rank_of
 from lamina.activations.shards import SHARD_BYTES
 from lamina.activations.store import ActivationStore
 from lamina.errors import LaminaError, ModelError, StoreError
-from lamina.models.loading.loaders import EncoderLoader, loader_of
+from lamina.models.running.reloading import EncoderLoader, loader_of
 from lamina.progress import Advance, say
 from lamina.types import Text, text_key
 

@@ -57,8 +57,8 @@ from lamina.analyses.answering.streaming import (
     plan_questions,
 )
 from lamina.corpora import Questions
+from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions.question import Question
-from lamina.corpora.questions.question_sets import questions_from
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, time_call
 from lamina.framework.inputs import QuestionSet, each_of

@@ -116,7 +116,7 @@ def marked_context(question: Question, predicted: tuple[int, int] | None = None)
         predicted: where the predicted answer starts and ends, in characters of the context.
 
     Example:
-        >>> from lamina.corpora.questions.question_sets import typed_question
+        >>> from lamina.corpora.question_sets import typed_question
         >>> asked = next(typed_question("Who barks?", "Big dogs bark. Cats mew.", "big dogs").questions())
         >>> "".join(part.text for part in marked_context(asked) if part.gold)
         'Big dogs'

@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float
 from lamina.analyses.answering.groups import LEFT_OUT, MOST, STABLE, TIMES, LayerClusters, best_clusters, ordinary
 from lamina.analyses.answering.roles import CUT, SILENT, QuestionRoles, ScoredAnswer, is_cut, roles_of, score_answers
 from lamina.corpora import Questions
+from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions.question import Question
-from lamina.corpora.questions.question_sets import questions_from
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator

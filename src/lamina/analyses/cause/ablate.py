@@ -315,18 +315,18 @@ class AblationScores(NamedTuple):
     def families(self) -> Iterator[list[int]]:
         """Numbers of the parts that are tested together: those of one kind, taken away in one way."""
         for kind in dict.fromkeys((part.component, part.how) for part in self.parts):
-            yield [number for number, part in enumerate(self.parts) if (part.component, part.how) == kind]
+            yield [index for index, part in enumerate(self.parts) if (part.component, part.how) == kind]
 
     def random_of(self, part: AblatedPart) -> int | None:
-        """The number of the random component of a head's layer."""
-        for number, other in enumerate(self.parts):
+        """The index of the random component of a head's layer."""
+        for index, other in enumerate(self.parts):
             if (other.component, other.block, other.how) == (RANDOM_COMPONENT, part.block, part.how):
-                return number
+                return index
         return None
 
-    def change(self, number: int, than: int | None = None) -> ScoreChange:
+    def change(self, index: int, than: int | None = None) -> ScoreChange:
         """A part's scores, against those of the whole model or of another part."""
-        return ScoreChange(self.before if than is None else self.after[than], self.after[number], self.target.units)
+        return ScoreChange(self.before if than is None else self.after[than], self.after[index], self.target.units)
 
 
 def ablate_parts(parts: Interventions, target: Target, plan: Sequence[AblatedPart], *, seed: int) -> AblationScores:
@@ -345,13 +345,13 @@ def effect_rows(ablated: Iterable[AblationScores], *, samples: int, seed: int) -
     for scores in ablated:
         rows: dict[int, tuple[Any, ...]] = {}
         for family in scores.families():
-            effects = effects_of([scores.change(number) for number in family])
+            effects = effects_of([scores.change(index) for index in family])
             most = _most(*_harm_draws(scores, family, samples=samples, seed=seed))
-            for number, effect, p, among in zip(family, effects, most.p, most.among, strict=True):
-                part = scores.parts[number]
+            for index, effect, p, among in zip(family, effects, most.p, most.among, strict=True):
+                part = scores.parts[index]
                 named = (part.component, part.block + 1, _head(part), part.how, scores.target.name)
-                rows[number] = (*named, *effect, does_harm(effect, scores.target), float(p), bool(among))
-        yield from (rows[number] for number in range(len(scores.parts)))
+                rows[index] = (*named, *effect, does_harm(effect, scores.target), float(p), bool(among))
+        yield from (rows[index] for index in range(len(scores.parts)))
 
 
 def contrast_rows(ablated: Iterable[AblationScores], *, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
@@ -362,17 +362,17 @@ def contrast_rows(ablated: Iterable[AblationScores], *, samples: int, seed: int)
     for ablation in ablated:
         sign = 1 if ablation.target.lower_is_better else -1
         for family in ablation.families():
-            parts = [ablation.parts[number] for number in family]
+            parts = [ablation.parts[index] for index in family]
             if parts[0].component == RANDOM_COMPONENT:
                 continue
             beside = [ablation.random_of(part) if part.head is not None else None for part in parts]
-            pairs = [(number, other) for number, other in zip(family, beside, strict=True) if other is not None]
-            for (number, other), effect in zip(
+            pairs = [(index, other) for index, other in zip(family, beside, strict=True) if other is not None]
+            for (index, other), effect in zip(
                 pairs, effects_of([ablation.change(*pair) for pair in pairs]), strict=True
             ):
                 worse = does_harm(effect, ablation.target)
                 yield (
-                    *_places(ablation, number, other, RANDOM_COMPONENT),
+                    *_places(ablation, index, other, RANDOM_COMPONENT),
                     effect.value,
                     effect.baseline,
                     *effect[2:],
@@ -483,8 +483,8 @@ def _heads(result: Result, rows: pd.DataFrame, target: str) -> Finding:
     value, other = (number(score, digits=3) for score in (row.value, row.other))
     if many:
         claim = (
-            f"{_count(many, len(rows))} {_matter(many)} to {phrase_of(target)} more than random components of their size; "
-            f"without {head} it is {value}, without a random component {other}"
+            f"{_count(many, len(rows))} {_matter(many)} to {phrase_of(target)} more than random components of their "
+            f"size; without {head} it is {value}, without a random component {other}"
         )
     else:
         claim = (
@@ -548,8 +548,8 @@ def _leading_block(result: Result, row: Any, blocks: pd.DataFrame, target: str) 
     where = {"component": "block", "how": row.how, "target": target}
     return finding(
         claim=(
-            f"{phrase_at_start(target)} is {highest} when {when}: without layer {row.layer} it is {value}, without layer "
-            f"{row.against_layer} {other}"
+            f"{phrase_at_start(target)} is {highest} when {when}: without layer {row.layer} it is {value}, without "
+            f"layer {row.against_layer} {other}"
         ),
         whether=f"{phrase_of(target)} is {highest} when {when}",
         absent=f"{phrase_at_start(target)} is as {highest.removesuffix('est')} without any layer",

@@ -118,7 +118,8 @@ def effects_of(changes: Sequence[ScoreChange], *, harm: int | Sequence[int] = 0)
     Example:
         >>> ones, names = np.ones(8), list("abcdefgh")
         >>> worse = ScoreChange(TargetScores(ones, ones), TargetScores(0 * ones, ones), names)
-        >>> same = ScoreChange(TargetScores(ones, ones), TargetScores(np.array([0.0, 1, 1, 1, 1, 1, 1, 1]), ones), names)
+        >>> one_wrong = np.array([0.0, 1, 1, 1, 1, 1, 1, 1])
+        >>> same = ScoreChange(TargetScores(ones, ones), TargetScores(one_wrong, ones), names)
         >>> [(round(each.effect, 2), round(each.p, 3)) for each in effects_of([worse, same])]
         [(-1.0, 0.008), (-0.12, 1.0)]
     """
@@ -145,7 +146,8 @@ def effects_of(changes: Sequence[ScoreChange], *, harm: int | Sequence[int] = 0)
     return [
         Effect(
             change.before.value, change.after.value, float(tests.estimate[member]), float(low[member]),
-            float(high[member]), float(one_sided.p[member]), int(one_sided.units[member]), int(one_sided.needed[member]),
+            float(high[member]), float(one_sided.p[member]), int(one_sided.units[member]),
+            int(one_sided.needed[member]),
         )
         for member, change in enumerate(changes)
     ]  # fmt: skip
@@ -172,8 +174,8 @@ def score_interval(scores: TargetScores, units: Sequence[str], *, samples: int, 
     """The 95 % interval of a score over units; where all items are right, or none, the exact one of as many draws.
 
     Example:
-        >>> ones = np.ones(20)
-        >>> [round(end, 2) for end in score_interval(TargetScores(ones, ones), list(map(str, range(20))), samples=9, seed=0)]
+        >>> ones, texts = np.ones(20), [str(text) for text in range(20)]
+        >>> [round(end, 2) for end in score_interval(TargetScores(ones, ones), texts, samples=9, seed=0)]
         [0.83, 1.0]
     """
     by = Units.of(units, "item")

@@ -11,7 +11,7 @@ from lamina import assets
 from lamina.analyses.behaviour.inputs import speaking, texts_to_score
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import scored_split
-from lamina.corpora.questions.question_sets import Questions, load_questions
+from lamina.corpora.question_sets import Questions, load_questions
 from lamina.corpora.suites.minimal_pairs import MinimalPairs, read_pairs
 from lamina.errors import InputError, LaminaError
 from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_result, chosen_view, model_and
@@ -53,7 +53,7 @@ Items = Annotated[int, Setting("Most texts, pairs and questions of each target, 
 
 @dataclass(frozen=True)
 class CauseInputs(TrainedTexts):
-    """A model, and what it is asked about while its parts are changed; the function gets the encoder and a `TargetData`.
+    """A model, and what it is asked about while its parts are changed: an encoder and a `TargetData`.
 
     Settings of the analysis say the rest: `targets`, and the names `suite` (minimal pairs), `questions` and `probes`
     (what `lamina probe` wrote). A limit is of the texts that are asked about.

@@ -19,9 +19,9 @@ from typing import NamedTuple, TypeVar
 
 from lamina.corpora.corpus import origin_of
 from lamina.corpora.questions.question import Question, make_question
-from lamina.corpora.questions.views import View
 from lamina.corpora.reading import Fault, Notes, Report, head_lines, raise_fault, read_lines
 from lamina.corpora.splits import SPLITS
+from lamina.corpora.views import View
 from lamina.errors import CorpusError
 from lamina.types import Text
 

@@ -82,7 +82,7 @@ def exchanges(question: Question, known: Mapping[str, Collection[str]], *, seed:
     sentence are left out, since any word may be capitalised there. `known` is what `known_answers` gives.
 
     Example:
-        >>> from lamina.corpora.questions.question_sets import typed_question
+        >>> from lamina.corpora.question_sets import typed_question
         >>> asked = next(typed_question("When was Ada born?", "Ada: 1815. Bo: 1822.", "1815").questions())
         >>> found = next(exchanges(asked, {}))
         >>> found.kind, exchanged(asked, found).context, exchanged(asked, found).answers
@@ -115,7 +115,7 @@ def asked_exchanges(question: Question, *, seed: int = 0) -> Iterator[Exchange]:
     is a part of an accepted answer. All their occurrences in the context change places.
 
     Example:
-        >>> from lamina.corpora.questions.question_sets import typed_question
+        >>> from lamina.corpora.question_sets import typed_question
         >>> asked = next(typed_question("When was Ada born?", "In 1815 Ada, in 1822 Bo.", "1815").questions())
         >>> exchanged(asked, next(asked_exchanges(asked))).context
         'In 1815 Bo, in 1822 Ada.'

@@ -25,8 +25,8 @@ from lamina.files.writing import fresh_folder, write_text
 from lamina.models.contract import TOLERANCE, apart
 from lamina.models.interventions.edited_runs import Edit
 from lamina.models.interventions.interventions import Interventions
-from lamina.models.loading.hub import quiet_transformers
 from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.weights.hub import quiet_transformers
 from lamina.types import Text
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def _says_blocks(name: str) -> bool:
 
 def _read_back(parts: Interventions, removed: RemovedParts, folder: Path) -> HuggingFaceEncoder:
     """The saved model, which has to give the states of the model while its parts are ablated."""
-    from lamina.models.loading.encoders import load_encoder
+    from lamina.models.loading import load_encoder
 
     encoder = parts.encoder
     precision: Any = str(encoder.model.dtype).removeprefix("torch.")

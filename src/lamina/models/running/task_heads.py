@@ -16,12 +16,12 @@ from torch.nn import Linear, Module, Parameter
 
 from lamina.errors import ModelError
 from lamina.models.contract import TOLERANCE, apart
-from lamina.models.loading.hub import quiet_transformers
 from lamina.models.running.anatomy import accepted, attention_by
 from lamina.models.running.batching import InputRow, padded
 from lamina.models.running.devices import is_spread, refuse_spread
 from lamina.models.running.huggingface import HuggingFaceEncoder, has_weights_of
 from lamina.models.running.tokens import token_id
+from lamina.models.weights.hub import quiet_transformers
 from lamina.types import Text
 
 if TYPE_CHECKING:

@@ -180,7 +180,7 @@ def _said(encoder: Encoder, asked: InterventionRequest) -> list[TokenGuess] | No
 
 
 def _answer(encoder: Encoder, asked: InterventionRequest) -> SpanAnswer | None:
-    from lamina.corpora.questions.question_sets import typed_question
+    from lamina.corpora.question_sets import typed_question
     from lamina.targets.answers import has_span_head, span_answerer
 
     if not asked.question.strip() or not has_span_head(encoder):

@@ -16,8 +16,8 @@ from lamina.web.api.schema import ERRORS, Typed, rows_of
 from lamina.web.state import AppState, State, TooLongError
 
 if TYPE_CHECKING:
+    from lamina.corpora.question_sets import Questions
     from lamina.corpora.questions.question import Question
-    from lamina.corpora.questions.question_sets import Questions
     from lamina.models import Encoder
 
 
@@ -247,13 +247,13 @@ def answered(app: State, asked: QuestionRequest) -> AnsweredQuestion:
 
 @cache
 def _stories() -> dict[str, Question]:
-    from lamina.corpora.questions.question_sets import load_questions
+    from lamina.corpora.question_sets import load_questions
 
     return {story.text.id: story for story in load_questions("stories", "test").questions()}
 
 
 def _questions(asked: QuestionRequest) -> Questions:
-    from lamina.corpora.questions.question_sets import questions_from, typed_question
+    from lamina.corpora.question_sets import questions_from, typed_question
 
     if asked.example is None:
         return typed_question(asked.question, asked.context, asked.answer)

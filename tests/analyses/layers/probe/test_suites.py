@@ -25,7 +25,7 @@ from lamina.analyses.layers.probe.probe import reference_table
 from lamina.analyses.layers.probe.tables import _names
 from lamina.cli import main
 from lamina.corpora.catalogue import get_entry
-from lamina.corpora.questions.views import View
+from lamina.corpora.views import View
 from lamina.errors import InputError
 from lamina.figures import draw
 from lamina.tasks import TASKS, get_task

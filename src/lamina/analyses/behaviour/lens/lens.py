@@ -68,10 +68,10 @@ _TRIED = 32
     title="Logit lens and tuned lens",
     question="At which layer does a language model already predict its final answer?",
     method=(
-        "Hidden states of every layer go through what follows the last block of the model (a final norm) and through its "
-        "head: as they are (plain lens), and after an affine translator per layer that was trained on other documents "
-        "to give the final distribution (tuned lens). A causal model predicts the next token; in a masked model "
-        "15 % of the words are masked, one at a time. Each layer is compared with the last one (KL divergence, "
+        "Hidden states of every layer go through what follows the last block of the model (a final norm) and through "
+        "its head: as they are (plain lens), and after an affine translator per layer that was trained on other "
+        "documents to give the final distribution (tuned lens). A causal model predicts the next token; in a masked "
+        "model 15 % of the words are masked, one at a time. Each layer is compared with the last one (KL divergence, "
         "agreement of the most likely token) and with the actual token (accuracy, probability). The baselines are an "
         "untrained twin, through its own head, and the frequencies of tokens in the training texts. 95 % "
         "intervals resample documents; lenses, and model and twin, are compared at the same positions (max-T)."

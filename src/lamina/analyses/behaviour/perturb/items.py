@@ -101,7 +101,8 @@ def score_rows(items: Iterable[PerturbedItems], *, samples: int, seed: int) -> P
 
     Example:
         >>> one, names = np.ones(6), tuple("abcdef")
-        >>> items = PerturbedItems("pairs", Perturbation("shuffled", 1), names, names, one * 0.75, one, one, one, chance=0.5)
+        >>> shuffled = Perturbation("shuffled", 1)
+        >>> items = PerturbedItems("pairs", shuffled, names, names, one * 0.75, one, one, one, chance=0.5)
         >>> told = score_rows([items], samples=50, seed=0)
         >>> told.scores[0][3], told.scores[0][7], told.remains[0][4]
         (0.75, -0.25, 0.5)

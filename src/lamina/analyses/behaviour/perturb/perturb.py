@@ -46,8 +46,8 @@ from lamina.analyses.layers.probe.planning import ProbePlan, training_cost
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import scored_split
+from lamina.corpora.question_sets import Questions, load_questions
 from lamina.corpora.questions.question import Question
-from lamina.corpora.questions.question_sets import Questions, load_questions
 from lamina.corpora.splits import Splits
 from lamina.corpora.suites.minimal_pairs import MinimalPair, MinimalPairs, read_pairs
 from lamina.errors import CorpusError, InputError, ModelError

@@ -243,8 +243,8 @@ def in_words(perturbation: Perturbation) -> str:
     """A perturbation in words.
 
     Example:
-        >>> in_words(Perturbation("shuffled", 1)), in_words(Perturbation("shuffled", 3)), in_words(Perturbation("cut_last", 0.5))
-        ('all words shuffled', 'n-grams of 3 words shuffled', 'the last 50 % of words cut')
+        >>> in_words(Perturbation("shuffled", 3)), in_words(Perturbation("cut_last", 0.5))
+        ('n-grams of 3 words shuffled', 'the last 50 % of words cut')
     """
     how, strength = perturbation
     if how == "shuffled":
@@ -376,8 +376,8 @@ def plan_task(name: str, splits: Splits, *, layers: int, steps: int | None, seed
     """How a probe of a mix of all layers learns a task: with the quick preset of `lamina probe`, one seed."""
     amounts = TrainingAmounts(seeds=1, steps=steps)
     return plan_run(
-        layers, TaskSource(splits, (name,)), probes=["mix"], preset="quick", amounts=amounts, faithful=False, metric=None,
-        seed=seed, device=device,
+        layers, TaskSource(splits, (name,)), probes=["mix"], preset="quick", amounts=amounts, faithful=False,
+        metric=None, seed=seed, device=device,
     )  # fmt: skip
 
 

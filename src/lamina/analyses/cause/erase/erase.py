@@ -318,8 +318,8 @@ def _by_contrast(
     other = row.other if kind != CONCEPT else row.baseline
     beside = _OTHERS[kind] if kind != CONCEPT else "nothing"
     claim = (
-        f"{phrase_at_start(target)} needs {title} at {where}, where it is readable: without it at layer {row.layer} it is "
-        f"{number(row.value, digits=3)}, without {beside} {number(other, digits=3)}"
+        f"{phrase_at_start(target)} needs {title} at {where}, where it is readable: without it at layer {row.layer} "
+        f"it is {number(row.value, digits=3)}, without {beside} {number(other, digits=3)}"
     )
     no_more = "leaves it as it is" if kind == CONCEPT else f"does no more to it than erasing {_OTHERS[kind]}"
     at_layer = {"task": task, "layer": row.layer, "target": target}
@@ -327,7 +327,9 @@ def _by_contrast(
     return finding(
         claim=claim,
         whether=f"{phrase_of(target)} needs {title} at {where}, where it is readable",
-        absent=f"{phrase_at_start(target)} does not need {title} at {where}, where it is readable: erasing it {no_more}",
+        absent=(
+            f"{phrase_at_start(target)} does not need {title} at {where}, where it is readable: erasing it {no_more}"
+        ),
         contrast=f"layer {row.layer}: concept minus {'whole model' if kind == CONCEPT else _OTHERS[kind]}",
         test=Contrast.of(row, "effect" if kind == CONCEPT else "difference"),
         source=[

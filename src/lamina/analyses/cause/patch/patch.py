@@ -38,8 +38,8 @@ from lamina.analyses.cause.patch.questions import (
     measure_turns,
 )
 from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.question_sets import Questions
 from lamina.corpora.questions.question import Question
-from lamina.corpora.questions.question_sets import Questions
 from lamina.corpora.suites.minimal_pairs import MinimalPairs, read_pairs
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis

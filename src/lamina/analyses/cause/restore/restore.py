@@ -83,8 +83,8 @@ _TRIED = 20
 class TunedModel(Reads):
     """A model that lamina fine-tuned, the one it came from, and the three sets of its data.
 
-    The analysis's function gets a `FinetunedFolder`, an encoder and `Sets`; whether these are the very model and texts of the
-    fine-tuning is in the data's description as `as_tuned`.
+    The analysis's function gets a `FinetunedFolder`, an encoder and `Sets`; whether these are the very model and
+    texts of the fine-tuning is in the data's description as `as_tuned`.
     """
 
     default: ClassVar[None] = None
@@ -298,8 +298,9 @@ def overview_of(result: Result) -> Iterator[Overview]:
 
 @restore.costs
 def _cost(
-    _: Estimator, tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, *, how: Sequence[How], points: int | None,
-    items: int, transfer: bool, learn: int, max_steps: int | None, seeds: int, twin: bool, **_settings: Any,
+    _: Estimator, tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, *, how: Sequence[How],
+    points: int | None, items: int, transfer: bool, learn: int, max_steps: int | None, seeds: int, twin: bool,
+    **_settings: Any,
 ) -> Cost:  # fmt: skip
     """A few scored texts are done and a few linear heads fitted; of tuning, real steps are timed."""
     chosen = _chosen(how)
@@ -592,8 +593,8 @@ def _tuned_again(
 
 
 def _heads(
-    tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, as_tuned: Any, learn: int, seed: int, twin: int | None,
-    skipped: Counter[str],
+    tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, as_tuned: Any, learn: int, seed: int,
+    twin: int | None, skipped: Counter[str],
 ) -> dict[str, list[ChangedLayers]]:  # fmt: skip
     """Table -> linear heads on each layer of the model before fine-tuning, and of its twin."""
     if not has_linear_head(tuned.objective()):
@@ -687,8 +688,8 @@ def best_table(
         # What matters most is what is worst without it.
         higher = (what == LINEAR) != (metric in LOWER_IS_BETTER)
         best, contrasts = leads(values, draws, units, higher=higher)
-        for number, (change, value) in enumerate(zip(family, values.tolist(), strict=True)):
-            lead, low, high, p, _, needed = (float(numbers[number]) for numbers in contrasts)
+        for index, (change, value) in enumerate(zip(family, values.tolist(), strict=True)):
+            lead, low, high, p, _, needed = (float(values[index]) for values in contrasts)
             rows.append(
                 (
                     what,
@@ -699,7 +700,7 @@ def best_table(
                     low,
                     high,
                     p,
-                    bool(best.among[number]),
+                    bool(best.among[index]),
                     units,
                     needed,
                     unit,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -20,7 +21,6 @@ from lamina.analyses.layers.probe.inputs import PROBES, TaskSource
 from lamina.analyses.layers.probe.statistics import Resampling
 from lamina.analyses.layers.probe.tables import DISTANCES, FREQUENCIES
 from lamina.analyses.layers.probe.training import PRESETS, Preset, ProbeSetup, loss_of, programs
-from lamina.analyses.probing.asked_tasks import check_learnable
 from lamina.corpora import Corpus
 from lamina.corpora.splits import Splits, divide, thin
 from lamina.errors import InputError, TaskError
@@ -150,9 +150,9 @@ def _refuse_impossible(values: Mapping[str, Any]) -> None:
         if value is None and name == "batch_targets":
             continue
         decimal = name == "lr" or _SCHEDULE.get(name) is float
-        is_number = isinstance(value, int | float if decimal else int) and not isinstance(value, bool)
         least, most = _LIMITS.get(name, (0, inf))
-        if not is_number or not 0 < value < inf or not least <= value <= most:
+        kinds = (int, float) if decimal else (int,)
+        if value is None or type(value) not in kinds or not 0 < value < inf or not least <= value <= most:
             limits = f"from {least:g} to {most:g}" if name in _LIMITS else "above 0"
             kind = "a number" if decimal else "a whole number"
             raise InputError(f"the schedule has {name}={value!r}; give {kind} {limits}")
@@ -183,7 +183,7 @@ def plan_run(
     unusable: dict[str, TaskError] = {}
     for task in tasks:
         try:
-            check_learnable(task, setup)
+            _check_learnable(task, setup)
         except TaskError as error:
             unusable[task.name] = error
     if unusable and (asked is not None or len(unusable) == len(tasks)):
@@ -339,3 +339,43 @@ def _cuts(probes: Sequence[str], layers: int) -> tuple[LayerCut, ...]:
     if "layer" in probes:
         cuts += [LayerCut("layer", layer) for layer in range(layers)]
     return tuple(cuts)
+
+
+def _check_learnable(task: Task, setup: ProbeSetup) -> None:
+    """Whether there is anything to learn, to stop by and to score, before anything is encoded."""
+    name = setup.splits.name
+    parts = {"training": setup.learned, "scored": setup.splits.scored}
+    for part, texts in parts.items():
+        if not any(task.targets(text) for text in texts):
+            raise TaskError(f"{task.name}: the {part} texts of {name} have no target of this task; leave it out")
+        _refuse_mixed(task, Counter(edge.arity for text in texts for edge in task.targets(text)), name)
+    if not any(task.targets(text) for text in setup.stopping):
+        raise TaskError(
+            f"{task.name}: of the training texts of {name}, those that decide when to stop "
+            f"({len(setup.division.stop):,}) have no target of this task; give more training texts or leave it out"
+        )
+    targets = (edge for text in setup.learned for edge in task.targets(text))
+    answers = {edge.value if task.graded else frozenset(edge.labels) for edge in targets}
+    if len(answers) < 2:
+        (only,) = answers
+        answer = (
+            f"the label {' '.join(sorted(only)) or 'none'!r}" if isinstance(only, frozenset) else f"the value {only:g}"
+        )
+        raise TaskError(
+            f"{task.name}: every training target of {name} has {answer}; there is nothing to learn; leave it out"
+        )
+
+
+def _refuse_mixed(task: Task, arities: Counter[int], corpus: str) -> None:
+    other = arities[3 - task.arity]
+    if other:
+        kinds = {1: "one span", 2: "a pair of spans"}
+        if not arities[task.arity]:
+            raise TaskError(
+                f"{task.name}: a target of this task is {kinds[task.arity]}, and all {other:,} of {corpus} are "
+                f"{kinds[3 - task.arity]}; give the task arity {3 - task.arity}"
+            )
+        raise TaskError(
+            f"{task.name}: {arities[task.arity]:,} targets of {corpus} are {kinds[task.arity]} and {other:,} are "
+            f"{kinds[3 - task.arity]}; a task has one kind of target: give each its own annotation"
+        )

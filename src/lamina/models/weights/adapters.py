@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from lamina.errors import ModelError
 from lamina.files.checking import read_json
-from lamina.models.loading.bounds import check_folder, weights_files
-from lamina.models.loading.hub import first_line
-from lamina.models.loading.names import ModelName
+from lamina.models.weights.bounds import check_folder, weights_files
+from lamina.models.weights.hub import first_line
+from lamina.models.weights.names import ModelName
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"

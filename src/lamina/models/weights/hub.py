@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from lamina import assets
 from lamina.assets.sources import check_first_download
 from lamina.errors import ModelError
-from lamina.models.loading.names import ModelName
+from lamina.models.weights.names import ModelName
 
 
 class WrittenConfig(NamedTuple):

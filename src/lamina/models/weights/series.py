@@ -19,7 +19,7 @@ from jaxtyping import Float
 from lamina.errors import DamagedError, InputError, ModelError
 from lamina.files.checking import read_json
 from lamina.models.contract import Encoder
-from lamina.models.loading.bounds import check_folder, weights_files
+from lamina.models.weights.bounds import check_folder, weights_files
 
 _STEP = re.compile(
     r"(?:^|[-_.])(?:global[-_]?step|checkpoint|ckpt|steps?|iter(?:ation)?|epoch)?[-_.]?(?P<number>\d+)(?P<unit>[kmb])?"
@@ -95,7 +95,7 @@ class Series:
 
     def encoders(self, **settings: Any) -> Iterator[tuple[SeriesCheckpoint, Encoder]]:
         """Each checkpoint with its encoder, loaded when it is its turn; `settings` are those of `load_encoder`."""
-        from lamina.models.loading.encoders import load_encoder
+        from lamina.models.loading import load_encoder
 
         for checkpoint in self.checkpoints:
             yield checkpoint, load_encoder(checkpoint.source, **settings)
@@ -210,8 +210,8 @@ def _examined(series: Series) -> Series:
 
 def _folder(checkpoint: SeriesCheckpoint) -> Path:
     """The checkpoint's files on this machine; a hub model's are fetched."""
-    from lamina.models.loading.hub import cannot_load
-    from lamina.models.loading.names import parse_name
+    from lamina.models.weights.hub import cannot_load
+    from lamina.models.weights.names import parse_name
 
     name = parse_name(checkpoint.source)
     if name.is_path:

@@ -1,18 +1,16 @@
-"""How an encoder is loaded again in another process: by its name or, if it has none, by its weights.
+"""How an encoder is made again in another process, where it was not loaded by name (`models.loading.ByName`).
 
-The encoder loaded there has the same fingerprint; the worker checks it.
+The encoder made there has the same fingerprint; the worker checks it.
 """
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lamina.errors import ModelError
 from lamina.models.contract import Encoder
-from lamina.models.loading.names import parse_name
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,24 +27,6 @@ class EncoderLoader(Protocol):
 
 
 @dataclass(frozen=True)
-class ByName:
-    """As `load_encoder` was called."""
-
-    name: str
-    dtype: Any = "float32"
-    limit: int | None = None
-    chat: bool = False
-    trust_remote_code: bool = False
-
-    def make(self, device: str) -> Encoder:
-        """See `Recipe.make`."""
-        from lamina.models.loading.encoders import load_encoder
-
-        settings = {"dtype": self.dtype, "limit": self.limit, "chat": self.chat}
-        return load_encoder(self.name, device=device, **settings, trust_remote_code=self.trust_remote_code)
-
-
-@dataclass(frozen=True)
 class ByWeights:
     """A transformers model in memory: a random-weights twin, a model given as an object."""
 
@@ -59,7 +39,7 @@ class ByWeights:
     reading: InputFormat
 
     def make(self, device: str) -> Encoder:
-        """See `Recipe.make`."""
+        """See `EncoderLoader.make`."""
         import torch
 
         from lamina.models.running.huggingface import HuggingFaceEncoder
@@ -81,7 +61,7 @@ class WithDropout:
     seed: int
 
     def make(self, device: str) -> Encoder:
-        """See `Recipe.make`."""
+        """See `EncoderLoader.make`."""
         from lamina.models.running.variants import DropoutEncoder
 
         base: Any = self.base.make(device)
@@ -95,7 +75,7 @@ class WithLexicalFirst:
     base: EncoderLoader
 
     def make(self, device: str) -> Encoder:
-        """See `Recipe.make`."""
+        """See `EncoderLoader.make`."""
         from lamina.models.running.variants import LexicalFirst
 
         return LexicalFirst(self.base.make(device))
@@ -110,7 +90,7 @@ class RandomTwin:
     keep_embeddings: bool
 
     def make(self, device: str) -> Encoder:
-        """See `Recipe.make`."""
+        """See `EncoderLoader.make`."""
         return self.base.make(device).random_twin(self.seed, keep_embeddings=self.keep_embeddings)
 
 
@@ -121,7 +101,7 @@ class AsItIs:
     encoder: Encoder = field(repr=False)
 
     def make(self, device: str) -> Encoder:
-        """See `Recipe.make`."""
+        """See `EncoderLoader.make`."""
         return self.encoder
 
 
@@ -150,19 +130,6 @@ def loader_of(encoder: Encoder) -> EncoderLoader:
             )
         return encoder.loader or _by_weights(encoder)
     return encoder.loader or AsItIs(encoder)
-
-
-def loader_by_name(name: str, **settings: Any) -> ByName:
-    """The recipe of a call of `load_encoder`; a path in it holds whatever folder a process runs in.
-
-    Example:
-        >>> loader_by_name("minilm", chat=True)
-        ByName(name='minilm', dtype='float32', limit=None, chat=True, trust_remote_code=False)
-    """
-    parsed = parse_name(name)
-    if parsed.is_path:
-        name = str(Path(parsed.source).resolve()) + (f":{parsed.side}" if parsed.side else "")
-    return ByName(name, **settings)
 
 
 def _by_weights(encoder: Any) -> ByWeights:

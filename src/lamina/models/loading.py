@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -13,10 +13,11 @@ from lamina import assets
 from lamina.errors import AssetError, ModelError
 from lamina.models.contract import Encoder
 from lamina.models.elmo import is_elmo
-from lamina.models.loading.adapters import find_adapter, merge
-from lamina.models.loading.bounds import bounded_building, check_folder, stored_values, weights_files
-from lamina.models.loading.gguf import converted
-from lamina.models.loading.hub import (
+from lamina.models.running.devices import Placement, check_precision, choose_device
+from lamina.models.weights.adapters import find_adapter, merge
+from lamina.models.weights.bounds import bounded_building, check_folder, stored_values, weights_files
+from lamina.models.weights.gguf import converted
+from lamina.models.weights.hub import (
     cannot_load,
     check_hub_files,
     code_homes,
@@ -25,9 +26,7 @@ from lamina.models.loading.hub import (
     snapshot_folder,
     warn_of_code,
 )
-from lamina.models.loading.loaders import loader_by_name
-from lamina.models.loading.names import ModelName, Side, parse_name
-from lamina.models.running.devices import Placement, check_precision, choose_device
+from lamina.models.weights.names import ModelName, Side, parse_name
 from lamina.results.folder import check_listed
 
 if TYPE_CHECKING:
@@ -38,6 +37,22 @@ Precision = Literal["float32", "bfloat16", "float16"]
 _VECTOR_SUFFIXES = {".txt", ".vec", ".bin"}
 _LEAST_ROOM = 8
 """Tokens of a text that must fit beside a chat template."""
+
+
+@dataclass(frozen=True)
+class ByName:
+    """Loads an encoder again, with the arguments of `load_encoder`."""
+
+    name: str
+    dtype: Any = "float32"
+    limit: int | None = None
+    chat: bool = False
+    trust_remote_code: bool = False
+
+    def make(self, device: str) -> Encoder:
+        """See `EncoderLoader.make`."""
+        settings = {"dtype": self.dtype, "limit": self.limit, "chat": self.chat}
+        return load_encoder(self.name, device=device, **settings, trust_remote_code=self.trust_remote_code)
 
 
 def load_encoder(
@@ -407,3 +422,16 @@ def _has_span_head(classes: Iterable[str]) -> bool:
         (True, False)
     """
     return any("ForQuestionAnswering" in name for name in classes)
+
+
+def loader_by_name(name: str, **settings: Any) -> ByName:
+    """The loader for a call of `load_encoder`; paths are made absolute, so that it works in any folder.
+
+    Example:
+        >>> loader_by_name("minilm", chat=True)
+        ByName(name='minilm', dtype='float32', limit=None, chat=True, trust_remote_code=False)
+    """
+    parsed = parse_name(name)
+    if parsed.is_path:
+        name = str(Path(parsed.source).resolve()) + (f":{parsed.side}" if parsed.side else "")
+    return ByName(name, **settings)

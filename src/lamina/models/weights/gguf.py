@@ -13,8 +13,8 @@ from lamina import assets
 from lamina.errors import DamagedError, InputError, ModelError
 from lamina.files.checking import changed_files, list_files, read_json, sha256_of, write_json
 from lamina.files.writing import fresh_folder, readable_write_errors, recover
-from lamina.models.loading.bounds import bounded_building, check_config
-from lamina.models.loading.hub import first_line, quiet_transformers
+from lamina.models.weights.bounds import bounded_building, check_config
+from lamina.models.weights.hub import first_line, quiet_transformers
 from lamina.progress import progress, say
 
 if TYPE_CHECKING:

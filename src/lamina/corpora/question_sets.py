@@ -15,9 +15,9 @@ from lamina.corpora.formats.catalogue import FORMATS, get_format
 from lamina.corpora.loading import CorpusSource, find_source, load_corpus, part_of
 from lamina.corpora.questions.babi import KINDS, PEOPLE, PLACES, STORIES, THINGS, story_questions
 from lamina.corpora.questions.question import Question, make_question
-from lamina.corpora.questions.views import View
 from lamina.corpora.reading import Notes, Report, raise_fault
 from lamina.corpora.tokenising import sentences_of, split_sentences, split_words
+from lamina.corpora.views import View
 from lamina.errors import CorpusError, InputError, TaskError
 from lamina.types import Edge, Span
 

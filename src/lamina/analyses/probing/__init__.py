@@ -1,1 +1,0 @@
-"""Edge probing: where in the network each linguistic ability lives."""

@@ -1,1 +1,0 @@
-"""From a name to a model: the hub, folders, GGUF files, adapters, series of checkpoints, other processes."""

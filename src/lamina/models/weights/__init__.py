@@ -1,0 +1,1 @@
+"""Where weights lie, what their files may contain, and what is read from them."""
