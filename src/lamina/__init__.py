@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lamina.models.language.language_model import LanguageModel, language_model
     from lamina.models.language.scoring import WrittenPassage, score_passages
     from lamina.models.language.slots import Gap, fill_gaps
-    from lamina.models.weights.series import Series, load_series
+    from lamina.models.series import Series, load_series
     from lamina.probes.bank import Schedule, train_probes
     from lamina.report import make_report
     from lamina.results import Finding, Provenance, Result
@@ -51,7 +51,7 @@ _HOME = {
     "Result": "lamina.results",
     "Runtime": "lamina.activations",
     "Schedule": "lamina.probes.bank",
-    "Series": "lamina.models.weights.series",
+    "Series": "lamina.models.series",
     "Span": "lamina.types",
     "Splits": "lamina.corpora",
     "Task": "lamina.tasks",
@@ -66,7 +66,7 @@ _HOME = {
     "load_corpus": "lamina.corpora",
     "load_encoder": "lamina.models",
     "load_questions": "lamina.corpora",
-    "load_series": "lamina.models.weights.series",
+    "load_series": "lamina.models.series",
     "load_splits": "lamina.corpora",
     "make_report": "lamina.report",
     "score_passages": "lamina.models.language.scoring",

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import lamina
 from lamina.cli.main import app
 from lamina.errors import ModelError
-from lamina.models.weights.series import best_order, contradictions, series_place
+from lamina.models.series import best_order, contradictions, series_place
 
 STEPS = ("checkpoint-100", "checkpoint-200", "checkpoint-400", "final")
 

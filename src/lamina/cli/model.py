@@ -36,7 +36,7 @@ def series(
     Example: `lamina model series runs/bert`
     """
     from lamina.cli.printing import TextTable, print_table
-    from lamina.models.weights.series import load_series
+    from lamina.models.series import load_series
 
     checkpoints = load_series(where)
     if as_json:
