@@ -1,0 +1,1 @@
+"""What `make lint` checks beside style and types: names and words."""

@@ -1,0 +1,94 @@
+"""Names and words: `python -m checks.words [PATH ...]` lists what does not belong, and fails if there is any.
+
+Classes of one name are one contract or a mistake; those that stay are listed here. Names are nouns for data and verbs
+for work, never a bare participle. Sentences are those of the field (docs/glossary.md).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+BANNED = frozenset("each own at found said told made shown asked kept held".split())
+"""No name of a variable, an argument, a field or a class."""
+PAIRS = {
+    "Panel": "one panel of a figure, in the modules that draw",
+    "ModelReading": "what was computed, and how the API answers it",
+    "ContextPart": "what was computed, and how the API answers it",
+    "ScoreDraws": "a score and its draws, of a curve and of a probe",
+    "CurvePoint": "a point of a curve, of pruning and of training",
+    "HeadMeasure": "what was computed, and how the API answers it",
+    "HeadCard": "what was computed, and how the API answers it",
+    "OutstandingHead": "what was computed, and how the API answers it",
+    "TaskLayer": "what was computed, and how the API answers it",
+    "ModelResults": "the results of one model, of tables and side by side",
+    "Target": "what a model is asked for; in figures, the target that is drawn",
+}
+"""Names that two classes have on purpose, and why."""
+DIALECT = re.compile(
+    r"\b(is|are|was|were|be) (told|said) (by|to|of|apart|where|whether|what|how|here|there|in words)\b"
+    r"|\bcan(not)? be told\b|\bso many\b|\bwhoever\b|\bwhichever they\b"
+    r"|\bis no (number|byte|file|table|word|text|model|interval|image)\b"
+    r"|\bhands? on\b|\b(drawn|begins?|made|taken|measured) anew\b|\btaken away\b|\bnobody's\b|\bfor nobody\b"
+    r"|\blies? beside\b|\bthat is to be\b|\ba row an?\b|\bat most about\b|\b(said|told) so\b",
+    re.IGNORECASE,
+)
+"""Turns of phrase of the old house."""
+PAGES = ("docs", "README.md", "CONTRIBUTING.md", "SECURITY.md")
+
+
+def main(paths: Sequence[str]) -> int:
+    """Print every fault below some paths; the exit status."""
+    chosen = [Path(path) for path in paths]
+    faults = [
+        fault
+        for fault in (*names(), *words())
+        if not chosen or any(Path(fault[0]).is_relative_to(path) for path in chosen)
+    ]
+    for path, line, fault in faults:
+        print(f"{path}:{line}: {fault}")
+    if faults:
+        print(f"{len(faults)} names and sentences to change; docs/glossary.md has the words")
+    return bool(faults)
+
+
+def names() -> Iterator[tuple[str, int, str]]:
+    """Names that are participles, and classes that share a name."""
+    classes: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for path in sorted(Path("src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name.lstrip("_")].append((str(path), node.lineno))
+            name = _assigned(node)
+            if name.lstrip("_").lower() in BANNED:
+                yield str(path), getattr(node, "lineno", 0), f"name '{name}': call it what it holds"
+    for name, places in classes.items():
+        if len(places) > 1 and name not in PAIRS:
+            yield from ((path, line, f"class '{name}' exists {len(places)} times") for path, line in places)
+
+
+def _assigned(node: ast.AST) -> str:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return node.id
+    if isinstance(node, ast.arg):
+        return node.arg
+    return node.name if isinstance(node, ast.ClassDef) else ""
+
+
+def words() -> Iterator[tuple[str, int, str]]:
+    """Sentences in docstrings, comments, messages and pages."""
+    sources = [path for pattern in ("*.py", "*.js", "*.html") for path in Path("src").rglob(pattern)]
+    pages = [page for name in PAGES for page in (Path(name).rglob("*.md") if Path(name).is_dir() else [Path(name)])]
+    for path in sorted({*sources, *pages}):
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            prose = path.suffix != ".py" or re.search(r'["#]|^\s+[A-Za-z]', line)
+            if prose and (phrase := DIALECT.search(line)):
+                yield str(path), number, f"'{phrase.group(0)}': {line.strip()[:100]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
