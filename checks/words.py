@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-BANNED = frozenset("each own at found said told made shown asked kept held".split())
+BANNED = frozenset(["each", "own", "at", "found", "said", "told", "made", "shown", "asked", "kept", "held"])
 """No name of a variable, an argument, a field or a class."""
 PAIRS = {
     "Panel": "one panel of a figure, in the modules that draw",
