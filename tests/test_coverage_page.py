@@ -12,7 +12,7 @@ import typer
 from lamina.cli.main import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
-SPAN = re.compile(r"`lamina ([a-z_]+)([^`]*)`")
+SPAN = re.compile(r"`lamina ([a-z-]+)([^`]*)`")
 
 
 def test_every_command_on_the_page_exists_with_its_options() -> None:

@@ -63,7 +63,7 @@ def test_an_analysis_of_another_package_is_like_one_of_ours(
     own = ["sentence_lengths", model, "--corpus", tmp_path / "pets.txt", "--split", "all", "--most", 5]
     told = ask(installed, ["--help"], ["describe", "sentence_lengths"], [*own, "--out", tmp_path / "r"])
 
-    assert "sentence_lengths" in told["--help"]
+    assert "sentence-lengths" in told["--help"]
     assert json.loads(told["describe"])["title"] == "Sentence lengths"
     told_first = "2 texts are too few to test whether sentences are longer or shorter than the usual 20 words"
     assert told["sentence_lengths"].splitlines()[0] == f"untested {told_first}; at least 6 are needed."

@@ -10,6 +10,7 @@ import pytest
 import lamina
 from lamina.corpora import Splits, corpus_from
 from lamina.errors import ModelError
+from lamina.framework.outline import outline
 from lamina.framework.passports import needs_of
 from lamina.framework.registry import all_analyses
 from lamina.models.checks.passports import Check, passport_of, summary
@@ -105,7 +106,7 @@ def test_a_report_leaves_out_what_is_refused_and_says_what_fails(texts, tmp_path
     from lamina.report import report as making
 
     monkeypatch.setattr(page, "chart_script", str)  # takes longer than all else
-    few = {each.name: each for each in all_analyses() if each.name in ("geometry", "heads")}
+    few = {name: outline(name) for name in ("geometry", "heads")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     path = make_report(
         failing("maps", sink="a learned sink per head"), texts, tmp_path, runtime=lamina.Runtime(tmp_path / "store")
@@ -118,7 +119,7 @@ def test_a_report_leaves_out_what_is_refused_and_says_what_fails(texts, tmp_path
 
 def test_models_of_several_seeds_have_a_passport_each(texts, tmp_path):
     splits = Splits(corpus_from(sentences("bird", 30), name="birds"), texts)
-    short = {"steps": 2, "hidden": 4, "seeds": 1, "samples": 5, "twin": False, "store": tmp_path}
+    short = {"schedule": "steps=2,hidden=4", "seeds": 1, "samples": 5, "twin": False, "store": tmp_path}
     found = lamina.probe([TinyEncoder(), TinyEncoder(seed=1)], splits, tasks=["dep"], **short)
     assert [each["passport"] for each in found.provenance.model["seeds"]] == [summary(passport_of(TinyEncoder()))] * 2
     model = lamina.compare(found, found).provenance.model

@@ -16,7 +16,7 @@ TESTS = {
 }  # fmt: skip
 """What scipy.stats has for inference."""
 NO_INFERENCE = {
-    ("encoders/comparing.py", "quantile"): "how far two models' numbers are apart: a tolerance",
+    ("models/contract.py", "quantile"): "how far two models' numbers are apart: a tolerance",
 }
 """(file, name) -> why it may stand there."""
 

@@ -125,7 +125,7 @@ def as_row(row: objective.TrainingRow) -> InputRow:
 
     Example:
         >>> ids = np.arange(3)
-        >>> as_row(objective.InputRow(7, ids, ids, ids)).text
+        >>> as_row(objective.TrainingRow(7, ids, ids, ids)).text
         7
     """
     whole = slice(0, len(row.ids))

@@ -60,7 +60,7 @@ def passages_of(item: RegionItem) -> list[WrittenPassage]:
     Example:
         >>> item = RegionItem("1", "", "", "own", {"good": {1: "Big dogs", 2: "bark"}}, (), "sum", 0.5)
         >>> passages_of(item)
-        [Passage(id='own/1/good', text='Big dogs bark', spans=((0, 3), (4, 8), (9, 13)))]
+        [WrittenPassage(id='own/1/good', text='Big dogs bark', spans=((0, 3), (4, 8), (9, 13)))]
     """
     return [WrittenPassage.typed(f"{item.item}/{condition}", item.text(condition)) for condition in item.sentences]
 

@@ -39,7 +39,7 @@ class PruningOrder:
 
     Example:
         >>> PruningOrder("top", ((1, 0), (0, 0))).without(1)
-        Removed(heads=frozenset({(1, 0)}), blocks=frozenset())
+        RemovedParts(heads=frozenset({(1, 0)}), blocks=frozenset())
     """
 
     by: str

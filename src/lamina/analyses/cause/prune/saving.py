@@ -50,7 +50,7 @@ def named_point(text: str, many: int, component: str) -> CurvePoint:
 
     Example:
         >>> named_point("importance:24", 72, "head")
-        Point(by='importance', removed=24)
+        CurvePoint(by='importance', removed=24)
     """
     by, _, number = text.partition(":")
     if by not in ORDERS or not number.isdecimal():

@@ -385,7 +385,7 @@ def attachments(text: Text) -> list[WordLink]:
         >>> from lamina.types import Edge, Span
         >>> edges = (Edge(("root",), Span(1, 2), Span(1, 2)), Edge(("nsubj",), Span(0, 1), Span(1, 2)))
         >>> attachments(Text("t", ("Dogs", "bark"), edges={"dep": edges}))
-        [Link(word=0, right=frozenset({1}), relation='nsubj')]
+        [WordLink(word=0, right=frozenset({1}), relation='nsubj')]
     """
     links = []
     for edge in dependencies(text):
