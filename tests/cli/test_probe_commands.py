@@ -256,7 +256,7 @@ def test_targets_of_edge_jsonl_are_a_task_by_any_name(bert, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("label", "task", "why"),
     [
-        ("yes", "edges", "every training target of .* has the label 'yes'; there is nothing to tell apart, leave it"),
+        ("yes", "edges", "every training target of .* has the label 'yes'; there is nothing to learn; leave it out"),
         ("{text}-{at}", "edges", "the labels of edges name single things"),
         ("{word}", "chains", "the labels of chains name single things"),
         ("{word}", "sentence", "the labels of sentence name single things"),
@@ -422,7 +422,7 @@ def test_what_cannot_be_compared_is_told(probed, bert, corpus, tmp_path, monkeyp
     other = tmp_path / "geometry"
     output("geometry", bert, "--corpus", corpus, "--out", other, "--store", tmp_path, "--samples", 2, "--min-count", 2)
     for folders, code, why in (
-        ([out, other], 2, "results of one analysis are compared; these are of probe and geometry"),
+        ([out, other], 2, "results of probe and geometry cannot be compared with each other"),
         ([out, tmp_path / "nothing"], 2, "is not a result folder"),
         ([out, other_texts(out, tmp_path)], 2, "was scored on the same texts by the same metric"),
     ):

@@ -16,7 +16,7 @@ SENTENCES = ("the fox sat.", "a cat ran.", "the dog ate.")
 
 
 def _tiny_models():
-    path = Path(__file__).parents[2] / "encoders" / "tiny_models.py"
+    path = Path(__file__).parents[2] / "models" / "tiny_models.py"
     spec = importlib.util.spec_from_file_location("tiny_models_for_questions", path)
     assert spec is not None
     assert spec.loader is not None

@@ -146,7 +146,7 @@ def test_a_long_context_takes_windows_and_says_so(pretrained) -> None:
 
 def test_a_question_that_leaves_no_room_for_the_context_is_refused(answering_folder) -> None:
     encoder = load_encoder(str(answering_folder), device="cpu")
-    with pytest.raises(SpanError, match="'typed': its question takes 66 of the 40 pieces"):
+    with pytest.raises(SpanError, match="'typed': its question takes 66 of 40 tokens"):
         token_map(encoder, typed_question("who sat? " * 20, "the fox sat. a cat ran."))
 
 

@@ -72,7 +72,7 @@ def test_odd_texts_are_scored_like_others():
 
 
 def _tiny_models():
-    path = Path(__file__).parents[2] / "encoders" / "tiny_models.py"
+    path = Path(__file__).parents[2] / "models" / "tiny_models.py"
     spec = importlib.util.spec_from_file_location("tiny_models_of_heads", path)
     assert spec is not None
     assert spec.loader is not None

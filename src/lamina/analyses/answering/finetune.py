@@ -358,17 +358,22 @@ def _beside_constant(result: Result, row: Any) -> Finding:
     scores = f"{metric} {number(row.value)} against {number(row.against)}"
     than = "better" if _better(row) else "worse"
     scored = f"{int(row.count):,} scored {_SCORED.get(task, 'questions')}"
+    remarks = {
+        _range(result.tables.get("seeds"), row): Source("seeds", {"metric": row.metric}),
+        _still_learning(result.tables["curve"]): Source("curve", {"split": "select"}),
+    }
+    remarks.pop("", None)
     return finding(
         claim=f"The fine-tuned model does {than} on {task} than {_CONSTANT}: {scores} on {scored}",
         whether=f"the fine-tuned model does better on {task} than {_CONSTANT}",
         absent=f"The fine-tuned model does no better on {task} than {_CONSTANT}: {scores} on {scored}",
         contrast="difference",
         test=Contrast.of(row, "difference"),
-        source=_source(row),
+        source=[_source(row), *remarks.values()],
         unit=row.unit,
         importance=("answers", "beats control"),
         margin=_margin(row),
-        note=" ".join(filter(None, (_range(result.tables.get("seeds"), row), _still_learning(result.tables["curve"])))),
+        note=" ".join(remarks),
     )
 
 

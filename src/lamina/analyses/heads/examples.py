@@ -102,7 +102,7 @@ def queries_by(results: Mapping[str, Result], blocks: int, heads: int) -> dict[H
 
     Example:
         >>> queries_by({}, 1, 2)
-        {(1, 1): Sought(relation='', direction='', offset=0), (1, 2): Sought(relation='', direction='', offset=0)}
+        {(1, 1): LinkQuery(relation='', direction='', offset=0), (1, 2): LinkQuery(relation='', direction='', offset=0)}
     """
     queries = {(layer + 1, head + 1): LinkQuery() for layer, head in np.ndindex(blocks, heads)}
     for row in _rows(results, "headmap", "points"):
@@ -123,7 +123,7 @@ def queries_for(relation: str, results: Mapping[str, Result], blocks: int, heads
 
     Example:
         >>> queries_for("dobj", {}, 1, 1)
-        {(1, 1): Sought(relation='dobj', direction='dependent', offset=0)}
+        {(1, 1): LinkQuery(relation='dobj', direction='dependent', offset=0)}
     """
     queries = {(layer + 1, head + 1): LinkQuery(relation, DIRECTIONS[0]) for layer, head in np.ndindex(blocks, heads)}
     scored = [row for row in _rows(results, "heads", "relations") if row.relation == relation]
@@ -151,7 +151,7 @@ def examples_of(
         >>> found = examples_of(TinyEncoder(), SAMPLE_TEXTS, {(2, 1): LinkQuery(offset=-1)})[2, 1]
         >>> [each.source - each.target for each in found.best]
         [1, 1, 1, 1, 1]
-        >>> all(each.chosen != each.right == each.targets - 1 for each in found.misses)
+        >>> all(miss.chosen != miss.right == miss.word - 1 for miss in found.misses)
         True
     """
     meter = _ExampleMeter(sought)

@@ -82,7 +82,7 @@ def nearest(
     Example:
         >>> vectors = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
         >>> nearest(vectors, np.array([0]), np.array([7, 7, 8, 8]), 5)
-        [[Neighbour(row=2, similarity=0.6000000238418579)]]
+        [[NearbyRow(row=2, similarity=0.6000000238418579)]]
     """
     _, numbered = np.unique(group, return_inverse=True)
     groups = torch.from_numpy(numbered).to(vectors.device)

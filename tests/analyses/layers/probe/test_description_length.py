@@ -353,7 +353,7 @@ def kill_after(blocks: int, patch: pytest.MonkeyPatch) -> list[str]:
         trained.append(what)
         return train(groups, schedule, what=what, **rest)
 
-    patch.setattr(mdl, "train", until)
+    patch.setattr(mdl, "train_probes", until)
     return trained
 
 
@@ -436,7 +436,7 @@ def test_from_five_seeds_on_intervals_are_over_seeds_too(code: Coder, monkeypatc
     def cost(probes, block, learn, here, code):
         return np.full((len(probes.cuts), len(here)), 2 - 0.02 * probes.seeds[0] ** 2)
 
-    monkeypatch.setattr(mdl, "train", untrained)
+    monkeypatch.setattr(mdl, "train_probes", untrained)
     monkeypatch.setattr(mdl, "_cost", cost)
     monkeypatch.setattr(mdl, "shorter_bits", lambda probe, prior, ends: (probe, np.ones(probe.shape, bool)))
     coded = code(seeds=ENOUGH_SEEDS, schedule=HASTY)

@@ -109,7 +109,7 @@ def test_the_tasks_of_the_qa_paper_are_scored_by_macro_f1_over_all_labels(
 ):
     """Single layers only; checked against scikit-learn."""
     monkeypatch.setitem(SUITES, "qa", replace(SUITES["qa"], corpora={"dep": str(corpora[0]), "pos": str(corpora[1])}))
-    result = lamina.probe(TinyEncoder(blocks=1), suite="qa", steps=20, seeds=1, twin=False, **settings)
+    result = lamina.probe(TinyEncoder(blocks=1), suite="qa", schedule="steps=20", seeds=1, twin=False, **settings)
     scores = result.tables["scores"]
     own = scores[(scores["of"] == "model") & (scores["seed"] == "0") & (scores["metric"] == "macro_f1")]
 
@@ -166,7 +166,7 @@ def test_questions_are_read_in_the_view_of_the_model_and_what_is_left_out_is_tol
     settings: dict[str, Any], monkeypatch, tmp_path
 ):
     data = hotpot(tmp_path / "hotpot.json", 100)
-    few = {"tasks": ["sup"], "probes": ["layer"], "steps": 2, "seeds": 1, "twin": False}
+    few = {"tasks": ["sup"], "probes": ["layer"], "schedule": "steps=2", "seeds": 1, "twin": False}
     monkeypatch.setattr("lamina.training.provenance.view_of", lambda _: View(max_words=25))
 
     result = lamina.probe(TinyEncoder(blocks=1), data, **few, **settings)
@@ -195,7 +195,7 @@ def test_a_suite_has_every_traced_word_once(corpora, settings: dict[str, Any], m
     copy = shutil.copytree(corpora[0], tmp_path / "copy")
     monkeypatch.setitem(SUITES, "pipeline", ProbeSuite({"dep": str(corpora[0]), "pos": str(copy)}))
     # Probes that have hardly learned are unsure.
-    tables = lamina.probe(TinyEncoder(), suite="pipeline", steps=2, **settings).tables
+    tables = lamina.probe(TinyEncoder(), suite="pipeline", schedule="steps=2", **settings).tables
     words = tables["words"]
     assert tables["traces"].groupby("text_id")["task"].nunique().max() == 2, "both corpora trace the same text"
     assert not words.duplicated(["text_id", "position"]).any()
@@ -211,7 +211,7 @@ def test_some_tasks_of_a_suite_read_only_their_corpora(suite, settings: dict[str
 
 def test_a_task_gets_the_same_numbers_within_a_suite_and_alone(suite, settings: dict[str, Any], monkeypatch, tmp_path):
     """Corpora of a suite do not touch each other: only the draws of the bootstrap are others."""
-    few = {**settings, "steps": 10, "seeds": 1}
+    few = {**settings, "schedule": "steps=10", "seeds": 1}
     together = lamina.probe(TinyEncoder(), suite="pipeline", **few).tables["scores"]
     # A run kept by the first would be taken as it is.
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))

@@ -158,7 +158,7 @@ def test_probes_of_another_model_are_refused(saved):
 
 
 def test_faithful_probes_ask_for_the_piece_embeddings(saved):
-    with pytest.raises(ModelError, match="no piece embeddings"):
+    with pytest.raises(ModelError, match="no token embeddings"):
         trace(saved(parameters={"faithful": True}), WORDS, model=TinyEncoder())
 
 
