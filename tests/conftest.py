@@ -91,6 +91,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: turns.get(item.path.name, len(turns)))
 
 
+def pytest_terminal_summary(terminalreporter) -> None:
+    """The ten files that took longest, so that a slow one is noticed when it is written."""
+    seconds: dict[str, float] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if hasattr(report, "duration") and hasattr(report, "fspath"):
+                seconds[report.fspath] = seconds.get(report.fspath, 0) + report.duration
+    if sum(seconds.values()) > 60:
+        terminalreporter.section("files that took longest, in seconds")
+        for path in sorted(seconds, key=lambda path: -seconds[path])[:10]:
+            terminalreporter.line(f"{seconds[path]:7.1f}  {path}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
     """What runs only beside the real data is not measured: coverage is what every machine sees, and takes its time."""

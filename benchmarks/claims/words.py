@@ -7,6 +7,7 @@ import pandas as pd
 
 import lamina
 from benchmarks.claims import Simulation
+from lamina.analyses.layers.dimensions import PairSums, dimension_table
 from lamina.analyses.layers.geometry import drawn_mean, layer_contrasts
 from lamina.analyses.words.contextualize.scores import (
     FINETUNED,
@@ -41,6 +42,7 @@ _SAMPLES = 300
 # Effects with a nominal power of about .9, sized by trial.
 _STATIC, _AVERAGE, _CONTEXT, _FINETUNED = 0.125, 0.1, 0.1, 0.12
 _SEPARATED, _SHARED = 1.4, 0.16
+_DIMENSION = 0.5
 _CONSTANTS, _BAGS, _CLUSTERS, _PLACES = 0.125, 0.14, 0.09, 0.057
 
 
@@ -82,6 +84,24 @@ def _lowest_layer(rng: np.random.Generator, planted: bool) -> bool:
     """Whether some layers are told as the lowest; planted: whether the set has the lowest layer and not all others."""
     among = _geometry(rng, planted, extreme=True)["among_best"].to_numpy()
     return bool(among[3] and among.sum() < 7) if planted else not among.all()
+
+
+def _dimensions(rng: np.random.Generator, planted: bool) -> bool:
+    """40 documents of 8 words, 16 dimensions, 4 layers of a model and its twin; one dimension grows at layer 2."""
+    units = Units.of([f"d{document}" for document in range(40)], "document")
+    weights = units.weights(samples=_SAMPLES, seed=_seed(rng))
+    mean = np.where(np.arange(16) == 0, 1.0, 0.3)
+    sums = []
+    for trained in (True, False):
+        layers = []
+        for layer in range(4):
+            grown = mean + np.eye(16)[0] * _DIMENSION * (planted and trained and layer == 2)
+            vectors = grown + rng.normal(0, 0.3, (40, 1, 16)) + rng.normal(0, 1, (40, 8, 16))
+            vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
+            layers.append(PairSums(vectors.sum(1), np.full(40, 8.0)))
+        sums.append(layers)
+    table = dimension_table(sums, rng.permutation(np.arange(40) % 2), weights, 1)
+    return _clear(_result("dimensions", {"layers": table})) if not planted else table["p_adjusted"][2] < 0.05
 
 
 def _counts(rng: np.random.Generator, sizes: np.ndarray, share: np.ndarray) -> DecisionCounts:
@@ -270,6 +290,7 @@ def _place_in_twin(rng: np.random.Generator, planted: bool) -> bool:
 SIMULATIONS = [
     Simulation("geometry", "a layer differs from the twin's", _differs_from_twin),
     Simulation("geometry", "a layer is lower than another", _lowest_layer),
+    Simulation("dimensions", "the largest dimensions carry more than the twin's", _dimensions),
     Simulation("contextualize", "the chosen layer beside vectors without context", _beside_static),
     Simulation("contextualize", "the chosen layer beside its average over contexts", _beside_average),
     Simulation("contextualize", "the whole text beside less context", _beside_less_context),

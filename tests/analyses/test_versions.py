@@ -136,6 +136,7 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
     few: dict[str, Any] = {"samples": 20}
     return {
         "geometry": lambda: lamina.geometry(tiny, dev, **few, **where),
+        "dimensions": lambda: lamina.dimensions(tiny, dev, **few, **where),
         "probe": probed,
         "trace": lambda: probed() and lamina.trace(folder / "probe0", "the dog runs", model=tiny),
         "order": lambda: lamina.order(

@@ -5,6 +5,7 @@ A module is imported when its analysis is needed; `lamina.framework.registry` fi
 
 ANALYSES = (
     "lamina.analyses.layers.geometry:geometry",
+    "lamina.analyses.layers.dimensions:dimensions",
     "lamina.analyses.layers.probe.probe:probe",
     "lamina.analyses.layers.trace.trace:trace",
     "lamina.analyses.layers.order:order",

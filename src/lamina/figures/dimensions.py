@@ -1,0 +1,55 @@
+"""Dominant dimensions: the mean cosine of words by layer, and what the largest dimensions carry of it."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+
+from lamina.figures.theme import layer_axis, series, themed
+from lamina.results import Result
+
+CAPTIONS = {
+    "layers": (
+        "The mean cosine of words from different documents by layer, and the part of it that the largest dimensions "
+        "carry, with its 95 % interval over documents. Compare it with the untrained twin (without one: with as many "
+        "average dimensions): where a few dimensions carry nearly all of it, cosines say little about the rest."
+    ),
+}
+"""Chart -> how to read it."""
+
+
+def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """The chart `layers`."""
+    table = result.tables["layers"]
+    top = int(table["top"].iloc[0])
+    twin = table["against"].iloc[0] == "twin"
+    names = {
+        "anisotropy": "all dimensions",
+        "carried": f"the largest {top}" if top > 1 else "the largest one",
+        "baseline": "the same of the untrained twin" if twin else "as many average ones",
+    }
+    columns = [name for name in names if table[name].notna().any()]
+    rows = pd.concat(
+        [table[["layer"]].assign(model=names[column], value=table[column], low=None, high=None) for column in columns]
+    )
+    carried = (rows["model"] == names["carried"]).to_numpy()
+    rows.loc[carried, ["low", "high"]] = table[["low", "high"]].to_numpy()
+    look = series([names[column] for column in columns])
+    base = alt.Chart(rows, width=420, height=240).encode(x=layer_axis(int(table["layer"].max())), color=look.colour)
+    value = alt.Y("value:Q", title="mean cosine")
+    tooltip = ["model:N", "layer:Q", *(alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))]
+    marks = alt.LayerChart(
+        layer=[
+            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title="mean cosine"), y2=alt.Y2("high:Q")),
+            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
+            base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
+        ]
+    )
+    most = table.loc[table["carried"].idxmax()] if table["carried"].notna().any() else table.iloc[0]
+    description = (
+        f"{names['carried'].capitalize()} carry {most['carried']:.2f} of the mean cosine of {most['anisotropy']:.2f} "
+        f"at layer {most['layer']}."
+    )
+    corpus = result.provenance.corpus
+    title = alt.TitleParams(f"Dominant dimensions of {result.provenance.model['name']} on {corpus['name']}")
+    return {"layers": themed(alt.concat(marks, title=title, description=description))}
