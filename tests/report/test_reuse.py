@@ -14,9 +14,8 @@ import lamina.models
 from lamina.activations import Runtime
 from lamina.figures import geometry
 from lamina.framework.outline import outline
-from lamina.report import find_report, make_report
+from lamina.report import find_report, make_report, reuse
 from lamina.report import report as making
-from lamina.report import reuse
 from lamina.testing import TinyEncoder
 
 OPTIONS = {"split": "all", "unit": "sentence", "format": "plain", "annotation": None, "limit": None}
