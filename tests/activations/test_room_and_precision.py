@@ -122,11 +122,11 @@ def test_memory_is_what_the_narrowest_group_leaves(tmp_path: Path, monkeypatch) 
     (tmp_path / "job" / "step" / "memory.max").write_text("max\n")
     (tmp_path / "memory" / "batch" / "memory.usage_in_bytes").write_text("4750000\n")
     monkeypatch.setattr(devices, "_CGROUPS", tmp_path)
-    own = tmp_path / "cgroup"
-    monkeypatch.setattr(devices, "_OWN_GROUPS", own)
-    own.write_text("0::/job/step\n")
+    groups = tmp_path / "cgroup"
+    monkeypatch.setattr(devices, "_PROCESS_GROUPS", groups)
+    groups.write_text("0::/job/step\n")
     assert free_in_memory() == 2_500_000
-    own.write_text("4:cpu,memory:/batch/step\n0::/job/step\n")
+    groups.write_text("4:cpu,memory:/batch/step\n0::/job/step\n")
     assert free_in_memory() == 1_750_000
-    own.write_text("0::/elsewhere\n")
+    groups.write_text("0::/elsewhere\n")
     assert free_in_memory() > 2_500_000

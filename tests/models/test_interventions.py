@@ -79,10 +79,10 @@ def test_every_architecture_keeps_the_contract(name):
 
 def test_where_heads_cannot_be_told_apart_blocks_and_states_can_be_changed():
     assert (
-        "not heads: what they hand on is not the input of one linear layer"
+        "not heads: their outputs are not the input of one linear layer"
         in check_interventions(encoder("xlnet")).message
     )
-    with pytest.raises(ModelError, match=r"xlnet \(XLNetModel\): its heads cannot.*taken away: --component block"):
+    with pytest.raises(ModelError, match=r"xlnet \(XLNetModel\): its heads cannot.*ablated: --component block"):
         Interventions(encoder("xlnet"))
     assert examine(encoder("xlnet")).ablatable == ("layers",)
     assert examine(encoder("bert")).ablatable == ("attention", "heads", "layers")
@@ -98,7 +98,7 @@ def test_the_decoder_of_an_encoder_decoder_keeps_it_too(name, tmp_path):
 
 
 def test_what_is_not_there_cannot_be_taken_away():
-    with pytest.raises(ModelError, match="tiny is not a transformer, so it has no heads or blocks to take away"):
+    with pytest.raises(ModelError, match="tiny is not a transformer, so it has no heads or blocks to ablate"):
         Interventions(TinyEncoder())
     with pytest.raises(ModelError, match="has no head 9-1; it has 3 layers of 2 heads, counted from 1"):
         masked().without(8, heads=[0])
@@ -126,7 +126,7 @@ refilled = resumed_runs.refilled
 FAULTS = {
     "differ": ("refilled", too_much),
     "are not what they are alone|differ": ("refilled", from_the_next_row),
-    "what another text hands on does not arrive": ("as_long", longer),
+    "the output of another text does not arrive": ("as_long", longer),
 }
 
 

@@ -72,7 +72,7 @@ def test_packed_states_are_those_of_each_text_alone(encoder, alone, dtype, on):
         torch.testing.assert_close(
             states, alone[name].to(dtype), rtol=1e-2, atol=1e-2 if dtype != torch.float32 else 1e-5
         )
-    windows = {each.text: each.windows for packed in batches for each in packed.each()}
+    windows = {activations.text: activations.windows for packed in batches for activations in packed.unpack()}
     assert windows["t0"] == 1 < windows["long"] < windows["longer"]
 
 

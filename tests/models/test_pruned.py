@@ -95,7 +95,7 @@ def test_what_cannot_be_saved_is_told_in_words(tmp_path: Path) -> None:
     built = build("modernbert")
     assert not isinstance(built, str)
     parts = Interventions(encoder_from(built.model, built.tokenizer, name="modernbert"))
-    with pytest.raises(ModelError, match="the saved model does not make the same states"):
+    with pytest.raises(ModelError, match="the saved model does not give the same states"):
         # Its first block has no norm of its own.
         save_pruned(parts, RemovedParts(blocks=frozenset({0})), tmp_path / "none")
     assert not (tmp_path / "none").exists()

@@ -123,5 +123,5 @@ def test_layer_0_can_be_the_lexical_vectors(tiny_encoder):
 def test_layer_0_stays_where_there_is_nothing_to_take_its_place(name, said, tiny_encoder):
     with pytest.raises(ModelError, match=said):
         LexicalFirst(tiny_encoder(name))
-    with pytest.raises(ModelError, match="no piece embeddings"):
+    with pytest.raises(ModelError, match="no token embeddings"):
         LexicalFirst(TinyEncoder())

@@ -56,7 +56,7 @@ def test_top_blocks_begin_as_the_random_twin(model_folder, sets, tmp_path) -> No
     [
         ({"freeze": 9}, "freeze: .* has the layers 0 to 3; got 9"),
         ({"reset": 9}, "reset: .* has 3 blocks; got 9"),
-        ({"freeze": 3, "reset": 1}, "layer 3 would be drawn anew and could not learn"),
+        ({"freeze": 3, "reset": 1}, "layer 3 would be re-initialised and could not learn"),
     ],
     ids=["freeze", "reset", "both"],
 )
