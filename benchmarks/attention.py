@@ -18,8 +18,8 @@ import torch
 
 from benchmarks.bars import Bar
 from lamina.analyses.heads.headmap import DivergenceMeter, divergences
+from lamina.analyses.heads.heads import RelationMeter, relations_of
 from lamina.analyses.heads.parse import shuffled
-from lamina.analyses.heads.relations import RelationMeter, relations_of
 from lamina.analyses.heads.surface import PatternMeter, SurfaceMeter
 from lamina.analyses.heads.trees import ParserTrainer, static_vectors
 from lamina.corpora import load_corpus

@@ -24,9 +24,15 @@ import torch
 from benchmarks.bars import Bar
 from lamina.corpora.suites.minimal_pairs import read_pairs
 from lamina.models import load_encoder
-from lamina.models.language.language_model import LanguageModel, language_model
+from lamina.models.language.language_model import (
+    LanguageModel,
+    WrittenPassage,
+    cut_passages,
+    language_model,
+    query_every_token,
+    score_passages,
+)
 from lamina.models.language.lens import layer_states, lens_logits
-from lamina.models.language.scoring import WrittenPassage, cut_passages, query_every_token, score_passages
 from lamina.models.loading import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 

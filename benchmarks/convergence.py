@@ -22,8 +22,7 @@ from sklearn.preprocessing import StandardScaler
 import lamina
 from benchmarks.bars import Bar
 from lamina.activations import StoredActivations, extract
-from lamina.analyses.layers.probe.inputs import TaskSource
-from lamina.analyses.layers.probe.planning import ProbePlan, TrainingAmounts, plan_run
+from lamina.analyses.layers.probe.planning import ProbePlan, TaskSource, TrainingAmounts, plan_run
 from lamina.analyses.layers.probe.training import PRESETS
 from lamina.corpora.loading import load_splits
 from lamina.corpora.splits import Splits

@@ -15,7 +15,6 @@ from jaxtyping import Float
 from scipy.stats import norm
 
 from benchmarks.bars import Bar
-from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun, Whose
 from lamina.analyses.layers.probe.statistics import (
     Resampling,
     ScoreDraws,
@@ -36,12 +35,12 @@ from lamina.analyses.layers.probe.summary import (
     steps,
     summarise,
 )
+from lamina.analyses.layers.probe.training import ProbeOutcome, TaskRun, Whose
 from lamina.comparison.predictions import DrawnDifference as PairedDraws
 from lamina.comparison.predictions import ProbeAnswers, difference_family, resample
-from lamina.probes.bank import LearningRecord
+from lamina.probes.bank import DecisionTally, LearningRecord
 from lamina.probes.edge import LayerCut
 from lamina.probes.streams import ProbeTargets
-from lamina.probes.tallies import DecisionTally
 from lamina.stats.intervals import interval
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.tasks import get_task

@@ -88,7 +88,7 @@ def encode(folder: Path, *, texts: int, blocks: int = 2, width: int = 32) -> Cal
 
 def encode_shard(_folder: Path, *, texts: int, shard: int, of: int, place: str) -> Callable[[], object]:
     """Encode one shard of the texts into a store that others write to as well."""
-    from lamina.activations.ranks import Rank, encode_rank
+    from lamina.activations.extraction import Rank, encode_rank
 
     # Large enough that encoding, and not reading the corpus in every process, is most of the work.
     encoder, corpus = tiny_bert(blocks=6, width=256), corpus_of(texts)

@@ -12,8 +12,7 @@ import torch
 from benchmarks.bars import Bar
 from lamina.activations import ActivationStore, StoredActivations
 from lamina.activations.engines.actors import RayEngine
-from lamina.activations.engines.processes import ProcessEngine
-from lamina.activations.engines.workers import deal
+from lamina.activations.engines.workers import ProcessEngine, deal
 from lamina.corpora import load_corpus
 from lamina.models import Encoder, load_encoder
 from lamina.types import Text

@@ -118,7 +118,7 @@ def _shard_content(shard: Path) -> bytes:
 
 
 def _run_content(path: Path) -> object:
-    from lamina.analyses.layers.probe.runs import load_run
+    from lamina.analyses.layers.probe.training import load_run
     from lamina.tasks import get_task
 
     kept = load_run(get_task("pos"), path.with_name("pos.run"))
@@ -190,7 +190,7 @@ def _fill_the_disk(campaign: Campaign, made: _Made) -> None:
 
 def _damage_in(root: Path) -> str:
     from lamina.activations import problems, stores
-    from lamina.analyses.layers.probe import runs as checkpoints
+    from lamina.analyses.layers.probe import training as checkpoints
 
     found = [problem for store in stores(root) for problem in problems(store)] + checkpoints.problems(root)
     return "; ".join(problem.what for problem in found if not problem.leftover)

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 from faults.campaign import Campaign
 from faults.readers import Seed, format_of, judged, made_seeds, outcome
+from lamina.corpora.corpus import View
 from lamina.corpora.formats.catalogue import get_format
 from lamina.corpora.loading import load_corpus
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.reading import Fault
-from lamina.corpora.views import View
 from lamina.errors import LaminaError
 from lamina.models.elmo import ElmoOptions, drawn_weights, read_elmo, shapes
 from lamina.models.static import read_vectors

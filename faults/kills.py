@@ -252,7 +252,7 @@ def _fault_of_stopped(done: Outcome) -> str:
 def _damage(root: Path, *, leftovers: bool = False) -> str:
     """What is damaged under a root of stores; with `leftovers`, what is of no use too."""
     from lamina.activations import problems, stores
-    from lamina.analyses.layers.probe import runs as checkpoints
+    from lamina.analyses.layers.probe import training as checkpoints
 
     found = [problem for store in stores(root) for problem in problems(store)] + checkpoints.problems(root)
     return "; ".join(problem.what for problem in found if leftovers or not problem.leftover)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.claims import Simulation
-from lamina.analyses.behaviour.cloze.facts import OBJECTS
 from lamina.analyses.behaviour.cloze.scores import (
     ALL,
     NEGATION,
@@ -16,12 +15,13 @@ from lamina.analyses.behaviour.cloze.scores import (
     by_chance,
     contrast_table,
 )
+from lamina.analyses.behaviour.cloze.suites import OBJECTS
 from lamina.analyses.behaviour.lens.lens import NEGLIGIBLE_LAYERS, NEGLIGIBLE_NATS, depth_contrasts, tuned_gain
 from lamina.analyses.behaviour.lens.suites import above
 from lamina.analyses.behaviour.pairs.judging import SCORES, Verdicts
 from lamina.analyses.behaviour.pairs.pairs import Accuracies, beside_chance, compared_groups
-from lamina.analyses.behaviour.perturb.items import PerturbedItems, above_chance, beyond, changes
 from lamina.analyses.behaviour.perturb.perturbations import Perturbation
+from lamina.analyses.behaviour.perturb.scores import PerturbedItems, above_chance, beyond, changes
 from lamina.analyses.behaviour.probe_vs_lens.probe_vs_lens import SAME_LAYER, LayerCurve, first, gains, later_family
 from lamina.analyses.behaviour.surprisal import NEGLIGIBLE_BITS, NEGLIGIBLE_RHO, more_bits, rho_differences
 from lamina.corpora.suites.minimal_pairs import MinimalPair

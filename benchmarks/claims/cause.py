@@ -25,7 +25,7 @@ from lamina.analyses.cause.ablate import (
     effect_rows,
     findings_of,
 )
-from lamina.analyses.cause.edits import AblatedPart
+from lamina.analyses.cause.effects import AblatedPart
 from lamina.analyses.cause.erase.concepts import CONCEPT, CONTROL, RANDOM
 from lamina.analyses.cause.erase.effects import (
     USED,
@@ -42,8 +42,16 @@ from lamina.analyses.cause.patch.pairs import GAPS, PairPatch, pair_tables
 from lamina.analyses.cause.patch.patch import findings_of as patch_findings
 from lamina.analyses.cause.patch.questions import CONTROLS, DIFFERENCES, PATCH, ROLE_TOKENS, turned_tables
 from lamina.analyses.cause.patch.questions import RANDOM as RANDOM_TOKENS
-from lamina.analyses.cause.roles.heads import HeadRole, Kind
-from lamina.analyses.cause.roles.needs import GROUPS, ROLES, HeadAblations, RoleNeed, group_rows, role_rows
+from lamina.analyses.cause.roles.heads import (
+    GROUPS,
+    ROLES,
+    HeadAblations,
+    HeadRole,
+    Kind,
+    RoleNeed,
+    group_rows,
+    role_rows,
+)
 from lamina.analyses.cause.roles.roles import findings_of as roles_findings
 from lamina.models.interventions.edited_runs import Edit
 from lamina.results import Provenance, Result

@@ -9,13 +9,12 @@ from benchmarks.claims import Simulation
 from lamina.analyses.layers.probe.predictions import ProbeDecisions, SavedTargets
 from lamina.analyses.layers.trace.revisions import revision_tables
 from lamina.comparison.compare import SAME_DEPTH
-from lamina.comparison.items import ALL, GroupDifference, differences
 from lamina.comparison.measures import PairedMeasure, layer_family
-from lamina.comparison.predictions import ProbeAnswers
+from lamina.comparison.predictions import ALL, GroupDifference, ProbeAnswers, differences
 from lamina.comparison.probes import ModelTask, TaskComparison, TaskMatch, differences_of, sample_models
 from lamina.comparison.tables import ModelDifference
+from lamina.probes.bank import DecisionTally
 from lamina.probes.edge import LayerCut
-from lamina.probes.tallies import DecisionTally
 from lamina.results.finding import rows_of
 from lamina.stats import NEGLIGIBLE, Units, ratio_draws, status_of
 

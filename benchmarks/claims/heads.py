@@ -9,15 +9,15 @@ import pandas as pd
 import torch
 
 from benchmarks.claims import Simulation
-from lamina.analyses.heads import coreference, headmap, parse
+from lamina.analyses.heads import corefheads, headmap, parse
 from lamina.analyses.heads.attention_distance import beside_uniform
-from lamina.analyses.heads.coreference import BASELINES as RULES
-from lamina.analyses.heads.coreference import KINDS, CorefHits
+from lamina.analyses.heads.corefheads import BASELINES as RULES
+from lamina.analyses.heads.corefheads import KINDS, CorefHits
 from lamina.analyses.heads.head_means import HeadMeans
 from lamina.analyses.heads.headmap import DIVERGENCES, closeness
-from lamina.analyses.heads.induction import InductionMeter, induction_table
+from lamina.analyses.heads.heads import BASELINES, DIRECTIONS, OFFSETS, RelationHits, best_offsets, leads
 from lamina.analyses.heads.parse import RIGHT, ParserHits
-from lamina.analyses.heads.relations import BASELINES, DIRECTIONS, OFFSETS, RelationHits, best_offsets, leads
+from lamina.analyses.heads.surface import InductionMeter, induction_table
 from lamina.stats.family import Contrasts
 from lamina.stats.status import SURE, status_of
 from lamina.testing import TinyEncoder
@@ -115,7 +115,7 @@ def _finds_antecedents(rng: np.random.Generator, planted: bool) -> bool:
     found = rng.binomial(counts[..., None], _rates(rng, rates, shape))
     rules = rng.binomial(counts[..., None], _rates(rng, 0.4, (documents, len(KINDS), len(RULES))))
     units = CorefHits(found.astype(np.float32), rules.astype(np.float32), counts.astype(np.float32))
-    clear = _clear(coreference.leads(units))
+    clear = _clear(corefheads.leads(units))
     return bool(clear[-1, 5].any()) if planted else bool(clear.any())
 
 

@@ -12,7 +12,6 @@ from jaxtyping import Float
 
 from benchmarks.claims import Simulation
 from lamina.analyses.layers.probe.findings import probe_findings
-from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun, Whose
 from lamina.analyses.layers.probe.statistics import Resampling
 from lamina.analyses.layers.probe.summary import (
     LayerReading,
@@ -29,10 +28,11 @@ from lamina.analyses.layers.probe.summary import (
     summarise,
 )
 from lamina.analyses.layers.probe.tables import ControlScore
+from lamina.analyses.layers.probe.training import ProbeOutcome, TaskRun, Whose
+from lamina.probes.bank import DecisionTally
 from lamina.probes.edge import LayerCut
 from lamina.probes.learner import LearningRecord
 from lamina.probes.streams import ProbeTargets
-from lamina.probes.tallies import DecisionTally
 from lamina.results.finding import Finding
 from lamina.stats.status import SURE
 from lamina.tasks import get_task

@@ -11,8 +11,7 @@ from jaxtyping import Float
 
 from benchmarks.claims import Simulation
 from benchmarks.failure_null import World, simulate
-from lamina.analyses.answering.contrast import CONTRAST, CONTRASTED, AnsweredQuestions, contrast_table
-from lamina.analyses.answering.failure import failure_table
+from lamina.analyses.answering.failure import CONTRAST, CONTRASTED, AnsweredQuestions, contrast_table, failure_table
 from lamina.analyses.answering.phases import answering_table, phases
 from lamina.analyses.answering.streaming import DIFFERENCES, PHASES, PSEUDO, RANKED, TWIN, PhaseCell, family_tests
 from lamina.analyses.answering.streaming import LAYERS as HIGHEST

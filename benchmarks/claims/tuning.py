@@ -19,8 +19,7 @@ from lamina.analyses.cause.prune.curve import (
     score_draws,
     share_rows,
 )
-from lamina.analyses.cause.prune.prune import prune
-from lamina.analyses.cause.prune.saving import RETRAINED
+from lamina.analyses.cause.prune.prune import RETRAINED, prune
 from lamina.analyses.cause.restore.layers import ChangedLayers, LayerRange
 from lamina.analyses.cause.restore.restore import best_table, effect_table, restore
 from lamina.analyses.words.windows import difference_table, windows

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lamina.activations import ActivationStore, Runtime, extract
     from lamina.corpora import Corpus, Questions, Splits, corpus_from, load_corpus, load_questions, load_splits
-    from lamina.corpora.views import View
+    from lamina.corpora.corpus import View
     from lamina.errors import LaminaError
     from lamina.framework.watch import Meter, WatchedBatch, watch
     from lamina.models import Activations, Encoder, load_encoder
     from lamina.models.interventions.edited_runs import Edit
     from lamina.models.interventions.interventions import Interventions
-    from lamina.models.language.language_model import LanguageModel, language_model
-    from lamina.models.language.scoring import WrittenPassage, score_passages
+    from lamina.models.language.language_model import LanguageModel, WrittenPassage, language_model, score_passages
     from lamina.models.language.slots import Gap, fill_gaps
     from lamina.models.series import Series, load_series
     from lamina.probes.bank import Schedule, train_probes
@@ -56,9 +55,9 @@ _HOME = {
     "Splits": "lamina.corpora",
     "Task": "lamina.tasks",
     "Text": "lamina.types",
-    "View": "lamina.corpora.views",
+    "View": "lamina.corpora.corpus",
     "WatchedBatch": "lamina.framework.watch",
-    "WrittenPassage": "lamina.models.language.scoring",
+    "WrittenPassage": "lamina.models.language.language_model",
     "corpus_from": "lamina.corpora",
     "extract": "lamina.activations",
     "fill_gaps": "lamina.models.language.slots",
@@ -69,7 +68,7 @@ _HOME = {
     "load_series": "lamina.models.series",
     "load_splits": "lamina.corpora",
     "make_report": "lamina.report",
-    "score_passages": "lamina.models.language.scoring",
+    "score_passages": "lamina.models.language.language_model",
     "train_probes": "lamina.probes.bank",
     "watch": "lamina.framework.watch",
 }

@@ -13,10 +13,9 @@ import torch
 
 from lamina import progress
 from lamina.activations import ActivationStore, extract
-from lamina.activations.engines import engine_named, processes
+from lamina.activations.engines import engine_named, workers
 from lamina.activations.engines import workers as dealing
-from lamina.activations.engines.processes import ProcessEngine
-from lamina.activations.engines.workers import EncodingJob, Reply, Worker, deal
+from lamina.activations.engines.workers import EncodingJob, ProcessEngine, Reply, Worker, deal
 from lamina.corpora import corpus_from
 from lamina.errors import InputError, ModelError, StoreError
 from lamina.models import load_encoder
@@ -95,9 +94,9 @@ def test_two_processes_make_the_same_store_though_one_is_killed(
     tmp_path: Path, many_texts, keys_held, assert_holds, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     killed: list[int] = []
-    wait = processes._Processes.reply
+    wait = workers._Processes.reply
 
-    def kill_one_first(crew: processes._Processes) -> Reply:
+    def kill_one_first(crew: workers._Processes) -> Reply:
         if not killed:
             while not list(tmp_path.glob("*/*.arrow")):
                 time.sleep(0.01)
@@ -105,7 +104,7 @@ def test_two_processes_make_the_same_store_though_one_is_killed(
             os.kill(crew.pids[0], signal.SIGKILL)
         return wait(crew)
 
-    monkeypatch.setattr(processes._Processes, "reply", kill_one_first)
+    monkeypatch.setattr(workers._Processes, "reply", kill_one_first)
     stored = extract(ENCODER, corpus_from(many_texts), root=tmp_path, engine=ProcessEngine(workers=2, shard_bytes=8000))
 
     store = ActivationStore.of(ENCODER, tmp_path)

@@ -9,10 +9,10 @@ import torch
 
 from lamina import corpus_from, geometry
 from lamina.activations import ActivationStore, ResidentActivations, Runtime, StoredActivations, runtime
-from lamina.activations import room as residence
+from lamina.activations import extraction as residence
+from lamina.activations.extraction import Residence, choose_residence
 from lamina.activations.in_memory import DistinctTexts, encode_resident
 from lamina.activations.reading import WordVectors, _sum_sorted, sum_rows
-from lamina.activations.room import Residence, choose_residence
 from lamina.corpora import Corpus
 from lamina.errors import ModelError
 from lamina.testing import TinyEncoder

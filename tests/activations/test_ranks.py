@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lamina.activations import ActivationStore, ThisMachine, problems
-from lamina.activations.ranks import Rank, encode_rank, parse_rank, part_of, rank_of, slurm_rank
+from lamina.activations.extraction import Rank, encode_rank, parse_rank, part_of, rank_of, slurm_rank
 from lamina.activations.shards import WidenedError, shape_of
 from lamina.corpora import corpus_from
 from lamina.errors import InputError, StoreError

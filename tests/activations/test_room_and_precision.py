@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from lamina.activations import ActivationStore, ThisMachine, estimate, extract, room
-from lamina.activations.room import check_disk
+from lamina.activations import ActivationStore, ThisMachine, estimate, extract, extraction
+from lamina.activations.extraction import check_disk
 from lamina.activations.store import default_precision
 from lamina.corpora import corpus_from
 from lamina.errors import InputError, ModelError, RoomError
@@ -78,7 +78,7 @@ def test_a_full_disk_is_foreseen_and_what_is_told_fits(tmp_path: Path, monkeypat
     encoder = TinyEncoder()
     store = ActivationStore.of(encoder, tmp_path)
     free = 60_000
-    monkeypatch.setattr(room, "free_on_disk", lambda _: free)
+    monkeypatch.setattr(extraction, "free_on_disk", lambda _: free)
     with pytest.raises(RoomError) as caught:
         extract(encoder, corpus_from(many_texts), root=tmp_path)
     assert re.fullmatch(
@@ -103,8 +103,8 @@ def test_a_sample_tells_the_size(tmp_path: Path, monkeypatch, many_texts) -> Non
     store = ActivationStore.of(encoder, tmp_path)
     exact = estimate(encoder, corpus_from(many_texts), root=tmp_path).disk_bytes
     told: list[int] = []
-    monkeypatch.setattr(room, "_SAMPLED", 20)
-    monkeypatch.setattr(room, "refuse_without_room", lambda _, need, *__, **___: told.append(need))
+    monkeypatch.setattr(extraction, "_SAMPLED", 20)
+    monkeypatch.setattr(extraction, "refuse_without_room", lambda _, need, *__, **___: told.append(need))
     assert check_disk(encoder, many_texts, store) == 300
     assert told[0] == pytest.approx(exact, rel=0.25)
 

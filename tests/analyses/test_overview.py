@@ -9,7 +9,7 @@ import pytest
 
 import lamina
 from lamina.analyses.heads.behaviours import DIFFERENCE
-from lamina.analyses.heads.induction import INDUCTION
+from lamina.analyses.heads.surface import INDUCTION
 from lamina.analyses.overview import (
     ABILITIES,
     _AbilityLine,
@@ -19,8 +19,7 @@ from lamina.analyses.overview import (
 )
 from lamina.figures.overview import abilities, beside, describe_abilities, describe_roles, roles
 from lamina.figures.theme import BEHAVIOUR_LOOKS
-from lamina.framework.chapters import CHAPTERS, by_chapter, chapter_of
-from lamina.framework.outline import Chapter
+from lamina.framework.outline import CHAPTERS, Chapter, by_chapter, chapter_of
 from lamina.framework.registry import all_analyses
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder

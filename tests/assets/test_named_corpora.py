@@ -13,7 +13,7 @@ import pytest
 from lamina import assets
 from lamina.assets.cache import fetch
 from lamina.assets.origins import Origin, OriginFiles, blob_id
-from lamina.assets.recipes import gum, suites
+from lamina.assets.recipes import gum, published
 from lamina.assets.recipes.published import (
     BABI,
     LITBANK_ENTITIES,
@@ -145,7 +145,7 @@ def test_every_named_corpus_and_suite_lists_what_its_origin_has() -> None:
         "litbank_entities": LITBANK_ENTITIES,
         "masc_senses": MASC_CARD,
         "wnut17": WNUT17_CARD,
-        **{each.name: each for each in suites.SUITES},
+        **{each.name: each for each in published.SUITES},
     }
     files = {name: len(each.sources[0].blobs) for name, each in sources.items()}
     assert files == {

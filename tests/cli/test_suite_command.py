@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from lamina.analyses.layers.probe.inputs import SUITES, ProbeSuite
+from lamina.analyses.layers.probe.planning import SUITES, ProbeSuite
 from lamina.analyses.layers.probe.training import PRESETS
 from lamina.cli import main
 from lamina.probes.bank import Schedule

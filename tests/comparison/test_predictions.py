@@ -22,7 +22,7 @@ from lamina.comparison.predictions import (
     resample,
 )
 from lamina.errors import ResultError
-from lamina.probes.tallies import DecisionTally
+from lamina.probes.bank import DecisionTally
 from lamina.stats import Contrast, widening
 from tests.comparison.saved_predictions import LABELS, write_predictions
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from lamina.corpora.corpus import View
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.questions import babi
 from lamina.corpora.questions.question import answer_text
-from lamina.corpora.views import View
 
 STORY = """1 Mary got the milk.
 2 John went home.

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from lamina.corpora import load_corpus
+from lamina.corpora.corpus import View
 from lamina.corpora.detection import detect
 from lamina.corpora.formats.catalogue import get_format
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.reading import Fault
-from lamina.corpora.views import View
 from lamina.errors import CorpusError, InputError, LaminaError
 from lamina.types import Text
 

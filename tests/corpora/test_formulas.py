@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from lamina.corpora.suites.formulas import (
+from lamina.corpora.suites.syntaxgym import (
     Arithmetic,
     Constant,
     Formula,

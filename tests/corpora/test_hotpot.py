@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from lamina.corpora.corpus import View
 from lamina.corpora.questions import hotpot
 from lamina.corpora.questions.question import answer_text
 from lamina.corpora.reading import Notes
-from lamina.corpora.views import View
 from lamina.errors import InputError
 
 CONTEXT = [

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lamina.corpora.corpus import View
 from lamina.corpora.questions import hotpot
 from lamina.corpora.reading import Notes
-from lamina.corpora.views import View
 
 STANDARD_ERRORS = 3.5
 """How far from 0 a mean may be by chance: two-sided p = .0005."""

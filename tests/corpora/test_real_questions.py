@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from lamina.corpora import load_corpus
+from lamina.corpora.corpus import View
 from lamina.corpora.formats.lines import read_trec
 from lamina.corpora.loading import find_source, part_of
 from lamina.corpora.question_sets import read_questions
@@ -15,7 +16,6 @@ from lamina.corpora.questions.hotpot import YES_NO
 from lamina.corpora.questions.question import CUT, answer_text
 from lamina.corpora.questions.squad import SLIPPED
 from lamina.corpora.reading import Notes
-from lamina.corpora.views import View
 from lamina.types import Text
 
 pytestmark = pytest.mark.data

@@ -10,7 +10,7 @@ from lamina.corpora import corpus_from, load_corpus
 from lamina.corpora.caching import from_line, to_line
 from lamina.corpora.corpus import in_units
 from lamina.errors import SpanError
-from lamina.models.language.scoring import WrittenPassage
+from lamina.models.language.language_model import WrittenPassage
 from lamina.types import Text, text_key
 
 SENTENCES = (

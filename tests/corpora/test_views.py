@@ -7,8 +7,8 @@ import json
 import pytest
 
 from lamina.corpora import load_corpus, load_questions, load_splits
+from lamina.corpora.corpus import View
 from lamina.corpora.questions.question import Question
-from lamina.corpora.views import View
 from lamina.errors import CorpusError, InputError
 
 STORY = "1 Mary went home.\n2 John went away.\n3 Where is Mary?\thome\t1\n"

@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.heads.behaviours import LEAD
-from lamina.analyses.heads.coreference import BEST_ANTECEDENTS, COLUMNS
-from lamina.analyses.heads.heads import EXAMPLES
-from lamina.analyses.heads.relations import BEST
+from lamina.analyses.heads.corefheads import BEST_ANTECEDENTS, COLUMNS
+from lamina.analyses.heads.heads import BEST, EXAMPLES
 from lamina.figures import captions_of, corefheads, heads, to_svg
 from lamina.results import Provenance, Result
 

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.answering.contrast import CONTRAST
-from lamina.analyses.answering.failure import FAILURE
+from lamina.analyses.answering.failure import CONTRAST, FAILURE
 from lamina.analyses.answering.phases import phases
 from lamina.analyses.answering.streaming import DIFFERENCES, PHASES
 from lamina.figures import captions_for, to_svg

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.layers.probe.ambiguity import TraceRow
+from lamina.analyses.layers.probe.predictions import TraceRow
 from lamina.analyses.layers.trace.revisions import RevisedAfter, Revision
 from lamina.figures import captions_of, draw, spec_of, to_svg
 from lamina.figures.trace import traces

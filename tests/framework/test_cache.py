@@ -14,9 +14,9 @@ import lamina
 from lamina.corpora import Corpus, corpus_from
 from lamina.errors import InputError, ResultError
 from lamina.framework import run as runner
-from lamina.framework.cache import ask, default_folder
 from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Texts
+from lamina.framework.run import ask, default_folder
 from lamina.framework.settings import Seed, Setting
 from lamina.models import Encoder
 from lamina.results import Result

@@ -10,8 +10,8 @@ import pytest
 
 import lamina
 from lamina import Edge, Result, Span, Splits, Text, corpus_from
-from lamina.analyses.cause.inputs import CauseInputs
-from lamina.analyses.heads.relations import BEST
+from lamina.analyses.cause.effects import CauseInputs
+from lamina.analyses.heads.heads import BEST
 from lamina.figures import captions_for
 from lamina.framework.registry import get_analysis
 from lamina.framework.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS, Sample, sample_of

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lamina.activations.runtime import Runtime
+from lamina.corpora.corpus import View
 from lamina.corpora.question_sets import Questions
-from lamina.corpora.views import View
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.inputs import OneQuestion, QuestionSet, TwoModels, chosen_view
 from lamina.models import load_encoder

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.models.language.language_model import language_model
+from lamina.models.language.language_model import WrittenPassage, cut_passages, language_model, score_passages
 from lamina.models.language.lens import layer_states
-from lamina.models.language.masked_words import PassageWord, first_tokens, masked_words, unmasked_words
-from lamina.models.language.scoring import WrittenPassage, cut_passages, score_passages
+from lamina.models.language.slots import PassageWord, first_tokens, masked_words, unmasked_words
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from tests.language_models import tiny_causal, tiny_masked
 from tests.models.tiny_models import POSITIONS

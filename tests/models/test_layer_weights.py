@@ -8,7 +8,7 @@ import torch
 from lamina.errors import ModelError
 from lamina.models import load_encoder
 from lamina.models.contract import apart
-from lamina.models.interventions.layer_weights import exchanged, layer_weights, refuse_unlike, weights_of
+from lamina.models.interventions.pruned import exchanged, layer_weights, refuse_unlike, weights_of
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.types import Text
 

@@ -9,9 +9,8 @@ import torch
 import transformers
 
 from lamina.errors import ModelError
-from lamina.models.language.language_model import language_model
+from lamina.models.language.language_model import WrittenPassage, cut_passages, language_model, query_every_token
 from lamina.models.language.lens import ending_of, layer_states, lens_logits
-from lamina.models.language.scoring import WrittenPassage, cut_passages, query_every_token
 from lamina.models.loading import encoder_from
 from lamina.models.running.anatomy import watch_blocks
 from lamina.types import Text

@@ -15,7 +15,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 import lamina
 from lamina.errors import HashError, ModelError
-from lamina.models.weights.names import ModelName, parse_name
+from lamina.models.weights.hub import ModelName, parse_name
 from lamina.types import Text
 
 TEXT = Text("t", ("the", "dog", "barked"))

@@ -8,7 +8,7 @@ import transformers
 
 from lamina.models.running.variants import DropoutEncoder, LexicalFirst
 from lamina.testing import TinyEncoder, check_encoder
-from lamina.training.attention import WindowedEncoder
+from lamina.training.heads import WindowedEncoder
 from lamina.types import Span, Text
 
 PAIR = Text("t", ("Who", "barked", "?", "The", "dogs", "did", "."), (Span(0, 3), Span(3, 7)))

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from lamina.errors import ModelError
-from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import WrittenPassage, score_passages
+from lamina.models.language.language_model import WrittenPassage, language_model, score_passages
 from lamina.models.running.variants import with_positions_shifted
 from lamina.testing import TinyEncoder
 from lamina.types import Text

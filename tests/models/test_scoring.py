@@ -13,8 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.errors import InputError
-from lamina.models.language.language_model import LanguageModel, language_model
-from lamina.models.language.scoring import WrittenPassage, cut_passages, parts_at, score_passages
+from lamina.models.language.language_model import (
+    LanguageModel,
+    WrittenPassage,
+    cut_passages,
+    language_model,
+    parts_at,
+    score_passages,
+)
 from lamina.models.language.slots import Gap, cannot_spell, fill_gaps, token_logprobs, top
 from lamina.models.loading import encoder_from
 from tests.language_models import HEADS, tiny_causal, tiny_language_model, tiny_masked

@@ -16,7 +16,7 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.value_norms import ValueNorms, weigh_by_norm
 from lamina.models.running.variants import DropoutEncoder
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder, check_encoder
-from lamina.training.attention import WindowedEncoder
+from lamina.training.heads import WindowedEncoder
 from lamina.types import Text
 
 SIZE = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}

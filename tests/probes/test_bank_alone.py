@@ -13,10 +13,9 @@ from sklearn.metrics import r2_score
 
 from lamina.activations import StoredActivations, extract
 from lamina.corpora import corpus_from
-from lamina.probes.bank import ProbeGroup, Schedule, train_probes
+from lamina.probes.bank import DecisionTally, ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import Stream
-from lamina.probes.tallies import DecisionTally
 from lamina.testing import TinyEncoder
 
 LAYERS = 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.probes.adam import StackedAdam
+from lamina.probes.learner import StackedAdam
 
 MEMBERS = 4
 MIXING = 2

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score, f1_score, r2_score
 
+from lamina.probes.bank import DecisionTally, constant_tally
 from lamina.probes.streams import ProbeTargets
-from lamina.probes.tallies import DecisionTally, constant_tally
 from lamina.tasks.task import Metric
 
 MEMBERS, TEXTS = 3, 7

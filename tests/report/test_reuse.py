@@ -14,7 +14,7 @@ import lamina.models
 from lamina.activations import Runtime
 from lamina.figures import geometry
 from lamina.framework.outline import outline
-from lamina.report import find_report, make_report, reuse
+from lamina.report import find_report, make_report, report
 from lamina.report import report as making
 from lamina.testing import TinyEncoder
 
@@ -27,8 +27,8 @@ HERE = Path("report")
 def _same_source():
     """Lamina may be edited while its tests run; ray, once it is imported, puts packages of its own on the path."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reuse, "_source_files", lambda: "same")
-        patch.setattr(reuse, "distributions", lambda: [])
+        patch.setattr(report, "_source_files", lambda: "same")
+        patch.setattr(report, "distributions", lambda: [])
         yield
 
 
@@ -69,7 +69,7 @@ def test_a_report_is_found_without_the_model(folder):
 def test_a_report_is_found_without_torch(folder):
     code = (
         "import sys; from pathlib import Path; from lamina.report import find_report, reuse; "
-        "reuse._source_files = lambda: 'same'; reuse.distributions = lambda: []; "
+        "reuse._source_files = lambda: 'same'; report.distributions = lambda: []; "
         f"page = find_report('tiny', 'pets.txt', Path('report'), only=['geometry'], options={OPTIONS!r}); "
         "print(page, sorted({'torch', 'transformers', 'altair'} & {*sys.modules}))"
     )
@@ -102,7 +102,7 @@ def test_another_question_is_another_report(folder):
 
 def test_another_lamina_looks_again(folder, monkeypatch):
     assert found() is not None
-    monkeypatch.setattr(reuse, "_source_files", lambda: "edited")
+    monkeypatch.setattr(report, "_source_files", lambda: "edited")
     assert found() is None
 
 
@@ -113,10 +113,10 @@ def test_a_page_that_leaves_something_out_is_made_again(tmp_path, monkeypatch, f
     monkeypatch.setattr(geometry, "PANELS", geometry.PANELS[:1])
     monkeypatch.setattr(making, "in_report", lambda: {name: outline(name) for name in ("geometry", "heads")})
     make_report("tiny", "pets.txt", "more", runtime=Runtime(tmp_path / "store"), **OPTIONS)
-    assert not Path("more", reuse.RECORD).exists()
+    assert not Path("more", report.RECORD).exists()
 
 
 def test_another_version_of_a_package_is_noticed(folder, monkeypatch):
     assert found() is not None
-    monkeypatch.setattr(reuse, "distributions", lambda: [SimpleNamespace(name="torch", version="9.9")])
+    monkeypatch.setattr(report, "distributions", lambda: [SimpleNamespace(name="torch", version="9.9")])
     assert found() is None

@@ -13,7 +13,7 @@ from lamina.framework.outline import outline
 from lamina.framework.registry import get_analysis
 from lamina.report import make_report
 from lamina.report import report as making
-from lamina.report.several_models import folder_names
+from lamina.report.page import folder_names
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from tests.language_models import tiny_causal

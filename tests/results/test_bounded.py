@@ -18,7 +18,7 @@ from lamina.results import Provenance, Result
 from lamina.results.folder import read_head
 from lamina.results.index import ResultIndex
 from lamina.testing import TinyEncoder
-from lamina.web.pages import embedded_report
+from lamina.web.app import embedded_report
 
 PROVENANCE = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {})
 

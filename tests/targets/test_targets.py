@@ -22,8 +22,7 @@ from lamina.corpora.suites.minimal_pairs import pairs_from
 from lamina.errors import InputError, LaminaError
 from lamina.models.interventions.gradients import masked_tokens
 from lamina.models.interventions.interventions import Interventions
-from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import WrittenPassage, score_passages
+from lamina.models.language.language_model import WrittenPassage, language_model, score_passages
 from lamina.models.loading import encoder_from
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.task_heads import head_on_states

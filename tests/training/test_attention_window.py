@@ -13,7 +13,7 @@ from lamina.analyses.answering.finetune import finetune
 from lamina.errors import InputError, ModelError
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.testing import check_encoder
-from lamina.training.attention import Sight, WindowedEncoder, make_sight, visible
+from lamina.training.heads import Sight, WindowedEncoder, make_sight, visible
 from lamina.training.objective import TrainingRow
 from lamina.training.reading import Sets
 from lamina.types import Text

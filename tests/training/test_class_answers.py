@@ -13,9 +13,9 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from lamina.analyses.answering.finetune import finetune
+from lamina.corpora.corpus import View
 from lamina.corpora.question_sets import load_questions, read_questions
 from lamina.corpora.questions.question import Question, labelled_question, make_question
-from lamina.corpora.views import View
 from lamina.errors import ModelError, TaskError
 from lamina.models import load_encoder
 from lamina.training.answering import answerer_of, load_answerer, refuse_unfit

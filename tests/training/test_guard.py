@@ -14,7 +14,7 @@ import pytest
 import lamina
 from lamina.analyses.words.occurrences import SEEN, find_words
 from lamina.corpora import Corpus, load_corpus, load_questions
-from lamina.corpora.views import View
+from lamina.corpora.corpus import View
 from lamina.errors import CorpusError
 from lamina.testing import TinyEncoder
 from lamina.training import provenance

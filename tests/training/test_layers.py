@@ -9,7 +9,7 @@ import lamina
 from lamina.analyses.answering.finetune import finetune
 from lamina.errors import InputError
 from lamina.models import load_encoder
-from lamina.models.interventions.layer_weights import layer_weights
+from lamina.models.interventions.pruned import layer_weights
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.training.answering import FinetunedFolder
 from lamina.training.reading import Sets

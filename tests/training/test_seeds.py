@@ -17,7 +17,7 @@ from lamina.activations.runtime import Runtime
 from lamina.analyses.answering.finetune import finetune
 from lamina.comparison.diff import diff
 from lamina.corpora import corpus_from
-from lamina.corpora.views import View
+from lamina.corpora.corpus import View
 from lamina.errors import CorpusError, ModelError
 from lamina.framework.inputs import as_encoder, as_encoders, describe_models
 from lamina.results import Result

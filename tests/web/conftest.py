@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from lamina.models import Encoder
 from lamina.testing import TinyEncoder
 from lamina.web import ServerSettings, create_app
-from lamina.web.serving import make_server
+from lamina.web.app import make_server
 
 PORT = 8600
 

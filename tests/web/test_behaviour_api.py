@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import WrittenPassage, score_passages
+from lamina.models.language.language_model import WrittenPassage, language_model, score_passages
 from lamina.models.language.slots import Gap, fill_gaps, token_logprobs
 from lamina.testing import TinyEncoder
 from lamina.web.api.behaviour import MOST_CANDIDATES, MOST_TOKENS

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from lamina.testing import TinyEncoder
-from lamina.web import pages as report_page
+from lamina.web import app as report_page
 
 HIDDEN = "model,score\nsecret,1\n"
 KNOWN = "a-long-secret"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from lamina.framework.chapters import CHAPTERS
+from lamina.framework.outline import CHAPTERS
 from lamina.framework.registry import get_analysis
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding

@@ -11,7 +11,7 @@ import httpx
 import pytest
 import uvicorn
 
-from lamina.web.serving import make_server
+from lamina.web.app import make_server
 from lamina.web.settings import Limits, ServerSettings
 
 HALF_A_HEADER = b"GET / HTTP/1.1\r\nHost: x"

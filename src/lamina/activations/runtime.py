@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from lamina.activations.extraction import Engine, extract
+from lamina.activations.extraction import Engine, Residence, check_disk, choose_residence, extract
 from lamina.activations.in_memory import (
     DistinctTexts,
     ResidentActivations,
@@ -19,7 +19,6 @@ from lamina.activations.in_memory import (
     store_resident,
 )
 from lamina.activations.reading import ReadActivations
-from lamina.activations.room import Residence, check_disk, choose_residence
 from lamina.activations.shards import HalfOverflowError
 from lamina.activations.store import ActivationStore, default_precision
 from lamina.corpora import Corpus

@@ -15,9 +15,8 @@ from pathlib import Path
 from lamina.assets.cache import cached, discard, fetch, missing
 from lamina.assets.cache import damaged as damaged_files
 from lamina.assets.catalogue import CARDS
-from lamina.assets.origins import local_origins
+from lamina.assets.origins import is_offline, local_origins
 from lamina.assets.sources import Card
-from lamina.assets.web import is_offline
 from lamina.errors import AssetError, OfflineError
 from lamina.files.places import cache_dir
 

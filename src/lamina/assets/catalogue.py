@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lamina.assets.recipes import ewt, gum, suites
+from lamina.assets.recipes import ewt, gum, published
 from lamina.assets.recipes.ewt import PROPBANK_CARD, PROTOROLES, STREUSLE_CARD, UNER_CARD, WORDSENSE_FACTUALITY
 from lamina.assets.recipes.published import (
     BABI,
@@ -311,4 +311,4 @@ _VECTORS = (
     ),
 )
 
-CARDS = (*_MODELS, *_VECTORS, *CORPORA, *suites.SUITES)
+CARDS = (*_MODELS, *_VECTORS, *CORPORA, *published.SUITES)

@@ -20,9 +20,16 @@ from typing import Literal, Protocol
 
 from filelock import FileLock
 
-from lamina.assets.origins import local_repository, read_checked_out, read_committed
+from lamina.assets.origins import (
+    download,
+    first_line,
+    local_repository,
+    read_checked_out,
+    read_committed,
+    refuse_insecure,
+    refuse_offline,
+)
 from lamina.assets.unpack import Allowance, copy, open_members, select, unpack
-from lamina.assets.web import download, first_line, refuse_insecure, refuse_offline
 from lamina.errors import AssetError, DamagedError, HashError, OfflineError, WriteError
 from lamina.files.checking import hash_file, read_json, sha256_of, write_json
 from lamina.files.places import cache_dir

@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from lamina.cli.options import DEVICE_HELP, ENGINE_HELP, KEEP_HELP, TRUST_HELP, WORKERS_HELP
+from lamina.cli.terminal import DEVICE_HELP, ENGINE_HELP, KEEP_HELP, TRUST_HELP, WORKERS_HELP
 from lamina.errors import InputError
 from lamina.files.reading import parse_json
-from lamina.framework.chapters import CHAPTERS, shown_chapter
 from lamina.framework.inputs import Input
-from lamina.framework.outline import Outline, outline
+from lamina.framework.outline import CHAPTERS, Outline, outline, shown_chapter
 from lamina.framework.registry import all_analyses, get_analysis, names
 from lamina.framework.requests import NONE
 from lamina.framework.settings import DeclaredSetting, Group
 from lamina.lifeline import follow_starter
-from lamina.results.provenance import COMMAND
+from lamina.results.result import COMMAND
 
 if TYPE_CHECKING:
     from lamina.activations import Engine
@@ -121,7 +120,7 @@ class AnalysisCommand(TyperCommand):
 
 def answer(query: Query, out: Path | None, *, replace: bool) -> tuple[Path, Result]:
     """Run an analysis and save the result; the default folder's name has the question's key."""
-    from lamina.framework.cache import ask, default_folder
+    from lamina.framework.run import ask, default_folder
 
     folder = out or default_folder(query)
     return folder, ask(query, folder, replace=replace)
@@ -129,7 +128,7 @@ def answer(query: Query, out: Path | None, *, replace: bool) -> tuple[Path, Resu
 
 def print_result(result: Result, folder: Path) -> None:
     """Print the first numbers, the findings, what was left out, and the folder."""
-    from lamina.cli.printing import TextTable, print_table
+    from lamina.cli.terminal import TextTable, print_table
 
     for part in get_analysis(result.analysis).overview(result):
         if isinstance(part, str):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lamina.cli import options
-from lamina.cli.printing import Cell, TextTable
+from lamina.cli import terminal
+from lamina.cli.terminal import Cell, TextTable
 from lamina.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _suite_corpora(name: str) -> tuple[str, ...]:
     from difflib import get_close_matches
 
     from lamina import assets
-    from lamina.analyses.layers.probe.inputs import SUITES
+    from lamina.analyses.layers.probe.planning import SUITES
     from lamina.errors import CorpusError
 
     if name in SUITES:
@@ -235,10 +235,10 @@ def list_() -> None:
 @app.command()
 def show(
     corpus: CorpusArgument,
-    split: options.SplitOption = "all",
-    format: options.FormatOption = None,
-    unit: options.UnitOption = "sentence",
-    limit: options.LimitOption = 5,
+    split: terminal.SplitOption = "all",
+    format: terminal.FormatOption = None,
+    unit: terminal.UnitOption = "sentence",
+    limit: terminal.LimitOption = 5,
     annotation: AnnotationOption = None,
 ) -> None:
     """Print texts with their edges; of a test suite, its first items."""
@@ -259,13 +259,13 @@ def show(
 def stats(
     corpus: CorpusArgument,
     split: Annotated[str | None, typer.Option("--split", help="Only this split; all splits by default.")] = None,
-    format: options.FormatOption = None,
-    unit: options.UnitOption = "sentence",
+    format: terminal.FormatOption = None,
+    unit: terminal.UnitOption = "sentence",
     annotation: AnnotationOption = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Also write the table to this CSV file.")] = None,
 ) -> None:
     """Count texts, words, targets and labels per split; with --annotation, count each of its labels."""
-    from lamina.cli.printing import print_table
+    from lamina.cli.terminal import print_table
     from lamina.corpora import load_corpus
     from lamina.corpora.corpus import CorpusCounts
     from lamina.corpora.loading import known_splits
@@ -332,7 +332,7 @@ def _write_csv(path: Path, table: TextTable) -> None:
 @app.command()
 def check(
     path: Annotated[Path, typer.Argument(help="Your file or folder, or a dataset of the hub: hf:OWNER/NAME.")],
-    format: options.FormatOption = None,
+    format: terminal.FormatOption = None,
     all: Annotated[bool, typer.Option("--all", help="Show every fault, not only the first of each kind.")] = False,
 ) -> None:
     """Check your own file or folder: the first faults of each kind with their lines, and how many there are."""
@@ -421,10 +421,10 @@ def convert(
     corpus: CorpusArgument,
     out: Annotated[Path, typer.Argument(help="The file to write.")],
     annotation: Annotated[str, typer.Option("--annotation", help="Which annotation to write, such as pos or srl.")],
-    split: options.SplitOption = "all",
-    format: options.FormatOption = None,
-    unit: options.UnitOption = "sentence",
-    limit: options.LimitOption = None,
+    split: terminal.SplitOption = "all",
+    format: terminal.FormatOption = None,
+    unit: terminal.UnitOption = "sentence",
+    limit: terminal.LimitOption = None,
 ) -> None:
     """Write one annotation of a corpus as edge-probing JSONL."""
     from lamina.corpora import load_corpus

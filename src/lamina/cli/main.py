@@ -8,7 +8,7 @@ import sys
 import typer
 
 from lamina.cli import analyses, assets, data, model, report, results, serve, store, verify
-from lamina.cli.printing import in_one_sentence
+from lamina.cli.terminal import in_one_sentence
 from lamina.errors import InputError
 
 _INTERRUPTED = 130

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lamina.cli import options
+from lamina.cli import terminal
 
 if TYPE_CHECKING:
     from lamina.models.checks.passports import Check, ExaminedModel
@@ -35,7 +35,7 @@ def series(
 
     Example: `lamina model series runs/bert`
     """
-    from lamina.cli.printing import TextTable, print_table
+    from lamina.cli.terminal import TextTable, print_table
     from lamina.models.series import load_series
 
     checkpoints = load_series(where)
@@ -86,10 +86,10 @@ app.command()(series)
 @app.command()
 def check(
     names: Names,
-    device: options.DeviceOption = None,
-    dtype: options.PrecisionOption = "float32",
-    chat: options.ChatOption = False,
-    trust_remote_code: options.TrustOption = False,
+    device: terminal.DeviceOption = None,
+    dtype: terminal.PrecisionOption = "float32",
+    chat: terminal.ChatOption = False,
+    trust_remote_code: terminal.TrustOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the passports as JSON.")] = False,
 ) -> None:
     """Examine models: one row per model, one column per check, then what fails and what follows from it.
@@ -140,7 +140,7 @@ def _described(name: str, model: ExaminedModel) -> dict[str, Any]:
 
 
 def _in_one_sentence(error: Exception) -> str:
-    from lamina.cli.printing import in_one_sentence
+    from lamina.cli.terminal import in_one_sentence
 
     sentence = in_one_sentence(error)
     if sentence is None:

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from lamina.cli import options
+from lamina.cli import terminal
 
 
 def report(
     model: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL...", help=f"{options.MODEL_HELP} Several for a page that compares them."),
+        typer.Argument(metavar="MODEL...", help=f"{terminal.MODEL_HELP} Several for a page that compares them."),
     ],
-    corpus: options.CorpusOption = "ewt",
-    split: options.SplitOption = "dev",
+    corpus: terminal.CorpusOption = "ewt",
+    split: terminal.SplitOption = "dev",
     out: Annotated[Path, typer.Option("--out", help="Output folder; results in it are reused.")] = Path("report"),
     only: Annotated[
         list[str] | None,
@@ -33,25 +33,25 @@ def report(
             help="Analyses or chapters to run although they take long: fine-tuning over two minutes is left out.",
         ),
     ] = None,
-    unit: options.UnitOption = "sentence",
-    format: options.FormatOption = None,
-    annotation: options.AnnotationOption = None,
-    limit: options.LimitOption = None,
+    unit: terminal.UnitOption = "sentence",
+    format: terminal.FormatOption = None,
+    annotation: terminal.AnnotationOption = None,
+    limit: terminal.LimitOption = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Overwrite results in OUT of another model, corpus or other settings.")
     ] = False,
     single_file: Annotated[
         bool, typer.Option("--single-file", help="Put images and tables into the page; it then needs no other file.")
     ] = False,
-    store: options.StoreOption = None,
-    device: options.DeviceOption = None,
-    keep: options.KeepOption = None,
-    engine: options.EngineOption = None,
-    workers: options.WorkersOption = None,
-    dtype: options.PrecisionOption = "float32",
-    chat: options.ChatOption = False,
-    trust_remote_code: options.TrustOption = False,
-    dry_run: options.DryRunOption = False,
+    store: terminal.StoreOption = None,
+    device: terminal.DeviceOption = None,
+    keep: terminal.KeepOption = None,
+    engine: terminal.EngineOption = None,
+    workers: terminal.WorkersOption = None,
+    dtype: terminal.PrecisionOption = "float32",
+    chat: terminal.ChatOption = False,
+    trust_remote_code: terminal.TrustOption = False,
+    dry_run: terminal.DryRunOption = False,
 ) -> None:
     """Run all analyses of a model and write one page to read, print or send.
 

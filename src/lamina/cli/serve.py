@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lamina import progress
-from lamina.cli import options
+from lamina.cli import terminal
 from lamina.errors import InputError
 from lamina.results.index import usual_folders
 
@@ -56,9 +56,9 @@ def serve(
         bool,
         typer.Option("--estimates/--no-estimates", help="Run short trials to say how long a computation would take."),
     ] = True,
-    device: options.DeviceOption = None,
-    dtype: options.PrecisionOption = "float32",
-    chat: options.ChatOption = False,
+    device: terminal.DeviceOption = None,
+    dtype: terminal.PrecisionOption = "float32",
+    chat: terminal.ChatOption = False,
 ) -> None:
     """Look inside a model in the browser: its overview, sentences, heads, comparisons and saved runs.
 
@@ -154,7 +154,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _run(settings: ServerSettings, listener: socket.socket) -> None:
-    from lamina.web.serving import run
+    from lamina.web.app import run
 
     _tell(settings)
     run(settings, listener)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamina.cli import options
+from lamina.cli import terminal
 
 if TYPE_CHECKING:
     from lamina.activations import ActivationStore, Engine
-    from lamina.activations.ranks import Rank
+    from lamina.activations.extraction import Rank
     from lamina.activations.store import StatePrecision
     from lamina.corpora import Corpus
     from lamina.framework.estimate import Cost
@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="List and clean up stored activatio
 
 
 @app.command("ls")
-def list_stores(store: options.StoreOption = None) -> None:
+def list_stores(store: terminal.StoreOption = None) -> None:
     """List the stores: encoder, precision, texts, shards, size, folder."""
     from rich.console import Console
     from rich.table import Table
@@ -48,7 +48,7 @@ def list_stores(store: options.StoreOption = None) -> None:
 
 @app.command()
 def gc(
-    store: options.StoreOption = None,
+    store: terminal.StoreOption = None,
     older_than: Annotated[
         int | None,
         typer.Option(
@@ -66,7 +66,7 @@ def gc(
 
     from lamina.activations import stores
     from lamina.files.writing import readable_write_errors
-    from lamina.framework.cache import clean_runs
+    from lamina.framework.run import clean_runs
 
     before = None if older_than is None else time.time() - older_than * 86400
     freed = 0
@@ -100,18 +100,18 @@ def _head(store: ActivationStore) -> dict | None:
 
 
 def encode(
-    model: options.ModelArgument,
-    corpus: options.CorpusOption = "ewt",
-    split: options.SplitOption = "dev",
-    unit: options.UnitOption = "sentence",
-    format: options.FormatOption = None,
-    limit: options.LimitOption = None,
-    store: options.StoreOption = None,
-    device: options.DeviceOption = None,
-    dtype: options.PrecisionOption = "float32",
-    precision: options.StatePrecisionOption = None,
-    chat: options.ChatOption = False,
-    trust_remote_code: options.TrustOption = False,
+    model: terminal.ModelArgument,
+    corpus: terminal.CorpusOption = "ewt",
+    split: terminal.SplitOption = "dev",
+    unit: terminal.UnitOption = "sentence",
+    format: terminal.FormatOption = None,
+    limit: terminal.LimitOption = None,
+    store: terminal.StoreOption = None,
+    device: terminal.DeviceOption = None,
+    dtype: terminal.PrecisionOption = "float32",
+    precision: terminal.StatePrecisionOption = None,
+    chat: terminal.ChatOption = False,
+    trust_remote_code: terminal.TrustOption = False,
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", help="Maximum number of tokens, if less than the model's own limit.")
     ] = None,
@@ -124,12 +124,12 @@ def encode(
             "that share the store. In a SLURM job array, taken from the task by default.",
         ),
     ] = None,
-    engine: options.EngineOption = None,
-    workers: options.WorkersOption = None,
+    engine: terminal.EngineOption = None,
+    workers: terminal.WorkersOption = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Verify stored shards first, and encode damaged ones again.")
     ] = False,
-    dry_run: options.DryRunOption = False,
+    dry_run: terminal.DryRunOption = False,
 ) -> None:
     """Encode a corpus and store the hidden states of all layers; stored texts are not encoded again.
 
@@ -140,7 +140,7 @@ def encode(
     rank = _rank(shard, repair=repair)
     from lamina.activations import ActivationStore, extract
     from lamina.activations.engines import engine_named
-    from lamina.activations.ranks import part_of
+    from lamina.activations.extraction import part_of
     from lamina.corpora import load_corpus
     from lamina.models import load_encoder
     from lamina.models.checks.passports import passport_of
@@ -170,7 +170,7 @@ def encode(
 
 def _rank(shard: str | None, *, repair: bool) -> Rank:
     """The part of the texts to encode: `--shard`, else that of the SLURM task, else all."""
-    from lamina.activations.ranks import Rank, parse_rank, slurm_rank
+    from lamina.activations.extraction import Rank, parse_rank, slurm_rank
     from lamina.errors import InputError
     from lamina.progress import say
 
@@ -192,7 +192,7 @@ def _encode_part(
     engine: Engine | None,
     precision: StatePrecision | None,
 ) -> None:
-    from lamina.activations.ranks import encode_rank
+    from lamina.activations.extraction import encode_rank
 
     done = encode_rank(encoder, texts, rank, root=store, engine=engine, precision=precision)
     print(f"shard {rank}: {done.encoded:,} texts encoded; {done.stored:,} of {done.texts:,} texts are stored by now")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from lamina.cli import options
+from lamina.cli import terminal
 from lamina.errors import DamagedError, InputError
 from lamina.files.checking import FileProblem, read_json
 from lamina.files.writing import left_behind, sweep
@@ -58,7 +58,7 @@ class _VerifiedPart(NamedTuple):
 
 def verify(
     what: What = None,
-    store: options.StoreOption = None,
+    store: terminal.StoreOption = None,
     drop: Annotated[
         bool,
         typer.Option(
@@ -140,7 +140,7 @@ _SHARD = {".safetensors": "shards", ".arrow": "indexes"}
 
 
 def _runs(root: Path | None) -> _VerifiedPart:
-    from lamina.analyses.layers.probe.runs import problems
+    from lamina.analyses.layers.probe.training import problems
 
     problems_found = [
         _VerifyProblem(problem.what, partial(sweep, problem.path.parent), leftover=True)

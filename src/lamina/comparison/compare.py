@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lamina.comparison.items import ALL, ITEMS, models_with_items, shared_items
 from lamina.comparison.measures import MEAN, layers_in_words, side_by_side
+from lamina.comparison.predictions import ALL, ITEMS, models_with_items, shared_items
 from lamina.comparison.probes import (
     TaskMatch,
     best_layers,

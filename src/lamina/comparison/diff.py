@@ -15,7 +15,7 @@ from jaxtyping import Float
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.inputs import SpokenSuite, speaking
 from lamina.analyses.layers.probe.probe import probe
-from lamina.comparison.items import ALL, GroupDifference, GroupMean, SharedItems, shared_items
+from lamina.comparison.predictions import ALL, GroupDifference, GroupMean, SharedItems, shared_items
 from lamina.comparison.probes import layer_differences
 from lamina.comparison.similarity import LayerSimilarity, compare_heads, compare_layer, over_models
 from lamina.comparison.tables import ModelLead, ModelResults, leads_in_words

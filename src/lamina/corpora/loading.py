@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from lamina.corpora.caching import parsed_once
 from lamina.corpora.catalogue import CorpusEntry, get_entry, names
-from lamina.corpora.corpus import Corpus, fingerprint_of, in_units, parse_unit
+from lamina.corpora.corpus import Corpus, View, fingerprint_of, in_units, parse_unit
 from lamina.corpora.detection import FolderContents, UnreadFile, detect, folder_contents
 from lamina.corpora.formats.catalogue import Format, get_format
 from lamina.corpora.questions.babi import STORIES, VERSION, split_note, story_questions
@@ -30,7 +30,6 @@ from lamina.corpora.splits import (
     split_of,
     whole_part,
 )
-from lamina.corpora.views import View
 from lamina.errors import CorpusError
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from lamina.corpora.corpus import Corpus, fingerprint_of
+from lamina.corpora.corpus import Corpus, View, fingerprint_of
 from lamina.corpora.detection import detect, folder_contents
 from lamina.corpora.formats.catalogue import FORMATS, get_format
 from lamina.corpora.loading import CorpusSource, find_source, load_corpus, part_of
@@ -17,7 +17,6 @@ from lamina.corpora.questions.babi import KINDS, PEOPLE, PLACES, STORIES, THINGS
 from lamina.corpora.questions.question import Question, make_question
 from lamina.corpora.reading import Notes, Report, raise_fault
 from lamina.corpora.tokenising import sentences_of, split_sentences, split_words
-from lamina.corpora.views import View
 from lamina.errors import CorpusError, InputError, TaskError
 from lamina.types import Edge, Span
 

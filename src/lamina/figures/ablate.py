@@ -6,8 +6,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.cause.ablate import NORMALISED
-from lamina.analyses.cause.edits import DRAWS, RANDOM_COMPONENT
-from lamina.analyses.cause.effects import harm_of, worst_of
+from lamina.analyses.cause.effects import DRAWS, RANDOM_COMPONENT, harm_of, worst_of
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, rows_of, themed
 from lamina.results import Result
 from lamina.results.finding import number

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lamina.analyses.heads.behaviours import FIRST
 from lamina.analyses.heads.surface import constant_measures
-from lamina.figures._by_layer import beside, by_layer, interval_band, layers_axis
+from lamina.figures._marks import beside, by_layer, interval_band, layers_axis
 from lamina.figures.theme import COLOURS, FAINT, INK, SHADES, Table, attention_name, themed
 from lamina.results import Result
 

@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.comparison.measures import MEAN, MEASURED
-from lamina.figures._heat_map import PANEL_WIDTH, best_in_words, heat_maps
+from lamina.figures._marks import PANEL_WIDTH, best_in_words, heat_maps
 from lamina.figures.probe import PROBES
 from lamina.figures.theme import INK, Table, Tables, layer_axis, rows_of, series, themed, title_of
 from lamina.results import Result

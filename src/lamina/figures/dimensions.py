@@ -45,7 +45,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
             base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
         ]
     )
-    most = table.loc[table["carried"].idxmax()] if table["carried"].notna().any() else table.iloc[0]
+    most = table.iloc[int(table["carried"].fillna(0).to_numpy(float).argmax())]
     description = (
         f"{names['carried'].capitalize()} carry {most['carried']:.2f} of the mean cosine of {most['anisotropy']:.2f} "
         f"at layer {most['layer']}."

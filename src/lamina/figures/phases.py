@@ -8,8 +8,7 @@ from typing import NamedTuple
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.answering.contrast import TOGETHER
-from lamina.analyses.answering.failure import ADDED_OVER_TWIN, OVER_TWIN
+from lamina.analyses.answering.failure import ADDED_OVER_TWIN, OVER_TWIN, TOGETHER
 from lamina.analyses.answering.streaming import ADJUSTED, PSEUDO, TWIN
 from lamina.figures.theme import FEW_SEEDS, INK, Table, layer_axis, rows_of, series, themed
 from lamina.results import Result

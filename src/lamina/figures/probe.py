@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.figures._heat_map import heat_maps
+from lamina.figures._marks import heat_maps
 from lamina.figures.pipeline import order, pipeline, weights
 from lamina.figures.theme import (
     FEW_SEEDS,

@@ -238,7 +238,7 @@ class Query:
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """What provenance records: every setting that can change the answer, and hashes of the files they name."""
-        from lamina.framework.cache import contents_of
+        from lamina.framework.run import contents_of
 
         declared = self.analysis.settings
         recorded: dict[str, Any] = {}
@@ -332,8 +332,7 @@ class Analysis:
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Result:
         """Answer the question; with `out`, save the result there, or reuse a saved one that answers it already."""
-        from lamina.framework.cache import ask
-        from lamina.framework.run import run
+        from lamina.framework.run import ask, run
 
         if self.wants("work") and keywords.get("out") is None:
             raise InputError(f"{self.name} writes files: say where with out=FOLDER")

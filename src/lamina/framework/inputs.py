@@ -17,9 +17,9 @@ from lamina.framework.settings import DeclaredSetting, Setting, read_group
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.corpora import Corpus
+    from lamina.corpora.corpus import View
     from lamina.corpora.question_sets import Questions
     from lamina.corpora.splits import Splits
-    from lamina.corpora.views import View
     from lamina.models import Encoder
     from lamina.results import Result
 
@@ -686,7 +686,7 @@ def model_and(encoder: Encoder | Sequence[Encoder], data: Corpus | Splits, model
 
 def chosen_view(options: Mapping[str, Any], *models: Encoder | Path) -> View:
     """How questions are shown: as the options say, then as the last of the models was fine-tuned, then as they are."""
-    from lamina.corpora.views import View
+    from lamina.corpora.corpus import View
     from lamina.training.provenance import view_of
 
     given = options.get("view")

@@ -1,8 +1,4 @@
-"""What an analysis declares, known without importing it: for the command line, its help, and the choice of a report.
-
-`lamina/analyses/index.json` holds the outlines of lamina's analyses; `make index` writes it, and a test compares it
-with the declarations. An analysis that is not in it, or whose declaration has been edited since, is imported instead.
-"""
+"""What an analysis declares, known without importing it, and the chapters in which analyses stand."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from lamina.framework.inputs import REQUIRED, Input
 from lamina.framework.registry import get_analysis, homes, names
@@ -21,6 +17,8 @@ from lamina.framework.settings import DeclaredSetting, Setting
 
 if TYPE_CHECKING:
     from lamina.framework.declare import Analysis
+    from lamina.results import Result
+
 
 Chapter = Literal["layers", "abilities", "heads", "words", "answering"]
 """Where a result is shown; titles and questions are in `chapters`."""
@@ -206,3 +204,70 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+class ChapterCard(NamedTuple):
+    """One chapter of the report, and of the app's overview."""
+
+    name: Chapter
+    title: str
+    question: str
+    leads: tuple[tuple[str, str], ...]
+    """Analysis and chart that the chapter opens with: the first of these that there is, else the first there is."""
+
+
+CHAPTERS = (
+    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?", (("geometry", "layers"),)),
+    ChapterCard(
+        "abilities",
+        "Abilities",
+        "Which linguistic questions can be answered, and at which layers?",
+        (("probe", "pipeline"), ("pairs", "terms")),
+    ),
+    ChapterCard(
+        "heads", "Heads", "What does each attention head do, and does the model need it?", (("headmap", "map"),)
+    ),
+    ChapterCard("words", "Words", "What does the model make of a word in its context?", (("contextualize", "layers"),)),
+    ChapterCard("answering", "Answering", "How does the model come to an answer?", (("phases", "answers"),)),
+)
+"""In the order of the report."""
+
+_FORMER: Mapping[str, Chapter] = {"behaviour": "answering", "cause": "heads", "comparison": "layers"}
+"""Former chapters, which other packages may still name -> where they are now."""
+
+
+def shown_chapter(declared: str) -> Chapter:
+    """The chapter that a declared one is shown in; an unknown one is shown last.
+
+    Example:
+        >>> shown_chapter("words"), shown_chapter("cause"), shown_chapter("poetry")
+        ('words', 'heads', 'answering')
+    """
+    known: dict[str, Chapter] = {card.name: card.name for card in CHAPTERS}
+    return known.get(declared) or _FORMER.get(declared, "answering")
+
+
+def chapter_of(analysis: str) -> Chapter:
+    """The chapter that an analysis belongs to; results of unknown analyses come last.
+
+    Example:
+        >>> chapter_of("geometry"), chapter_of("ablate"), chapter_of("my_own")
+        ('layers', 'heads', 'answering')
+    """
+    return shown_chapter(outline(analysis).chapter) if analysis in names() else "answering"
+
+
+def by_chapter(results: Sequence[Result]) -> dict[Chapter, list[Result]]:
+    """The results of each chapter that has any, chapters in the order of the report.
+
+    Example:
+        >>> from lamina.results import Provenance, Result
+        >>> plain = Provenance({}, {}, {})
+        >>> list(by_chapter([Result("heads", {}, plain), Result("geometry", {}, plain)]))
+        ['layers', 'heads']
+    """
+    placed: dict[Chapter, list[Result]] = {}
+    for card in CHAPTERS:
+        if here := [result for result in results if chapter_of(result.analysis) == card.name]:
+            placed[card.name] = here
+    return placed

@@ -1,16 +1,32 @@
-"""Run analyses: call the function, share passes over attention maps, add provenance and findings."""
+"""Running analyses: passes over attention maps are shared, provenance and findings added, answers computed once.
+
+A saved result of the same inputs is read; a run that was stopped continues.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Sequence
+import os
+import re
+import shutil
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
-from lamina.errors import LaminaError
+from filelock import FileLock, Timeout
+
+from lamina.activations import default_root
+from lamina.corpora.caching import contents_sha256
+from lamina.errors import LaminaError, ResultError
+from lamina.files.writing import readable_write_errors, sweep, write_error
 from lamina.framework.declare import Query, Tables
 from lamina.framework.sample_size import sample_of
+from lamina.framework.settings import DeclaredSetting
+from lamina.progress import say
 from lamina.results import Provenance, Result
+from lamina.results.folder import answer_key, question_of, read_head, refuse_other, work_folder
 
 
 def run(query: Query, work: Path | None = None) -> Result:
@@ -117,3 +133,167 @@ def _check_columns(query: Query, answer: Tables) -> None:
                 f"{query.analysis.name}: table {name} has the columns {', '.join(map(str, table.columns))}; declared "
                 f"are {', '.join(declared[name].columns)}"
             )
+
+
+def ask(query: Query, folder: Path, *, replace: bool = False) -> Result:
+    """The result saved in `folder` if it answers this query; otherwise the answer is computed and saved there."""
+    return ask_together([query], [folder], replace=replace)[0]
+
+
+def ask_together(questions: Sequence[Query], folders: Sequence[Path], *, replace: bool = False) -> list[Result]:
+    """Several queries at once: those not answered yet share passes over attention maps."""
+    answered = {
+        number: saved(query, folder) for number, (query, folder) in enumerate(zip(questions, folders, strict=True))
+    }
+    missing = [number for number, result in answered.items() if result is None]
+    for number in missing:
+        # Refused before the work, not after it.
+        refuse_other(folders[number], questions[number].question, replace=replace)
+        _say_outdated(questions[number], folders[number])
+    works = [_work_folder(questions[number], folders[number]) for number in missing]
+    try:
+        answers = run_together([questions[number] for number in missing], works) if missing else []
+    finally:
+        # A query that is refused leaves no empty folder behind.
+        _remove_empty(works)
+    for number, work, answer in zip(missing, works, answers, strict=True):
+        answer.save(folders[number], replace=replace)
+        if work is not None:
+            shutil.rmtree(work, ignore_errors=True)
+        undrawn = read_head(folders[number])["undrawn"]
+        answered[number] = Result.load(folders[number]) if answer.files else replace_fields(answer, undrawn=undrawn)
+    return [result for result in answered.values() if result is not None]
+
+
+def saved(query: Query, folder: Path) -> Result | None:
+    """The answer in `folder`, if it answers this query and was made by this version of the analysis; else None."""
+    try:
+        same = read_head(folder).get("key") == answer_key(query.question, query.analysis.version)
+        return Result.load(folder) if same else None
+    except ResultError:
+        return None
+
+
+def default_folder(query: Query, root: Path = Path("results")) -> Path:
+    """The folder of a result by default: its name ends with a short key of the question."""
+    parts = [query.analysis.name, *query.loaded.names, query.question[:8]]
+    return root / "-".join(filter(None, map(safe_name, parts)))
+
+
+def contents_of(declared: Mapping[str, DeclaredSetting], settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Hashes of the files that settings name; empty if they name none."""
+    named = [
+        name
+        for setting, about in declared.items()
+        if about.about.file
+        for name in _listed(settings[setting])
+        if isinstance(name, str)
+    ]
+    hashes = {name: contents_sha256(Path(name)) for name in named if Path(name).exists()}
+    return {"contents": hashes} if hashes else {}
+
+
+def _say_outdated(query: Query, folder: Path) -> None:
+    try:
+        head = read_head(folder)
+    except ResultError:
+        return
+    if question_of(head) == query.question:
+        old, new = head.get("version", 0), query.analysis.version
+        if old > new:
+            raise ResultError(
+                f"{folder} was made by a newer lamina ({query.analysis.name} version {old}, here {new}); update "
+                "lamina, or name another folder"
+            )
+        older = f"is of an older version of {query.analysis.name} ({old}, now {new})"
+        say(f"{folder} {older if old < new else 'is damaged'} and is replaced")
+
+
+def _work_folder(query: Query, folder: Path) -> Path | None:
+    """A hidden folder beside the result, deleted when it is saved: a run that was stopped continues from it."""
+    if not query.analysis.wants("work"):
+        return None
+    work = work_folder(folder, answer_key(query.question, query.analysis.version))
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResultError(str(write_error(work, error.errno))) from error
+    return work
+
+
+def _remove_empty(works: Sequence[Path | None]) -> None:
+    for work in works:
+        if work is not None and work.is_dir() and not any(work.iterdir()):
+            work.rmdir()
+
+
+def safe_name(part: str) -> str:
+    """The part with other characters than ASCII letters, digits, dots, dashes and underscores replaced.
+
+    Example:
+        >>> safe_name("meta/llama 3")
+        'meta_llama_3'
+    """
+    return re.sub(r"[^A-Za-z0-9._-]", "_", str(part))
+
+
+def _listed(value: str | Sequence[str] | None) -> Sequence[str]:
+    return [value] if isinstance(value, str) else value or ()
+
+
+# Folders of unfinished runs.
+
+_LOCK = "lock"
+
+
+@contextmanager
+def run_folder(key: str, root: str | os.PathLike[str] | None) -> Iterator[Path]:
+    """The folder of a run, for one process at a time; a second process waits, then finds the files of the first."""
+    folder = _under(root) / key[:32]
+    lock = FileLock(folder / _LOCK)
+    with readable_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        sweep(folder)
+        yield folder
+    finally:
+        lock.release()
+        if [path.name for path in folder.iterdir()] == [_LOCK]:
+            # The run wrote nothing.
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def clean_runs(root: str | os.PathLike[str] | None, before: float | None) -> Iterator[tuple[Path, int, bool]]:
+    """Delete what stopped runs left: (folder, bytes freed, whether the whole folder was deleted); running ones stay.
+
+    Half-written files go in any case, whole runs where nothing was written since `before` (seconds since 1970). A
+    folder where nothing has to go need not be writable.
+    """
+    for folder in run_folders(root):
+        # Read before the lock is taken, since taking it changes the folder.
+        files = [path for path in folder.iterdir() if path.name != _LOCK]
+        newest = max((path.stat().st_mtime for path in files), default=0.0)
+        old = not files or (before is not None and newest <= before)
+        gone = files if old else [path for path in files if path.suffix == ".tmp"]
+        if not old and not gone:
+            continue
+        try:
+            with readable_write_errors(folder), FileLock(folder / _LOCK, timeout=0):
+                freed = sum(path.stat().st_size for path in gone)
+                for path in gone:
+                    path.unlink()
+                if old:
+                    shutil.rmtree(folder)
+        except Timeout:
+            continue
+        yield folder, freed, old
+
+
+def run_folders(root: str | os.PathLike[str] | None) -> list[Path]:
+    """The folders of all stored runs."""
+    return sorted(path for path in _under(root).glob("*") if path.is_dir())
+
+
+def _under(root: str | os.PathLike[str] | None) -> Path:
+    return Path(default_root() if root is None else root) / "probes"

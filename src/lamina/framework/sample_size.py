@@ -145,7 +145,7 @@ def _scored(inputs: Sequence[Any]) -> Iterator[Iterable[Any]]:
         elif isinstance(given, Corpus):
             yield given
         elif isinstance(scored := getattr(given, "scored", None), Corpus):
-            # Data of causal analyses (`lamina.analyses.cause.inputs`).
+            # Data of causal analyses (`lamina.analyses.cause.effects`).
             yield scored
         elif isinstance(given, list | tuple):
             yield from _scored(given)

@@ -18,15 +18,17 @@ from lamina.models.weights.adapters import find_adapter, merge
 from lamina.models.weights.bounds import bounded_building, check_folder, stored_values, weights_files
 from lamina.models.weights.gguf import converted
 from lamina.models.weights.hub import (
+    ModelName,
+    Side,
     cannot_load,
     check_hub_files,
     code_homes,
+    parse_name,
     quiet_transformers,
     read_config,
     snapshot_folder,
     warn_of_code,
 )
-from lamina.models.weights.names import ModelName, Side, parse_name
 from lamina.results.folder import check_listed
 
 if TYPE_CHECKING:
@@ -189,7 +191,7 @@ def _encoder(loaded: _LoadedParts, name: ModelName, *, limit: int | None, chat: 
     model, reading = loaded.model, InputFormat(chat=chat)
     if model.config.is_encoder_decoder:
         if name.side == "decoder":
-            from lamina.models.running.decoder import decoder_of
+            from lamina.models.running.huggingface import decoder_of
 
             model, reading = decoder_of(model, loaded.tokenizer, reading, name.display_name)
         else:

@@ -210,8 +210,7 @@ def _examined(series: Series) -> Series:
 
 def _folder(checkpoint: SeriesCheckpoint) -> Path:
     """The checkpoint's files on this machine; a hub model's are fetched."""
-    from lamina.models.weights.hub import cannot_load
-    from lamina.models.weights.names import parse_name
+    from lamina.models.weights.hub import cannot_load, parse_name
 
     name = parse_name(checkpoint.source)
     if name.is_path:

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lamina.probes.adam import StackedAdam
+from lamina.probes.learner import StackedAdam
 
 Kind = Literal["distance", "depth"]
 

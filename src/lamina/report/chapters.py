@@ -14,7 +14,7 @@ from lamina.analyses.overview import ability_layers, head_roles
 from lamina.errors import InputError
 from lamina.figures import captions_for, draw, spec_of, to_svg
 from lamina.files.reading import read_regular
-from lamina.framework.chapters import CHAPTERS, ChapterCard, chapter_of
+from lamina.framework.outline import CHAPTERS, ChapterCard, chapter_of
 from lamina.framework.registry import get_analysis
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding, number, p_in_words, strongest_first

@@ -9,7 +9,6 @@ index        all saved results in some folders
 """
 
 from lamina.results.finding import Finding
-from lamina.results.provenance import Provenance
-from lamina.results.result import Result
+from lamina.results.result import Provenance, Result
 
 __all__ = ["Finding", "Provenance", "Result"]

@@ -19,9 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, get_args
 
 from lamina.errors import LaminaError, ResultError
-from lamina.results.folder import HEAD, read_head
+from lamina.results.folder import HEAD, read_head, table_file
 from lamina.results.result import Result, without_nan
-from lamina.results.tables import table_file
 from lamina.stats.status import Status
 
 DEPTH = 3

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lamina.stats.best import BestSet, CrossFit, Leads, best_set, cross_fit, leads
     from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
+    from lamina.stats.correlations import rank_correlation
     from lamina.stats.family import (
         Contrasts,
         bootstrap_family,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
         widening,
     )
     from lamina.stats.paired import drawn_contrast, paired_difference, ratio_differences
-    from lamina.stats.ranks import rank_correlation
     from lamina.stats.seeds import (
         ENOUGH_SEEDS,
         draws_over_seeds,

@@ -1,4 +1,4 @@
-"""Correlations of what is known of words, with intervals that resample documents: plain, by ranks, and partial."""
+"""Correlations, plain, by ranks and partial, with intervals that resample documents."""
 
 from __future__ import annotations
 
@@ -7,10 +7,27 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
+from scipy.stats import rankdata
 
 from lamina.stats.intervals import interval
 from lamina.stats.units import weights_of
+
+
+def rank_correlation(
+    one: Real[np.ndarray, "*draws member"], other: Real[np.ndarray, "*draws member"]
+) -> Float[np.ndarray, "*draws"]:
+    """Spearman's rho along the last axis; NaN where all values of a side are equal.
+
+    Example:
+        >>> rank_correlation(np.array([1, 2, 3, 4]), np.array([1, 3, 2, 4])).round(2).item()
+        0.8
+    """
+    ranks = [rankdata(side, axis=-1) for side in np.broadcast_arrays(one, other)]
+    left, right = (side - side.mean(-1, keepdims=True) for side in ranks)
+    size = np.sqrt((left**2).sum(-1) * (right**2).sum(-1))
+    return np.divide((left * right).sum(-1), size, out=np.full(np.shape(size), np.nan), where=size > 0)
+
 
 Kind = Literal["pearson", "spearman"]
 """Of the numbers themselves, or of their ranks."""

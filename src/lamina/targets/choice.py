@@ -39,7 +39,7 @@ from lamina.targets.target import (
     some_texts,
 )
 from lamina.tasks import Task
-from lamina.tasks.choice import choose_tasks
+from lamina.tasks.catalogue import choose_tasks
 from lamina.training.reading import with_learned_labels
 from lamina.types import Text
 

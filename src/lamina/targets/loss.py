@@ -16,8 +16,15 @@ from torch import Tensor
 from lamina.errors import CorpusError
 from lamina.models.contract import Tokens
 from lamina.models.interventions.gradients import masked_tokens
-from lamina.models.language.language_model import LanguageModel, language_model
-from lamina.models.language.scoring import TokenQueries, WrittenPassage, cut_passages, queried_tokens, query_every_token
+from lamina.models.language.language_model import (
+    LanguageModel,
+    TokenQueries,
+    WrittenPassage,
+    cut_passages,
+    language_model,
+    queried_tokens,
+    query_every_token,
+)
 from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.tokens import TokenizedText

@@ -13,8 +13,8 @@ from torch import Tensor
 from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.corpora.tokenising import split_words
 from lamina.errors import CorpusError
-from lamina.models.language.language_model import LanguageModel
-from lamina.models.language.scoring import (
+from lamina.models.language.language_model import (
+    LanguageModel,
     TokenQueries,
     WrittenPassage,
     cut_passages,

@@ -17,9 +17,8 @@ from lamina.errors import DamagedError
 from lamina.files.checking import read_json, write_json
 from lamina.files.writing import readable_write_errors, write_text
 from lamina.models.running.huggingface import HuggingFaceEncoder
-from lamina.training.attention import make_sight
 from lamina.training.classes import ClassObjective
-from lamina.training.heads import layers_in_words, load_with_head, prepare_layers, reload, source_of
+from lamina.training.heads import layers_in_words, load_with_head, make_sight, prepare_layers, reload, source_of
 from lamina.training.masked import MaskedObjective
 from lamina.training.objective import (
     IGNORED,

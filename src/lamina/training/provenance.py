@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina.corpora import Corpus
-from lamina.corpora.corpus import fingerprint_of, origins
-from lamina.corpora.views import View
+from lamina.corpora.corpus import View, fingerprint_of, origins
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.models import Encoder
 from lamina.models.running.huggingface import HuggingFaceEncoder

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lamina.corpora import Corpus, load_corpus
-from lamina.corpora.corpus import origins
+from lamina.corpora.corpus import Setting, View, origins
 from lamina.corpora.loading import CorpusSource, find_source, scored_split_of, splits_of
 from lamina.corpora.question_sets import Questions, load_questions
 from lamina.corpora.questions.babi import STORIES
 from lamina.corpora.questions.question import Question
 from lamina.corpora.splits import SPLITS
-from lamina.corpora.views import Setting, View
 from lamina.errors import CorpusError, TaskError
 from lamina.training.classes import CLASSES, is_class
 from lamina.training.objective import Item, text_of, unit_of

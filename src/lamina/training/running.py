@@ -25,7 +25,7 @@ from lamina.models.running.devices import input_device
 from lamina.models.running.tokens import token_id
 from lamina.models.weights.hub import quiet_transformers
 from lamina.progress import Advance, progress, say
-from lamina.training.attention import Sight
+from lamina.training.heads import Sight
 from lamina.training.objective import Batch, Item, Objective, TextOutcome, TrainingRow
 from lamina.training.settings import SCHEDULES, TrainingPlan
 

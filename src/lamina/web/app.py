@@ -1,36 +1,112 @@
-"""The application: guard, pages, API and error responses."""
+"""The application: guard, pages, API and error responses; and the server process with one socket.
+
+Every request has a time limit to arrive.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import re
+import socket
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from threading import BoundedSemaphore, Thread
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import h11
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lamina.errors import DamagedError, InputError, LaminaError
 from lamina.figures import chart_script, colour_tokens, drawing_script
+from lamina.files.reading import open_regular
 from lamina.results.index import ResultIndex, UnknownResultError
 from lamina.web.api import ROUTERS
 from lamina.web.guard import REPORT_POLICY, Guard
 from lamina.web.jobs import Estimates, Jobs, TooManyJobsError, UnknownJobError
 from lamina.web.models import Models, UnknownModelError
-from lamina.web.pages import embedded_report, table_beside
 from lamina.web.requests import UnfitRequestError
-from lamina.web.settings import ServerSettings
+from lamina.web.settings import Limits, ServerSettings
 from lamina.web.state import AppState, BusyError, State, TooLongError
 
 if TYPE_CHECKING:
     from lamina.framework.inputs import Precision
+
+
+LONGEST = 256 * 1024**2
+"""Bytes of a report, and of its images together."""
+TABLES = (".csv", ".parquet")
+"""The only files beside a report that are served."""
+
+
+def embedded_report(report: Path, way_back: str) -> str:
+    """The report with `way_back` at its top, its images inside it, and its links to tables leading to the app's.
+
+    In its sandbox the page can load nothing: images beside it come with it, tables by links of their own.
+    """
+    with open_regular(report) as file:
+        content = file.read(LONGEST + 1)
+    if len(content) > LONGEST:
+        raise InputError(f"the report has more than {LONGEST:,} bytes; open its index.html itself")
+    page = content.decode("utf-8", "replace")
+    stills = _EmbeddedImages(report)
+    whole = re.sub(r'src="figures/([\w.-]{1,200})"', lambda still: f'src="{stills.inside(still[1])}"', page)
+    # By hand: a search for the whole tag takes quadratic time where many open and none closes.
+    start = whole.find("<body")
+    end = whole.find(">", start) + 1 if start >= 0 else 0
+    whole = whole[:end] + way_back + whole[end:] if end else whole
+    return whole.replace('href="results/', 'href="/report/results/')
+
+
+def table_beside(report: Path, path: str) -> Path | None:
+    """A table in the folder `results` beside the report; None for anything else.
+
+    Example:
+        >>> table_beside(Path("report/index.html"), "../../etc/passwd.csv") is None
+        True
+    """
+    return _beside(report, f"results/{path}", *TABLES)
+
+
+class _EmbeddedImages:
+    """Images of a report as data addresses; missing or oversized images are left out."""
+
+    def __init__(self, report: Path) -> None:
+        self._report = report
+        self._left = LONGEST
+
+    def inside(self, name: str) -> str:
+        """The image, as an address that holds it."""
+        path = _beside(self._report, f"figures/{name}", ".svg")
+        if path is None:
+            return "data:,"
+        with open_regular(path) as file:
+            content = file.read(self._left + 1)
+        if len(content) > self._left:
+            return "data:,"
+        self._left -= len(content)
+        return f"data:image/svg+xml;base64,{b64encode(content).decode()}"
+
+
+def _beside(report: Path, path: str, *suffixes: str) -> Path | None:
+    """A file that lies where a report keeps such files; None for anything else, links out of there included."""
+    try:
+        root, found = report.parent.resolve() / path.partition("/")[0], (report.parent / path).resolve()
+        return found if found.suffix in suffixes and found.is_relative_to(root) and found.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        # A name that no disk can have (too long, or with a NUL), or a link to itself.
+        return None
 
 
 class AppPage(NamedTuple):
@@ -267,3 +343,80 @@ async def _malformed(_: Request, error: Exception) -> JSONResponse:
     faults = error.errors() if isinstance(error, RequestValidationError) else []
     said = "; ".join(f"{'.'.join(str(part) for part in fault['loc'][1:])}: {fault['msg']}" for fault in faults)
     return JSONResponse({"error": f"the request cannot be read: {said}"}, status_code=422)
+
+
+_GRACE = 1.0
+"""Seconds for the answer to a slow request to be sent before its connection is closed."""
+
+
+def run(settings: ServerSettings, listener: socket.socket) -> None:
+    """Answer requests until Ctrl-C or SIGTERM."""
+    make_server(settings).run(sockets=[listener])
+
+
+def make_server(settings: ServerSettings) -> uvicorn.Server:
+    """The server, not yet running."""
+    config = uvicorn.Config(
+        create_app(settings),
+        http=_protocol(settings.limits),
+        # The app has no WebSockets, and the checks on requests would not see them.
+        ws="none",
+        log_level="warning",
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=settings.limits.stopping_seconds,
+    )
+    return uvicorn.Server(config)
+
+
+def _protocol(limits: Limits) -> type[H11Protocol]:
+    seconds = {h11.IDLE: limits.header_seconds, h11.SEND_BODY: limits.body_seconds + _GRACE}
+
+    class Impatient(H11Protocol):
+        """HTTP/1.1 with a time limit for the header and for the body of a request."""
+
+        _awaited: object = None
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self._watch()
+            if len(self.connections) > limits.connections:
+                transport.abort()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            # The next request may begin now; its time does too.
+            self._stop_watching()
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_watching()
+            super().connection_lost(exc)
+
+        def shutdown(self) -> None:
+            # Half a request is not waited for.
+            if self.conn.their_state is h11.SEND_BODY:
+                self.transport.abort()
+            super().shutdown()
+
+        def _watch(self) -> None:
+            """Start the time limit of what is awaited from the client, unless it runs already."""
+            awaited = self.conn.their_state if self.conn.their_state in seconds else None
+            if awaited is not self._awaited:
+                self._stop_watching()
+                self._awaited = awaited
+                if awaited is not None:
+                    self._deadline = self.loop.call_later(seconds[awaited], self.transport.abort)
+
+        def _stop_watching(self) -> None:
+            self._awaited = None
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+    return Impatient

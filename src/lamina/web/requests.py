@@ -152,7 +152,7 @@ def _without_files(app: AppState, analysis: Analysis, declared: DeclaredSetting,
 
 def _folder(root: Path, request: Request) -> Path:
     """The same folder for the same request, always inside the root."""
-    from lamina.framework.cache import safe_name
+    from lamina.framework.run import safe_name
 
     # Of the whole request: models of the same name in different places have different folders.
     key = hashlib.sha256(json.dumps(request.table(), sort_keys=True).encode()).hexdigest()[:_KEY]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.answering.contrast import CONTRAST, CONTRASTED, TOGETHER, AnsweredQuestions, contrast_table
+from lamina.analyses.answering.failure import CONTRAST, CONTRASTED, TOGETHER, AnsweredQuestions, contrast_table
 
 
 def answered(rows: list[tuple[float, bool, str, str]], layers: int = 1) -> AnsweredQuestions:

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina.analyses.answering.contrast import CONTRAST
 from lamina.analyses.answering.failure import (
     ADDED,
     ADDED_OVER_TWIN,
     CHANCE,
+    CONTRAST,
     FAILURE_CONTRASTS,
     OVER_CONFIDENCE,
     OVER_TWIN,

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.answering import phases as module
-from lamina.analyses.answering.contrast import CONTRAST
-from lamina.analyses.answering.failure import FAILURE
+from lamina.analyses.answering.failure import CONTRAST, FAILURE
 from lamina.analyses.answering.phases import phases
 from lamina.analyses.answering.streaming import DIFFERENCES, NO_SPANS, NO_SUPPORT, PHASES
 from lamina.corpora.question_sets import questions_from

@@ -15,22 +15,8 @@ import torch
 from scipy.stats import beta, spearmanr
 
 import lamina
-from lamina.analyses.behaviour.cloze import diagnostics
+from lamina.analyses.behaviour.cloze import suites
 from lamina.analyses.behaviour.cloze.cloze import findings_of, most_frequent_answer
-from lamina.analyses.behaviour.cloze.diagnostics import ask_diagnostics
-from lamina.analyses.behaviour.cloze.facts import (
-    ARTICLE,
-    FOLLOWED,
-    OBJECTS,
-    FactOutcomes,
-    PatternOutcome,
-    _outcomes,
-    ask_relations,
-    frequency_effects,
-    most_frequent_object,
-    object_counts,
-    sampled,
-)
 from lamina.analyses.behaviour.cloze.scores import (
     CHANCE,
     PARTS,
@@ -43,6 +29,20 @@ from lamina.analyses.behaviour.cloze.scores import (
     estimate,
     estimates,
     with_mean,
+)
+from lamina.analyses.behaviour.cloze.suites import (
+    ARTICLE,
+    FOLLOWED,
+    OBJECTS,
+    FactOutcomes,
+    PatternOutcome,
+    _fact_outcomes,
+    ask_diagnostics,
+    ask_relations,
+    frequency_effects,
+    most_frequent_object,
+    object_counts,
+    sampled,
 )
 from lamina.corpora.suites.cloze import Cloze
 from lamina.corpora.suites.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
@@ -83,7 +83,7 @@ def measured(suite: Diagnostics) -> dict[tuple[str, str], float]:
 
 def test_a_model_that_goes_by_association_ignores_negation(monkeypatch: pytest.MonkeyPatch) -> None:
     likely = {"fish": 0.6, "bird": 0.3, "tool": 0.02, "tree": 0.25}
-    monkeypatch.setattr(diagnostics, "rate", speaker(lambda _, word: likely[word]))
+    monkeypatch.setattr(suites, "rate", speaker(lambda _, word: likely[word]))
     items = (
         Negation("0", "A trout is (a|an)", "A trout is not (a|an)", "fish", "tool", None),
         Negation("1", "A robin is (a|an)", "A robin is not (a|an)", "bird", "tree", None),
@@ -104,7 +104,7 @@ def test_a_model_that_heeds_negation_where_it_is_licensed(monkeypatch: pytest.Mo
     def truth(context: str, word: str) -> float:
         return 0.3 if (word == "safe") != ("n't" in context) else 0.1
 
-    monkeypatch.setattr(diagnostics, "rate", speaker(truth))
+    monkeypatch.setattr(suites, "rate", speaker(truth))
     items = tuple(Negation(str(at), "It is", "It isn't", "safe", "bad", at == 0) for at in range(2))
     found = measured(Diagnostics("own", "", {"N": items}))
     assert found["N", "sensitivity_negative"] == 1 == found["N/unlicensed", "sensitivity_negative"]
@@ -116,7 +116,7 @@ def test_a_model_that_heeds_negation_where_it_is_licensed(monkeypatch: pytest.Mo
 def test_thresholds_and_roles(monkeypatch: pytest.MonkeyPatch) -> None:
     likely = {"chess": 0.105, "go": 0.1, "ball": 0.01}
     monkeypatch.setattr(
-        diagnostics,
+        suites,
         "rate",
         speaker(lambda context, word: likely.get(word) or (0.3 if "waitress" in context[-12:] else 0.2)),
     )
@@ -140,7 +140,7 @@ def test_consistency_is_over_pairs_of_patterns() -> None:
     asked = FactOutcomes(
         FRANCE[0], 3, True, [question(1, True), question(1, True), question(2, False), question(2, False)]
     )
-    found = {each.measure: each for each in _outcomes(COUNTRY, asked, VOCABULARY)}
+    found = {each.measure: each for each in _fact_outcomes(COUNTRY, asked, VOCABULARY)}
     assert found["precision_at_1"].value == 0.5
     assert found["precision_at_10"].value == 1
     assert found[OBJECTS].value == 0.5
@@ -279,7 +279,7 @@ def test_wrong_13_words_of_several_tokens_are_told_in_the_finding() -> None:
 def test_a_completion_has_to_be_likelier_than_both_others_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """REVIEW: CPRAG scores only `good above both`."""
     likely = {"chess": 0.3, "go": 0.4, "ball": 0.01}
-    monkeypatch.setattr(diagnostics, "rate", speaker(lambda _, word: likely[word]))
+    monkeypatch.setattr(suites, "rate", speaker(lambda _, word: likely[word]))
     item = Completion("0", "She plays", "chess", "go", "ball", "high")
     assert measured(Diagnostics("own", "", {"C": (item,)}))["C", "sensitivity"] == 0
     own = [ClozeOutcome("C", str(at), "sensitivity", 1.0, True, 1 / 3, group="C") for at in range(12)]

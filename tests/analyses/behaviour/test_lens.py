@@ -12,7 +12,7 @@ import torch
 from scipy.special import log_softmax, rel_entr
 
 import lamina
-from lamina.analyses.behaviour.lens import tuning
+from lamina.analyses.behaviour.lens import readings as readings_module
 from lamina.analyses.behaviour.lens.lens import TWIN_CONTRAST, depth_contrasts, lens_findings
 from lamina.analyses.behaviour.lens.readings import draw_positions, read_layers, token_table
 from lamina.analyses.behaviour.lens.suites import above, read_lens_suite, suite_tables
@@ -21,8 +21,7 @@ from lamina.errors import InputError, ModelError
 from lamina.figures import to_svg
 from lamina.figures.lens import draw
 from lamina.framework.verify import check_findings
-from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import WrittenPassage, score_passages
+from lamina.models.language.language_model import WrittenPassage, language_model, score_passages
 from lamina.models.language.slots import Gap, fill_gaps
 from lamina.results import Result
 from lamina.testing import TinyEncoder
@@ -131,7 +130,7 @@ def test_translators_are_trained_once(causal: Result, store: Path, monkeypatch: 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(tuning, "fit_translators", refuse)
+    monkeypatch.setattr(readings_module, "fit_translators", refuse)
     again = lamina.lens(tiny_causal(), SPLITS, store=store, twin=False, **QUICK)
     assert np.allclose(again.tables["lens"]["value"], causal.tables["lens"]["value"], atol=1e-6)
     with pytest.raises(AssertionError, match="trained again"):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from lamina.analyses.behaviour.ngrams import NGrams
+from lamina.analyses.behaviour.inputs import NGrams
 from lamina.errors import CorpusError, InputError
 
 Gram = tuple[str, ...]

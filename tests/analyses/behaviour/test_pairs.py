@@ -12,15 +12,13 @@ from scipy.stats import binomtest
 import lamina
 from lamina.analyses.behaviour.pairs.judging import SCORES, Verdicts, n_grams_of, score_pairs
 from lamina.analyses.behaviour.pairs.pairs import Accuracies
-from lamina.corpora.suites.formulas import parse
 from lamina.corpora.suites.minimal_pairs import MinimalPair, MinimalPairs, pairs_from
-from lamina.corpora.suites.syntaxgym import RegionItem, RegionSuites
+from lamina.corpora.suites.syntaxgym import RegionItem, RegionSuites, parse
 from lamina.figures import captions_of, draw
 from lamina.framework.declare import Overview
 from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings
-from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import WrittenPassage, score_passages
+from lamina.models.language.language_model import WrittenPassage, language_model, score_passages
 from lamina.results import Result
 from tests.language_models import tiny_causal, tiny_masked
 

@@ -10,13 +10,17 @@ import torch
 import transformers
 
 import lamina
-from lamina.analyses.behaviour.perturb.items import PerturbedItems, beyond, changes, score_of, score_rows
 from lamina.analyses.behaviour.perturb.perturbations import PerturbableText, Perturbation, order_of, plan
 from lamina.analyses.behaviour.perturb.scores import (
     PerturbationPlan,
+    PerturbedItems,
     _perturbed,
     answer_items,
+    beyond,
+    changes,
     loss_items,
+    score_of,
+    score_rows,
     train_reader,
 )
 from lamina.corpora import Splits, corpus_from

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 import lamina
-from lamina.analyses.behaviour.probe_vs_lens import answers as answers_module
-from lamina.analyses.behaviour.probe_vs_lens.probe_vs_lens import NOT_ABOVE, LayerCurve, first, gains
-from lamina.analyses.behaviour.probe_vs_lens.tasks import (
+from lamina.analyses.behaviour.probe_vs_lens import masked_words as answers_module
+from lamina.analyses.behaviour.probe_vs_lens.masked_words import (
     RELATION,
     TREEBANK_TASKS,
     ClassedTexts,
@@ -19,6 +18,7 @@ from lamina.analyses.behaviour.probe_vs_lens.tasks import (
     relation_data,
     vocabularies,
 )
+from lamina.analyses.behaviour.probe_vs_lens.probe_vs_lens import NOT_ABOVE, LayerCurve, first, gains
 from lamina.corpora import Splits, corpus_from
 from lamina.corpora.suites.pararel import Fact, Pattern, Relation, Relations
 from lamina.figures.probe_vs_lens import draw

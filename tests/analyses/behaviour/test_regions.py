@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.behaviour.ngrams import NGrams
+from lamina.analyses.behaviour.inputs import NGrams
 from lamina.analyses.behaviour.pairs.judging import counted, judge_item, passages_of
-from lamina.corpora.suites.formulas import parse
-from lamina.corpora.suites.syntaxgym import Metric, RegionItem
-from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import PassageScore, score_passages
+from lamina.corpora.suites.syntaxgym import Metric, RegionItem, parse
+from lamina.models.language.language_model import PassageScore, language_model, score_passages
 from tests.language_models import tiny_causal, tiny_masked
 
 SENTENCES = {

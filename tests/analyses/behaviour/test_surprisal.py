@@ -10,14 +10,13 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina.analyses.behaviour.ngrams import NGrams
+from lamina.analyses.behaviour.inputs import NGrams
 from lamina.analyses.behaviour.surprisal import CorpusWords, WordSurprisals, counted_by, folds_case, more_bits
 from lamina.corpora import Splits, corpus_from
 from lamina.errors import CorpusError, ModelError
 from lamina.figures.surprisal import draw
 from lamina.framework.verify import check_findings
-from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import WrittenPassage, score_passages
+from lamina.models.language.language_model import WrittenPassage, language_model, score_passages
 from lamina.results import Result
 from lamina.results.finding import rows_of
 from lamina.testing import TinyEncoder

@@ -24,7 +24,7 @@ from lamina.analyses.cause.ablate import (
     effect_rows,
     findings_of,
 )
-from lamina.analyses.cause.edits import DRAWS, AblatedPart, plan_ablations
+from lamina.analyses.cause.effects import DRAWS, AblatedPart, plan_ablations
 from lamina.corpora import corpus_from
 from lamina.errors import InputError
 from lamina.framework.verify import check_findings

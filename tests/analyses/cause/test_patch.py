@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from lamina.analyses.behaviour.pairs.judging import score_pairs
-from lamina.analyses.cause.edits import PatchTokens, put_in
+from lamina.analyses.cause.effects import PatchTokens, put_in
 from lamina.analyses.cause.patch.pairs import CONTRASTS as PAIR_CONTRASTS
 from lamina.analyses.cause.patch.pairs import (
     EFFECTS,

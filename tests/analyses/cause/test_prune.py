@@ -33,8 +33,7 @@ from lamina.analyses.cause.prune.curve import (
     score_draws,
     share_rows,
 )
-from lamina.analyses.cause.prune.prune import prune
-from lamina.analyses.cause.prune.saving import CurvePoint, save_point
+from lamina.analyses.cause.prune.prune import CurvePoint, prune, save_point
 from lamina.corpora import Splits, corpus_from
 from lamina.errors import CorpusError
 from lamina.framework.verify import check_findings

@@ -9,16 +9,17 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from lamina.analyses.cause.roles.heads import HeadRole, roles_of
-from lamina.analyses.cause.roles.needs import (
+from lamina.analyses.cause.roles.heads import (
     GROUPS,
     ROLES,
     HeadAblations,
+    HeadRole,
     RoleNeed,
     attachments,
     group_rows,
     role_rows,
     role_targets,
+    roles_of,
     within_layers,
 )
 from lamina.analyses.cause.roles.roles import findings_of, roles

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lamina import load_corpus
-from lamina.analyses.heads.coreference import BASELINES, Anaphor, MentionReader, anaphors, choose
+from lamina.analyses.heads.corefheads import BASELINES, Anaphor, MentionReader, anaphors, choose
 from lamina.types import Edge, Span, Text
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from lamina.analyses.heads.atlas import card, result_atlas, sentence_atlas
 from lamina.analyses.heads.behaviours import BEHAVIOURS, LEAD, HeadBehaviour
+from lamina.analyses.heads.heads import RELATIONS
 from lamina.analyses.heads.look import watch_sentence
-from lamina.analyses.heads.relations import RELATIONS
 from lamina.errors import InputError
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder

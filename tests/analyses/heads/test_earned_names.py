@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from lamina.analyses.heads.behaviours import behaviours, is_ahead
-from lamina.analyses.heads.coreference import CorefMeter
-from lamina.analyses.heads.coreference import best_table as best_antecedents
-from lamina.analyses.heads.relations import (
+from lamina.analyses.heads.corefheads import CorefMeter
+from lamina.analyses.heads.corefheads import best_table as best_antecedents
+from lamina.analyses.heads.heads import (
     BASELINES,
     DIRECTIONS,
     OFFSETS,

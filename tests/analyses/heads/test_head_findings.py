@@ -12,12 +12,10 @@ import pytest
 
 from lamina.analyses.heads.attention import attention
 from lamina.analyses.heads.behaviours import LEAD
-from lamina.analyses.heads.coreference import BEST_ANTECEDENTS
-from lamina.analyses.heads.corefheads import corefheads
+from lamina.analyses.heads.corefheads import BEST_ANTECEDENTS, corefheads
 from lamina.analyses.heads.head_means import LAYERS
 from lamina.analyses.heads.headmap import DIVERGENCES, headmap, likeness
-from lamina.analyses.heads.heads import heads
-from lamina.analyses.heads.relations import BEST, kind_of
+from lamina.analyses.heads.heads import BEST, heads, kind_of
 from lamina.analyses.heads.surface import SURFACE
 from lamina.framework.declare import Analysis
 from lamina.framework.verify import check_findings

@@ -9,9 +9,9 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.manifold import smacof
 
 from lamina.analyses.heads.behaviours import HeadBehaviour, behaviours, named
-from lamina.analyses.heads.coreference import BEST_ANTECEDENTS
+from lamina.analyses.heads.corefheads import BEST_ANTECEDENTS
 from lamina.analyses.heads.headmap import headmap, scale
-from lamina.analyses.heads.relations import RELATIONS
+from lamina.analyses.heads.heads import RELATIONS
 from lamina.corpora import corpus_from
 from lamina.errors import ModelError
 from lamina.models.checks.passports import passport_of

@@ -12,8 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.heads.heads import heads
-from lamina.analyses.heads.relations import DIRECTIONS, OFFSETS, RelationMeter, most_attended, relations_of
+from lamina.analyses.heads.heads import DIRECTIONS, OFFSETS, RelationMeter, heads, most_attended, relations_of
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.framework.verify import check_findings
 from lamina.framework.watch import WatchedBatch, WatchedText, watch

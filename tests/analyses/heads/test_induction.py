@@ -10,7 +10,7 @@ import torch
 
 import lamina
 from lamina.analyses.heads.attention import attention
-from lamina.analyses.heads.induction import COPY, INDUCTION, InductionMeter, induction_heads, sequences_of
+from lamina.analyses.heads.surface import COPY, INDUCTION, InductionMeter, induction_heads, sequences_of
 from lamina.framework.verify import check_findings
 from lamina.framework.watch import WatchedBatch, WatchedText
 from lamina.models import SPECIAL, Tokens

@@ -9,7 +9,7 @@ from scipy.spatial.distance import jensenshannon
 
 from lamina.analyses.heads.attention_distance import DistanceMeter
 from lamina.analyses.heads.headmap import SMOOTHING, DivergenceMeter
-from lamina.analyses.heads.relations import RelationMeter, relations_of
+from lamina.analyses.heads.heads import RelationMeter, relations_of
 from lamina.analyses.heads.surface import ENOUGH, MEASURES, PATTERNS, STRONG, PatternMeter, SurfaceMeter
 from lamina.framework.watch import Meter, WatchedBatch, WatchedText, watch
 from lamina.models import SPECIAL

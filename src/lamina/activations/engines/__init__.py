@@ -40,7 +40,7 @@ def engine_named(name: EngineName | None, workers: int | None = None) -> Engine 
             raise InputError("--workers is for an engine with workers; give --engine gpus or ray too")
         return None
     if name == "gpus":
-        from lamina.activations.engines.processes import ProcessEngine
+        from lamina.activations.engines.workers import ProcessEngine
 
         return ProcessEngine(workers)
     if name == "ray":

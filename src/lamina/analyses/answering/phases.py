@@ -10,25 +10,23 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.answering.contrast import (
-    CONTRAST,
-    CONTRASTED,
-    TOGETHER,
-    AnsweredQuestions,
-    contrast_table,
-    stratum_of,
-)
 from lamina.analyses.answering.failure import (
     ADDED,
     ADDED_OVER_TWIN,
     CHANCE,
+    CONTRAST,
+    CONTRASTED,
     FAILURE,
     FAILURE_CONTRASTS,
     OVER_CONFIDENCE,
     OVER_TWIN,
+    TOGETHER,
     AnswerCases,
+    AnsweredQuestions,
+    contrast_table,
     failure_table,
     mixed_tasks,
+    stratum_of,
     time_layer,
 )
 from lamina.analyses.answering.roles import SILENT, ScoredAnswer, score_answers

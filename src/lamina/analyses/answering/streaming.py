@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.activations.room import device_of
+from lamina.activations.extraction import device_of
 from lamina.analyses.answering.groups import (
     AGREEMENTS,
     MEASURES,

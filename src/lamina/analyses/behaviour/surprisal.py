@@ -13,16 +13,21 @@ import pandas as pd
 import torch
 from jaxtyping import Float, Int
 
-from lamina.analyses.behaviour.inputs import SpokenSplits
-from lamina.analyses.behaviour.ngrams import NGrams
+from lamina.analyses.behaviour.inputs import NGrams, SpokenSplits
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError
 from lamina.framework.declare import ComparedItems, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
-from lamina.models.language.language_model import LanguageModel, language_model
-from lamina.models.language.scoring import Masking, WrittenPassage, cut_passages, score_passages
+from lamina.models.language.language_model import (
+    LanguageModel,
+    Masking,
+    WrittenPassage,
+    cut_passages,
+    language_model,
+    score_passages,
+)
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, rows_of

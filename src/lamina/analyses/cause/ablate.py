@@ -11,18 +11,19 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lamina.analyses.cause.edits import (
+from lamina.analyses.cause.effects import (
     RANDOM_COMPONENT,
+    TESTED,
     AblatedPart,
     Ablation,
+    AskedQuestions,
+    CauseInputs,
     Component,
-    chosen_components,
-    named_heads,
-    plan_ablations,
-)
-from lamina.analyses.cause.effects import (
-    TESTED,
+    Items,
+    Probes,
     ScoreChange,
+    Suite,
+    chosen_components,
     decisive,
     does_harm,
     effects_of,
@@ -30,6 +31,8 @@ from lamina.analyses.cause.effects import (
     margin_of,
     mean_scores,
     measure,
+    named_heads,
+    plan_ablations,
     unit_of_target,
 )
 from lamina.analyses.cause.importance import (
@@ -41,7 +44,6 @@ from lamina.analyses.cause.importance import (
     gate_gradients,
     importance_rows,
 )
-from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
 from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call

@@ -1,17 +1,38 @@
-"""A target's score as it is and under each change, paired by document."""
+"""Edits of a model's parts (heads, blocks, random components as large as a head) and a target's score under each.
+
+Scores are paired by document with those of the unchanged model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
-from lamina.models.interventions.edited_runs import RESAMPLED, Edit, lengths_alike
+from lamina import assets
+from lamina.analyses.behaviour.inputs import speaking, texts_to_score
+from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.loading import scored_split
+from lamina.corpora.question_sets import Questions, load_questions
+from lamina.corpora.suites.minimal_pairs import MinimalPairs, read_pairs
+from lamina.errors import InputError, LaminaError, ModelError
+from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_result, chosen_view, model_and
+from lamina.framework.settings import DeclaredSetting, Setting
+from lamina.models import Encoder
+from lamina.models.interventions.edited_runs import RESAMPLED, CleanRun, Edit, Fill, HeadEdit, lengths_alike
 from lamina.models.interventions.interventions import Interventions
-from lamina.progress import progress
+from lamina.models.language.language_model import has_language_model
+from lamina.models.running.huggingface import HuggingFaceEncoder
+from lamina.models.running.task_heads import Kind, head_kind, head_on_states
+from lamina.progress import progress, say
 from lamina.results import Result
 from lamina.results.finding import (
     rows_of,
@@ -22,7 +43,151 @@ from lamina.stats.intervals import interval, share_interval
 from lamina.stats.paired import ratio_differences
 from lamina.stats.status import NEGLIGIBLE, SURE, status_of
 from lamina.stats.units import Units
-from lamina.targets.target import LOSS, PAIRS, Target, TargetScores
+from lamina.targets.answers import has_span_head
+from lamina.targets.choice import HEADS, TargetData, chosen_targets
+from lamina.targets.target import CLASSES_OF_TEXTS, LOSS, PAIRS, QA, QA_EXACT, TAGS, Target, TargetScores
+from lamina.training.provenance import ABOUT, folder_of, read_about, view_of
+from lamina.types import Text
+
+if TYPE_CHECKING:
+    from lamina.activations import Runtime
+
+
+_SUITE, _QUESTIONS = "blimp", "stories"
+"""Pairs and questions where none are named; a model that lamina fine-tuned is asked what it was tuned for."""
+
+# Settings that several analyses share; which pairs, questions and probes they mean is found when inputs are loaded.
+Suite = Annotated[
+    str | MinimalPairs | None,
+    Setting("Minimal pairs: a suite or a file; blimp by default, where it is at hand.", file=True),
+]
+AskedQuestions = Annotated[
+    str | Questions | None,
+    Setting(
+        "Questions for a model with a span head: a name or a path; by default what it was tuned on, or stories.",
+        file=True,
+    ),
+]
+Probes = Annotated[
+    str | Result | None, Setting("A result of `lamina probe` whose probes are asked: its folder.", file=True)
+]
+Items = Annotated[int, Setting("Most texts, pairs and questions of each target, drawn at random.", min=2)]
+
+
+@dataclass(frozen=True)
+class CauseInputs(TrainedTexts):
+    """A model, and what it is asked about while its parts are changed: an encoder and a `TargetData`.
+
+    Settings of the analysis say the rest: `targets`, and the names `suite` (minimal pairs), `questions` and `probes`
+    (what `lamina probe` wrote). A limit is of the texts that are asked about.
+    """
+
+    @property
+    def options(self) -> tuple[DeclaredSetting, ...]:
+        """See `Reads.options`."""
+        about = "What is asked about: dev, test, or all, which leaves no texts for probes to learn from."
+        return (DeclaredSetting("split", str, self.split, Setting(about)), *super().options[1:])
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> LoadedInputs:
+        """See `Reads.load`; what model and data cannot give is said before anything is measured."""
+        targets = settings.get("targets")
+        encoder = as_encoder(given["model"], options, runtime)
+        speaks = has_language_model(encoder)
+        probes = settings.get("probes")
+        material = TargetData(
+            texts_to_score(given["data"], options, targets, self.split),
+            _pairs(settings.get("suite"), targets) if speaks else None,
+            _questions(settings.get("questions"), targets, encoder) if _answers(encoder) else None,
+            None if probes is None else as_result(probes),
+        )
+        # What was named and cannot be asked is said, not left out.
+        if settings.get("suite") is not None:
+            chosen_targets(encoder, [PAIRS], material)
+        if settings.get("questions") is not None and material.questions is None:
+            chosen_targets(encoder, [QA], material)
+        names = chosen_targets(encoder, targets, material)
+        if targets is None:
+            _say_unasked(encoder, names, material)
+        loaded = model_and(encoder, material.texts, given["model"])
+        read = {"pairs": material.pairs, "questions": material.questions}
+        about = {name: described.describe() for name, described in read.items() if described is not None}
+        prints = [described["fingerprint"] for described in about.values()]
+        if material.probes is not None:
+            prints.append(material.probes.key)
+        data = {**loaded.data, **about, "fingerprint": fingerprint_of(loaded.data["fingerprint"], *prints)}
+        model = _with_head(encoder, names, material, loaded.model)
+        return replace(loaded, arguments=(encoder, material), model=model, data=data)
+
+    def in_report(self, encoder: Encoder, texts: Any, train: Any) -> dict[str, Any] | None:
+        """A report does not ask it: parts are taken away one by one, which takes long."""
+        return None
+
+
+def _with_head(
+    encoder: Encoder, names: Sequence[str], material: TargetData, about: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """What provenance says of a model: with its head, where that is asked."""
+    if LOSS in names or material.pairs is not None:
+        return speaking(encoder)
+    spans = [QA] if has_span_head(encoder) and material.questions is not None else []
+    kinds: list[Kind] = [HEADS[name] for name in (*names, *spans) if name in HEADS]
+    if not kinds or not isinstance(encoder, HuggingFaceEncoder):
+        return about
+    head = head_on_states(encoder, kinds[0])
+    return {**about, "fingerprint": head.fingerprint, "body": about["fingerprint"], "head": kinds[0]}
+
+
+def _say_unasked(encoder: Encoder, names: Sequence[str], material: TargetData) -> None:
+    """Say why a head that the model was fine-tuned with is not asked by default: the data have nothing for it."""
+    kind = head_kind(encoder) if isinstance(encoder, HuggingFaceEncoder) else None
+    for name in (TAGS, CLASSES_OF_TEXTS, QA):
+        if HEADS[name] == kind and name not in names:
+            try:
+                chosen_targets(encoder, [name], material)
+            except InputError as error:
+                say(f"not asked: {error}")
+
+
+def _pairs(suite: Any, targets: Sequence[str] | None) -> MinimalPairs | None:
+    """The pairs asked for; by default BLiMP, where it is at hand."""
+    if isinstance(suite, MinimalPairs):
+        return suite
+    wanted = suite is not None or (assets.local_folder(_SUITE) if targets is None else PAIRS in targets)
+    return read_pairs(suite or _SUITE) if wanted else None
+
+
+def _questions(named: Any, targets: Sequence[str] | None, encoder: Encoder) -> Questions | None:
+    if isinstance(named, Questions):
+        return named
+    if named is None and targets is not None and not {QA, QA_EXACT, CLASSES_OF_TEXTS} & set(targets):
+        return None
+    view = chosen_view({}, encoder)
+    tuned_on = _tuned_on(encoder) if named is None else None
+    if tuned_on is not None:
+        with suppress(LaminaError):
+            return load_questions(tuned_on, scored_split(tuned_on), view=view)
+    data = named or _QUESTIONS
+    return load_questions(data, scored_split(data), view=view)
+
+
+def _answers(encoder: Encoder) -> bool:
+    """Whether a model answers questions: with a span, or with a class that lamina taught it."""
+    return has_span_head(encoder) or (
+        view_of(encoder) is not None
+        and isinstance(encoder, HuggingFaceEncoder)
+        and head_kind(encoder) == HEADS[CLASSES_OF_TEXTS]
+    )
+
+
+def _tuned_on(encoder: Encoder) -> str | None:
+    """The data that lamina fine-tuned a model on, of which it is asked what it has not seen; None if not known."""
+    folder = folder_of(encoder)
+    if folder is None or not (folder / ABOUT).is_file():
+        return None
+    data = read_about(folder).get("data", {})
+    return data.get("asked", {}).get("data") or data.get("name")
 
 
 class Effect(NamedTuple):
@@ -237,3 +402,210 @@ def worst_of(rows: pd.DataFrame) -> Any:
         -0.25
     """
     return next(rows_of(rows.assign(harm=harm_of(rows)).nlargest(1, "harm")))
+
+
+Component = Literal["head", "block"]
+Ablation = Literal["zero", "mean", "resample"]
+RANDOM_COMPONENT = "random"
+"""In tables: a random component as large as a head."""
+DRAWS = 3
+"""Random components of each block; their scores are averaged."""
+
+
+class AblatedPart(NamedTuple):
+    """A part of a model, and how it is taken away."""
+
+    component: str
+    """head, block or random."""
+    block: int
+    """From 0."""
+    head: int | None
+    """From 0; None for a block and for random components."""
+    how: Ablation
+    edits: tuple[Edit, ...]
+    """Several for random components: one for each draw."""
+
+
+def chosen_components(components: Sequence[Component] | None, heads: Sequence[str] | None) -> tuple[Component, ...]:
+    """Heads and blocks by default; heads alone where some are named.
+
+    Example:
+        >>> chosen_components(None, None), chosen_components(None, ["3-2"])
+        (('head', 'block'), ('head',))
+    """
+    if components is None:
+        return ("head", "block") if heads is None else ("head",)
+    if heads is not None and "head" not in components:
+        raise InputError(f"--head {heads[0]} names a head, and --component {components[0]} leaves heads out; drop one")
+    return tuple(dict.fromkeys(components))
+
+
+def named_heads(parts: Interventions, names: Sequence[str] | None) -> tuple[tuple[int, int], ...]:
+    """(block, head) from 0 of the heads named as LAYER-HEAD from 1, in the model's order; all by default."""
+    if names is None:
+        return parts.heads
+    chosen = set()
+    for name in names:
+        layer, dash, head = name.partition("-")
+        if not (dash and layer.isdecimal() and head.isdecimal()):
+            raise InputError(f"--head {name}: name a head as LAYER-HEAD, both counted from 1, such as 3-2")
+        parts.refuse_heads(int(layer) - 1, int(head) - 1)
+        chosen.add((int(layer) - 1, int(head) - 1))
+    return tuple(sorted(chosen))
+
+
+def plan_ablations(
+    parts: Interventions,
+    *,
+    components: Iterable[Component],
+    hows: Sequence[Ablation],
+    heads: Sequence[tuple[int, int]],
+    means: Mapping[int, Tensor],
+    seed: int,
+) -> list[AblatedPart]:
+    """All parts that are taken away, heads first, then random components of their blocks, then blocks."""
+    plan: list[AblatedPart] = []
+    if "head" in components:
+        for how in dict.fromkeys(hows):
+            for block, head in heads:
+                edit = parts.without(block, heads=[head], fill=_fill(how, block, means))
+                plan.append(AblatedPart("head", block, head, how, (edit,)))
+            plan += _random_components(parts, sorted({block for block, _ in heads}), how, means, seed)
+    if "block" in components:
+        skipped = (Edit(skipped=frozenset({block})) for block in range(parts.encoder.blocks))
+        plan += [AblatedPart("block", block, None, "zero", (edit,)) for block, edit in enumerate(skipped)]
+    return plan
+
+
+def _random_components(
+    parts: Interventions, blocks: Sequence[int], how: Ablation, means: Mapping[int, Tensor], seed: int
+) -> Iterator[AblatedPart]:
+    if parts.encoder.heads < 2:
+        # As many units as a head has are the head.
+        return
+    for block in blocks:
+        edits = []
+        for draw in range(DRAWS):
+            rng = np.random.default_rng([seed, block, draw])
+            where = torch.zeros(parts.encoder.heads * parts.size, dtype=torch.bool)
+            where[torch.from_numpy(rng.choice(len(where), parts.size, replace=False))] = True
+            edits.append(Edit(mixed={block: HeadEdit(where, _fill(how, block, means))}))
+        yield AblatedPart(RANDOM_COMPONENT, block, None, how, tuple(edits))
+
+
+def _fill(how: Ablation, block: int, means: Mapping[int, Tensor]) -> Fill:
+    if how == "resample":
+        return RESAMPLED
+    return means[block] if how == "mean" else None
+
+
+# Heads and blocks of a model switched off for one text: the change that is made, by numbers as tables have them.
+
+DisabledBy = Literal["zero", "mean"]
+"""What a head hands on instead: zeros, or its mean over the tokens of the text."""
+
+
+def disabled(
+    parts: Interventions,
+    words: Sequence[str],
+    *,
+    heads: Iterable[tuple[int, int]] = (),
+    layers: Iterable[int] = (),
+    how: DisabledBy = "zero",
+) -> Edit:
+    """Some heads hand on nothing of their own, and some layers what they read.
+
+    Args:
+        parts: of the model.
+        words: of the text, over whose tokens means are taken.
+        heads: layer and head, both from 1.
+        layers: from 1, whose blocks are skipped.
+        how: what heads hand on instead.
+
+    Example:
+        >>> parts = Interventions(lamina.load_encoder("minilm"))  # doctest: +SKIP
+        >>> disabled(parts, ["Dogs", "bark"], heads=[(3, 1)], layers=[5]).first  # doctest: +SKIP
+        2
+    """
+    encoder = parts.encoder
+    skipped = frozenset(layer - 1 for layer in layers)
+    for block in sorted(skipped):
+        if not 0 <= block < encoder.blocks:
+            raise ModelError(f"{encoder.name} has no layer {block + 1}; it has {encoder.blocks}, counted from 1")
+    by_block: dict[int, list[int]] = {}
+    for layer, head in dict.fromkeys(heads):
+        parts.refuse_heads(layer - 1, head - 1)
+        by_block.setdefault(layer - 1, []).append(head - 1)
+    means = {}
+    if by_block and how == "mean":
+        means = parts.means(encoder.rows(0, encoder.word_tokenizer(Text("typed", tuple(words)))))
+    mixed: dict[int, HeadEdit] = {}
+    for block, in_block in by_block.items():
+        mixed |= parts.without(block, heads=in_block, fill=means.get(block)).mixed
+    return Edit(mixed=mixed, skipped=skipped)
+
+
+# States of one run put into another, at some tokens of one layer.
+
+
+class PatchTokens(NamedTuple):
+    """The tokens of one row that get the states of its donor."""
+
+    to: Int[np.ndarray, " token"]
+    source: Int[np.ndarray, " token"]
+    """The donor's token whose state each of them gets."""
+
+    @classmethod
+    def alike(cls, tokens: Int[np.ndarray, " token"]) -> PatchTokens:
+        """Tokens that get the states of the donor's tokens at the same places."""
+        return cls(tokens, tokens)
+
+
+def put_in(layer: int, places: Sequence[PatchTokens]) -> Edit:
+    """States of a layer are those of the donors, at some tokens; `places` has an entry for every row there is."""
+
+    def change(states: Tensor, clean: CleanRun) -> Tensor:
+        if clean.donor is None:
+            raise ModelError("states of another text are asked for, and no text was given to take them from")
+        by_row = [places[row] for row in clean.rows]
+        rows = torch.from_numpy(np.repeat(np.arange(len(by_row)), [len(tokens.to) for tokens in by_row]))
+        to, source = (torch.from_numpy(np.concatenate(tokens).astype(np.int64)) for tokens in zip(*by_row, strict=True))
+        patched = states.clone()
+        patched[rows, to] = clean.donor.states[layer][rows, source].to(patched)
+        return patched
+
+    return Edit(states={layer: change})
+
+
+def put_back(layer: int) -> Edit:
+    """States of a layer are what they are anyway: a control that changes nothing if patching itself changes nothing."""
+    return Edit(states={layer: lambda _states, clean: clean.states[layer]})
+
+
+def random_tokens(among: Bool[np.ndarray, " token"], count: int, *, seed: int, key: str) -> Int[np.ndarray, " token"]:
+    """So many of some tokens, or all where there are fewer; the same on every call with this key.
+
+    Example:
+        >>> random_tokens(np.array([False, True, True]), 5, seed=0, key="q1").tolist()
+        [1, 2]
+    """
+    digest = hashlib.blake2b(f"{seed}:{key}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    tokens = np.flatnonzero(among)
+    drawn = np.random.default_rng(int.from_bytes(digest, "big")).permutation(tokens)[:count]
+    return np.sort(drawn)
+
+
+def share_of(
+    hits: Bool[np.ndarray, " item"], units: Sequence[str], *, samples: int, seed: int
+) -> tuple[float, float, float]:
+    """A share with its 95 % interval over units; of units that are all alike, the exact one of as many draws.
+
+    Example:
+        >>> units = [str(unit) for unit in range(20)]
+        >>> [round(each, 2) for each in share_of(np.ones(20, bool), units, samples=9, seed=0)]
+        [1.0, 0.83, 1.0]
+    """
+    if not len(hits):
+        return float("nan"), float("nan"), float("nan")
+    scores = TargetScores(hits.astype(float), np.ones(len(hits)))
+    return scores.value, *score_interval(scores, units, samples=samples, seed=seed)

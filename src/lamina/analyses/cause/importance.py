@@ -18,9 +18,9 @@ from torch import Tensor
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.running.batching import is_out_of_memory
 from lamina.progress import progress
+from lamina.stats.correlations import rank_correlation
 from lamina.stats.family import bootstrap_family, permutation_family
 from lamina.stats.intervals import column_intervals
-from lamina.stats.ranks import rank_correlation
 from lamina.stats.status import SURE
 from lamina.stats.units import Units
 from lamina.targets.target import Target, TargetScores

@@ -15,17 +15,22 @@ import torch
 
 from lamina.analyses.heads.behaviours import FIRST, LEAD, digits_of
 from lamina.analyses.heads.head_means import LAYERS, HeadMeans, head_table, layer_table
-from lamina.analyses.heads.induction import (
+from lamina.analyses.heads.surface import (
     ENCODER,
     INDUCTION,
+    MEASURES,
     REPEATED,
+    SHARE_OF_TEXTS,
+    SURFACE,
     TOO_FEW,
+    UNCLASSIFIED,
     InductionMeter,
+    PatternMeter,
+    SurfaceMeter,
     induction_heads,
     induction_table,
     sequences_of,
 )
-from lamina.analyses.heads.surface import MEASURES, SHARE_OF_TEXTS, SURFACE, UNCLASSIFIED, PatternMeter, SurfaceMeter
 from lamina.corpora import Corpus
 from lamina.errors import CorpusError
 from lamina.framework.declare import FEW_NATS, ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis

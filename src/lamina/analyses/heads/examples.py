@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from lamina.analyses.heads.relations import DIRECTIONS, dependencies, most_attended, relations_of, targets_of
+from lamina.analyses.heads.heads import DIRECTIONS, dependencies, most_attended, relations_of, targets_of
 from lamina.framework.watch import WatchedBatch, WatchedText, Weighting, watch
 from lamina.models import Encoder
 from lamina.results import Result

@@ -14,11 +14,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lamina.analyses.heads.behaviours import LEAD, HeadBehaviour, behaviours, digits_of, named
-from lamina.analyses.heads.coreference import CorefMeter
-from lamina.analyses.heads.coreference import best_table as best_antecedents
+from lamina.analyses.heads.corefheads import CorefMeter
+from lamina.analyses.heads.corefheads import best_table as best_antecedents
 from lamina.analyses.heads.head_means import UnitRows
-from lamina.analyses.heads.induction import REPEATED, InductionMeter, induction_table, sequences_of
-from lamina.analyses.heads.relations import (
+from lamina.analyses.heads.heads import (
     BEST,
     RelationMeter,
     best_table,
@@ -26,7 +25,7 @@ from lamina.analyses.heads.relations import (
     relations_of,
     relations_table,
 )
-from lamina.analyses.heads.surface import SurfaceMeter
+from lamina.analyses.heads.surface import REPEATED, InductionMeter, SurfaceMeter, induction_table, sequences_of
 from lamina.corpora import Corpus
 from lamina.errors import CorpusError, ModelError
 from lamina.framework.declare import Table, Tables, analysis

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from lamina.activations import Runtime, default_root
 from lamina.analyses.heads.behaviours import LEAD
-from lamina.analyses.heads.relations import most_attended
+from lamina.analyses.heads.heads import most_attended
 from lamina.analyses.heads.trees import (
     WAITING_BYTES,
     DependencyTree,

@@ -13,14 +13,19 @@ import pandas as pd
 
 from lamina.activations import Runtime
 from lamina.activations.engines import RunsTasks
-from lamina.analyses.layers.probe.inputs import TaskSource
-from lamina.analyses.layers.probe.planning import ProbePlan, TrainingAmounts, bootstrap_seconds, plan_run, training_cost
+from lamina.analyses.layers.probe.planning import (
+    ProbePlan,
+    TaskSource,
+    TrainingAmounts,
+    bootstrap_seconds,
+    plan_run,
+    training_cost,
+)
 from lamina.analyses.layers.probe.probe import left_out_of, run_all, saved_answers, train_elsewhere, training_folder
-from lamina.analyses.layers.probe.runs import TaskRun
 from lamina.analyses.layers.probe.statistics import Resampling
 from lamina.analyses.layers.probe.summary import TaskSummary, bootstrap, unconverged
 from lamina.analyses.layers.probe.tables import ControlScore, CorpusRuns, ProbeScore, ProbeTraining, make_tables
-from lamina.analyses.layers.probe.training import ProbeSetup
+from lamina.analyses.layers.probe.training import ProbeSetup, TaskRun
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.loading import load_splits
 from lamina.corpora.splits import Splits

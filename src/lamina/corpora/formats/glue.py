@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from lamina.corpora.corpus import View
 from lamina.corpora.questions.question import Question, labelled_question
 from lamina.corpora.reading import Fault, Notes, Report, raise_fault
 from lamina.corpora.tables import reader
 from lamina.corpora.tables.files import DelimitedLayout, layout_of
-from lamina.corpora.views import View
 from lamina.types import Text
 
 _LABELS = ("label", "quality", "is_duplicate", "gold_label")

@@ -16,6 +16,7 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
+from lamina.corpora.corpus import View
 from lamina.corpora.questions.question import Question, labelled_question
 from lamina.corpora.reading import Fault, Notes, Report, head_lines, json_start, raise_fault, read_lines
 from lamina.corpora.tables import reader
@@ -23,7 +24,6 @@ from lamina.corpora.tables.columns import SAMPLED
 from lamina.corpora.tables.files import TableRow, layout_of
 from lamina.corpora.tables.reader import PlannedTable, TableFile
 from lamina.corpora.tokenising import split_words
-from lamina.corpora.views import View
 from lamina.errors import CorpusError
 from lamina.files.reading import open_regular, read_regular
 from lamina.types import Edge, Span, Text

@@ -17,11 +17,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from lamina.corpora.corpus import origin_of
+from lamina.corpora.corpus import View, origin_of
 from lamina.corpora.questions.question import Question, make_question
 from lamina.corpora.reading import Fault, Notes, Report, head_lines, raise_fault, read_lines
 from lamina.corpora.splits import SPLITS
-from lamina.corpora.views import View
 from lamina.errors import CorpusError
 from lamina.types import Text
 

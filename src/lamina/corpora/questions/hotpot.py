@@ -18,11 +18,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lamina.corpora.corpus import origin_of
+from lamina.corpora.corpus import View, origin_of
 from lamina.corpora.questions.question import Question, QuestionFile, make_question
 from lamina.corpora.reading import Notes, Report, json_start, raise_fault
 from lamina.corpora.tokenising import split_words
-from lamina.corpora.views import View
 from lamina.types import Text
 
 YES_NO = "questions where the answer is yes or no"

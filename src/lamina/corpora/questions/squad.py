@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lamina.corpora.corpus import View
 from lamina.corpora.questions.question import Question, QuestionContext, QuestionFile, make_question
 from lamina.corpora.reading import Notes, Report, json_start, raise_fault
 from lamina.corpora.tokenising import sentences_of
-from lamina.corpora.views import View
 from lamina.types import Text
 
 IMPOSSIBLE = "questions without an answer (is_impossible)"

@@ -15,8 +15,20 @@ from torch import Tensor
 from torch.nn import Module
 
 from lamina.errors import ModelError
-from lamina.models.checks.passports import PASSPORT_VERSION, Check, Passport, fails, features, holds, not_applicable
-from lamina.models.checks.trial import CHANGED, EncoderTrial, by_layer, maps_of, states_of
+from lamina.models.checks.passports import (
+    CHANGED,
+    PASSPORT_VERSION,
+    Check,
+    EncoderTrial,
+    Passport,
+    by_layer,
+    fails,
+    features,
+    holds,
+    maps_of,
+    not_applicable,
+    states_of,
+)
 from lamina.models.contract import IN_ONE_BATCH, SHARE, Encoder, apart
 from lamina.models.elmo import ElmoEncoder
 from lamina.models.interventions.edited_runs import Edit

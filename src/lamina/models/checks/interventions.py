@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from lamina.errors import ModelError
-from lamina.models.checks.passports import Check, holds
-from lamina.models.checks.trial import LONGER, PLAIN, SHORT
+from lamina.models.checks.passports import LONGER, PLAIN, SHORT, Check, holds
 from lamina.models.contract import TOLERANCE, Encoder, apart
 from lamina.models.interventions.edited_runs import RESAMPLED, Edit
 from lamina.models.interventions.interventions import Interventions

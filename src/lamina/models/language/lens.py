@@ -23,8 +23,7 @@ from lamina.models.running.anatomy import SAME, ModuleCall, attention_by, given,
 from lamina.types import Text
 
 if TYPE_CHECKING:
-    from lamina.models.language.language_model import LanguageModel
-    from lamina.models.language.scoring import TokenQueries
+    from lamina.models.language.language_model import LanguageModel, TokenQueries
     from lamina.models.running.batching import InputRow
     from lamina.models.running.huggingface import HuggingFaceEncoder
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from lamina.errors import ModelError
 from lamina.files.checking import read_json
 from lamina.models.weights.bounds import check_folder, weights_files
-from lamina.models.weights.hub import first_line
-from lamina.models.weights.names import ModelName
+from lamina.models.weights.hub import ModelName, first_line
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"

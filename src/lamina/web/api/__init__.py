@@ -2,33 +2,28 @@
 
 from lamina.web.api import (
     about,
-    analyses,
     behaviour,
     compare,
-    head_examples,
     heads,
     interventions,
     jobs,
     overview,
     questions,
     results,
+    sentence,
 )
-from lamina.web.api import sentence as lens
 
-ROUTERS = tuple(
-    each.router
-    for each in (
-        about,
-        overview,
-        analyses,
-        lens,
-        heads,
-        head_examples,
-        questions,
-        behaviour,
-        interventions,
-        compare,
-        results,
-        jobs,
-    )
+ROUTERS = (
+    about.router,
+    overview.router,
+    jobs.analyses_router,
+    sentence.router,
+    heads.router,
+    heads.examples_router,
+    questions.router,
+    behaviour.router,
+    interventions.router,
+    compare.router,
+    results.router,
+    jobs.router,
 )

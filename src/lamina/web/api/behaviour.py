@@ -16,8 +16,7 @@ from lamina.web.api.schema import ERRORS, Typed
 from lamina.web.state import AppState, State, TooLongError
 
 if TYPE_CHECKING:
-    from lamina.models.language.language_model import LanguageModel
-    from lamina.models.language.scoring import PassageScore, WrittenPassage
+    from lamina.models.language.language_model import LanguageModel, PassageScore, WrittenPassage
 
 MOST_TOKENS = 256
 """Per text: a masked model reads it once for each of its tokens."""
@@ -234,7 +233,7 @@ def _once(names: Sequence[str]) -> list[str]:
 
 def _check_tokens(model: LanguageModel, *texts: str) -> None:
     """Refuse what would take a masked model minutes, and texts without anything to score."""
-    from lamina.models.language.scoring import WrittenPassage, cut_passages
+    from lamina.models.language.language_model import WrittenPassage, cut_passages
 
     for text, cut in zip(
         texts, cut_passages(model, [WrittenPassage.typed("typed", each) for each in texts]), strict=True
@@ -250,7 +249,7 @@ def _verdict(name: str, model: LanguageModel, good: str, bad: str, masking: Mask
     import numpy as np
 
     from lamina.analyses.behaviour.pairs.judging import ScoredPairs
-    from lamina.models.language.scoring import score_passages
+    from lamina.models.language.language_model import score_passages
     from lamina.targets.pairs import written
 
     passages = [written(sentence) for sentence in (good, bad)]

@@ -100,7 +100,7 @@ class Intervention(BaseModel):
 @router.post("")
 def switched(app: State, asked: InterventionRequest) -> Intervention:
     """Beliefs, attention and answers with some heads and blocks switched off, beside those of the whole model."""
-    from lamina.analyses.cause.edits import disabled
+    from lamina.analyses.cause.effects import disabled
     from lamina.analyses.heads.look import head_of
     from lamina.types import Text
 

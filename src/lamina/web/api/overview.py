@@ -63,7 +63,7 @@ class ModelOverview(BaseModel):
 @router.get("/overview/{name:path}")
 def overview(app: State, name: ModelName) -> ModelOverview:
     """What was measured of a model, by its weights; by its name, if it cannot be loaded."""
-    from lamina.framework.chapters import CHAPTERS, chapter_of
+    from lamina.framework.outline import CHAPTERS, chapter_of
 
     entries = _newest(app, name)
     try:
@@ -177,7 +177,7 @@ def _refused(app: AppState, name: str, analyses: list[Analysis]) -> dict[str, st
 
 
 def _estimated(app: AppState, name: str, analysis: Analysis, refused: str | None) -> MissingAnalysis:
-    from lamina.framework.chapters import chapter_of
+    from lamina.framework.outline import chapter_of
     from lamina.web.jobs import CostEstimate
 
     wanted = {"analysis": analysis.name, "model": name, "settings": dict(analysis.report or {})}

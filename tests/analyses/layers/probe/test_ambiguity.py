@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lamina.analyses.layers.probe.ambiguity import TaskBeliefs, ambiguous_targets, trace_rows, traces_across
+from lamina.analyses.layers.probe.predictions import TaskBeliefs, ambiguous_targets, trace_rows, traces_across
 
 LABELS = ("A", "B", "C")
 WORDS = np.array([[[0, 2], [3, 4]]])

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun
 from lamina.analyses.layers.probe.statistics import Resampling
 from lamina.analyses.layers.probe.tables import break_down
-from lamina.probes.bank import LearningRecord
+from lamina.analyses.layers.probe.training import ProbeOutcome, TaskRun
+from lamina.probes.bank import DecisionTally, LearningRecord
 from lamina.probes.edge import LayerCut
 from lamina.probes.streams import ProbeTargets
-from lamina.probes.tallies import DecisionTally
 from lamina.tasks import Task, get_task
 
 TEXTS, SIZE = 6, 60

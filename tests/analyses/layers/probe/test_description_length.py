@@ -24,8 +24,7 @@ import lamina
 from lamina import Edge, Span, Text, corpus_from
 from lamina.activations import extract
 from lamina.analyses.layers.probe import description_length as mdl
-from lamina.analyses.layers.probe.inputs import TaskSource
-from lamina.analyses.layers.probe.planning import TrainingAmounts, plan_run
+from lamina.analyses.layers.probe.planning import TaskSource, TrainingAmounts, plan_run
 from lamina.analyses.layers.probe.training import ProbeSetup, ProbeStates
 from lamina.corpora.loading import load_splits
 from lamina.corpora.splits import Splits

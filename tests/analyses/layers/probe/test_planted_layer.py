@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun
 from lamina.analyses.layers.probe.statistics import Resampling
 from lamina.analyses.layers.probe.summary import TaskSummary, bootstrap, selectivity, summarise
-from lamina.probes.bank import ProbeGroup, Schedule, train_probes
+from lamina.analyses.layers.probe.training import ProbeOutcome, TaskRun
+from lamina.probes.bank import DecisionTally, ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.streams import ProbeTargets, Stream
-from lamina.probes.tallies import DecisionTally
 from lamina.tasks import get_task
 
 LAYERS, WIDTH, TEXTS, WORDS = 5, 12, 400, 5

@@ -13,11 +13,9 @@ from sklearn.metrics import f1_score
 import lamina
 from lamina import Result
 from lamina.analyses.layers.probe import training as elsewhere
-from lamina.analyses.layers.probe.inputs import TaskSource
-from lamina.analyses.layers.probe.planning import TrainingAmounts, _validations, plan_run
+from lamina.analyses.layers.probe.planning import TaskSource, TrainingAmounts, _validations, plan_run
 from lamina.analyses.layers.probe.predictions import read_predictions
-from lamina.analyses.layers.probe.runs import problems
-from lamina.analyses.layers.probe.training import PAPER, PAPER_SMALL, QUICK, STANDARD
+from lamina.analyses.layers.probe.training import PAPER, PAPER_SMALL, QUICK, STANDARD, problems
 from lamina.corpora import corpus_from
 from lamina.corpora.splits import Splits
 from lamina.errors import InputError, ResultError, TaskError

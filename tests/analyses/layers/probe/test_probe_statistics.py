@@ -21,7 +21,7 @@ from lamina.analyses.layers.probe.statistics import (
     kl_of_differentials,
     largest_kl,
 )
-from lamina.probes.tallies import DecisionTally
+from lamina.probes.bank import DecisionTally
 from lamina.stats.intervals import interval
 from lamina.stats.seeds import seed_shares, shared_by_seeds
 from lamina.stats.units import Units, weights_of

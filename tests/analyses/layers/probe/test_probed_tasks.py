@@ -14,8 +14,7 @@ from sklearn.metrics import r2_score
 
 import lamina
 from lamina import Edge, Result, Schedule, Span, Task, Text, corpus_from
-from lamina.analyses.layers.probe.inputs import TaskSource
-from lamina.analyses.layers.probe.planning import TrainingAmounts, plan_run
+from lamina.analyses.layers.probe.planning import TaskSource, TrainingAmounts, plan_run
 from lamina.analyses.layers.probe.predictions import read_predictions
 from lamina.analyses.layers.probe.training import PRESETS, QUICK, QUICK_SMALL
 from lamina.corpora.splits import Splits

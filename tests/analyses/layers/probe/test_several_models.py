@@ -19,7 +19,7 @@ from lamina.comparison.predictions import read_answers, resample
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError
 from lamina.figures import draw
-from lamina.probes.tallies import DecisionTally
+from lamina.probes.bank import DecisionTally
 from lamina.stats.intervals import interval
 from lamina.testing import TinyEncoder
 from lamina.training import provenance

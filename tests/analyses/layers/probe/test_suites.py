@@ -18,14 +18,13 @@ from sklearn.metrics import f1_score
 
 import lamina
 from lamina import Result
-from lamina.analyses.layers.probe.ambiguity import TraceRow
-from lamina.analyses.layers.probe.inputs import SUITES, ProbeSuite
-from lamina.analyses.layers.probe.predictions import read_predictions
+from lamina.analyses.layers.probe.planning import SUITES, ProbeSuite
+from lamina.analyses.layers.probe.predictions import TraceRow, read_predictions
 from lamina.analyses.layers.probe.probe import reference_table
 from lamina.analyses.layers.probe.tables import _names
 from lamina.cli import main
 from lamina.corpora.catalogue import get_entry
-from lamina.corpora.views import View
+from lamina.corpora.corpus import View
 from lamina.errors import InputError
 from lamina.figures import draw
 from lamina.tasks import TASKS, get_task

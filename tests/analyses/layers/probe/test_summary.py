@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun, Whose
 from lamina.analyses.layers.probe.statistics import Resampling, expected_layer
 from lamina.analyses.layers.probe.summary import (
     TaskPlace,
@@ -24,10 +23,10 @@ from lamina.analyses.layers.probe.summary import (
     steps,
     summarise,
 )
-from lamina.probes.bank import LearningRecord
+from lamina.analyses.layers.probe.training import ProbeOutcome, TaskRun, Whose
+from lamina.probes.bank import DecisionTally, LearningRecord
 from lamina.probes.edge import LayerCut
 from lamina.probes.streams import ProbeTargets
-from lamina.probes.tallies import DecisionTally
 from lamina.tasks import get_task
 
 TEXTS, LAYERS = 50, 3

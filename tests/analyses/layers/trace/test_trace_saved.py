@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lamina.analyses.layers.probe.ambiguity import TraceRow
-from lamina.analyses.layers.probe.predictions import SavedPredictions
+from lamina.analyses.layers.probe.predictions import SavedPredictions, TraceRow
 from lamina.analyses.layers.trace.trace import trace
 from lamina.errors import InputError, ResultError
 from lamina.framework.declare import Overview

@@ -13,17 +13,6 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.behaviour.cloze.diagnostics import ask_diagnostics
-from lamina.analyses.behaviour.cloze.facts import (
-    BY_KNOWLEDGE,
-    FACTS,
-    FREQUENCIES,
-    OBJECTS,
-    ask_relations,
-    frequency_effects,
-    most_frequent_object,
-    object_counts,
-)
 from lamina.analyses.behaviour.cloze.scores import (
     ALL,
     ANSWERS,
@@ -52,6 +41,17 @@ from lamina.analyses.behaviour.cloze.scores import (
     score_table,
     with_mean,
 )
+from lamina.analyses.behaviour.cloze.suites import (
+    BY_KNOWLEDGE,
+    FACTS,
+    FREQUENCIES,
+    OBJECTS,
+    ask_diagnostics,
+    ask_relations,
+    frequency_effects,
+    most_frequent_object,
+    object_counts,
+)
 from lamina.analyses.behaviour.inputs import SpokenSuite
 from lamina.corpora import load_corpus
 from lamina.corpora.suites.cloze import Cloze, Clozes, read_cloze
@@ -62,8 +62,7 @@ from lamina.framework.declare import ComparedItems, Overview, Table, Tables, ana
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
-from lamina.models.language.language_model import LanguageModel, language_model
-from lamina.models.language.scoring import WrittenPassage, cut_passages
+from lamina.models.language.language_model import LanguageModel, WrittenPassage, cut_passages, language_model
 from lamina.models.language.slots import Gap, RatedCandidates, Spelling, cannot_spell, rate
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of

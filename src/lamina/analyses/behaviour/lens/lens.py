@@ -13,17 +13,19 @@ import torch
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.inputs import SpokenSplits
 from lamina.analyses.behaviour.lens.readings import (
+    SELECTION,
     Lens,
     LensPositions,
     LensReadings,
+    TranslatorTexts,
     draw_positions,
     every_token,
     intervals_of,
     read_layers,
     token_table,
+    tuned_lens,
 )
 from lamina.analyses.behaviour.lens.suites import SUITE_TEST, LensSuite, read_lens_suite, suite_tables
-from lamina.analyses.behaviour.lens.tuning import SELECTION, TranslatorTexts, tuned_lens
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.splits import Splits, divide
 from lamina.errors import CorpusError
@@ -31,9 +33,8 @@ from lamina.framework.declare import FEW_NATS, ComparedLayers, LayerMeasure, Ove
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
-from lamina.models.language.language_model import LanguageModel, language_model
+from lamina.models.language.language_model import LanguageModel, WrittenPassage, cut_passages, language_model
 from lamina.models.language.lens import ending_of
-from lamina.models.language.scoring import WrittenPassage, cut_passages
 from lamina.probes.translators import BATCH, Translators
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, number, percent, rows_of

@@ -14,7 +14,7 @@ from lamina.corpora.suites.lm_diagnostics import Completion, Diagnostics, Negati
 from lamina.corpora.suites.minimal_pairs import MinimalPair, read_pairs
 from lamina.corpora.suites.pararel import Relations
 from lamina.errors import InputError
-from lamina.models.language.scoring import TokenQueries, WrittenPassage, cut_passages, query_every_token
+from lamina.models.language.language_model import TokenQueries, WrittenPassage, cut_passages, query_every_token
 from lamina.models.language.slots import Gap
 from lamina.models.running.batching import InputRow
 from lamina.stats.family import Contrasts, sign_flip_family

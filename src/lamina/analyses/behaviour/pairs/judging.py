@@ -11,15 +11,29 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.behaviour.ngrams import NGrams
+from lamina.analyses.behaviour.inputs import NGrams
 from lamina.corpora import load_corpus
-from lamina.corpora.suites.formulas import FormulaRegion, Key, degree, has_tie, margin, named_regions
 from lamina.corpora.suites.minimal_pairs import MinimalPair
-from lamina.corpora.suites.syntaxgym import Metric, RegionItem
+from lamina.corpora.suites.syntaxgym import (
+    FormulaRegion,
+    Key,
+    Metric,
+    RegionItem,
+    degree,
+    has_tie,
+    margin,
+    named_regions,
+)
 from lamina.corpora.tokenising import split_words, words_in
 from lamina.models.contract import SPECIAL
-from lamina.models.language.language_model import LanguageModel
-from lamina.models.language.scoring import Masking, PassageScore, WrittenPassage, parts_at, score_passages
+from lamina.models.language.language_model import (
+    LanguageModel,
+    Masking,
+    PassageScore,
+    WrittenPassage,
+    parts_at,
+    score_passages,
+)
 from lamina.progress import progress
 from lamina.targets.pairs import right_or_wrong, written
 
@@ -72,7 +86,7 @@ def judge_item(item: RegionItem, scored: Sequence[PassageScore]) -> RegionOutcom
     the sum applies to an empty region.
 
     Example:
-        >>> from lamina.corpora.suites.formulas import parse
+        >>> from lamina.corpora.suites.syntaxgym import parse
         >>> sentences = {"good": {1: "Dogs", 2: "bark"}, "bad": {1: "Dogs", 2: "barks"}}
         >>> item = RegionItem("1", "", "", "own", sentences, (parse("(2;%good%) < (2;%bad%)"),), "sum", 0.5)
         >>> scores = [[-1.0, -2.0], [-1.0, -3.0]]

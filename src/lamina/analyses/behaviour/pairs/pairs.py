@@ -37,8 +37,7 @@ from lamina.framework.declare import ComparedItems, Overview, Table, Tables, ana
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
 from lamina.models import Encoder
-from lamina.models.language.language_model import language_model
-from lamina.models.language.scoring import Masking
+from lamina.models.language.language_model import Masking, language_model
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
 from lamina.stats.family import Contrasts, bootstrap_family, chance_family, sign_flip_family

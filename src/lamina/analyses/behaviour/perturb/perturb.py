@@ -14,32 +14,30 @@ import pandas as pd
 from lamina import assets
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.inputs import speaking, texts_to_score
-from lamina.analyses.behaviour.perturb.items import (
+from lamina.analyses.behaviour.perturb.perturbations import HOWS, Lexicon, Perturbation, Way, plan
+from lamina.analyses.behaviour.perturb.scores import (
+    BY_WORD,
     CONTRASTS,
     ITEMS,
     PERTURB,
     REMAINS,
-    PerturbedItems,
-    ahead_of,
-    beyond,
-    contrast_rows,
-    item_rows,
-    score_of,
-    score_rows,
-)
-from lamina.analyses.behaviour.perturb.perturbations import HOWS, Lexicon, Perturbation, Way, plan
-from lamina.analyses.behaviour.perturb.scores import (
-    BY_WORD,
     PerturbationPlan,
+    PerturbedItems,
     ProbedTask,
+    ahead_of,
     answer_items,
     ask_task,
+    beyond,
+    contrast_rows,
     guesses,
     in_words,
+    item_rows,
     loss_items,
     pair_items,
     plan_task,
     probe_items,
+    score_of,
+    score_rows,
     train_reader,
 )
 from lamina.analyses.layers.probe.planning import ProbePlan, training_cost

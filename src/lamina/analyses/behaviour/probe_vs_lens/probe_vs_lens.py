@@ -14,16 +14,19 @@ from jaxtyping import Float
 
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.inputs import SpokenSplits
-from lamina.analyses.behaviour.lens.tuning import tuned_lens
-from lamina.analyses.behaviour.probe_vs_lens.answers import LayerAnswers, Of, TaskAnswers, answer
-from lamina.analyses.behaviour.probe_vs_lens.tasks import (
+from lamina.analyses.behaviour.lens.readings import tuned_lens
+from lamina.analyses.behaviour.probe_vs_lens.masked_words import (
     RELATION,
     TITLES,
     TREEBANK_TASKS,
     ClassedTexts,
     ClassVocabulary,
+    LayerAnswers,
     MaskedWordData,
+    Of,
+    TaskAnswers,
     TaskName,
+    answer,
     relation_data,
     vocabularies,
 )

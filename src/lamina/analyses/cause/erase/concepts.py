@@ -28,7 +28,7 @@ from lamina.stats.units import CHOOSING, halve, unit_of
 from lamina.targets.probes import BatchSpans, span_means
 from lamina.targets.target import some_texts
 from lamina.tasks import Task, label_set
-from lamina.tasks.choice import choose_tasks
+from lamina.tasks.catalogue import choose_tasks
 from lamina.tasks.control import control_labels
 from lamina.types import Edge, Text
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.cause.effects import margin_of, unit_of_target
+from lamina.analyses.cause.effects import AskedQuestions, CauseInputs, Items, Probes, Suite, margin_of, unit_of_target
 from lamina.analyses.cause.erase.concepts import (
     CONCEPT,
     CONTROL,
@@ -38,7 +38,6 @@ from lamina.analyses.cause.erase.effects import (
     readable_layers,
     variances_alike,
 )
-from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis

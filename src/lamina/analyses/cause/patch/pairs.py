@@ -16,15 +16,13 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from lamina.analyses.cause.edits import PatchTokens, put_in, random_tokens
-from lamina.analyses.cause.effects import TESTED, ScoreChange, effect_of, effects_of
+from lamina.analyses.cause.effects import TESTED, PatchTokens, ScoreChange, effect_of, effects_of, put_in, random_tokens
 from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.errors import CorpusError
 from lamina.models.contract import SPECIAL
 from lamina.models.interventions.edited_runs import Edit
 from lamina.models.interventions.interventions import Interventions
-from lamina.models.language.language_model import LanguageModel
-from lamina.models.language.scoring import TokenQueries, cut_passages, query_every_token
+from lamina.models.language.language_model import LanguageModel, TokenQueries, cut_passages, query_every_token
 from lamina.models.running.batching import InputRow
 from lamina.models.running.tokens import TokenizedText
 from lamina.progress import progress

@@ -19,8 +19,15 @@ import numpy as np
 from jaxtyping import Int
 
 from lamina.analyses.answering.roles import NOWHERE, roles_of
-from lamina.analyses.cause.edits import PatchTokens, put_back, put_in, random_tokens, share_of
-from lamina.analyses.cause.effects import ScoreChange, effects_of
+from lamina.analyses.cause.effects import (
+    PatchTokens,
+    ScoreChange,
+    effects_of,
+    put_back,
+    put_in,
+    random_tokens,
+    share_of,
+)
 from lamina.corpora.questions.exchanged_answers import Exchange, asked_exchanges, exchanged, exchanges, known_answers
 from lamina.corpora.questions.question import Question, answer_text
 from lamina.models.contract import SPECIAL

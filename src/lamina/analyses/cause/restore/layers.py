@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 
 from lamina.models.contract import SPECIAL
-from lamina.models.interventions.layer_weights import Layers, exchanged, weights_of
+from lamina.models.interventions.pruned import Layers, exchanged, weights_of
 from lamina.models.running.batching import InputRow as EncoderRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.probes import linear as pointing

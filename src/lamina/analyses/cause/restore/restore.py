@@ -36,15 +36,14 @@ from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.inputs import FORMAT, LIMIT, Input, LoadedInputs, Reads, as_encoder, describe_models, short_name
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
 from lamina.models import Encoder
-from lamina.models.interventions.layer_weights import layer_weights, refuse_unlike
+from lamina.models.interventions.pruned import layer_weights, refuse_unlike
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, cell, finding, number, rows_of
 from lamina.stats.best import leads
 from lamina.stats.status import SURE, Contrast, Status, status_of
 from lamina.training.answering import FinetunedFolder
-from lamina.training.attention import WindowedEncoder
-from lamina.training.heads import source_of, with_padding
+from lamina.training.heads import WindowedEncoder, source_of, with_padding
 from lamina.training.objective import Runs, means, score_contrasts, text_of, unit_kind
 from lamina.training.provenance import refuse_used
 from lamina.training.reading import Sets, apart

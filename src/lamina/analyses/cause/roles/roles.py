@@ -11,17 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pandas as pd
 
 from lamina.analyses.behaviour.pairs.pairs import AGREEMENT
-from lamina.analyses.cause.edits import Ablation
-from lamina.analyses.cause.effects import decisive, harm_of, margin_of, unit_of_target
-from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items
-from lamina.analyses.cause.roles.heads import NEXT, PREVIOUS, SINK, HeadRole, roles_of
-from lamina.analyses.cause.roles.needs import (
+from lamina.analyses.cause.effects import (
+    Ablation,
+    AskedQuestions,
+    CauseInputs,
+    Items,
+    decisive,
+    harm_of,
+    margin_of,
+    unit_of_target,
+)
+from lamina.analyses.cause.roles.heads import (
     COREFERENCE,
     GROUPS,
     HEADS,
     LEAST_LINKS,
+    NEXT,
+    PREVIOUS,
     QA_OBJECTS,
     ROLES,
+    SINK,
+    HeadRole,
     RoleNeed,
     RoleTargets,
     group_rows,
@@ -29,6 +39,7 @@ from lamina.analyses.cause.roles.needs import (
     measure_needs,
     role_rows,
     role_targets,
+    roles_of,
 )
 from lamina.corpora.splits import Splits, thin
 from lamina.corpora.suites.agreement_pairs import agreement_pairs

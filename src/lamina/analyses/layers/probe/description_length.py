@@ -27,8 +27,7 @@ import torch
 from jaxtyping import Float, Int
 
 from lamina.activations import ReadActivations
-from lamina.analyses.layers.probe.runs import Whose
-from lamina.analyses.layers.probe.training import ProbeSetup, ProbeStates, programs
+from lamina.analyses.layers.probe.training import ProbeSetup, ProbeStates, Whose, programs
 from lamina.errors import DamagedError
 from lamina.files.checking import load_tensors, save_tensors
 from lamina.probes.bank import BankCheckpoint, ProbeGroup, train_probes

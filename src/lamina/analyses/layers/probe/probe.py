@@ -11,20 +11,20 @@ import pandas as pd
 
 from lamina.activations import Runtime
 from lamina.activations.engines import RunsTasks
-from lamina.analyses.layers.probe.ambiguity import WORDS, TraceRow
 from lamina.analyses.layers.probe.description_length import CodeLength, online_code
 from lamina.analyses.layers.probe.findings import probe_findings, probe_overview
-from lamina.analyses.layers.probe.inputs import ProbedTexts, TaskSource, probes_of
 from lamina.analyses.layers.probe.planning import (
+    ProbedTexts,
     ProbePlan,
+    TaskSource,
     TrainingAmounts,
     bootstrap_seconds,
     plan_run,
+    probes_of,
     schedule_parts,
     training_cost,
 )
-from lamina.analyses.layers.probe.predictions import TEXTS, write_predictions, write_texts
-from lamina.analyses.layers.probe.runs import TaskRun, load_run, merge_runs, probes_path
+from lamina.analyses.layers.probe.predictions import TEXTS, WORDS, TraceRow, write_predictions, write_texts
 from lamina.analyses.layers.probe.summary import LayerReading, LayerStep, TaskLayer, TaskOrder, TaskSummary
 from lamina.analyses.layers.probe.tables import (
     ControlScore,
@@ -40,15 +40,19 @@ from lamina.analyses.layers.probe.training import (
     ProbeSetup,
     ProbeStates,
     StoredStates,
+    TaskRun,
+    load_run,
+    merge_runs,
     portable,
+    probes_path,
     train_and_save,
 )
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.splits import Splits
 from lamina.errors import InputError
-from lamina.framework.cache import run_folder
 from lamina.framework.declare import ComparedTasks, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
+from lamina.framework.run import run_folder
 from lamina.framework.settings import Samples, Seed, Seeds, Setting, Twin
 from lamina.models import Encoder
 from lamina.models.running.huggingface import HuggingFaceEncoder

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from lamina.probes.tallies import DecisionTally
+from lamina.probes.bank import DecisionTally
 from lamina.stats.intervals import first_possible, widening
 from lamina.stats.seeds import ENOUGH_SEEDS, seed_shares, shared_by_seeds
 from lamina.stats.units import Units

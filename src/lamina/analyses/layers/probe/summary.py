@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Float
 
 from lamina.analyses.layers.probe.findings import CONSTANT, TWIN
-from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun, Whose, units_of
 from lamina.analyses.layers.probe.statistics import (
     Resampling,
     ScoreDraws,
@@ -23,8 +22,9 @@ from lamina.analyses.layers.probe.statistics import (
     means_by_unit,
     moment,
 )
+from lamina.analyses.layers.probe.training import ProbeOutcome, TaskRun, Whose, units_of
+from lamina.probes.bank import DecisionTally
 from lamina.probes.edge import LayerCut
-from lamina.probes.tallies import DecisionTally
 from lamina.stats.best import best_set
 from lamina.stats.family import bootstrap_family
 from lamina.stats.intervals import interval, student_interval

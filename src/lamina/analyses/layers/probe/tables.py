@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 
-from lamina.analyses.layers.probe.ambiguity import TaskBeliefs, TraceRow, traces_across, words_table
-from lamina.analyses.layers.probe.runs import ProbeOutcome, TaskRun, Whose, units_of
+from lamina.analyses.layers.probe.predictions import TaskBeliefs, TraceRow, traces_across, words_table
 from lamina.analyses.layers.probe.statistics import Resampling, ScoreDraws
 from lamina.analyses.layers.probe.summary import (
     LayerComparison,
@@ -35,9 +34,10 @@ from lamina.analyses.layers.probe.summary import (
     steps,
     summarise,
 )
+from lamina.analyses.layers.probe.training import ProbeOutcome, TaskRun, Whose, units_of
 from lamina.corpora.splits import Splits, divide
+from lamina.probes.bank import DecisionTally
 from lamina.probes.streams import ProbeTargets
-from lamina.probes.tallies import DecisionTally
 from lamina.stats.intervals import interval
 from lamina.stats.units import Units
 

@@ -30,9 +30,9 @@ from lamina.probes.structural import (
 )
 from lamina.progress import progress
 from lamina.stats.best import best_set
+from lamina.stats.correlations import rank_correlation
 from lamina.stats.family import bootstrap_family
 from lamina.stats.intervals import widened_intervals
-from lamina.stats.ranks import rank_correlation
 from lamina.stats.seeds import draws_over_seeds
 from lamina.stats.units import Units, unit_of
 

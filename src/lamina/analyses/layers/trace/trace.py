@@ -15,8 +15,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lamina.activations.store import StatePrecision, default_precision
-from lamina.analyses.layers.probe.ambiguity import WORDS, TraceRow, trace_rows, words_table
-from lamina.analyses.layers.probe.predictions import saved_predictions, saved_words
+from lamina.analyses.layers.probe.predictions import (
+    WORDS,
+    TraceRow,
+    saved_predictions,
+    saved_words,
+    trace_rows,
+    words_table,
+)
 from lamina.analyses.layers.probe.probe import probing_encoder
 from lamina.analyses.layers.trace.revisions import (
     AFTER_REVISED,

@@ -39,7 +39,7 @@ from lamina.models.checks.passports import passport_of
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.progress import progress
 from lamina.stats.intervals import interval
-from lamina.training.attention import WindowedEncoder
+from lamina.training.heads import WindowedEncoder
 from lamina.training.provenance import ABOUT, read_about, used_texts
 from lamina.types import Text
 

@@ -28,16 +28,16 @@ import torch
 from jaxtyping import Float, Int
 
 from lamina.activations import default_root
+from lamina.activations.extraction import device_of
 from lamina.activations.in_memory import StoreText, also_stored
 from lamina.activations.reading import sum_rows
-from lamina.activations.room import device_of
 from lamina.analyses.words.occurrences import WordsInContext
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import DamagedError, DiskFullError, ModelError
 from lamina.files.checking import load_tensors, save_tensors
 from lamina.files.writing import readable_write_errors
-from lamina.framework.cache import run_folder
+from lamina.framework.run import run_folder
 from lamina.models import SPECIAL, Encoder
 from lamina.models.contract import Packed
 from lamina.models.running.huggingface import HuggingFaceEncoder

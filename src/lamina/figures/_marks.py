@@ -1,0 +1,146 @@
+"""Marks that several figures share: heads by layer, heat maps."""
+
+from __future__ import annotations
+
+import math
+
+import altair as alt
+
+from lamina.figures.theme import FAINT, INK, SHADES, Table, series, title_of
+
+PANEL_WIDTH = 330
+
+
+def by_layer(
+    rows: Table,
+    names: list[str],
+    title: str,
+    unit: str,
+    domain: tuple[float, float] | None,
+    *,
+    means: Table | None = None,
+    legend: bool = True,
+) -> alt.LayerChart:
+    """Heads as points, a line through their means, dotted for uniform attention; a log scale without a `domain`.
+
+    `means` are the layers' with their intervals; results of older versions have none.
+    """
+    look = series(names)
+    colour, shape = (look.colour, look.shape) if legend else (look.colour.legend(None), look.shape.legend(None))
+    last = int(rows["layer"].max())
+    # Side by side: series would hide each other.
+    offsets = {name: (at - (len(names) - 1) / 2) * 0.14 for at, name in enumerate(names)}
+    rows = rows.assign(place=rows["layer"] + rows["model"].map(offsets).astype(float))
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=200).encode(color=colour)
+    x, fixed = layers_axis(last), alt.Scale(domain=list(domain)) if domain else alt.Scale(type="log")
+    value = alt.Y("value:Q", title=unit, scale=fixed, axis=alt.Axis(tickCount=5))
+    numbers = [alt.Tooltip(f"{name}:Q", format=".3g") for name in ("value", "low", "high") if name in rows]
+    tooltip = [alt.Tooltip("model:N", title="attention"), alt.Tooltip("layer:Q"), alt.Tooltip("head:Q"), *numbers]
+    marks: list[alt.Chart] = [
+        base.mark_point(filled=True, size=28, opacity=0.45).encode(
+            x=layers_axis(last, "place"), y=value, shape=shape, tooltip=tooltip
+        ),
+        base.mark_line(strokeWidth=2).encode(x=x, y=alt.Y("mean(value):Q", title=unit, scale=fixed)),
+    ]
+    if means is not None and not means.empty:
+        marks.insert(0, interval_band(means, unit, fixed).encode(x=x, color=colour))
+    if "baseline" in rows:
+        marks.append(base.mark_rule(strokeDash=[2, 3]).encode(y=alt.Y("max(baseline):Q", title=unit, scale=fixed)))
+    return alt.LayerChart(layer=marks, title=title)
+
+
+def layers_axis(last: int, field: str = "layer") -> alt.X:
+    ticks = list(range(1, last + 1, math.ceil(last / 13)))
+    scale = alt.Scale(domain=[0.6, last + 0.4], nice=False)
+    return alt.X(f"{field}:Q", title="layer", scale=scale, axis=alt.Axis(values=ticks, format="d", grid=False))
+
+
+def interval_band(means: Table, unit: str, scale: alt.Scale) -> alt.Chart:
+    """The 95 % interval of layers' means."""
+    return (
+        alt.Chart(means).mark_area(opacity=0.25).encode(y=alt.Y("low:Q", title=unit, scale=scale), y2=alt.Y2("high:Q"))
+    )
+
+
+def beside(panels: list[alt.LayerChart], title: str, description: str, *, uniform: bool = True) -> alt.ConcatChart:
+    """Panels under one title that says how to read them."""
+    dotted = "; dotted: uniform attention" if uniform else ""
+    said = alt.TitleParams(
+        title, subtitle=f"points: heads; lines: mean over heads; shaded: its 95 % interval{dotted}", offset=12
+    )
+    chart = alt.concat(*panels, columns=2, spacing=24, title=said, description=description)
+    return chart.resolve_scale(color="independent", shape="independent").properties(
+        usermeta={"panelWidth": PANEL_WIDTH}
+    )
+
+
+HEAT_MAP_WIDTH = 330
+_ROW = 28
+"""Height of one task in a heat map."""
+
+
+_SHADES = "each task from its worst layer (no shade) to its best (full shade); numbers: scores"
+
+
+def heat_maps(rows: Table, models: list[str], title: str, said: str = _SHADES) -> alt.ConcatChart:
+    """One map per model, tasks by layers; `rows` have `normalised` too: each task from its worst to its best layer.
+
+    What rows say in `beside`, if they do, is written at the end of a task's line.
+    """
+    tasks = list(dict.fromkeys(rows["task"]))
+    own = [(model, rows[rows["model"] == model]) for model in models]
+    return alt.concat(
+        *(_map(model, group, tasks) for model, group in own if len(group)),
+        columns=2,
+        spacing=24,
+        title=alt.TitleParams(title, subtitle=said, offset=12),
+        description=" ".join(
+            f"{model}: {best_in_words(str(task), group, [model])}"
+            for model, whole in own
+            for task, group in whole.groupby("task", sort=False)
+        ),
+        usermeta={"panelWidth": HEAT_MAP_WIDTH},
+    )
+
+
+def _map(model: str, rows: Table, tasks: list[str]) -> alt.LayerChart:
+    layers = rows["layer"].nunique()
+    shown = sorted(rows["layer"].unique().tolist())[:: math.ceil(layers / 13)]
+    rows = rows.assign(title=rows["task"].map(title_of))
+    base = alt.Chart(rows, width=HEAT_MAP_WIDTH, height=_ROW * len(tasks)).encode(
+        x=alt.X(
+            "layer:O",
+            title="layer (0 = embeddings)",
+            # Thinned out where the numbers would not fit.
+            axis=alt.Axis(values=shown, labelAngle=0, ticks=False, domain=False),
+        ),
+        y=alt.Y(
+            "title:N",
+            sort=[title_of(task) for task in tasks],
+            title=None,
+            axis=alt.Axis(ticks=False, domain=False, labelLimit=240),
+        ),
+        tooltip=[
+            alt.Tooltip("title:N"),
+            alt.Tooltip("layer:Q"),
+            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "normalised")),
+        ],
+    )
+    colour = alt.Color(
+        "normalised:Q", scale=alt.Scale(domain=[0, 1], range=list(SHADES), interpolate="lab"), legend=None
+    )
+    cells: list[alt.Chart] = [base.mark_rect(stroke=FAINT, strokeWidth=1).encode(color=colour)]
+    if HEAT_MAP_WIDTH / layers >= 24:
+        shade = alt.when(alt.datum.normalised > 0.55).then(alt.value("white")).otherwise(alt.value(INK))
+        cells.append(base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format=".2f"), color=shade))
+    if "beside" in rows:
+        ends = alt.Chart(rows.drop_duplicates("task")).mark_text(align="left", dx=8, fontSize=11, color=INK)
+        cells.append(ends.encode(x=alt.value("width"), y=base.encoding.y, text=alt.Text("beside:N")))
+    return alt.LayerChart(layer=cells, title=model)
+
+
+def best_in_words(task: str, rows: Table, models: list[str]) -> str:
+    """The best single layer of each model at one task."""
+    tops = [rows[rows["model"] == model].nlargest(1, "value") for model in models]
+    said = "; ".join(f"{row.model} {row.value:.2f} at layer {row.layer}" for top in tops for row in top.itertuples())
+    return f"{title_of(task)}, best score of one layer alone: {said}."
