@@ -15,9 +15,9 @@ const percent = (/** @type {number} */ value) => `${(100 * value).toFixed(1)} %`
 const off = () => ({ heads: state.getAll("off"), layers: state.getAll("off_layer").map(Number).filter(Number.isInteger) });
 
 /** @param {Changed} changed */
-function said({ before, after }) {
-  if (!before.said || !after.said) return [];
-  const [was, is] = [before.said, after.said].map((list) => new Map((list ?? []).map(({ piece, probability }) => [piece, probability])));
+function guessed({ before, after }) {
+  if (!before.guesses || !after.guesses) return [];
+  const [was, is] = [before.guesses, after.guesses].map((list) => new Map((list ?? []).map(({ piece, probability }) => [piece, probability])));
   const pieces = [...new Set([...was.keys(), ...is.keys()])].slice(0, 15);
   const share = (/** @type {number | undefined} */ value) => (value === undefined ? "below the ten likeliest" : percent(value));
   const apart = (/** @type {string} */ piece) => {
@@ -80,7 +80,7 @@ function looked({ before, after }) {
 async function change(asked, signal) {
   const found = await post("/interventions", asked, signal);
   const parts = [...(asked.heads ?? []).map((head) => `head ${head}`), ...(asked.layers ?? []).map((layer) => `block ${layer}`)];
-  return [el("p", {}, `Without ${parts.join(", ")} (${asked.how === "mean" ? "the mean over the sentence in their place" : "zeros in their place"}):`), ...said(found), ...answered(found), ...believed(found), ...looked(found)];
+  return [el("p", {}, `Without ${parts.join(", ")} (${asked.how === "mean" ? "the mean over the sentence in their place" : "zeros in their place"}):`), ...guessed(found), ...answered(found), ...believed(found), ...looked(found)];
 }
 
 /** @param {string} text @param {RegExp} pattern */
@@ -103,7 +103,7 @@ export function switching({ blocks, heads, answers }) {
     { class: "controls", autocomplete: "off" },
     el("label", {}, `Heads off (layers 1 to ${blocks}, heads 1 to ${heads}) `, own),
     el("label", {}, "Blocks off ", whole),
-    el("label", {}, "A head hands on ", how),
+    el("label", {}, "Replace the output of a head by ", how),
     question ? el("label", {}, "Question about the sentence ", question) : null,
     el("button", { type: "submit" }, "Switch off"),
   );

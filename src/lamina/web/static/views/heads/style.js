@@ -4,7 +4,7 @@
 import { solid } from "../../shared/scales.js";
 import { THEME } from "../../shared/theme.js";
 
-// A head's stroke is told apart by its dash too, never by colour alone.
+// Strokes of heads differ in their dash too, never in colour alone.
 export const STROKES = [
   { colour: "--accent", dash: [] },
   { colour: "--second", dash: [8, 4] },

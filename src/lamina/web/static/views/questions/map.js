@@ -10,7 +10,7 @@ const MARGIN = 22;
 const TALLEST = 480;
 const FONT = 12;
 const PADDING = 12; // from a token to the outline of its cluster
-const DASHES = ["none", "7 4", "2 3", "9 3 2 3", "12 5", "5 5", "1 4", "8 2"]; // clusters are told apart without colour
+const DASHES = ["none", "7 4", "2 3", "9 3 2 3", "12 5", "5 5", "1 4", "8 2"]; // clusters differ in more than their colour
 const GAP = 8;
 const DESCENT = 4;
 

@@ -11,7 +11,7 @@ import { button } from "../../shared/jobs.js";
 let drawn = "";
 
 /**
- * The phases of the models that have been measured; drawn anew only when they are others.
+ * The phases of the models that have been measured; redrawn only when they change.
  * @param {HTMLElement} box
  * @param {Answered[]} answers
  * @param {{ tuned: Answering[], model: string }} about
