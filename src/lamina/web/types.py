@@ -22,7 +22,7 @@ def typescript() -> str:
     """Every shape of the API as a TypeScript interface, and what each address takes and returns.
 
     Example:
-        >>> "export interface About {" in typescript()
+        >>> "export interface AboutServer {" in typescript()
         True
     """
     from lamina.web.app import create_app

@@ -1,6 +1,6 @@
 // @ts-check
 // Heads and blocks switched off: beliefs, attention and answers with and without them.
-/** @import { Belief, Changed, Measure, SwitchedOff } from "../shared/api_types.js" */
+/** @import { Belief, HeadMeasure, Intervention, InterventionRequest } from "../shared/api_types.js" */
 import { post } from "../shared/api.js";
 import { el, replace, table } from "../shared/dom.js";
 import { diverging, farthest, signed } from "../shared/scales.js";
@@ -14,7 +14,7 @@ const percent = (/** @type {number} */ value) => `${(100 * value).toFixed(1)} %`
 /** What is switched off, by the address. */
 const off = () => ({ heads: state.getAll("off"), layers: state.getAll("off_layer").map(Number).filter(Number.isInteger) });
 
-/** @param {Changed} changed */
+/** @param {Intervention} changed */
 function guessed({ before, after }) {
   if (!before.guesses || !after.guesses) return [];
   const [was, is] = [before.guesses, after.guesses].map((list) => new Map((list ?? []).map(({ piece, probability }) => [piece, probability])));
@@ -29,7 +29,7 @@ function guessed({ before, after }) {
   return [el("h3", {}, "What the model says"), table(["piece", "whole model", "switched off", "difference"], pieces.map((piece) => [piece, share(was.get(piece)), share(is.get(piece)), apart(piece)]), { caption: "The ten likeliest pieces of each" })];
 }
 
-/** @param {Changed} changed */
+/** @param {Intervention} changed */
 function answered({ before, after }) {
   if (!before.answer || !after.answer) return [];
   const line = (/** @type {string} */ who, /** @type {{ text: string, confidence: number }} */ { text, confidence }) => el("li", {}, `${who}: `, el("q", {}, text), ` ${percent(confidence)}`);
@@ -39,7 +39,7 @@ function answered({ before, after }) {
 /** The label of the last layer. @param {Belief} belief */
 const finally_ = ({ labels }) => labels.toSorted((a, b) => (b.probabilities.at(-1) ?? 0) - (a.probabilities.at(-1) ?? 0))[0];
 
-/** @param {Changed} changed */
+/** @param {Intervention} changed */
 function believed({ before, after, words }) {
   if (!before.beliefs.length) return [];
   const rows = before.beliefs.flatMap((own, at) => {
@@ -52,12 +52,12 @@ function believed({ before, after, words }) {
   return [el("h3", {}, "What its probes believe"), el("p", {}, told), rows.length ? table(["words", "task", "whole model", "switched off"], rows) : null];
 }
 
-/** @param {Changed} changed */
+/** @param {Intervention} changed */
 function looked({ before, after }) {
   if (!before.measures.length) return [];
   const [box, key, told] = [el("div", { class: "atlas-box" }), el("div", { class: "legend" }), el("p", { class: "soft" })];
   const choice = el("select", {}, before.measures.map(({ name, title }) => el("option", { value: name }, title)));
-  /** @type {{ measure: Measure, scale: { most: number } } | null} */
+  /** @type {{ measure: HeadMeasure, scale: { most: number } } | null} */
   let shown = null;
   const grid = makeAtlas(box, { label: "Change of attention, head by head", onLook: (head) => shown && replace(told, described(shown.measure, head, shown.scale)) });
   function draw() {
@@ -74,7 +74,7 @@ function looked({ before, after }) {
 }
 
 /**
- * @param {SwitchedOff} asked
+ * @param {InterventionRequest} asked
  * @param {AbortSignal} signal
  */
 async function change(asked, signal) {

@@ -1,7 +1,7 @@
 // @ts-check
 // Sentences of the corpus in which a head does what it is asked for most clearly, and those in which it fails.
 /** @import { Child } from "../../shared/dom.js" */
-/** @import { ExampleOfHead, ExamplesOfHead, MissOfHead } from "../../shared/api_types.js" */
+/** @import { ExamplesOfHead, HeadExampleCard, HeadMissCard } from "../../shared/api_types.js" */
 /** @import { Drawn } from "./pane.js" */
 import { el } from "../../shared/dom.js";
 import { short } from "../../shared/scales.js";
@@ -28,7 +28,7 @@ const drawing = (name, onShow) => el("button", { type: "button", "aria-label": `
 function best(found, onShow) {
   const about = `Links ${found.sought}, the strongest of each sentence, in ${counted(found.sentences, "sentence")} of ${found.corpus} (dev): ${found.limits}.`;
   if (!found.examples.length) return [el("p", { class: "soft" }, about), el("p", {}, "None of these sentences has such a link.")];
-  const item = (/** @type {ExampleOfHead} */ each, /** @type {number} */ at) => {
+  const item = (/** @type {HeadExampleCard} */ each, /** @type {number} */ at) => {
     const { words, source, target, relation, weight } = each;
     const between = `${words[source]} → ${words[target]}${relation ? ` (${relation})` : ""}`;
     const show = drawing(`example ${at + 1}`, () => onShow({ words, of: `example ${at + 1}, ${found.corpus}`, focus: { side: "from", word: source } }));
@@ -60,7 +60,7 @@ function failing(found, onShow) {
     if (found.relation) return [];
     return [el("h3", {}, "Where it fails"), el("p", {}, "It is known for no relation, so that no link is right or wrong. Colour the atlas by a relation (“finds the head of …”), and see how this head does at it.")];
   }
-  const item = (/** @type {MissOfHead} */ each, /** @type {number} */ at) => {
+  const item = (/** @type {HeadMissCard} */ each, /** @type {number} */ at) => {
     const { words, word, chosen, right, relation, weight, right_weight: beside } = each;
     const arrow = found.attends ? "→" : "←";
     const show = drawing(`miss ${at + 1}`, () => onShow({ words, of: `miss ${at + 1}, ${found.corpus}`, focus: { side: found.attends ? "from" : "to", word } }));

@@ -1,6 +1,6 @@
 // @ts-check
 // How heads look: the strokes of chosen heads, and the marks of what heads do, as in the report.
-/** @import { Look } from "../../shared/api_types.js" */
+/** @import { MarkStyle } from "../../shared/api_types.js" */
 import { solid } from "../../shared/scales.js";
 import { THEME } from "../../shared/theme.js";
 
@@ -21,7 +21,7 @@ export const BEHAVIOURS = THEME.behaviours;
 
 /**
  * @param {string} name
- * @returns {Look}
+ * @returns {MarkStyle}
  */
 export const behaviour = (name) => BEHAVIOURS.find((each) => each.name === name) ?? BEHAVIOURS[BEHAVIOURS.length - 1];
 

@@ -1,6 +1,6 @@
 // @ts-check
 // The token map: every token of a question at one layer, drawn to the width there is; tokens move from layer to layer.
-/** @import { Token, TokenMap as Tokens } from "../../shared/api_types.js" */
+/** @import { MapToken, TokenMap as Tokens } from "../../shared/api_types.js" */
 /** @import { Point, Wanted } from "./places.js" */
 import { el, svg } from "../../shared/dom.js";
 import { outline, placed } from "./places.js";
@@ -33,7 +33,7 @@ const shift = (/** @type {number} */ x, /** @type {number} */ y) => `translate($
 
 /**
  * A word of several pieces is named at the first.
- * @param {Token[]} tokens
+ * @param {MapToken[]} tokens
  * @param {number} at
  */
 const startsWord = (tokens, at) => at === 0 || tokens[at].word !== tokens[at - 1].word || tokens[at].sentence !== tokens[at - 1].sentence;
@@ -117,7 +117,7 @@ export class TokenMap {
   }
 
   /**
-   * @param {Token} token
+   * @param {MapToken} token
    * @param {number} at
    * @param {OnPoint} onPoint
    */
