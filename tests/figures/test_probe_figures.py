@@ -99,7 +99,7 @@ def test_tasks_of_different_metrics_are_named_with_theirs(make_probe):
 def test_few_seeds_make_a_range_and_no_interval(make_probe):
     charts = [pipeline(make_probe(seeds=seeds).tables, "a title") for seeds in (2, 5, 1)]
     few, many, one = (chart.to_dict()["title"]["subtitle"] for chart in charts if chart is not None)
-    assert few[0] == "lines: lowest to highest of 2 seeds, which is no interval; an order needs 5 seeds"
+    assert few[0] == "lines: lowest to highest of 2 seeds, not an interval; an order needs 5 seeds"
     assert "95 % interval, over 5 seeds" in many[0]
     assert one[0] == "no lines, there is one seed; an order needs 5 seeds"
 

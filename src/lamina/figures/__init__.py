@@ -67,7 +67,7 @@ def captions_for(result: Result) -> dict[str, str]:
     try:
         task_definitions, left_out = _own_tasks(result), _not_drawn(result)
     except (LookupError, TypeError, ValueError, AttributeError):
-        # Tables or provenance that are not as the analysis makes them; whoever draws the charts says so.
+        # Tables or provenance are not as the analysis writes them; drawing the charts reports it.
         task_definitions, left_out = [], {}
     return {
         name: " ".join([reading, *task_definitions, *filter(None, [left_out.get(name)]), *result.provenance.warnings])

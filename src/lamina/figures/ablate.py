@@ -1,4 +1,4 @@
-"""Parts taken away: effects of heads as grids, of blocks as bars, and importance by gradient against effect."""
+"""Ablated parts: effects of heads as grids, of blocks as bars, and importance by gradient against effect."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from lamina.targets.target import LOSS, phrase_at_start
 
 CAPTIONS = {
     "heads": (
-        "The effect of each head on each target when that head alone is taken away: the score without it minus the "
+        "The effect of each head on each target when that head alone is ablated: the score without it minus the "
         "score of the whole model, orange where the model does worse without it, blue where it does better. Dots: "
         "effects that differ from 0 (flipped signs by document, adjusted p < .05, all heads, or all random components, "
         "of one target and how together). The column r is a random component as large as a head, drawn from all heads "
         f"of the layer, mean of {DRAWS} draws. Intervals are in the table."
     ),
     "blocks": (
-        "The effect of each layer on each target when it is skipped, so that it hands on what it read; bars: the score "
-        "without it minus that of the whole model, lines: 95 % intervals over documents (minimal pairs: over pairs), "
-        "simultaneous for all layers. Orange: the model does worse without it; grey diamonds: the twin with random "
-        "weights."
+        "The effect of each layer on each target when it is skipped, so that its input is passed through; bars: the "
+        "score without it minus that of the whole model, lines: 95 % intervals over documents (minimal pairs: over "
+        "pairs), simultaneous for all layers. Orange: the model does worse without it; grey diamonds: the twin with "
+        "random weights."
     ),
     "importance": (
         "Each head's importance by gradient (expected absolute gradient of a gate, normalised by layer) against the "
@@ -43,7 +43,7 @@ _ASIDE = 8
 """The twin's marks are drawn beside those of the model, so that neither hides the other."""
 _UNITS = {LOSS: "nats per piece"}
 _POINTS = "share of items"
-_HOWS = {"mean": "heads hand on their mean", "zero": "heads hand on zeros", "resample": "heads as in another text"}
+_HOWS = {"mean": "mean ablation", "zero": "zero ablation", "resample": "resampling ablation"}
 _DEPTHS = ("#86bdea", "#08254d")
 """Of layers, from the first to the last."""
 
@@ -65,7 +65,7 @@ def _heads(rows: Table, model: str) -> alt.ConcatChart | None:
         return None
     groups = [(str(target), str(how), group) for (target, how), group in rows.groupby(["target", "how"], sort=False)]
     title = alt.TitleParams(
-        f"Heads of {model}, taken away one at a time",
+        f"Heads of {model}, ablated one at a time",
         subtitle="orange: worse without it; blue: better; dots: adjusted p < .05; r: random component",
         offset=12,
     )
@@ -120,7 +120,7 @@ def describe(rows: Table, target: str, how: str) -> str:
         >>> rows = pd.DataFrame([("head", 2, 1, "loss", .3, True), ("head", 1, 1, "loss", .1, False)])
         >>> rows.columns = ["component", "layer", "head", "target", "effect", "sure"]
         >>> describe(rows, "loss", "mean")
-        'The loss, heads hand on their mean: 1 of 2 heads surely change it; largest effect: head 2-1 (+0.300).'
+        'The loss, mean ablation: 1 of 2 heads surely change it; largest effect: head 2-1 (+0.300).'
     """
     heads = rows[rows["component"] == "head"]
     worst = worst_of(heads)

@@ -34,8 +34,8 @@ CAPTIONS = {
     ),
     "patterns": (
         "Share of texts on which a head's map is of each type, as the mean over a layer's heads: stacked, and one line "
-        "per type with its 95 % interval shaded (documents resampled). Types are told by a rule that agreed with the "
-        "eye on 67 % of 48 maps, which the interval does not cover. Block needs texts of two segments."
+        "per type with its 95 % interval shaded (documents resampled). Types are assigned by a rule; it agreed with "
+        "the eye on 67 % of 48 maps, which the interval does not cover. Block needs texts of two segments."
     ),
     "induction": (
         "Attention from repeated random tokens to the token after their earlier copy: one cell per head, and by layer "
@@ -293,7 +293,7 @@ def _gradients(gradients: Table, layers: Table | None, about: str) -> alt.Concat
     means = rows.groupby(["model", "layer"])["value"].mean()
     ends = "; ".join(f"{name} {_ends(means[name])}" for name in names)
     description = f"Mean magnitude of the gradient over heads, by what attention goes to: {ends}."
-    return beside([panel], f"How much the loss hangs on attention: {about}", description, uniform=False)
+    return beside([panel], f"Gradient of the loss with respect to attention: {about}", description, uniform=False)
 
 
 def _patterns(patterns: Table, layers: Table | None, about: str) -> alt.ConcatChart:

@@ -22,9 +22,9 @@ CAPTIONS = {
         "not by overlapping intervals; findings are about the layer that is best on other words."
     ),
     "context": (
-        "Micro-F1 when the model sees only so many words on each side, with its 95 % interval; 0 is the word alone. "
-        "Compare each size with the whole text, and the layers with the bag of input embeddings (P-); differences are "
-        "tested word by word in `contrasts`."
+        "Micro-F1 when the model sees a limited number of words on each side (0: the word alone), with its 95 % "
+        "interval. Compare each size with the whole text, and the layers with the bag of input embeddings (P-); "
+        "differences are tested word by word in `contrasts`."
     ),
     "contexts": "Number of word-class pairs by number of contexts, all splits together.",
     "finetuning": (

@@ -21,7 +21,7 @@ CAPTIONS = {
         "changes (dashed: nothing), of the concept, of random subspaces of the same rank (mean of the draws; the table "
         "says how much variance they take) and of a control task's subspace. Lines: 95 % intervals over documents "
         "(random subspaces: and draws), of effects simultaneous for all layers. Letters, from paired differences: U "
-        "known and used (the concept harms, and more than both others), N known and not used, ? cannot be told, "
+        "known and used (the concept harms, and more than both others), N known and not used, ? neither was shown, "
         "\N{MULTIPLICATION SIGN} not shown to be readable."
     ),
 }
@@ -48,7 +48,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     about = result.provenance
     title = alt.TitleParams(
         f"Readable or used: {about.model['name']} on {about.corpus['name']}",
-        subtitle="U: known and used, N: known and not used, ?: cannot be told; lines: 95 % intervals",
+        subtitle="U: known and used, N: known and not used, ?: neither was shown; lines: 95 % intervals",
         offset=12,
     )
     description = " ".join(describe(group) for _, group in effects.groupby(["task", "target"], sort=False))

@@ -68,7 +68,7 @@ def _established(tables: Mapping[str, Table]) -> Table:
 
 
 def spread(last: int, most: int) -> list[int]:
-    """At most so many layers, the first and the last among them.
+    """At most `most` layers, evenly spread; the first and the last are always among them.
 
     Example:
         >>> spread(6, 8), spread(24, 4)

@@ -14,9 +14,9 @@ CAPTIONS = {
         "Accuracy of a probe of each layer alone, as a share of the way from the best constant answer (0) to no error "
         "(1); shaded: 95 % intervals over documents (from 5 seeds on, over seeds too). One panel per kind of task. The "
         "primer's picture is that lines of the first panel fall where those of the structure panel rise; whether a "
-        "line moves is told by `changes`, with paired intervals, not by whether bands overlap. Tasks differ in classes "
-        "and in training targets: compare the course of lines, not their heights. A point is missing where a probe has "
-        "not converged."
+        "line moves is tested in `changes`, with paired intervals, not by whether bands overlap. Tasks differ in "
+        "classes and in training targets: compare the course of lines, not their heights. A point is missing where a "
+        "probe has not converged."
     ),
     "tasks": (
         "Accuracy by layer, one panel per task: the model, its twin with random weights, and the best constant answer "

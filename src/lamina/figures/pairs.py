@@ -21,7 +21,7 @@ CAPTIONS = {
         "Share of items that the model gets right, one row per paradigm, grouped by phenomenon; lines: 95 % intervals, "
         "items resampled. The tick is chance. A filled point differs from chance (p below .05, adjusted for all "
         "paradigms); of a hollow one that was not shown. Where the n-gram model or the twin is as high, the pairs can "
-        "be told apart without syntax."
+        "be solved without syntax."
     ),
 }
 """Chart -> how to read it."""

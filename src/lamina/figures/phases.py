@@ -30,7 +30,7 @@ CAPTIONS = {
     "answers": (
         "Right and wrong answers to questions of one task, by layer; right ones weighed as the wrong ones they are "
         "matched with (question word, length of answer). Bands are 95 % intervals over documents, wide where a task "
-        "has few answers of a kind; whether right and wrong differ is told by the chart of their differences. Tasks "
+        "has few answers of a kind; whether right and wrong differ is tested in the chart of their differences. Tasks "
         "whose answers are all right or all wrong are not drawn."
     ),
     "contrast": (
@@ -197,7 +197,7 @@ def _failure(result: Result, table: Table) -> alt.ConcatChart:
     """What has no layer is a flat line, without its interval."""
     last = int(table["layer"].dropna().max())
     vectors = table[table["feature"] == "vectors"].assign(series=lambda rows: rows["model"] + ", vectors")
-    # The twin is no model that could be ahead of itself.
+    # The twin is not compared with itself.
     is_model = vectors["model"] == result.provenance.model["name"]
     vectors = vectors.assign(sure=is_model & _leads(result, OVER_TWIN, vectors["layer"]))
     flat = [

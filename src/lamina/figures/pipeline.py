@@ -84,7 +84,7 @@ def mixing_rows(tables: Tables) -> Table:
 
 
 def _unconverged_tasks(tables: Tables) -> list[str]:
-    """Tasks whose full probe has not converged: neither their weights' centre nor their divergence is told."""
+    """Tasks whose full probe has not converged: neither their centre of gravity nor their divergence is reported."""
     divergences = _divergences_in_words(tables)
     converged = {task for task, lines in divergences.items() if any(line.startswith("K(s)") for line in lines)}
     return [task for task in reasons_of(tables, "centre of gravity") if task not in converged]
@@ -476,7 +476,7 @@ def _spread(tables: Tables) -> list[str]:
     if seeds >= FEW_SEEDS:
         return [f"lines: 95 % interval, over {seeds} {name}s and, for the expected layer, documents too"]
     if seeds > 1:
-        return [f"lines: lowest to highest of {seeds} {name}s, which is no interval; an order needs {FEW_SEEDS} seeds"]
+        return [f"lines: lowest to highest of {seeds} {name}s, not an interval; an order needs {FEW_SEEDS} seeds"]
     return [f"no lines, there is one seed; an order needs {FEW_SEEDS} seeds"]
 
 
@@ -510,7 +510,7 @@ def _pipeline_in_words(tables: Tables, summary: Table, tasks: list[str]) -> str:
 
 _WIDE_CELL, _NARROW_CELL = 56, 42
 _MANY_TASKS = 5
-"""From so many on, cells are narrow and one matrix is below the other."""
+"""From this number of tasks on, cells are narrow and one matrix is below the other."""
 _REASONS = 4
 """Most reasons that a figure names."""
 
@@ -538,7 +538,7 @@ def order(tables: Tables, title: str) -> alt.ConcatChart | None:
     statistics = [(str(name), group) for name, group in rows.groupby("statistic") if group["p_adjusted"].notna().any()]
     subtitle = [
         "layers by which the column's task comes later than the row's",
-        "shaded: told apart, p < .05 by max-T over all pairs of tasks; blue: the row's task comes first",
+        "shaded: order shown, p < .05 by max-T over all pairs of tasks; blue: the row's task comes first",
         *_untested_pairs(rows),
     ]
     heading = alt.TitleParams(f"Which task comes first: {title}", subtitle=subtitle, offset=24)
@@ -567,7 +567,7 @@ def _matrix(statistic: str, rows: Table, names: list[str]) -> alt.LayerChart:
         y=alt.Y("first:N", sort=names, title="this task ...", axis=alt.Axis(labelLimit=240)),
     )
     tested = base.transform_filter("isValid(datum.p_adjusted)")
-    # Blue (earlier), orange (later), white (not told apart); the number says the same.
+    # Blue (earlier), orange (later), white (order not shown); the number says the same.
     scale = alt.Scale(domain=[-1, 0, 1], range=[COLOURS[1], "#ffffff", COLOURS[0]], interpolate="rgb")
     colour = alt.Color("sign:Q", scale=scale, legend=None)
     ink = alt.when("datum.sign > 0").then(alt.value("#ffffff")).otherwise(alt.value(INK))
@@ -595,5 +595,5 @@ def _order_in_words(rows: Table) -> str:
             index=False
         )
     ]
-    orders = "; ".join(parts) + "." if parts else "No two tasks are told apart."
+    orders = "; ".join(parts) + "." if parts else "No task was shown to come before another."
     return " ".join(["Order of tasks.", orders, *(f"{line}." for line in _untested_pairs(rows))])

@@ -43,9 +43,9 @@ CAPTIONS = {
         "Tasks by expected layer, the earliest on top. P(0) sees the embeddings alone, P(L) all layers; compare both "
         "with the constant answer. The expected layer says where the score is gained as layers are added, the centre "
         "of gravity which layers the full probe draws on; they need not agree. Lines are intervals or ranges over "
-        "seeds, as the subtitle says; the chart of the order says which tasks are told apart. Compare the expected "
-        "layer with that of the random-weights twin (diamond; none where the twin's own scores do not gain or its "
-        "probes have not converged). K(s) and K(D) say how far weights and gains are from being the same at every "
+        "seeds, as the subtitle says; the chart of the order shows which tasks clearly come first. Compare the "
+        "expected layer with that of the random-weights twin (diamond; none where the twin's own scores do not gain or "
+        "its probes have not converged). K(s) and K(D) say how far weights and gains are from being the same at every "
         "layer (0 bits). n/a: the reason is given; numbers of probes that have not converged are not shown."
     ),
     "weights": (

@@ -1,4 +1,4 @@
-"""The score of a model against what is left of it: one line per order in which its parts are taken away."""
+"""The score of a model against what is left of it: one line per order in which its parts are removed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lamina.results import Result
 
 CAPTIONS = {
     "prune": (
-        "Score: heads (or blocks) are taken away from left to right, in the order that each line is named by; upright "
+        "Score: heads (or blocks) are removed from left to right, in the order that each line is named by; upright "
         "lines: 95 % interval over documents (pairs and questions: over items); band: that of the random orders, whose "
         "mean is shown, over these orders too. Points of one number of heads are drawn side by side. Dashed: 1 point "
         "below the whole model (a loss: 1 % above it); dotted: the twin with random weights, or guessing where that is "
         "better. The orders were chosen on other documents than are scored. Share that can go: the part of the model "
         "that is gone at the last point before a line crosses the dashed one, with its 95 % interval, which is paired: "
         "the whole model is scored on the same documents. Compare each order with the random one; "
-        "whether they differ is tested in the table of contrasts, not told by overlapping intervals."
+        "whether they differ is tested in the table of contrasts, not by whether intervals overlap."
     ),
 }
 """Chart -> how to read it."""
@@ -43,7 +43,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     ]
     many = int(table["removed"].max())
     title = alt.TitleParams(
-        f"{parts.capitalize()} taken away: {about.model['name']}, {target} on {_read(result, target)}",
+        f"{parts.capitalize()} removed: {about.model['name']}, {target} on {_read(result, target)}",
         subtitle=f"{many} {parts}; upright lines and band: 95 % intervals; dashed: {_limit(shares)} the whole model",
         offset=10,
     )
@@ -139,7 +139,7 @@ def _shares(shares: Table, there: list[str], *, parts: str, within: str) -> alt.
 
 
 def _looks(there: list[str], *, legend: bool = True) -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
-    """Orders are told apart by colour, dash and shape at once, the same with some of them left out."""
+    """Colour, dash and shape of each order; they stay the same where some orders are left out."""
     every, names = list(HOW), [HOW[by] for by in there]
 
     def scale(values: tuple) -> alt.Scale:

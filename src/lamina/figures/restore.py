@@ -1,4 +1,4 @@
-"""Fine-tuning undone: the score of the tuned model's task by the layers that are put back, frozen or drawn anew."""
+"""Fine-tuning undone: the score of the tuned model's task by the layers that are restored, frozen or re-initialised."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from lamina.training.settings import LOWER_IS_BETTER
 CAPTIONS = {
     "restore": (
         "Score of the fine-tuned model's own task on its scored texts. Layers 0 (the embeddings) to l, layers l to the "
-        "top, and single layers: put back to the weights before fine-tuning, the head staying as it was tuned, beside "
-        "random weights in the same layers; where they were asked for, models tuned anew with layers 0 to l frozen, or "
-        "with the blocks from l to the top drawn anew. Linear heads: fitted on one frozen layer of the model before "
+        "top, and single layers: restored to the weights before fine-tuning, the head staying as it was tuned, beside "
+        "random weights in the same layers; on request, models tuned again with layers 0 to l frozen, or with the "
+        "blocks from l to the top re-initialised. Linear heads: fitted on one frozen layer of the model before "
         "fine-tuning, beside its twin with random weights. Upright lines: 95 % intervals over documents; models "
-        "tuned anew are single runs unless several seeds were asked for, and from 5 seeds on intervals hold for other "
+        "tuned again are single runs unless several seeds were requested, and from 5 seeds on intervals hold for other "
         "seeds too. Dashed: the model as it was tuned. Dotted: always the most frequent answer. Whether two scores "
-        "differ is told by the paired differences in the table of effects, not by overlapping intervals."
+        "differ is tested by the paired differences in the table of effects, not by whether intervals overlap."
     ),
 }
 """Chart -> how to read it."""
@@ -32,10 +32,10 @@ CAPTIONS = {
 PANEL_WIDTH = 310
 _HEIGHT = 210
 _SERIES = {
-    "restore": "put back",
+    "restore": "restored",
     "random": "random weights",
     "freeze": "frozen while tuning",
-    "reset": "drawn anew, then tuned",
+    "reset": "re-initialised, then tuned",
     "transfer": "linear head",
     "transfer_twin": "linear head on the twin",
 }

@@ -17,7 +17,7 @@ CAPTIONS = {
     "roles": (
         "What each head finds (its share of the dependents whose head word it attends to most, of mentions whose "
         "antecedent it finds, or of attention that goes to the neighbour or the sink) against what breaks without it: "
-        "how much worse what needs the role is scored when that head alone is taken away (above 0: worse). Points: "
+        "how much worse what needs the role is scored when that head alone is ablated (above 0: worse). Points: "
         "heads, named where they "
         "have the role (of many, the 5 farthest from 0); lines: 95 % intervals over documents (pairs: over "
         "pairs), simultaneous over heads. Orange squares: surely worse than without the other heads of the layer "
@@ -128,7 +128,7 @@ def _panel(rows: Table, group: object, *, first: bool) -> alt.LayerChart:
     layers.append(lines.encode(x=x, color=colour, y=alt.Y("low:Q", title=f"{worse} without it"), y2=alt.Y2("high:Q")))
     points = base.mark_point(filled=True, size=45, opacity=0.9)
     layers.append(points.encode(y=y, shape=shape, tooltip=[alt.Tooltip("name:N", title="head"), *numbers]))
-    # Labels above and below in turn, so that heads close by are told apart.
+    # Labels above and below in turn, so that names of nearby heads do not overlap.
     ordered = named.loc[named["harm"].abs().nlargest(MOST_NAMED).index].sort_values("harm", ascending=False)
     for some, up in ((ordered.iloc[::2], -6), (ordered.iloc[1::2], 9)):
         if len(some):

@@ -18,10 +18,10 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 """The palette of Okabe and Ito (2008), its darker colours first: they hold on white."""
 
 DASHES = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (10, 4), (4, 4), (1, 2))
-"""So that lines are told apart without colour; the first is solid."""
+"""Dashes of lines, for readers who do not see colours; the first is solid."""
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
-"""So that points are told apart without colour."""
+"""Shapes of points, for readers who do not see colours."""
 
 INK = "#222222"
 GREY = "#9a9a9a"
@@ -80,7 +80,7 @@ BEHAVIOUR_LOOKS = {name: _BEHAVIOUR_LOOKS[name] for name in BEHAVIOURS}
 
 
 class Look(NamedTuple):
-    """How series are told apart."""
+    """Colour, dash and shape of each series."""
 
     colour: alt.Color
     dash: alt.StrokeDash
