@@ -130,7 +130,7 @@ class RowWords(NamedTuple):
 
 
 def kind_of_lists(values: Sequence[Any], sizes: Sequence[int | None]) -> tuple[Kind | None, str]:
-    """What a column of lists holds, or why it cannot be used. `sizes`: the words of each text; None for running text."""
+    """What a column of lists holds, or why it cannot be used. `sizes`: words per text, None for running text."""
     inner = [item for cell in values for item in (_items(cell) or ())]
     if inner and all(_is_span(item) for item in inner):
         return "spans", ""
