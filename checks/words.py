@@ -32,7 +32,7 @@ PAIRS = {
 DIALECT = re.compile(
     r"\b(is|are|was|were|be) (told|said) (by|to|of|apart|where|whether|what|how|here|there|in words)\b"
     r"|\bcan(not)? be told\b|\bso many\b|\bwhoever\b|\bwhichever they\b"
-    r"|\bis no (number|byte|file|table|word|text|model|interval|image)\b"
+    r"|(?<!there )\bis no (number|byte|file|table|word|text|model|interval|image)\b"
     r"|\bhands? on\b|\b(drawn|begins?|made|taken|measured) anew\b|\btaken away\b|\bnobody's\b|\bfor nobody\b"
     r"|\blies? beside\b|\bthat is to be\b|\ba row an?\b|\bat most about\b|\b(said|told) so\b",
     re.IGNORECASE,

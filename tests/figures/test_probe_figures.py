@@ -227,7 +227,7 @@ def test_wrong_7_what_faithful_prints_without_a_gain_is_marked(make_probe):
     result = make_probe(tasks=("dep", "pos"))
     summary = result.tables["summary"]
     summary.loc[summary["task"] == "pos", ["el_low", "el_high"]] = np.nan
-    why = "expected layer: the gain of P(L) over P(0) cannot be told to be above 0, printed as --faithful does"
+    why = "expected layer: the gain of P(L) over P(0) was not shown to be above 0, printed as --faithful does"
     summary.loc[summary["task"] == "pos", "reason"] = why
     chart = draw(result)["pipeline"].to_dict()
     assert any(line.startswith("* the cumulative scores do not gain") for line in chart["title"]["subtitle"])

@@ -154,16 +154,16 @@ def test_the_best_examples_are_the_strongest_links_of_the_corpus(client, pets):
 def test_a_head_is_seen_to_fail_at_the_relation_that_is_asked_for(client, pets):
     asking = client(corpora=(str(pets),))
     known = asking.post("/api/heads/examples", json={"model": "tiny", "head": "2-1"}).json()
-    assert (known["relation"], known["asked"], known["misses"]) == ("", 0, [])
+    assert (known["relation"], known["targets"], known["misses"]) == ("", 0, [])
     body = {"model": "tiny", "head": "2-1", "relation": "dobj"}
     found = asking.post("/api/heads/examples", json=body).json()
-    assert (found["sought"], found["attends"], found["asked"]) == ("from a word to its head by dobj", True, 8)
-    assert len(found["misses"]) == min(5, found["asked"] - found["found"]) > 0
+    assert (found["sought"], found["attends"], found["targets"]) == ("from a word to its head by dobj", True, 8)
+    assert len(found["misses"]) == min(5, found["targets"] - found["hits"]) > 0
     for miss in found["misses"]:
-        assert (miss["asked"], miss["right"], miss["relation"]) == (2, 1, "dobj")
+        assert (miss["word"], miss["right"], miss["relation"]) == (2, 1, "dobj")
         lines = asking.post("/api/heads/lines", json={"model": "tiny", "sentence": miss["words"], "heads": ["2-1"]})
-        drawn = weights_of(lines.json(), miss["asked"])
-        words = {at: weight for at, weight in drawn.items() if at not in (-1, miss["asked"])}
+        drawn = weights_of(lines.json(), miss["word"])
+        words = {at: weight for at, weight in drawn.items() if at not in (-1, miss["word"])}
         assert max(words, key=words.get) == miss["chosen"] != miss["right"]
         assert words[miss["chosen"]] == pytest.approx(miss["weight"], abs=1e-4)
         assert words.get(miss["right"], 0) == pytest.approx(miss["right_weight"], abs=0.01)

@@ -352,7 +352,7 @@ def test_the_card_of_a_model_shows_its_checks_and_the_form_what_it_refuses(page,
     assert told == [check["name"] for check in card["checks"]]
     why = "maps look ahead"
     wrong = card | {
-        "checks": [{"name": "look-ahead", "verdict": "fails", "said": why}],
+        "checks": [{"name": "look-ahead", "verdict": "fails", "message": why}],
         "verdict": [f"look-ahead: {why}"],
         "refused": {"heads": why},
     }

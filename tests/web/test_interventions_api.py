@@ -38,7 +38,7 @@ def ask(client, models, **asked):
 
 
 def test_without_a_head_the_model_says_something_else(client, models):
-    asked = {"model": "causal", "heads": ["2-1"], "top": 3, "shown": ["1-1", "2-1", "3-1"]}
+    asked = {"model": "causal", "heads": ["2-1"], "top": 3, "linked": ["1-1", "2-1", "3-1"]}
     answer = ask(client, models, **asked).json()
     encoder = models["causal"]
     model, slot = language_model(encoder), Gap("1", f"{SENTENCE} ")
@@ -52,8 +52,8 @@ def test_without_a_head_the_model_says_something_else(client, models):
         after = next(token_logprobs(model, [slot])).exp().topk(3).values.tolist()
     finally:
         out.weight.data = kept
-    assert [each["probability"] for each in answer["before"]["said"]] == pytest.approx(before, abs=1e-5)
-    assert [each["probability"] for each in answer["after"]["said"]] == pytest.approx(after, abs=1e-5)
+    assert [each["probability"] for each in answer["before"]["guesses"]] == pytest.approx(before, abs=1e-5)
+    assert [each["probability"] for each in answer["after"]["guesses"]] == pytest.approx(after, abs=1e-5)
     links = {side: {each["head"]: each for each in answer[side]["links"]} for side in ("before", "after")}
     assert links["before"]["2-1"] == links["after"]["2-1"], "what it looks at is decided before it hands anything on"
     assert links["before"]["3-1"] != links["after"]["3-1"]
@@ -65,12 +65,12 @@ def test_without_a_head_the_model_says_something_else(client, models):
 
 def test_a_gap_is_filled_and_a_question_answered_without_a_block(client, models):
     gap = ask(client, models, model="masked", sentence="the dog sees the [MASK]", layers=[1, 3], top=2).json()
-    assert [len(gap[side]["said"]) for side in ("before", "after")] == [2, 2]
-    assert gap["before"]["said"] != gap["after"]["said"]
-    assert ask(client, models, model="masked").json()["after"]["said"] is None, "there is no gap"
+    assert [len(gap[side]["guesses"]) for side in ("before", "after")] == [2, 2]
+    assert gap["before"]["guesses"] != gap["after"]["guesses"]
+    assert ask(client, models, model="masked").json()["after"]["guesses"] is None, "there is no gap"
     told = ask(client, models, model="answering", question="who sees?", layers=[2], heads=["1-2"], how="mean").json()
     assert told["before"]["answer"]["confidence"] != told["after"]["answer"]["confidence"]
-    assert told["before"]["said"] is None
+    assert told["before"]["guesses"] is None
     assert told["words"] == SENTENCE.split()
     assert told["tokens"] == len(told["units"]) or len(told["units"]) == len(told["words"]) + 2
 

@@ -44,7 +44,7 @@ def test_a_model_is_examined_only_when_somebody_asks(server):
 def test_what_fails_is_said_with_what_is_refused(server):
     card = server.get("/api/models/org%2Fwrong").json()
     assert card["name"] == "org/wrong"
-    assert card["checks"] == [{"name": "look-ahead", "verdict": "fails", "said": WHY}]
+    assert card["checks"] == [{"name": "look-ahead", "verdict": "fails", "message": WHY}]
     assert card["verdict"][0] == f"look-ahead: {WHY}"
     assert card["verdict"][-1] == "Attention that no token gets goes to a learned sink."
     assert card["refused"]["heads"] == WHY

@@ -9,6 +9,7 @@ Example:
 from __future__ import annotations
 
 import os
+import re
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -17,10 +18,21 @@ from lamina.assets.cache import damaged as damaged_files
 from lamina.assets.catalogue import CARDS
 from lamina.assets.origins import is_offline, local_origins
 from lamina.assets.sources import Card
-from lamina.errors import AssetError, OfflineError
+from lamina.errors import AssetError, ModelError, OfflineError
 from lamina.files.places import cache_dir
 
-__all__ = ["Card", "cache_dir", "cards", "damaged", "find", "is_cached", "local_folder", "locate", "remove"]
+__all__ = [
+    "Card",
+    "cache_dir",
+    "cards",
+    "damaged",
+    "find",
+    "is_cached",
+    "local_folder",
+    "locate",
+    "refuse_misspelt_model",
+    "remove",
+]
 
 
 def cards() -> dict[str, Card]:
@@ -49,6 +61,49 @@ def find(name: str) -> Card:
     close = get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(close)}?" if close else "."
     raise AssetError(f"there is no asset {name!r}{hint} All names: `lamina assets list`")
+
+
+def refuse_misspelt_model(name: str) -> None:
+    """Raise a ModelError for a name that no model here can have, at once: asking the hub takes half a minute.
+
+    That is one that is almost an alias and, with HF_HUB_OFFLINE, a hub id of which this machine holds nothing.
+
+    Example:
+        >>> refuse_misspelt_model("minilmm:decoder")
+        Traceback (most recent call last):
+        lamina.errors.ModelError: there is no model 'minilmm'; did you mean minilm?
+    """
+    source = re.sub(r":(?:encoder|decoder)$", "", name).partition("@")[0]
+    if source in cards() or not source.strip() or "\0" in source or _exists(name) or _exists(source):
+        return
+    aliases = [card.name for card in CARDS if card.kind == "model"]
+    close = get_close_matches(source.lower(), aliases, n=1, cutoff=0.75) if "/" not in source else []
+    if close:
+        raise ModelError(f"there is no model {source!r}; did you mean {close[0]}?")
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        downloaded = _downloaded_models()
+        if source not in downloaded:
+            close = get_close_matches(source, downloaded, n=1, cutoff=0.75)
+            meant = f"did you mean {close[0]}? Otherwise " if close else ""
+            raise ModelError(
+                f"there is no model {name!r} on this machine, and HF_HUB_OFFLINE keeps the hub from being asked; "
+                f"{meant}unset it, or give an alias ({', '.join(aliases)}) or a folder"
+            )
+
+
+def _downloaded_models() -> list[str]:
+    """The ids of the hub's models in its cache, found without importing it."""
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    folder = Path(os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or Path(home) / "hub")
+    return [path.name.removeprefix("models--").replace("--", "/") for path in folder.expanduser().glob("models--*")]
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except OSError:
+        # Longer than a path can be.
+        return False
 
 
 def locate(name: str) -> Path:

@@ -7,8 +7,9 @@ import inspect
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -89,6 +90,41 @@ class AnalysisGroup(TyperGroup):
         written = super().get_command(ctx, cmd_name)
         name = cmd_name.replace("-", "_")
         return written if written is not None or name not in names() else AnalysisCommand(outline(name))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """See `TyperGroup`; a misspelt analysis is told from all analyses, not only from hand-written commands."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            close = get_close_matches(args[0], self.list_commands(ctx), n=2, cutoff=0.7)
+            meant = f" Did you mean {' or '.join(close)}?" if close else ""
+            ctx.fail(f"No such command {args[0]!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """See `TyperGroup`; a wrong option is answered with options that resemble it, not merely share letters."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if hasattr(error, "option_name") and hasattr(error, "possibilities"):
+                known = [name for option in error.ctx.command.params for name in option.opts] if error.ctx else []
+                error.possibilities = similar_options(error.option_name, known)
+            raise
+
+
+_SIMILAR = 0.75
+"""Share of letters, in order, that a misspelt option has in common with the option that was meant."""
+
+
+def similar_options(typed: str, known: Sequence[str]) -> list[str]:
+    """The options that a misspelt one may mean, without the dashes that all begin with.
+
+    Example:
+        >>> similar_options("--splitt", ["--split", "--limit"]), similar_options("--layers", ["--lr", "--replace"])
+        (['--split'], [])
+        >>> similar_options("--text", ["--texts", "--context"])
+        ['--texts']
+    """
+    names = {name.lstrip("-"): name for name in known if name.startswith("--")}
+    return [names[name] for name in get_close_matches(typed.lstrip("-").lower(), names, n=2, cutoff=_SIMILAR)]
 
 
 class AnalysisCommand(TyperCommand):

@@ -99,15 +99,16 @@ def check(
 
     Example: `lamina model check minilm`
     """
-    from lamina.models import load_encoder
-    from lamina.models.checks.passports import ExaminedModel
+    from lamina.assets import refuse_misspelt_model
 
     how: dict[str, Any] = {"device": device, "dtype": dtype, "chat": chat, "trust_remote_code": trust_remote_code}
     examined: dict[str, ExaminedModel] = {}
     errors: dict[str, str] = {}
     for name in _expanded(names):
         try:
-            examined[name] = ExaminedModel.of(load_encoder(name, **how))
+            # Before torch is imported, which takes seconds.
+            refuse_misspelt_model(name)
+            examined[name] = _examined(name, how)
         except Exception as error:
             # One model that cannot be loaded does not stop the others.
             errors[name] = _in_one_sentence(error)
@@ -123,13 +124,22 @@ def check(
         raise typer.Exit(status)
 
 
+def _examined(name: str, how: Mapping[str, Any]) -> ExaminedModel:
+    from lamina.models import load_encoder
+    from lamina.models.checks.passports import ExaminedModel
+
+    return ExaminedModel.of(load_encoder(name, **how))
+
+
 def _expanded(names: Sequence[str]) -> list[str]:
     """The models of a folder that `lamina finetune --seeds` wrote, one by one; every other name as it is."""
-    from lamina.training.provenance import seed_folders
-
     expanded: dict[str, None] = {}
     for name in names:
-        several = () if (Path(name) / "config.json").exists() else seed_folders(name)
+        several: Sequence[Path] = ()
+        if Path(name).is_dir() and not (Path(name) / "config.json").exists():
+            from lamina.training.provenance import seed_folders
+
+            several = seed_folders(name)
         expanded |= dict.fromkeys(map(str, several or (name,)))
     return list(expanded)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -224,7 +223,7 @@ def _source(name: ModelName, *, is_card: bool) -> Path | str:
         raise ModelError(
             f"{path} is a file; a model is a folder with config.json, weights and tokenizer, or a .gguf file"
         )
-    _refuse_misspelt(name)
+    assets.refuse_misspelt_model(name.source)
     if path.is_dir() and not any((path / config).is_file() for config in ("config.json", "adapter_config.json")):
         folders = sorted(file.parent for file in path.glob("*/config.json"))
         if folders:
@@ -233,14 +232,6 @@ def _source(name: ModelName, *, is_card: bool) -> Path | str:
                 "(`lamina model series` looks at all)"
             )
     return name.source
-
-
-def _refuse_misspelt(name: ModelName) -> None:
-    """Report a misspelt alias at once; asking the hub takes half a minute."""
-    aliases = [card.name for card in assets.cards().values() if card.kind == "model"]
-    close = get_close_matches(name.source.lower(), aliases, n=1, cutoff=0.8)
-    if close and not Path(name.source).exists() and "/" not in name.source:
-        raise ModelError(f"there is no model {name.source!r}; did you mean {close[0]}?")
 
 
 def _vectors(name: ModelName, *, is_card: bool) -> Path | None:

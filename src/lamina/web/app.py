@@ -102,8 +102,8 @@ class _EmbeddedImages:
 def _beside(report: Path, path: str, *suffixes: str) -> Path | None:
     """A file that lies where a report keeps such files; None for anything else, links out of there included."""
     try:
-        root, found = report.parent.resolve() / path.partition("/")[0], (report.parent / path).resolve()
-        return found if found.suffix in suffixes and found.is_relative_to(root) and found.is_file() else None
+        root, file = report.parent.resolve() / path.partition("/")[0], (report.parent / path).resolve()
+        return file if file.suffix in suffixes and file.is_relative_to(root) and file.is_file() else None
     except (OSError, RuntimeError, ValueError):
         # A name that no disk can have (too long, or with a NUL), or a link to itself.
         return None
@@ -295,7 +295,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     )
     app.state.lamina = state
     app.add_middleware(Guard, settings=settings)
-    app.add_exception_handler(LaminaError, _told)
+    app.add_exception_handler(LaminaError, _error_response)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _refused)
     for router in ROUTERS:
@@ -306,7 +306,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
 
 def _warm(app: AppState) -> None:
     chart_script()
-    # As many as are kept in memory anyway. One that cannot be loaded is said here, and on every page.
+    # As many as stay in memory. A model that cannot be loaded is reported here, and on every page.
     for name in app.settings.models[: app.settings.limits.loaded]:
         try:
             with app.models.use(name):
@@ -323,7 +323,7 @@ def _load(name: str, device: str | None, dtype: Precision, chat: bool):
     return load_encoder(name, device=device, dtype=dtype, chat=chat, trust_remote_code=False)
 
 
-async def _told(_: Request, error: Exception) -> JSONResponse:
+async def _error_response(_: Request, error: Exception) -> JSONResponse:
     status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
     headers = {"retry-after": "1"} if status == 429 else None
     return JSONResponse({"error": str(error)}, status_code=status, headers=headers)
@@ -341,8 +341,8 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _malformed(_: Request, error: Exception) -> JSONResponse:
     """Why a request does not fit the API, in one sentence, without repeating what was sent."""
     faults = error.errors() if isinstance(error, RequestValidationError) else []
-    said = "; ".join(f"{'.'.join(str(part) for part in fault['loc'][1:])}: {fault['msg']}" for fault in faults)
-    return JSONResponse({"error": f"the request cannot be read: {said}"}, status_code=422)
+    reasons = "; ".join(f"{'.'.join(str(part) for part in fault['loc'][1:])}: {fault['msg']}" for fault in faults)
+    return JSONResponse({"error": f"the request cannot be read: {reasons}"}, status_code=422)
 
 
 _GRACE = 1.0

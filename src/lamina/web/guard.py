@@ -85,8 +85,8 @@ class Guard:
         # Behind any other address than loopback the names of the machine are not known, and the token guards.
         if self._hosts and host not in self._hosts:
             return _refused(403, "this server answers only to its own address; open the one it printed when it started")
-        own = (f"http://{host}", f"https://{host}")
-        elsewhere = any(origin.lower() not in own for origin in headers.getlist("origin"))
+        origins = (f"http://{host}", f"https://{host}")
+        elsewhere = any(origin.lower() not in origins for origin in headers.getlist("origin"))
         fetched = headers.get("sec-fetch-mode", "navigate") != "navigate"
         if elsewhere or (fetched and headers.get("sec-fetch-site", "none") not in ("same-origin", "none")):
             return _refused(403, "a page of another address cannot use this server")
@@ -128,10 +128,10 @@ def _asking_page(headers: Headers) -> Response:
     """
     elsewhere = headers.get("sec-fetch-site") not in ("same-origin", "none")
     again = '<meta http-equiv="refresh" content="0">' if elsewhere else ""
-    said = "One moment: opening it from here." if elsewhere else f"{_ASKING[0].upper()}{_ASKING[1:]}."
+    message = "One moment: opening it from here." if elsewhere else f"{_ASKING[0].upper()}{_ASKING[1:]}."
     page = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-        f"{again}<title>lamina</title></head><body><h1>lamina</h1><p>{said}</p></body></html>"
+        f"{again}<title>lamina</title></head><body><h1>lamina</h1><p>{message}</p></body></html>"
     )
     return HTMLResponse(page, status_code=401)
 
@@ -190,8 +190,8 @@ class _Sending:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            own = message.get("headers", [])
-            said = {name.decode("latin-1").lower() for name, _ in own}
-            fresh = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name not in said]
-            message = {**message, "headers": [*own, *fresh]}
+            headers = message.get("headers", [])
+            present = {name.decode("latin-1").lower() for name, _ in headers}
+            fresh = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name not in present]
+            message = {**message, "headers": [*headers, *fresh]}
         await self._send(message)

@@ -31,7 +31,7 @@ JOB_PROGRAM = (sys.executable, "-m", "lamina", "run", "-")
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 
-_KEPT = 50
+_MOST_FINISHED = 50
 """Finished jobs kept in the list."""
 _LAST_LINES = 5
 """Last lines kept of what a failed job printed."""
@@ -173,7 +173,7 @@ class Jobs:
 
     def _forget_old(self) -> None:
         over = [id for id, job in self._jobs.items() if job.over]
-        for id in over[: max(0, len(over) - _KEPT)]:
+        for id in over[: max(0, len(over) - _MOST_FINISHED)]:
             del self._jobs[id]
 
     def _work(self) -> None:
@@ -212,21 +212,21 @@ class Jobs:
         self._finish(job, "done" if code == 0 else "failed", message)
 
     def _begin(self, request: Mapping[str, Any]) -> subprocess.Popen[str]:
-        told = {progress.VARIABLE: "json", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        variables = {progress.VARIABLE: "json", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         if self._lifeline:
-            told[lifeline.VARIABLE] = str(self._lifeline[0])
+            variables[lifeline.VARIABLE] = str(self._lifeline[0])
         # A file, not a pipe: nobody has to wait until the process reads it.
-        with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
-            json.dump(request, said)
-            said.seek(0)
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as request_file:
+            json.dump(request, request_file)
+            request_file.seek(0)
             return subprocess.Popen(
                 self._program,
-                stdin=said,
+                stdin=request_file,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                env=os.environ | told,
+                env=os.environ | variables,
                 pass_fds=self._lifeline[:1],
             )
 
@@ -242,9 +242,9 @@ def _read_progress(lines: Iterable[str], job: BackgroundJob) -> list[str]:
     last: deque[str] = deque(maxlen=_LAST_LINES)
     for line in lines:
         try:
-            said = json.loads(line)
-            total = None if said["total"] is None else float(said["total"])
-            job.what, job.done, job.total = str(said["what"]), float(said["done"]), total
+            update = json.loads(line)
+            total = None if update["total"] is None else float(update["total"])
+            job.what, job.done, job.total = str(update["what"]), float(update["done"]), total
         except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
             if line.strip():
                 last.append(line.strip())
@@ -258,7 +258,7 @@ def _watch_memory(job: BackgroundJob, process: subprocess.Popen[str], most: int)
     try:
         about = psutil.Process(process.pid)
         while process.poll() is None:
-            used = sum(each.memory_info().rss for each in [about, *about.children(recursive=True)])
+            used = sum(member.memory_info().rss for member in [about, *about.children(recursive=True)])
             if used > most:
                 job.message = f"it took more than {most / 1024**3:.3g} GB of memory and was ended; ask for less of it"
                 _end(process)
@@ -281,8 +281,8 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _reason(code: int, last: list[str]) -> str:
-    said = [line.removeprefix("lamina: ") for line in last if line.startswith("lamina: ")] or last[-1:]
-    return said[-1] if said else f"it ended with status {code} and said nothing"
+    messages = [line.removeprefix("lamina: ") for line in last if line.startswith("lamina: ")] or last[-1:]
+    return messages[-1] if messages else f"it ended with status {code} and said nothing"
 
 
 # What computations would take for a model: tried one after another in processes of their own, and remembered.
@@ -342,8 +342,8 @@ class Estimates:
 
     def known(self, request: Mapping[str, Any]) -> float | None:
         """Seconds, if they are known already."""
-        found = self._known.get(_key(request)) or _remembered(_key(request))
-        return None if found is None else found.seconds
+        estimate = self._known.get(_key(request)) or _remembered(_key(request))
+        return None if estimate is None else estimate.seconds
 
     def close(self) -> None:
         """Stop trying."""
@@ -363,12 +363,12 @@ class Estimates:
     def _work(self) -> None:
         while (turn := self._next()) is not None:
             key, request = turn
-            found = self._try(request)
-            # Before it is told: whoever hears of it may ask another server.
-            if found.state == "known":
-                _remember(key, found)
+            estimate = self._try(request)
+            # Saved before it is published: a client that sees it may ask another server next.
+            if estimate.state == "known":
+                _remember(key, estimate)
             with self._changed:
-                self._known[key] = found
+                self._known[key] = estimate
 
     def _next(self) -> tuple[str, Mapping[str, Any]] | None:
         with self._changed:
@@ -385,11 +385,11 @@ class Estimates:
         try:
             with self._started() as process:
                 try:
-                    said, errors = process.communicate(json.dumps(request), timeout=_TRIAL_PATIENCE)
+                    output, errors = process.communicate(json.dumps(request), timeout=_TRIAL_PATIENCE)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     return CostEstimate("failed", why=f"a trial took more than {_TRIAL_PATIENCE:g} s and was given up")
-            cost = json.loads(said)
+            cost = json.loads(output)
             return CostEstimate("known", float(cost["seconds"]), int(cost["memory"]), int(cost["disk"]))
         except (OSError, ValueError, LookupError, TypeError):
             lines = [line.removeprefix("lamina: ") for line in errors.splitlines() if line.startswith("lamina: ")]
@@ -413,8 +413,8 @@ class Estimates:
 
 def _key(request: Mapping[str, Any]) -> str:
     """Of what is asked, by which version, on how large a machine; where the result goes does not matter."""
-    asked = {name: value for name, value in request.items() if name not in ("out", "store", "replace")}
-    about = json.dumps([asked, version("lamina"), os.cpu_count()], sort_keys=True, default=str)
+    computation = {name: value for name, value in request.items() if name not in ("out", "store", "replace")}
+    about = json.dumps([computation, version("lamina"), os.cpu_count()], sort_keys=True, default=str)
     return hashlib.sha256(about.encode()).hexdigest()[:20]
 
 
@@ -424,16 +424,16 @@ def _path(key: str) -> Path:
 
 def _remembered(key: str) -> CostEstimate | None:
     try:
-        found = read_json(_path(key))
-        return CostEstimate("known", float(found["seconds"]), int(found["memory"]), int(found["disk"]))
+        saved = read_json(_path(key))
+        return CostEstimate("known", float(saved["seconds"]), int(saved["memory"]), int(saved["disk"]))
     except (OSError, LaminaError, ValueError, LookupError, TypeError):
         return None
 
 
-def _remember(key: str, found: CostEstimate) -> None:
+def _remember(key: str, estimate: CostEstimate) -> None:
     try:
         _path(key).parent.mkdir(parents=True, exist_ok=True)
-        write_json(_path(key), {"seconds": found.seconds, "memory": found.memory, "disk": found.disk})
+        write_json(_path(key), {"seconds": estimate.seconds, "memory": estimate.memory, "disk": estimate.disk})
     except (OSError, LaminaError):
         # It will be tried again; nothing else follows from it.
         return

@@ -33,7 +33,7 @@ class UnfitRequestError(InputError):
 
 def is_job(analysis: Analysis) -> bool:
     """Whether the app can compute it in the background: it reads models and texts, questions or a suite."""
-    kinds = [each.kind for each in analysis.reads.given]
+    kinds = [given.kind for given in analysis.reads.given]
     return "model" in kinds and "other" not in kinds and any(kind != "model" for kind in kinds)
 
 
@@ -41,12 +41,12 @@ def allowed_data(app: AppState, given: Input) -> tuple[str, ...]:
     """What a job may read: suites by name, where this machine has them, and nothing by a path of the request's own."""
     from lamina import assets
 
-    own = app.settings.corpora
+    corpora = app.settings.corpora
     if given.kind == "suite":
         # What is not in the catalogue is made of other data.
         there, known = _suites(), assets.cards()
         return tuple(name for name in given.named if name in there or name not in known)
-    return tuple(dict.fromkeys([STORIES, *own])) if given.kind == "questions" else own
+    return tuple(dict.fromkeys([STORIES, *corpora])) if given.kind == "questions" else corpora
 
 
 def _suites() -> list[str]:
@@ -69,13 +69,13 @@ def job_request(app: AppState, table: Mapping[str, Any]) -> Request:
     if not app.settings.folders:
         raise InputError("there is no folder to write to; start the server with one: lamina serve results")
     analysis = _startable(app, str(table.get("analysis", "")))
-    inputs = {each.name: each for each in analysis.reads.given}
+    inputs = {given.name: given for given in analysis.reads.given}
     unknown = [name for name in table if name not in ("analysis", "settings", *inputs)]
     if unknown:
         raise UnfitRequestError(
             f"{analysis.name}: a request has no {unknown[0]!r}; it has {', '.join(('analysis', *inputs))} and settings"
         )
-    data = {each.name: default_data(app, each) for each in inputs.values() if each.kind != "model"}
+    data = {given.name: default_data(app, given) for given in inputs.values() if given.kind != "model"}
     named = {name: {"name": data[name], **table[name]} for name in data if isinstance(table.get(name), Mapping)}
     try:
         request = read_request({**data, **table, **named})
@@ -83,7 +83,7 @@ def job_request(app: AppState, table: Mapping[str, Any]) -> Request:
         raise UnfitRequestError(str(error)) from None
     request = dataclasses.replace(request, options=_with_model_options(app, request))
     out = _folder(app.settings.folders[0], request)
-    declared = {**analysis.settings, **{each.name: each for each in analysis.options}}
+    declared = {**analysis.settings, **{option.name: option for option in analysis.options}}
     settings, options = (
         {name: _without_files(app, analysis, declared[name], value) for name, value in given.items()}
         for given in (request.settings, request.options)
@@ -95,10 +95,10 @@ def job_request(app: AppState, table: Mapping[str, Any]) -> Request:
 
 
 def _startable(app: AppState, name: str) -> Analysis:
-    found = {each.name: each for each in app.analyses if is_job(each)}
-    if name not in found:
-        raise UnfitRequestError(f"{name!r} cannot be computed here; there are: {', '.join(found)}")
-    return found[name]
+    startable = {analysis.name: analysis for analysis in app.analyses if is_job(analysis)}
+    if name not in startable:
+        raise UnfitRequestError(f"{name!r} cannot be computed here; there are: {', '.join(startable)}")
+    return startable[name]
 
 
 def _source(app: AppState, given: Input, name: str) -> str:
@@ -122,7 +122,7 @@ def _refuse_unfit(app: AppState, request: Request) -> None:
     """An error if a model's passport refuses what the analysis needs; the models of several seeds say so themselves."""
     from lamina.framework.passports import needs_of
 
-    models = [each.name for each in request.analysis.reads.given if each.kind == "model"]
+    models = [given.name for given in request.analysis.reads.given if given.kind == "model"]
     for name in models:
         if request.inputs[name] in app.models.names():
             app.examined(request.inputs[name]).passport.refuse(needs_of(request.analysis, request.settings))
@@ -130,9 +130,9 @@ def _refuse_unfit(app: AppState, request: Request) -> None:
 
 def _with_model_options(app: AppState, request: Request) -> Mapping[str, Any]:
     """The data options; models are loaded as the server was told when started, unless the request says otherwise."""
-    usual = {each.name: each.default for each in request.analysis.options}
-    own = {name: getattr(app.settings, name) for name in ("dtype", "chat") if name in usual}
-    return {name: value for name, value in own.items() if value != usual[name]} | dict(request.options)
+    usual = {option.name: option.default for option in request.analysis.options}
+    server_options = {name: getattr(app.settings, name) for name in ("dtype", "chat") if name in usual}
+    return {name: value for name, value in server_options.items() if value != usual[name]} | dict(request.options)
 
 
 def _without_files(app: AppState, analysis: Analysis, declared: DeclaredSetting, value: Any) -> Any:
@@ -142,11 +142,11 @@ def _without_files(app: AppState, analysis: Analysis, declared: DeclaredSetting,
     usual = declared.default if isinstance(declared.default, list | tuple) else [declared.default]
     named = value if declared.many else [value]
     models, others = app.models.names(), (*usual, *app.settings.corpora, *_suites())
-    unknown = [each for each in named if each not in (*models, *others)]
+    unknown = [name for name in named if name not in (*models, *others)]
     if unknown:
         known = ", ".join(dict.fromkeys([*models, *app.settings.corpora, *_suites()]))
         raise UnfitRequestError(f"{analysis.name}: {declared.name} cannot name {unknown[0]!r} here; there are: {known}")
-    sources = [app.models.source(each) if each in models and each not in usual else each for each in named]
+    sources = [app.models.source(name) if name in models and name not in usual else name for name in named]
     return sources if declared.many else sources[0]
 
 

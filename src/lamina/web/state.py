@@ -68,18 +68,18 @@ class AppState:
         """Every analysis, in the order of the report; one of another package that cannot be loaded is left out."""
         from lamina.framework.registry import get_analysis, names
 
-        found = []
+        loaded = []
         with self.models.importing:
             for name in names():
                 with suppress(InputError):
-                    found.append(get_analysis(name))
-        return tuple(found)
+                    loaded.append(get_analysis(name))
+        return tuple(loaded)
 
     def words_of(self, analysis: str) -> tuple[str, str, str]:
         """Title, question and method of an analysis; of an unknown one, its name."""
         from lamina.report.chapters import words_of
 
-        known = {each.name: (each.title, each.question, each.method) for each in self.analyses}
+        known = {declared.name: (declared.title, declared.question, declared.method) for declared in self.analyses}
         return known.get(analysis) or words_of(analysis)
 
     @property

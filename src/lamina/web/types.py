@@ -22,7 +22,7 @@ def typescript() -> str:
     """Every shape of the API as a TypeScript interface, and what each address takes and returns.
 
     Example:
-        >>> "export interface About {" in typescript()
+        >>> "export interface AboutServer {" in typescript()
         True
     """
     from lamina.web.app import create_app
@@ -76,8 +76,8 @@ def _addresses(paths: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             if answer is None:
                 continue
             taken = _json({"200": methods[method].get("requestBody", {})})
-            told = _type(answer) if method != "post" else f"{{ takes: {_type(taken or {})}; gives: {_type(answer)} }}"
-            lines.append(f"  {_address(path)}: {told};")
+            shape = _type(answer) if method != "post" else f"{{ takes: {_type(taken or {})}; gives: {_type(answer)} }}"
+            lines.append(f"  {_address(path)}: {shape};")
         yield "\n".join([f"export interface {method.capitalize()} {{", *lines, "}\n"])
 
 
@@ -100,8 +100,8 @@ def _key(name: str) -> str:
 
 
 def _comment(schema: Schema, indent: str = "") -> str:
-    said = " ".join(str(schema.get("description", "")).split())
-    return f"{indent}/** {said} */\n" if said else ""
+    description = " ".join(str(schema.get("description", "")).split())
+    return f"{indent}/** {description} */\n" if description else ""
 
 
 def main() -> None:

@@ -171,13 +171,13 @@ def geometry(
     if twin and encoder.blocks:
         encoders.append(encoder.random_twin(seed))
     measured: list[list[dict[str, DrawnMeasure]]] = []
-    for each in encoders:
-        stored = runtime.extract(each, corpus)
-        skipped |= _left_out(each, stored)
-        with progress(f"geometry of {each.name}", each.layers) as advance:
+    for model in encoders:
+        stored = runtime.extract(model, corpus)
+        skipped |= _left_out(model, stored)
+        with progress(f"geometry of {model.name}", model.layers) as advance:
             vectors = WordVectors(stored, words.lengths)
             layers = []
-            for layer in range(each.layers):
+            for layer in range(model.layers):
                 layers.append(_measures(vectors.layer(layer), vectors.text, words, weights, seed))
                 advance()
         measured.append(layers)
@@ -186,19 +186,20 @@ def geometry(
         "texts of one word, without intra-sentence similarity": words.lengths.count(1),
     }
     of_model = {measure: [layer[measure] for layer in measured[0]] for measure in PAIRED}
-    kept = {measure: np.stack([each.draws for each in own], 1) for measure, own in of_model.items()}
+    draws = {measure: np.stack([layer.draws for layer in by_layer], 1) for measure, by_layer in of_model.items()}
     beside = {measure: [layer[measure] for layer in measured[1]] for measure in PAIRED} if len(measured) > 1 else {}
     rows = [
-        row for each, layers in zip(encoders, measured, strict=True) for at, own in enumerate(layers)
-        for row in _rows(each.name, at, own)
+        row for model, layers in zip(encoders, measured, strict=True) for layer, measures in enumerate(layers)
+        for row in _rows(model.name, layer, measures)
     ]  # fmt: skip
     contrasts = [
-        layer_contrasts(measure, own, beside.get(measure), _units(measure, words)) for measure, own in of_model.items()
+        layer_contrasts(measure, by_layer, beside.get(measure), _units(measure, words))
+        for measure, by_layer in of_model.items()
     ]
     tables = {
         "layers": pd.DataFrame(rows, columns=list(geometry.tables["layers"].columns)),
         "contrasts": pd.concat(contrasts, ignore_index=True),
-        "draws": draws_table({name: own for name, own in kept.items() if own.size}, range(encoder.layers)),
+        "draws": draws_table({name: array for name, array in draws.items() if array.size}, range(encoder.layers)),
     }
     drawn = {f"{words.texts.kind}s": len(words.texts), "word types": len(words.types)}
     return Tables(tables, skipped, data={"drawn": drawn})
@@ -212,13 +213,13 @@ def _units(measure: str, words: GeometryWords) -> int:
 
 
 def layer_contrasts(
-    measure: str, own: Sequence[DrawnMeasure], twin: Sequence[DrawnMeasure] | None, units: int
+    measure: str, model: Sequence[DrawnMeasure], twin: Sequence[DrawnMeasure] | None, units: int
 ) -> pd.DataFrame:
     """Every layer of a measure minus the twin's, or minus 0, as one family; and which layers can be the extreme one.
 
     Args:
         measure: its name; anisotropy is looked at where it is highest, others where they are lowest.
-        own: the model's, layer by layer.
+        model: the model's, layer by layer.
         twin: the twin's, on the same draws.
         units: how many units were resampled.
 
@@ -228,12 +229,12 @@ def layer_contrasts(
         >>> layer_contrasts("self_similarity_adjusted", drawn, None, 50)["among_best"].tolist()
         [False, True]
     """
-    values, draws = _side_by_side(own)
+    values, draws = _side_by_side(model)
     beside, theirs = (np.zeros_like(values), np.zeros_like(draws)) if twin is None else _side_by_side(twin)
-    found = bootstrap_family(values - beside, draws - theirs, units, bounds=(-2.0, 2.0))
+    family = bootstrap_family(values - beside, draws - theirs, units, bounds=(-2.0, 2.0))
     best = best_set(values, draws, units, higher=measure == "anisotropy")
     columns = {"measure": measure, "layer": range(len(values)), "against": "zero" if twin is None else "twin"}
-    columns |= {"value": values, "baseline": beside, "difference": found.estimate, **found.columns()}
+    columns |= {"value": values, "baseline": beside, "difference": family.estimate, **family.columns()}
     columns |= {"p_beaten": best.p, "among_best": best.among}
     return pd.DataFrame(columns)[list(CONTRASTS)]
 
@@ -241,11 +242,11 @@ def layer_contrasts(
 def _side_by_side(
     layers: Sequence[DrawnMeasure],
 ) -> tuple[Float[np.ndarray, " layer"], Float[np.ndarray, "sample layer"]]:
-    return np.array([each.value for each in layers]), np.stack([each.draws for each in layers], 1)
+    return np.array([layer.value for layer in layers]), np.stack([layer.draws for layer in layers], 1)
 
 
 class GeometryClaim(NamedTuple):
-    """What is told of a measure."""
+    """How findings speak of a measure."""
 
     name: str
     """As sentences call it."""
@@ -273,7 +274,7 @@ _CLAIMS = {
         "lowest",
     ),
 }
-"""Measure -> what is told of it."""
+"""Measure -> how findings speak of it."""
 
 
 @geometry.finds
@@ -293,7 +294,7 @@ def _claim(measure: str, claim: GeometryClaim, rows: Sequence[Any], row: Any, co
     there, twin = f"layer {row.layer}", row.against == "twin"
     against = "the random-weights twin" if twin else "0"
     beside = f", twin {number(row.baseline)}" if twin else ""
-    among = best_in_words([each.layer for each in rows], [each.among_best for each in rows])
+    among = best_in_words([candidate.layer for candidate in rows], [candidate.among_best for candidate in rows])
     where = f"; it is {claim.extreme} at {among}" if among else f"; no layer was shown to have the {claim.extreme}"
     numbers = f"{claim.name} {number(row.value)}{beside}"
     source = [Source("contrasts", {"measure": measure, "layer": row.layer})]
@@ -368,9 +369,9 @@ def _measures(
 
 def _rows(model: str, layer: int, measures: Mapping[str, DrawnMeasure]) -> Iterator[tuple]:
     """Samples that drew one text alone, or texts of one word only, have no pair to measure and are left out."""
-    low, high = column_intervals(np.stack([each.draws for each in measures.values()], 1))
-    for at, (measure, (value, _)) in enumerate(measures.items()):
-        yield model, layer, measure, value, float(low[at]), float(high[at])
+    low, high = column_intervals(np.stack([drawn.draws for drawn in measures.values()], 1))
+    for column, (measure, (value, _)) in enumerate(measures.items()):
+        yield model, layer, measure, value, float(low[column]), float(high[column])
 
 
 def _across_and_within_texts(
@@ -432,8 +433,8 @@ def _within_types(
     similarity = ((sums.square().sum(1) - counts) / (counts * (counts - 1))).cpu().numpy()
     explained = _first_shares(vectors, [rows.numpy() for rows in order.cpu().split(sizes.tolist())])
     by_chance = _first_shares(vectors, list(_random_words(len(vectors), sizes, seed)))
-    each = (similarity, explained, by_chance, explained - by_chance)
-    first, second, third, fourth = (drawn_mean(words.types.sums(one), weights) for one in each)
+    per_type = (similarity, explained, by_chance, explained - by_chance)
+    first, second, third, fourth = (drawn_mean(words.types.sums(one), weights) for one in per_type)
     return first, second, third, fourth
 
 
@@ -461,23 +462,23 @@ def _first_shares(vectors: Float[torch.Tensor, "word width"], members: Sequence[
     shares = np.empty(len(members))
     for some in _of_like_size([len(rows) for rows in members]):
         # Those that are shorter are filled up with zeros, which change no singular value but add some that are 0.
-        words = np.zeros((len(some), max(len(members[at]) for at in some)), np.int64)
+        words = np.zeros((len(some), max(len(members[position]) for position in some)), np.int64)
         there = np.zeros(words.shape, bool)
-        for row, at in enumerate(some):
-            words[row, : len(members[at])], there[row, : len(members[at])] = members[at], True
-        index, kept = (torch.from_numpy(each).to(vectors.device) for each in (words, there))
-        shares[some] = _first_share(vectors[index] * kept[..., None]).numpy()
+        for row, position in enumerate(some):
+            words[row, : len(members[position])], there[row, : len(members[position])] = members[position], True
+        index, present = (torch.from_numpy(array).to(vectors.device) for array in (words, there))
+        shares[some] = _first_share(vectors[index] * present[..., None]).numpy()
     return shares
 
 
 def _of_like_size(sizes: Sequence[int]) -> Iterator[list[int]]:
     """Numbers of sets of about the same size, that are computed together."""
     some: list[int] = []
-    for at in np.argsort(sizes, kind="stable").tolist():
-        if some and (sizes[at] > 1.2 * sizes[some[0]] or len(some) * sizes[at] > _WORDS_AT_ONCE):
+    for position in np.argsort(sizes, kind="stable").tolist():
+        if some and (sizes[position] > 1.2 * sizes[some[0]] or len(some) * sizes[position] > _WORDS_AT_ONCE):
             yield some
             some = []
-        some.append(at)
+        some.append(position)
     if some:
         yield some
 

@@ -232,21 +232,21 @@ def read_runs(runs: Sequence[TaskRun], units: Units, *, samples: int, seed: int)
 def _read(run: TaskRun, texts: Resampling, seed: list[int]) -> OrderReading:
     drawn = bootstrap(run, texts, seed)
     draws = drawn["model"][METRIC]
-    own = run.outcomes_of("model")
-    single = [at for at, cut in enumerate(own[0].cuts) if cut.probe == "layer"]
-    loss = np.mean([outcome.learned.loss for outcome in own], axis=0)[single]
+    outcomes = run.outcomes_of("model")
+    single = [member for member, cut in enumerate(outcomes[0].cuts) if cut.probe == "layer"]
+    loss = np.mean([outcome.learned.loss for outcome in outcomes], axis=0)[single]
     stopping, last = int(loss.argmin()), len(single) - 1
     constant = run.constant[METRIC]
     layers = np.arange(len(single))
     sides = {CONSTANT: (np.repeat(constant.value()[:1], len(layers)), np.repeat(texts.score(constant), len(layers), 1))}
     if "random" in drawn:
         twin = run.outcomes_of("random")
-        at = [number for number, cut in enumerate(twin[0].cuts) if cut.probe == "layer"]
+        single_of_twin = [member for member, cut in enumerate(twin[0].cuts) if cut.probe == "layer"]
         done = np.array([not unconverged(twin, "layer", [int(layer)]) for layer in layers])
         values = drawn["random"][METRIC]
-        sides[TWIN] = np.where(done, values.value[at], np.nan), values.pooled[:, at]
-    converged = np.array([not unconverged(own, "layer", [int(layer)]) for layer in layers])
-    reasons = unconverged(own, "layer", [0, stopping, last]), unconverged(own, "layer")
+        sides[TWIN] = np.where(done, values.value[single_of_twin], np.nan), values.pooled[:, single_of_twin]
+    converged = np.array([not unconverged(outcomes, "layer", [int(layer)]) for layer in layers])
+    reasons = unconverged(outcomes, "layer", [0, stopping, last]), unconverged(outcomes, "layer")
     places = draws.value[single], draws.pooled[:, single], sides, stopping
     return OrderReading(run.task.name, *places, draws.texts, texts.units.kind, converged, *reasons)
 
@@ -259,13 +259,13 @@ def layer_rows(readings: Sequence[OrderReading]) -> list[OrderLayer]:
         if not len(known):
             continue
         # Draws of accuracies are spread for few documents already.
-        found = best_set(reading.value[known], reading.drawn[:, known], reading.units, widen=False)
+        best = best_set(reading.value[known], reading.drawn[:, known], reading.units, widen=False)
         ends = [interval(reading.drawn[:, layer]) for layer in known]
         rows += [
             OrderLayer(
                 reading.task, int(layer), float(reading.value[layer]), *end, float(p), bool(inside), reading.units
             )
-            for layer, end, p, inside in zip(known, ends, found.p, found.among, strict=True)
+            for layer, end, p, inside in zip(known, ends, best.p, best.among, strict=True)
         ]
     return rows
 
@@ -281,51 +281,51 @@ def beside_rows(readings: Sequence[OrderReading]) -> list[BaselineDifference]:
     ]
     estimates = [reading.value[layer] - reading.beside[against][0][layer] for reading, layer, against in members]
     draws = [reading.drawn[:, layer] - reading.beside[against][1][:, layer] for reading, layer, against in members]
-    found = _family(estimates, draws, [(reading.units, reading.unit) for reading, *_ in members])
+    tests = _family(estimates, draws, [(reading.units, reading.unit) for reading, *_ in members])
     return [
         BaselineDifference(
             reading.task, layer, against, float(reading.value[layer]), float(reading.beside[against][0][layer]), *test
         )
-        for (reading, layer, against), test in zip(members, found, strict=True)
+        for (reading, layer, against), test in zip(members, tests, strict=True)
     ]
 
 
 def change_rows(readings: Sequence[OrderReading]) -> list[OrderChange]:
     """What changes within every task; the changes are one family."""
     values, draws = zip(*(reading.change for reading in readings), strict=True)
-    found = _family(values, draws, [(reading.units, reading.unit) for reading in readings])
-    return [_change(reading, test) for reading, test in zip(readings, found, strict=True)]
+    tests = _family(values, draws, [(reading.units, reading.unit) for reading in readings])
+    return [_change(reading, test) for reading, test in zip(readings, tests, strict=True)]
 
 
 def _change(reading: OrderReading, test: _FamilyTest) -> OrderChange:
     value, drawn, stopping = reading.value, reading.drawn, reading.stopping
     known = not reading.ends
-    first, top, last = (float(value[at]) if known else np.nan for at in (0, stopping, -1))
+    first, top, last = (float(value[layer]) if known else np.nan for layer in (0, stopping, -1))
     rise, fall = drawn[:, stopping] - drawn[:, 0], drawn[:, -1] - drawn[:, stopping]
     (low, high), (rise_low, rise_high), (fall_low, fall_high) = (
-        interval(each) if known else (np.nan, np.nan) for each in (drawn[:, stopping], rise, fall)
+        interval(draws) if known else (np.nan, np.nan) for draws in (drawn[:, stopping], rise, fall)
     )
-    lower, upper, _ = (np.nan if reading.reason else float(each) for each in _halves(value))
+    lower, upper, _ = (np.nan if reading.reason else float(half) for half in _halves(value))
     row = (first, stopping, top, low, high, top - first, rise_low, rise_high, last, last - top, fall_low, fall_high)
     return OrderChange(reading.task, reading.kind, METRIC, *row, lower, upper, *test, reading.reason or None)
 
 
 def half_contrasts(readings: Sequence[OrderReading]) -> list[HalfContrast]:
     """Structural against linear tasks: by how much more they gain from the lower to the upper half; one family."""
-    told = [each for each in readings if np.isfinite(each.change[0])]
+    known = [reading for reading in readings if np.isfinite(reading.change[0])]
     pairs = [
         (one, other)
-        for one in told
+        for one in known
         if one.kind == "linear"
-        for other in told
+        for other in known
         if other.kind == "structure"
     ]  # fmt: skip
     estimates = [other.change[0] - one.change[0] for one, other in pairs]
     draws = [other.change[1] - one.change[1] for one, other in pairs]
-    found = _family(estimates, draws, [(min(one.units, other.units), one.unit) for one, other in pairs])
+    tests = _family(estimates, draws, [(min(one.units, other.units), one.unit) for one, other in pairs])
     return [
         HalfContrast(one.task, other.task, one.change[0], other.change[0], *test)
-        for (one, other), test in zip(pairs, found, strict=True)
+        for (one, other), test in zip(pairs, tests, strict=True)
     ]
 
 
@@ -360,8 +360,8 @@ class OrderTexts(TrainedTexts):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        said = Setting(f"What is scored: dev, test, or {BOTH}, which has more sentences for rare tasks.")
-        return (DeclaredSetting("split", str, self.split, said), *super().options[1:])
+        setting = Setting(f"What is scored: dev, test, or {BOTH}, which has more sentences for rare tasks.")
+        return (DeclaredSetting("split", str, self.split, setting), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -375,10 +375,10 @@ def treebank_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     """Training and scored sentences; of a corpus without a training split, dev alone is scored."""
     if not isinstance(data, str | Path):
         return as_splits(data, {**options, "split": "dev" if options.get("split") == BOTH else options["split"]})
-    asked = {name: options[name] for name in ("unit", "format", "annotation", "limit") if name in options}
+    source_options = {name: options[name] for name in ("unit", "format", "annotation", "limit") if name in options}
     if options["split"] != BOTH:
-        return with_features(load_splits(data, options["split"], **asked), data)
-    dev, test = (load_splits(data, name, **asked) for name in ("dev", "test"))
+        return with_features(load_splits(data, options["split"], **source_options), data)
+    dev, test = (load_splits(data, name, **source_options) for name in ("dev", "test"))
     if dev.train.fingerprint != test.train.fingerprint:
         # Where there is no train, each of the two stands in for it when the other is scored.
         return with_features(dev, data)
@@ -407,7 +407,7 @@ def with_features(splits: Splits, path: str | Path) -> Splits:
     except LaminaError:
         # No treebank with features: tasks that need number or tense say so.
         return splits
-    known = {each.id: each.words for each in bank.sentences}
+    known = {sentence.id: sentence.words for sentence in bank.sentences}
 
     def featured(corpus: Corpus) -> Corpus:
         def texts() -> Iterator[Text]:
@@ -417,7 +417,9 @@ def with_features(splits: Splits, path: str | Path) -> Splits:
                     yield text
                     continue
                 labels = (tuple(f"{name}={value}" for name, value in word.features.items()) for word in words)
-                edges = tuple(Edge(own, Span(at, at + 1)) for at, own in enumerate(labels) if own)
+                edges = tuple(
+                    Edge(features, Span(position, position + 1)) for position, features in enumerate(labels) if features
+                )
                 yield replace(text, edges={**text.edges, FEATURES: edges})
 
         return replace(corpus, source=texts, fingerprint=fingerprint_of(FEATURES, corpus.fingerprint), limit=None)
@@ -510,10 +512,10 @@ def order(
         >>> result = order("minilm", "ewt", tasks=["index", "subject"])  # doctest: +SKIP
         >>> result.tables["changes"][["task", "lower", "upper", "change"]]  # doctest: +SKIP
     """
-    made = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful)
-    for part in (made.splits.train, made.splits.scored):
+    targets = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful)
+    for part in (targets.splits.train, targets.splits.scored):
         refuse_seen(encoder, part)
-    plan = _plan(encoder, made, OrderTraining(preset, seeds, steps, faithful, seed), runtime.training_device)
+    plan = _plan(encoder, targets, OrderTraining(preset, seeds, steps, faithful, seed), runtime.training_device)
     trained_by = {"order": plan.setup.reads, "seed": seed, "twin": twin}
     if isinstance(runtime.engine, RunsTasks):
         train_elsewhere([encoder], [plan], trained_by, runtime.engine, runtime)
@@ -522,9 +524,9 @@ def order(
         files = saved_answers(runs, plan.setup, work)
         probed = [CorpusRuns(runs, plan.setup.splits)]
         tables = make_tables(probed, encoder.name, samples=samples, seed=seed)
-    readings = read_runs(runs, Units.of_texts(made.splits.scored), samples=samples, seed=seed)
+    readings = read_runs(runs, Units.of_texts(targets.splits.scored), samples=samples, seed=seed)
     contrasts = half_contrasts(readings)
-    kept = {name: tables[name] for name in ("training", "summary", "control")}
+    probing_tables = {name: tables[name] for name in ("training", "summary", "control")}
     return Tables(
         {
             "order": tables["scores"],
@@ -532,11 +534,11 @@ def order(
             "beside": pd.DataFrame(beside_rows(readings), columns=list(BaselineDifference._fields)),
             "changes": pd.DataFrame(change_rows(readings), columns=list(OrderChange._fields)),
             **({"contrasts": pd.DataFrame(contrasts, columns=list(HalfContrast._fields))} if contrasts else {}),
-            "tasks": pd.DataFrame(list(_task_rows(made)), columns=list(_TASKS)),
-            **kept,
+            "tasks": pd.DataFrame(list(_task_rows(targets)), columns=list(_TASKS)),
+            **probing_tables,
         },
-        left_out_of(probed, [plan]) | {f"{name}: not made, {why}": 1 for name, why in made.refused.items()},
-        data={"tasks": {run.task.name: describe_task(run.task, made.splits.scored).as_json() for run in runs}},
+        left_out_of(probed, [plan]) | {f"{name}: not made, {why}": 1 for name, why in targets.refused.items()},
+        data={"tasks": {run.task.name: describe_task(run.task, targets.splits.scored).as_json() for run in runs}},
         seeds=(seed, *range(plan.setup.seeds)),
         files=files,
         scored={run.task.name: len(run.targets.text) for run in runs},
@@ -553,23 +555,23 @@ class OrderTraining(NamedTuple):
     seed: int
 
 
-def _plan(encoder: Encoder, made: OrderTargets, asked: OrderTraining, device: str) -> ProbePlan:
+def _plan(encoder: Encoder, targets: OrderTargets, training: OrderTraining, device: str) -> ProbePlan:
     if encoder.layers < 2:
         raise InputError(f"{encoder.name} has no layers to compare; name a model with some")
     # What is made is of the right size: nothing is thinned out, and all stopping texts stop.
-    every = len(made.splits.train)
-    seeds = 1 if asked.faithful else asked.seeds
-    amounts = TrainingAmounts(seeds=seeds, steps=asked.steps, train_texts=every, stop_texts=every)
+    every = len(targets.splits.train)
+    seeds = 1 if training.faithful else training.seeds
+    amounts = TrainingAmounts(seeds=seeds, steps=training.steps, train_texts=every, stop_texts=every)
     plan = plan_run(
-        encoder.layers, TaskSource(made.splits, made.tasks), probes=("layer",), preset=asked.preset, amounts=amounts,
-        faithful=False, metric=None, seed=asked.seed, device=device,
+        encoder.layers, TaskSource(targets.splits, targets.tasks), probes=("layer",), preset=training.preset,
+        amounts=amounts, faithful=False, metric=None, seed=training.seed, device=device,
     )  # fmt: skip
-    return plan._replace(setup=replace(plan.setup, reads="linear" if asked.faithful else "means"))
+    return plan._replace(setup=replace(plan.setup, reads="linear" if training.faithful else "means"))
 
 
-def _task_rows(made: OrderTargets) -> Iterator[tuple[Any, ...]]:
-    for task, both in made.parts.items():
-        if task in made.refused:
+def _task_rows(targets: OrderTargets) -> Iterator[tuple[Any, ...]]:
+    for task, both in targets.parts.items():
+        if task in targets.refused:
             continue
         for name, part in zip(("training", "scored"), both, strict=True):
             place = (task, BY_NAME[task].kind, name, part.targets, len(part.classes))
@@ -583,10 +585,12 @@ def _cost(
     seeds: int | None, steps: int, faithful: bool, twin: bool, seed: int, samples: int, **_: Any,
 ) -> Cost:  # fmt: skip
     """Encoding, training on single vectors, and the bootstrap; as if no run had been kept."""
-    made = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful)
-    plan = _plan(encoder, made, OrderTraining(preset, seeds, steps, faithful, seed), estimator.runtime.training_device)
+    targets = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful)
+    plan = _plan(
+        encoder, targets, OrderTraining(preset, seeds, steps, faithful, seed), estimator.runtime.training_device
+    )
     both = [encoder, *([encoder.random_twin(seed)] if twin and encoder.blocks else [])]
-    cost = estimator.encoding((made.splits.train, made.splits.scored), both)
+    cost = estimator.encoding((targets.splits.train, targets.splits.scored), both)
     cost += training_cost(estimator, _one_word(plan), both, mdl=False)
     return cost + Cost(passes=0, seconds=2 * bootstrap_seconds(plan, samples))
 
@@ -595,12 +599,14 @@ def _one_word(plan: ProbePlan) -> ProbePlan:
     """The same plan with targets of one word: probes read one vector, however long a sentence is."""
     setup: ProbeSetup = plan.setup
 
+    def first_word(edge: Edge) -> Edge:
+        return replace(edge, span=Span(edge.span.start, edge.span.start + 1))
+
     def cut(corpus: Any) -> Any:
         texts = tuple(
-            replace(text, edges={name: tuple(replace(e, span=type(e.span)(e.span.start, e.span.start + 1)) for e in own)
-                                 for name, own in text.edges.items()})
+            replace(text, edges={name: tuple(map(first_word, edges)) for name, edges in text.edges.items()})
             for text in corpus
-        )  # fmt: skip
+        )
         return replace(corpus, source=lambda: iter(texts))
 
     few = Splits(cut(setup.splits.train), cut(setup.splits.scored))
@@ -628,12 +634,12 @@ def _findings(result: Result) -> Iterable[Finding]:
 def _read_at(result: Result, task: str) -> Iterator[Finding]:
     """The layer that is read best beside twin and constant answer, and which layers can be best."""
     title, layers = _title(task), result.tables["layers"]
-    own, beside = layers[layers["task"] == task], result.tables["beside"]
-    if own.empty:
+    task_layers, beside = layers[layers["task"] == task], result.tables["beside"]
+    if task_layers.empty:
         reason = str(result.tables["changes"].set_index("task")["reason"][task])
         yield not_tested(f"{title} is read at any layer", reason, importance=("answers",))
         return
-    layer = int(own["layer"].iloc[int(own["value"].to_numpy().argmax())])
+    layer = int(task_layers["layer"].iloc[int(task_layers["value"].to_numpy().argmax())])
     rows = beside[(beside["task"] == task) & (beside["layer"] == layer)]
     if rows.empty:
         return
@@ -642,8 +648,8 @@ def _read_at(result: Result, task: str) -> Iterator[Finding]:
     some = rows[untested] if untested.any() else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
     row = next(rows_of(some.sort_values("estimate")))
     other = {TWIN: "the untrained twin", CONSTANT: "the best constant answer"}[row.against]
-    among = best_in_words(own["layer"].tolist(), own["among_best"].astype(bool).tolist())
-    best = f"{title[0].upper()}{title[1:]} is read{' best' * (len(own) > 1)} at {among}"
+    among = best_in_words(task_layers["layer"].tolist(), task_layers["among_best"].astype(bool).tolist())
+    best = f"{title[0].upper()}{title[1:]} is read{' best' * (len(task_layers) > 1)} at {among}"
     best = best if among else f"No layer was shown to read {title} better than another"
     numbers = f"layer {layer} reads it with accuracy {number(row.value)}, {other} {number(row.other)}"
     yield finding(
@@ -673,12 +679,12 @@ def _changed(result: Result, task: str) -> Iterator[Finding]:
         reason = row.reason if isinstance(row.reason, str) else "there is one block only"
         yield not_tested(f"{title} is read otherwise in upper than in lower layers", reason, importance=("answers",))
         return
-    said = f"{above} read{'s' * one} {title}"
+    sentence = f"{above} read{'s' * one} {title}"
     yield finding(
-        claim=f"{said[0].upper()}{said[1:]} {'better' if row.change > 0 else 'worse'} than {below}: accuracy "
+        claim=f"{sentence[0].upper()}{sentence[1:]} {'better' if row.change > 0 else 'worse'} than {below}: accuracy "
         f"{number(row.upper)} and {number(row.lower)}",
-        whether=f"{said} otherwise than {below}",
-        absent=f"{said[0].upper()}{said[1:]} as well as {below}",
+        whether=f"{sentence} otherwise than {below}",
+        absent=f"{sentence[0].upper()}{sentence[1:]} as well as {below}",
         contrast="difference",
         test=Test.of(row, "change", "change_low", "change_high"),
         source=(Place("changes", {"task": task}), Place("layers", {"task": task})),
@@ -691,8 +697,8 @@ def _contrasted(result: Result, linear: Sequence[str], structure: Sequence[str])
     table = result.tables.get("contrasts")
     if table is None or not linear or not structure:
         return
-    own = table[(table["linear"] == linear[0]) & (table["structure"] == structure[0])]
-    for row in rows_of(own):
+    contrasts = table[(table["linear"] == linear[0]) & (table["structure"] == structure[0])]
+    for row in rows_of(contrasts):
         names = _title(row.linear), _title(row.structure)
         halves = "from the lower to the upper half of the layers"
         yield finding(
@@ -722,10 +728,14 @@ def _overview(result: Result) -> Iterable[Overview | str]:
     layers = result.tables["layers"]
     rows: list[tuple[str | int, ...]] = []
     for row in rows_of(result.tables["changes"]):
-        own = layers[layers["task"] == row.task]
-        top = own.sort_values("value", ascending=False).head(1)
+        task_layers = layers[layers["task"] == row.task]
+        top = task_layers.sort_values("value", ascending=False).head(1)
         highest = next((cell(best.value, best.low, best.high) for best in rows_of(top)), "-")
-        best = numbers_in_words(own.loc[own["among_best"].astype(bool), "layer"].tolist()) if len(own) else "-"
+        best = (
+            numbers_in_words(task_layers.loc[task_layers["among_best"].astype(bool), "layer"].tolist())
+            if len(task_layers)
+            else "-"
+        )
         rows.append((row.task, best, highest, cell(row.change, row.change_low, row.change_high)))
     yield Overview(f"{about.model['name']} on {about.corpus['name']} ({about.corpus.get('split', '')})", columns, rows)
     reasons = result.tables["changes"].set_index("task")["reason"].dropna()

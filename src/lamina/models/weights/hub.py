@@ -228,8 +228,8 @@ def _hub_reason(name: ModelName, error: Exception) -> str | None:
         if isinstance(cause, LocalEntryNotFoundError | OfflineModeIsEnabled):
             wanted = f"{name.source}@{name.revision}" if name.revision else name.source
             return (
-                f"there is no model {wanted!r} on this machine, and the hub cannot be reached ({message}); connect, or "
-                f"unset HF_HUB_OFFLINE if it is set. Otherwise {_what_else()}"
+                f"there is no model {wanted!r} on this machine, and the hub cannot be reached; connect, or unset "
+                f"HF_HUB_OFFLINE if it is set. Otherwise {_what_else()}"
             )
     return None
 

@@ -48,13 +48,13 @@ class AboutServer(BaseModel):
 @router.get("/about")
 def about(app: State) -> AboutServer:
     """Models, corpora and the example sentence."""
-    loaded, own = app.models.loaded(), app.results.models()
+    loaded, finetuned = app.models.loaded(), app.results.models()
     cards = [
         ModelCard(
             name=name,
-            title=f"{name} (fine-tuned)" if name in own else name,
+            title=f"{name} (fine-tuned)" if name in finetuned else name,
             loaded=name in loaded,
-            finetuned=name in own,
+            finetuned=name in finetuned,
             trouble=app.models.trouble(name),
         )
         for name in app.models.names()
@@ -71,7 +71,7 @@ class CheckCard(BaseModel):
     name: str
     verdict: str
     """holds, fails or not applicable."""
-    said: str
+    message: str
     """One sentence, with the number."""
 
 
@@ -122,7 +122,7 @@ def model(app: State, name: Annotated[str, Path(max_length=1000)]) -> ModelVerdi
         language_head=passport.language_head,
         maps=examined.where_maps,
         ablatable=list(passport.ablatable),
-        checks=[CheckCard(name=each.name, verdict=each.verdict, said=each.message) for each in passport.checks],
+        checks=[CheckCard(name=check.name, verdict=check.verdict, message=check.message) for check in passport.checks],
         verdict=verdict(passport),
         refused=refused_analyses(passport, app.analyses),
         seconds=passport.seconds,
@@ -141,7 +141,7 @@ class UnlistedFolderCard(BaseModel):
 @router.get("/passed-over")
 def passed_over(app: State) -> list[UnlistedFolderCard]:
     """Folders that look like results and are not listed, with the reason."""
-    return [UnlistedFolderCard(name=each.name, why=each.why) for each in app.results.passed_over()]
+    return [UnlistedFolderCard(name=folder.name, why=folder.why) for folder in app.results.passed_over()]
 
 
 class MarkStyle(BaseModel):
@@ -203,5 +203,5 @@ def _fill(colour: str) -> str:
 
     tokens = {GREY: "grey"}
     for kind, colours in (("hue", COLOURS), ("tone", TONES)):
-        tokens |= {each: f"{kind}-{at}" for at, each in enumerate(colours)}
+        tokens |= {shade: f"{kind}-{index}" for index, shade in enumerate(colours)}
     return f"var(--{tokens[colour]})" if colour in tokens else colour

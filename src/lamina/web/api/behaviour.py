@@ -157,45 +157,45 @@ class LogitLens(BaseModel):
 
 
 @router.post("/pairs")
-def pairs(app: State, asked: TypedPair) -> list[PairVerdict]:
+def pairs(app: State, request: TypedPair) -> list[PairVerdict]:
     """Which of two sentences each model finds likelier, as `lamina pairs` scores them, and how likely each word is."""
     from lamina.corpora.suites.minimal_pairs import pairs_from
 
-    app.check_length(asked.good, asked.bad)
-    pair = pairs_from([(asked.good, asked.bad)], name="the typed pair").pairs[0]
-    made = []
-    for name in _once(asked.models):
+    app.check_length(request.good, request.bad)
+    pair = pairs_from([(request.good, request.bad)], name="the typed pair").pairs[0]
+    verdicts = []
+    for name in _once(request.models):
         with _speaking(app, name) as model:
             _check_tokens(model, pair.good, pair.bad)
-            made.append(_verdict(name, model, pair.good, pair.bad, asked.masking))
-    return made
+            verdicts.append(_verdict(name, model, pair.good, pair.bad, request.masking))
+    return verdicts
 
 
 @router.post("/cloze")
-def cloze(app: State, asked: TypedCloze) -> list[ClozeAnswer]:
+def cloze(app: State, request: TypedCloze) -> list[ClozeAnswer]:
     """What each model says in the gap of a text, and how likely the candidates are, as `lamina cloze` rates them."""
     from lamina.corpora.suites.cloze import split_slot
 
-    app.check_length(asked.text, *asked.candidates)
-    before, after = split_slot(asked.text, Path("the typed text"), 1)
-    made = []
-    for name in _once(asked.models):
+    app.check_length(request.text, *request.candidates)
+    before, after = split_slot(request.text, Path("the typed text"), 1)
+    answers = []
+    for name in _once(request.models):
         with _speaking(app, name) as model:
-            _check_tokens(model, asked.text)
-            made.append(_answer(name, model, before, after, asked))
-    return made
+            _check_tokens(model, request.text)
+            answers.append(_answer(name, model, before, after, request))
+    return answers
 
 
 @router.post("/logit_lens")
-def logit_lens(app: State, asked: LensText) -> LogitLens:
-    """Every layer of a text through the model's own head, token by token, as `lamina lens --text` tells it."""
+def logit_lens(app: State, request: LensText) -> LogitLens:
+    """Every layer of a text through the model's own head, token by token, as `lamina lens --text` prints it."""
     from lamina.analyses.behaviour.lens.readings import token_table
 
-    app.check_length(asked.text)
-    with _speaking(app, asked.model) as model:
-        _check_tokens(model, asked.text)
+    app.check_length(request.text)
+    with _speaking(app, request.model) as model:
+        _check_tokens(model, request.text)
         layers = model.encoder.layers
-        rows = list(token_table(model, asked.text, None, asked.top))
+        rows = list(token_table(model, request.text, None, request.top))
     tokens: dict[int, str] = {}
     grid: dict[tuple[int, int], GridCell] = {}
     surprisal: dict[int, float | None] = {}
@@ -208,12 +208,12 @@ def logit_lens(app: State, asked: LensText) -> LogitLens:
         cell.top.append(TokenGuess(piece=piece, probability=round(probability, _DIGITS)))
     cells = [[grid[index, layer] for layer in range(layers)] for index in tokens]
     return LogitLens(
-        model=asked.model,
+        model=request.model,
         kind=model.kind,
         tokens=list(tokens.values()),
         layers=layers,
         cells=cells,
-        reached=[_reached([cell.top[0].piece for cell in each]) for each in cells],
+        reached=[_reached([cell.top[0].piece for cell in token_cells]) for token_cells in cells],
         surprisal=[surprisal[index] for index in tokens],
     )
 
@@ -235,9 +235,8 @@ def _check_tokens(model: LanguageModel, *texts: str) -> None:
     """Refuse what would take a masked model minutes, and texts without anything to score."""
     from lamina.models.language.language_model import WrittenPassage, cut_passages
 
-    for text, cut in zip(
-        texts, cut_passages(model, [WrittenPassage.typed("typed", each) for each in texts]), strict=True
-    ):
+    passages = [WrittenPassage.typed("typed", text) for text in texts]
+    for text, cut in zip(texts, cut_passages(model, passages), strict=True):
         size = len(cut.tokens.ids) - cut.head - cut.tail
         if not size or not text.strip():
             raise InputError(f"{model.name} has no pieces for {text!r:.60}; type some words")
@@ -254,14 +253,14 @@ def _verdict(name: str, model: LanguageModel, good: str, bad: str, masking: Mask
 
     passages = [written(sentence) for sentence in (good, bad)]
     both = list(score_passages(model, passages, masking=masking))
-    totals, pieces = ([np.array([getattr(each, name)]) for each in both] for name in ("total", "pieces"))
+    totals, pieces = ([np.array([getattr(score, name)]) for score in both] for name in ("total", "pieces"))
     verdicts = ScoredPairs(totals[0], totals[1], pieces[0], pieces[1]).verdicts()
-    told = [_sentence(*each) for each in zip(passages, both, strict=True)]
+    sentences = [_sentence(passage, score) for passage, score in zip(passages, both, strict=True)]
     return PairVerdict(
         model=name,
         kind=model.kind,
-        good=told[0],
-        bad=told[1],
+        good=sentences[0],
+        bad=sentences[1],
         right=float(verdicts.value["plain"][0]),
         right_per_token=float(verdicts.value["per_token"][0]),
         margin=round(float(verdicts.margin["plain"][0]), _DIGITS),
@@ -281,22 +280,26 @@ def _sentence(passage: WrittenPassage, scored: PassageScore) -> SentenceScore:
     )
 
 
-def _answer(name: str, model: LanguageModel, before: str, after: str, asked: TypedCloze) -> ClozeAnswer:
+def _answer(name: str, model: LanguageModel, before: str, after: str, request: TypedCloze) -> ClozeAnswer:
     from lamina.models.language.slots import Gap, rate, top
 
     slot = Gap("the typed text", before, after)
-    words = [word.strip() for word in asked.candidates]
+    words = [word.strip() for word in request.candidates]
     candidates = []
     if words:
         rated = next(rate(model, [slot], [words]))
         numbers = zip(words, rated.logprobs.tolist(), rated.pieces.tolist(), strict=True)
         candidates = [
-            RatedCandidate(word=word, logprob=round(logprob, _DIGITS), pieces=pieces, rank=rated.rank(at))
-            for at, (word, logprob, pieces) in enumerate(numbers)
+            RatedCandidate(word=word, logprob=round(logprob, _DIGITS), pieces=pieces, rank=rated.rank(index))
+            for index, (word, logprob, pieces) in enumerate(numbers)
         ]
-    said = [TokenGuess(piece=each.piece, probability=round(exp(each.logprob), _DIGITS))
-            for each in next(top(model, [slot], asked.top))]  # fmt: skip
-    return ClozeAnswer(model=name, kind=model.kind, sees_after=model.kind == "masked", top=said, candidates=candidates)
+    guesses = [
+        TokenGuess(piece=guess.piece, probability=round(exp(guess.logprob), _DIGITS))
+        for guess in next(top(model, [slot], request.top))
+    ]
+    return ClozeAnswer(
+        model=name, kind=model.kind, sees_after=model.kind == "masked", top=guesses, candidates=candidates
+    )
 
 
 def _reached(pieces: Sequence[str]) -> int:

@@ -144,10 +144,10 @@ class ModelComparison(BaseModel):
 @router.get("/models/{baseline:path}")
 def offers(app: State, baseline: Annotated[str, Path(max_length=1000)]) -> list[ComparisonOffer]:
     """Every model and random twin of this server: what it shares with the baseline, or why it is not offered."""
-    own = _side(app, baseline)
+    base_results = _side(app, baseline)
     names = app.models.names()
     every = [*names, *(f"{name}{TWIN}" for name in names)]
-    return [_offer(app, own, name) for name in every if name != baseline]
+    return [_offer(app, base_results, name) for name in every if name != baseline]
 
 
 @router.post("")
@@ -158,18 +158,20 @@ def compared(app: State, several: ComparisonRequest) -> ModelComparison:
         raise InputError("a comparison needs two models; pick another")
     sides = [_side(app, name) for name in names]
     alike, unlike = comparable_results(sides)
-    found: list[tuple[str, Result]] = []
+    comparisons: list[tuple[str, Result]] = []
     for analysis in ("probe", *ITEMS):
-        made, why = _compared(app, analysis, sides)
-        if made is not None:
-            found.append((analysis, made))
+        comparison, why = _compared(app, analysis, sides)
+        if comparison is not None:
+            comparisons.append((analysis, comparison))
         elif why:
             unlike.append(NotComparable(analysis, why))
-    scores = [row for analysis, made in found for row in _scores(analysis, made, sides)]
-    differences = [row for analysis, made in found for row in _differences(analysis, made, sides)]
+    scores = [row for analysis, comparison in comparisons for row in _scores(analysis, comparison, sides)]
+    differences = [row for analysis, comparison in comparisons for row in _differences(analysis, comparison, sides)]
     beside, apart = _twins(app, sides, scores)
-    probed = next((made for analysis, made in found if analysis == "probe"), None)
-    left_out = [ComparisonGap(what="", why=said) for _, made in found for said in made.provenance.skipped]
+    probed = next((comparison for analysis, comparison in comparisons if analysis == "probe"), None)
+    left_out = [
+        ComparisonGap(what="", why=reason) for _, comparison in comparisons for reason in comparison.provenance.skipped
+    ]
     diff = app.results.newest("diff", " and ".join(_shown(side) for side in sides[:2]))
     return ModelComparison(
         models=names,
@@ -179,14 +181,16 @@ def compared(app: State, several: ComparisonRequest) -> ModelComparison:
         curves=list(_curves(app, alike)),
         figures=[] if probed is None else _figures(probed),
         findings=[
-            FindingCard(text=each.text, status=each.status, weight=each.weight)
-            for _, made in found
-            for each in made.findings
+            FindingCard(text=finding.text, status=finding.status, weight=finding.weight)
+            for _, comparison in comparisons
+            for finding in comparison.findings
         ],
         layers=[] if probed is None else _layers(probed),
-        heads_of=[name for name, own in alike.items() if len(own) == len(sides) and not any(s.twin for s in sides)],
+        heads_of=[
+            name for name, holders in alike.items() if len(holders) == len(sides) and not any(s.twin for s in sides)
+        ],
         by_head=_by_head(app, names),
-        not_compared=[*(ComparisonGap(what=each.what, why=each.why) for each in unlike), *left_out],
+        not_compared=[*(ComparisonGap(what=gap.what, why=gap.why) for gap in unlike), *left_out],
         diff=None if diff is None else summary_of(app, diff),
     )
 
@@ -196,7 +200,7 @@ def _side(app: AppState, name: str) -> ModelResults:
     base = app.models.twin_of(name)
     entries = app.results.of_model(app.models.fingerprint(base or name))
     if base is not None:
-        entries = [each for each in entries if each.parameters.get("twin")]
+        entries = [entry for entry in entries if entry.parameters.get("twin")]
     return ModelResults(name, base is not None, newest_results(entries))
 
 
@@ -217,7 +221,7 @@ def _offer(app: AppState, baseline: ModelResults, name: str) -> ComparisonOffer:
         )
     alike, unlike = comparable_results([baseline, side])
     heads = app.examined(base or name).heads and app.examined(_base(app, baseline.name)).heads
-    reasons = [f"{each.what}: {each.why}" for each in unlike if not each.why.startswith(NO_RESULT)]
+    reasons = [f"{gap.what}: {gap.why}" for gap in unlike if not gap.why.startswith(NO_RESULT)]
     nothing = "; ".join(reasons) or f"there is no analysis that both {baseline.name} and {name} have"
     shares = [app.words_of(analysis)[0] for analysis in alike]
     return ComparisonOffer(
@@ -232,43 +236,43 @@ def _base(app: AppState, name: str) -> str:
 def _shown(side: ModelResults) -> str:
     """The model's name in results."""
     entry = next(iter(side.entries.values()), None)
-    own = side.name.removesuffix(TWIN) if entry is None else entry.model
-    return f"{own}{TWIN}" if side.twin else own
+    model = side.name.removesuffix(TWIN) if entry is None else entry.model
+    return f"{model}{TWIN}" if side.twin else model
 
 
 def _compared(app: AppState, analysis: str, sides: Sequence[ModelResults]) -> tuple[Result | None, str]:
     """The paired comparison of one analysis, or why there is none; both empty where nobody has it."""
     probed = [_asked(app, analysis, side.name) for side in sides if not side.twin]
     # Models of the same weights have the same results.
-    entries = list({entry.id: entry for own in probed for entry in own}.values())
+    entries = list({entry.id: entry for saved in probed for entry in saved}.values())
     if not entries:
         return None, ""
-    if sum(bool(own) for own in probed) < 2:
-        # Of whom there is none is said already.
+    if sum(bool(saved) for saved in probed) < 2:
+        # Models without this analysis are already listed as not comparable.
         return None, ""
     try:
         with using(*entries):
-            return _comparison(app.results, tuple((each.id, each.saved) for each in entries)), ""
+            return _comparison(app.results, tuple((entry.id, entry.saved) for entry in entries)), ""
     except InputError as error:
         return None, str(error)
 
 
 def _asked(app: AppState, analysis: str, name: str) -> list[SavedResult]:
     """The model's newest results of an analysis that have no task of a corpus in common."""
-    found: list[SavedResult] = []
+    newest: list[SavedResult] = []
     covered: set[tuple[str, str]] = set()
     for entry in app.results.of_model(app.models.fingerprint(name)):
         if entry.analysis != analysis:
             continue
         if analysis == "probe":
             with using(entry):
-                asked = tasks_of(app.results.result(entry.id))
+                tasks = tasks_of(app.results.result(entry.id))
         else:
-            asked = [(analysis, str(entry.corpus.get("name", "")))]
-        if covered.isdisjoint(asked):
-            found.append(entry)
-            covered.update(asked)
-    return found
+            tasks = [(analysis, str(entry.corpus.get("name", "")))]
+        if covered.isdisjoint(tasks):
+            newest.append(entry)
+            covered.update(tasks)
+    return newest
 
 
 @lru_cache(maxsize=8)
@@ -282,14 +286,16 @@ def _names(sides: Sequence[ModelResults]) -> dict[str, str]:
     return {_shown(side): side.name for side in sides}
 
 
-def _rows(found: Result, table: str) -> Iterator[dict]:
-    own = found.tables[table]
-    yield from own[own["statistic"].isin(_SCORES)].to_dict("records")
+def _rows(comparison: Result, table: str) -> Iterator[dict]:
+    frame = comparison.tables[table]
+    yield from frame[frame["statistic"].isin(_SCORES)].to_dict("records")
 
 
-def _scores(analysis: str, found: Result, sides: Sequence[ModelResults]) -> list[ModelScore]:
+def _scores(analysis: str, comparison: Result, sides: Sequence[ModelResults]) -> list[ModelScore]:
     names = _names(sides)
-    return [_score(analysis, row | {"model": names.get(row["model"], row["model"])}) for row in _rows(found, "compare")]
+    return [
+        _score(analysis, row | {"model": names.get(row["model"], row["model"])}) for row in _rows(comparison, "compare")
+    ]
 
 
 def _score(analysis: str, row: dict) -> ModelScore:
@@ -307,19 +313,19 @@ def _score(analysis: str, row: dict) -> ModelScore:
     )
 
 
-def _differences(analysis: str, found: Result, sides: Sequence[ModelResults]) -> list[ScoreDifference]:
+def _differences(analysis: str, comparison: Result, sides: Sequence[ModelResults]) -> list[ScoreDifference]:
     """Each model minus the baseline: rows of the table are a - b."""
-    names, baseline, told = _names(sides), sides[0].name, []
-    for row in _rows(found, "differences"):
+    names, baseline, differences = _names(sides), sides[0].name, []
+    for row in _rows(comparison, "differences"):
         a, b = names.get(row["a"], row["a"]), names.get(row["b"], row["b"])
         if baseline not in (a, b):
             continue
         value, low, high = row["difference"], row["low"], row["high"]
         if a == baseline:
             value, low, high = -value, -high, -low
-        own = _score(analysis, row | {"model": b if a == baseline else a, "value": value, "low": low, "high": high})
-        told.append(ScoreDifference(**own.model_dump(), p=_number(row["p_adjusted"]), paired=True))
-    return told
+        score = _score(analysis, row | {"model": b if a == baseline else a, "value": value, "low": low, "high": high})
+        differences.append(ScoreDifference(**score.model_dump(), p=_number(row["p_adjusted"]), paired=True))
+    return differences
 
 
 def _twins(
@@ -327,7 +333,7 @@ def _twins(
 ) -> tuple[list[ModelScore], list[ScoreDifference]]:
     """Scores of random twins, whose predictions are not saved: differences have no intervals."""
     twins = {side.name for side in sides if side.twin}
-    known = {each.model for each in scores if each.statistic == "score_full"}
+    known = {score.model for score in scores if score.statistic == "score_full"}
     beside: list[ModelScore] = []
     for side in sides:
         entry = side.entries.get("probe")
@@ -335,19 +341,24 @@ def _twins(
         if entry is None or not twins or side.name in known:
             continue
         with using(entry):
-            told = all_layer_scores(app.results.result(entry.id), twin=side.twin)
+            layer_scores = all_layer_scores(app.results.result(entry.id), twin=side.twin)
         more = {"statistic": "score_full", "model": side.name, "reason": ""}
-        beside += [_score("probe", row | more) for row in told]
-    full = {(each.task, each.model): each for each in (*scores, *beside) if each.statistic == "score_full"}
+        beside += [_score("probe", row | more) for row in layer_scores]
+    full = {(score.task, score.model): score for score in (*scores, *beside) if score.statistic == "score_full"}
     apart = []
-    for (task, model), own in full.items():
+    for (task, model), score in full.items():
         other = full.get((task, sides[0].name))
-        if model == sides[0].name or other is None or not twins & {model, sides[0].name} or own.metric != other.metric:
+        if (
+            model == sides[0].name
+            or other is None
+            or not twins & {model, sides[0].name}
+            or score.metric != other.metric
+        ):
             continue
-        if own.value is not None and other.value is not None:
-            # Without paired draws there is no interval: overlapping ones are no comparison.
-            value = round(own.value - other.value, 6)
-            about = own.model_copy(update={"value": value, "low": None, "high": None})
+        if score.value is not None and other.value is not None:
+            # Without paired draws the difference has no interval: whether two intervals overlap is not a test.
+            value = round(score.value - other.value, 6)
+            about = score.model_copy(update={"value": value, "low": None, "high": None})
             apart.append(ScoreDifference(**about.model_dump(), p=None, paired=False))
     return beside, apart
 
@@ -363,8 +374,8 @@ def _curves(app: AppState, alike: dict[str, list[ModelResults]]) -> Iterator[Ana
         for side in sides:
             entry = side.entries[analysis]
             with using(entry):
-                own = layer_curves(app.results.result(entry.id), twin=side.twin)
-            parts.append(own.assign(model=side.name, task=own["series"].str.replace("_", " "), metric="value"))
+                curves = layer_curves(app.results.result(entry.id), twin=side.twin)
+            parts.append(curves.assign(model=side.name, task=curves["series"].str.replace("_", " "), metric="value"))
         rows = pd.concat([part for part in parts if len(part)]) if any(map(len, parts)) else pd.DataFrame()
         rows = _of_several(rows)
         if rows.empty:
@@ -388,30 +399,34 @@ def _of_several(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows.groupby("task")["model"].transform("nunique") > 1]
 
 
-def _figures(found: Result) -> list[FigureCard]:
-    captions = captions_for(found)
-    specs = {name: spec_of(chart) for name, chart in draw(found).items()}
+def _figures(comparison: Result) -> list[FigureCard]:
+    captions = captions_for(comparison)
+    specs = {name: spec_of(chart) for name, chart in draw(comparison).items()}
     return [
         FigureCard(name=name, spec=spec, summary=str(spec.get("description", "")), caption=captions.get(name, ""))
         for name, spec in specs.items()
     ]
 
 
-def _layers(found: Result) -> list[TaskLayer]:
-    table = found.tables["best_layers"]
+def _layers(comparison: Result) -> list[TaskLayer]:
+    table = comparison.tables["best_layers"]
     best = table.drop_duplicates(["task", "model"])
     return [TaskLayer(**{name: row[name] for name in TaskLayer.model_fields}) for row in best.to_dict("records")]
 
 
 def _by_head(app: AppState, names: Sequence[str]) -> list[str]:
     """Models of the baseline's shape that started from the same weights, or are the random twin of such a model."""
-    own, root = app.examined(names[0]), _root(app, names[0])
-    found = []
+    baseline, root = app.examined(names[0]), _root(app, names[0])
+    matching = []
     for name in names:
         shape = app.examined(name)
-        if own.heads and (shape.blocks, shape.heads) == (own.blocks, own.heads) and _root(app, name) == root:
-            found.append(name)
-    return found
+        if (
+            baseline.heads
+            and (shape.blocks, shape.heads) == (baseline.blocks, baseline.heads)
+            and _root(app, name) == root
+        ):
+            matching.append(name)
+    return matching
 
 
 def _root(app: AppState, name: str) -> str:

@@ -204,21 +204,21 @@ def atlas(app: State, wanted: AtlasRequest) -> HeadAtlas:
 
     app.check_length(wanted.sentence)
     with app.model(wanted.model) as encoder:
-        found = sentence_atlas(encoder, wanted.sentence, most=MOST_TOKENS, weights=wanted.weights)
+        reading = sentence_atlas(encoder, wanted.sentence, most=MOST_TOKENS, weights=wanted.weights)
     entries, results = saved_results(app, encoder, wanted.weights)
-    measures = list(found.measures)
+    measures = list(reading.measures)
     for entry in entries:
         with using(entry):
             measures += result_atlas(results[entry.analysis], encoder.blocks, encoder.heads)
     return HeadAtlas(
         layers=encoder.blocks,
         heads=encoder.heads,
-        tokens=found.tokens,
-        measures=[measure_of(each) for each in measures],
-        groups=[_group(app, source) for source in dict.fromkeys(each.source for each in measures)],
+        tokens=reading.tokens,
+        measures=[measure_of(measure) for measure in measures],
+        groups=[_group(app, source) for source in dict.fromkeys(measure.source for measure in measures)],
         outstanding=[
-            OutstandingHead(head=f"{each.layer}-{each.head}", why=each.why, value=each.value)
-            for each in found.outstanding
+            OutstandingHead(head=f"{standout.layer}-{standout.head}", why=standout.why, value=standout.value)
+            for standout in reading.outstanding
         ],
         sources=[_source(entry) for entry in entries],
         missing=_missing(results),
@@ -233,13 +233,15 @@ def lines(app: State, wanted: LinesRequest) -> AttentionLines:
 
     app.check_length(*([wanted.sentence] if isinstance(wanted.sentence, str) else wanted.sentence))
     with app.model(wanted.model) as encoder:
-        heads: list[Drawn] = [ROLLOUT if said == ROLLOUT else head_of(encoder, said) for said in wanted.heads]
-        found = linked(encoder, wanted.sentence, heads, level=wanted.level, most=MOST_TOKENS, weights=wanted.weights)
+        heads: list[Drawn] = [ROLLOUT if name == ROLLOUT else head_of(encoder, name) for name in wanted.heads]
+        attention = linked(
+            encoder, wanted.sentence, heads, level=wanted.level, most=MOST_TOKENS, weights=wanted.weights
+        )
     return AttentionLines(
-        tokens=found.units.names,
-        special=found.units.special.tolist(),
-        words=found.words,
-        heads=[links_of(said, each) for said, each in zip(wanted.heads, found.links, strict=True)],
+        tokens=attention.units.names,
+        special=attention.units.special.tolist(),
+        words=attention.words,
+        heads=[links_of(name, links) for name, links in zip(wanted.heads, attention.links, strict=True)],
     )
 
 
@@ -254,14 +256,14 @@ def card(app: State, wanted: HeadRequest) -> HeadCard:
         layer, head = head_of(encoder, wanted.head)
     entries, results = saved_results(app, encoder, wanted.weights)
     with using(*entries):
-        found = card_of(layer, head, results)
-        says, rows = in_a_sentence(found), evidence(found)
-    tables = {name: rows_of(table) for name, table in found._asdict().items() if name != "role"}
+        summary = card_of(layer, head, results)
+        says, rows = in_a_sentence(summary), evidence(summary)
+    tables = {name: rows_of(table) for name, table in summary._asdict().items() if name != "role"}
     return HeadCard(
         head=f"{layer}-{head}",
-        role=found.role,
+        role=summary.role,
         says=says,
-        evidence=[EvidenceRow(**{name: _plain(each) for name, each in row._asdict().items()}) for row in rows],
+        evidence=[EvidenceRow(**{name: _plain(value) for name, value in row._asdict().items()}) for row in rows],
         **tables | {"behaviours": [_doing(row) for row in tables["behaviours"]]},
         sources=[_source(entry) for entry in entries],
         missing=_missing(results),
@@ -358,9 +360,9 @@ examples_router = APIRouter(
 )
 
 SENTENCES = 200
-"""Sentences of the corpus that examples come from ..."""
+"""Sentences at the start of the corpus that examples are chosen from."""
 SHORTEST, LONGEST = 4, 40
-"""... with so many words: what can be read at a glance."""
+"""Words of the shortest and the longest such sentence, so that it can be read at a glance."""
 _SETS = 8
 """Sets of examples kept in memory, one per model, kind of maps and relation asked for."""
 
@@ -397,7 +399,7 @@ class HeadMissCard(BaseModel):
 
     id: str
     words: list[str]
-    asked: int
+    word: int
     """The word that the head is asked about."""
     chosen: int
     """The word that it chooses."""
@@ -422,13 +424,13 @@ class ExamplesOfHead(BaseModel):
     """Whether the word asked about attends; otherwise it is attended to."""
     corpus: str
     sentences: int
-    """So many were looked at."""
+    """Number of sentences that were searched."""
     limits: str
     """Which sentences of the corpus, in words."""
     examples: list[HeadExampleCard]
-    asked: int
+    targets: int
     """Words that the head was asked about in these sentences; 0 where no link is right or wrong."""
-    found: int
+    hits: int
     """Of these, for how many it chooses the right word."""
     misses: list[HeadMissCard]
     """Of the others those with the largest weight on a wrong word, at most one per sentence."""
@@ -452,8 +454,8 @@ def examples(app: State, wanted: HeadExamplesRequest) -> ExamplesOfHead:
         size = (encoder.blocks, encoder.heads)
         sought = queries_for(wanted.relation, results, *size) if wanted.relation else queries_by(results, *size)
     corpus = load_corpus(app.settings.corpora[0], split="dev", limit=SENTENCES)
-    shown, count = _LOOKED.examples(encoder, corpus, sought, wanted.weights)
-    kind, own = sought[place], shown[place]
+    by_head, count = _LOOKED.examples(encoder, corpus, sought, wanted.weights)
+    kind, head_examples = sought[place], by_head[place]
     return ExamplesOfHead(
         head=wanted.head,
         sought=kind.in_words(),
@@ -462,10 +464,10 @@ def examples(app: State, wanted: HeadExamplesRequest) -> ExamplesOfHead:
         corpus=PurePath(corpus.name).name,
         sentences=count,
         limits=f"of the first {SENTENCES} sentences those of {SHORTEST} to {LONGEST} words",
-        examples=[_example(each) for each in own.best],
-        asked=own.targets,
-        found=own.hits,
-        misses=[_miss(each) for each in own.misses],
+        examples=[_example(example) for example in head_examples.best],
+        targets=head_examples.targets,
+        hits=head_examples.hits,
+        misses=[_miss(miss) for miss in head_examples.misses],
     )
 
 
@@ -489,10 +491,10 @@ class _Looked:
                 texts = [text for text in corpus if SHORTEST <= len(text.words) <= LONGEST]
                 self._sets[key] = examples_of(encoder, texts, sought, weights=weights), len(texts)
             # The one used last comes last.
-            found = self._sets[key] = self._sets.pop(key)
+            latest = self._sets[key] = self._sets.pop(key)
             for oldest in list(self._sets)[:-_SETS]:
                 del self._sets[oldest]
-        return found
+        return latest
 
 
 _LOOKED = _Looked()
@@ -513,7 +515,7 @@ def _miss(miss: LinkMiss) -> HeadMissCard:
     return HeadMissCard(
         id=miss.text.id,
         words=list(miss.text.words),
-        asked=miss.word,
+        word=miss.word,
         chosen=miss.chosen,
         right=miss.right,
         weight=round(miss.weight, 4),

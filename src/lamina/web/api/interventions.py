@@ -32,7 +32,7 @@ MOST_SHOWN = 6
 """Heads whose links are shown."""
 MOST_TOP = 50
 _DIGITS = 6
-_KEPT = 2
+_CACHED_MODELS = 2
 """Models whose parts are kept in memory."""
 
 router = APIRouter(
@@ -48,12 +48,12 @@ class InterventionRequest(TracedSentence):
     heads: list[Head] = Field(default=[], max_length=MOST_OFF)
     """LAYER-HEAD, from 1."""
     layers: list[Annotated[int, Field(ge=1, le=10_000)]] = Field(default=[], max_length=MOST_OFF)
-    """From 1: their blocks hand on what they read."""
+    """From 1: their blocks are skipped, so that the hidden states pass through unchanged."""
     how: Literal["zero", "mean"] = "zero"
-    """What a head hands on instead: zeros, or its mean over the tokens of the sentence."""
+    """What replaces the output of a head: zeros, or its mean over the tokens of the sentence."""
     question: Typed = Field("", max_length=10_000)
     """For a model that answers with a span: a question about the sentence."""
-    shown: list[HeadOrRollout] = Field(default=[], max_length=MOST_SHOWN)
+    linked: list[HeadOrRollout] = Field(default=[], max_length=MOST_SHOWN)
     """Heads whose links are given, those of all heads together as `rollout`."""
     weights: Weights = "attention"
     top: int = Field(10, ge=1, le=MOST_TOP)
@@ -76,7 +76,7 @@ class ModelReading(BaseModel):
     """One number per head: where it looks in the sentence; empty where the model has no maps."""
     links: list[HeadLinks]
     """Between words, of the heads that were asked for."""
-    said: list[TokenGuess] | None
+    guesses: list[TokenGuess] | None
     """What a language model says next (causal), or in the gap of the sentence, written [MASK], [Y] or ___; null where
     it has no language-model head, or a masked one has no gap to fill."""
     answer: SpanAnswer | None
@@ -98,42 +98,42 @@ class Intervention(BaseModel):
 
 
 @router.post("")
-def switched(app: State, asked: InterventionRequest) -> Intervention:
+def switched(app: State, request: InterventionRequest) -> Intervention:
     """Beliefs, attention and answers with some heads and blocks switched off, beside those of the whole model."""
     from lamina.analyses.cause.effects import disabled
     from lamina.analyses.heads.look import head_of
     from lamina.types import Text
 
-    words = words_of(app, asked)
-    app.check_length(asked.question)
-    marked = [marked_of(mark) for mark in asked.marked]
-    with app.model(asked.model) as encoder:
+    words = words_of(app, request)
+    app.check_length(request.question)
+    marked = [marked_of(mark) for mark in request.marked]
+    with app.model(request.model) as encoder:
         tokens = len(encoder.tokenize(Text("typed", words)).ids)
         _check_size(encoder, tokens)
         parts = _parts(encoder)
-        heads = [head_of(encoder, head) for head in asked.heads]
-        edit = disabled(parts, words, heads=heads, layers=asked.layers, how=asked.how)
+        heads = [head_of(encoder, head) for head in request.heads]
+        edit = disabled(parts, words, heads=heads, layers=request.layers, how=request.how)
         tracer = tracer_of(app, encoder)
-        told = []
+        readings = []
         for change in (nullcontext(), parts.applied(edit)):
             with change:
-                told.append(_told(encoder, tracer, asked, words, marked))
+                readings.append(_reading(encoder, tracer, request, words, marked))
         units = _units(encoder, words)
-    return Intervention(words=list(words), units=units, tokens=tokens, before=told[0], after=told[1])
+    return Intervention(words=list(words), units=units, tokens=tokens, before=readings[0], after=readings[1])
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_MODELS)
 def _parts(encoder: Encoder) -> Interventions:
-    """Finding the parts of a model takes several runs, so they are kept."""
+    """Finding the parts of a model takes several runs, so they are cached."""
     from lamina.models.interventions.interventions import Interventions
 
     return Interventions(encoder, heads=False)
 
 
-def _told(
+def _reading(
     encoder: Encoder,
     tracer: SentenceTracer | None,
-    asked: InterventionRequest,
+    request: InterventionRequest,
     words: Sequence[str],
     marked: Sequence[MarkedTarget],
 ) -> ModelReading:
@@ -144,22 +144,24 @@ def _told(
     believed = [] if tracer is None else over_seeds(tracer.beliefs(words, marked))
     measures, links = [], []
     if encoder.has_maps:
-        found = sentence_atlas(encoder, asked.sentence, most=MOST_TOKENS, weights=asked.weights)
-        measures = [measure_of(each) for each in found.measures]
-    if asked.shown:
-        drawn: list[Drawn] = [ROLLOUT if each == ROLLOUT else head_of(encoder, each) for each in asked.shown]
-        linked = sentence_links(encoder, asked.sentence, drawn, level="word", most=MOST_TOKENS, weights=asked.weights)
-        links = [links_of(each, own) for each, own in zip(asked.shown, linked.links, strict=True)]
+        atlas = sentence_atlas(encoder, request.sentence, most=MOST_TOKENS, weights=request.weights)
+        measures = [measure_of(measure) for measure in atlas.measures]
+    if request.linked:
+        drawn: list[Drawn] = [ROLLOUT if head == ROLLOUT else head_of(encoder, head) for head in request.linked]
+        attention = sentence_links(
+            encoder, request.sentence, drawn, level="word", most=MOST_TOKENS, weights=request.weights
+        )
+        links = [links_of(head, head_links) for head, head_links in zip(request.linked, attention.links, strict=True)]
     return ModelReading(
-        beliefs=[belief for each in believed for belief in beliefs_of(each)],
+        beliefs=[belief for beliefs in believed for belief in beliefs_of(beliefs)],
         measures=measures,
         links=links,
-        said=_said(encoder, asked),
-        answer=_answer(encoder, asked),
+        guesses=_guesses(encoder, request),
+        answer=_answer(encoder, request),
     )
 
 
-def _said(encoder: Encoder, asked: InterventionRequest) -> list[TokenGuess] | None:
+def _guesses(encoder: Encoder, request: InterventionRequest) -> list[TokenGuess] | None:
     """The most likely pieces after a text, or in its gap."""
     from lamina.corpora.suites.cloze import SLOT
     from lamina.models.language.language_model import has_language_model, language_model
@@ -167,27 +169,29 @@ def _said(encoder: Encoder, asked: InterventionRequest) -> list[TokenGuess] | No
 
     if not has_language_model(encoder):
         return None
-    model, gaps = language_model(encoder), list(SLOT.finditer(asked.sentence))
+    model, gaps = language_model(encoder), list(SLOT.finditer(request.sentence))
     if len(gaps) > 1:
         raise InputError(f"the sentence has {len(gaps)} gaps; one [MASK], [Y] or ___ is filled at a time")
     if not gaps and model.kind == "masked":
         return None
     before, after = (
-        (asked.sentence[: gaps[0].start()], asked.sentence[gaps[0].end() :]) if gaps else (f"{asked.sentence} ", "")
+        (request.sentence[: gaps[0].start()], request.sentence[gaps[0].end() :])
+        if gaps
+        else (f"{request.sentence} ", "")
     )
-    found = next(top(model, [Gap("typed", before, after)], asked.top))
-    return [TokenGuess(piece=each.piece, probability=round(exp(each.logprob), _DIGITS)) for each in found]
+    guesses = next(top(model, [Gap("typed", before, after)], request.top))
+    return [TokenGuess(piece=guess.piece, probability=round(exp(guess.logprob), _DIGITS)) for guess in guesses]
 
 
-def _answer(encoder: Encoder, asked: InterventionRequest) -> SpanAnswer | None:
+def _answer(encoder: Encoder, request: InterventionRequest) -> SpanAnswer | None:
     from lamina.corpora.question_sets import typed_question
     from lamina.targets.answers import has_span_head, span_answerer
 
-    if not asked.question.strip() or not has_span_head(encoder):
+    if not request.question.strip() or not has_span_head(encoder):
         return None
-    questions = typed_question(asked.question, asked.sentence)
-    found = next(span_answerer(encoder).answer(questions.questions()))
-    return SpanAnswer(text=found.text, confidence=round(found.confidence, _DIGITS))
+    questions = typed_question(request.question, request.sentence)
+    answer = next(span_answerer(encoder).answer(questions.questions()))
+    return SpanAnswer(text=answer.text, confidence=round(answer.confidence, _DIGITS))
 
 
 def _units(encoder: Encoder, words: Sequence[str]) -> list[str]:

@@ -46,8 +46,8 @@ class TableCard(BaseModel):
     columns: list[str]
     optional: bool
     """Whether it is there only with some settings or some data."""
-    kept: Literal["csv", "parquet"]
-    """As what it is saved; the server gives either as CSV."""
+    format: Literal["csv", "parquet"]
+    """In which it is saved; the server gives either as CSV."""
 
 
 class AnalysisCard(BaseModel):
@@ -75,15 +75,15 @@ class AnalysisCard(BaseModel):
 @analyses_router.get("")
 def analyses(app: State) -> list[AnalysisCard]:
     """Every analysis, in the order of the report."""
-    return [_card(app, each) for each in app.analyses]
+    return [_card(app, analysis) for analysis in app.analyses]
 
 
 def _card(app: AppState, analysis: Analysis) -> AnalysisCard:
     job = is_job(analysis)
-    inputs = [_input(app, each, job=job, seeds=analysis.reads.seeds) for each in analysis.reads.given]
+    inputs = [_input(app, given, job=job, seeds=analysis.reads.seeds) for given in analysis.reads.given]
     report = None if analysis.report is None else dict(analysis.report)
     # Where this machine has none of its suites, there is nothing to start it with.
-    job = job and all(each.choices for each in inputs)
+    job = job and all(card.choices for card in inputs)
     return AnalysisCard(**{**analysis.describe(), "inputs": inputs}, report=report, job=job)
 
 

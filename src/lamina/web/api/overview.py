@@ -24,8 +24,8 @@ router = APIRouter(tags=["overview"], responses={code: ERRORS[code] for code in 
 
 ModelName = Annotated[str, Path(max_length=1000)]
 
-_HELD = 8
-"""Drawings of models that are kept."""
+_CACHED_DRAWINGS = 8
+"""Drawings of models kept in memory."""
 
 
 class OverviewFinding(FindingCard):
@@ -74,11 +74,13 @@ def overview(app: State, name: ModelName) -> ModelOverview:
         glance, captions = None, [str(error)]
     chapters = []
     for card in CHAPTERS:
-        own = [summary_of(app, entry) for entry in entries if chapter_of(entry.analysis) == card.name]
+        summaries = [summary_of(app, entry) for entry in entries if chapter_of(entry.analysis) == card.name]
         leads = [analysis for analysis, _ in card.leads]
-        own.sort(key=lambda each, leads=leads: leads.index(each.analysis) if each.analysis in leads else len(leads))
+        summaries.sort(
+            key=lambda summary, leads=leads: leads.index(summary.analysis) if summary.analysis in leads else len(leads)
+        )
         about = {"name": card.name, "title": card.title, "question": card.question}
-        chapters.append(ChapterOfModel(**about, results=own))
+        chapters.append(ChapterOfModel(**about, results=summaries))
     return ModelOverview(
         model=name,
         findings=_in_turn(chapters),
@@ -90,18 +92,20 @@ def overview(app: State, name: ModelName) -> ModelOverview:
 
 
 def _in_turn(chapters: list[ChapterOfModel]) -> list[OverviewFinding]:
-    """As the report tells them: clear ones first; among equals the headline of each chapter, then its others."""
-    told = [
+    """In the order of the report: clear ones first; among equals the headline of each chapter, then its others."""
+    by_chapter = [
         [
             OverviewFinding(
-                text=each.text, status=each.status, weight=each.weight, result=summary.id, title=summary.title
+                text=finding.text, status=finding.status, weight=finding.weight, result=summary.id, title=summary.title
             )
             for summary in chapter.results
-            for each in strongest_first(summary.findings)
+            for finding in strongest_first(summary.findings)
         ]
         for chapter in chapters
     ]
-    return list(strongest_first(each for turn in zip_longest(*told) for each in turn if each is not None))
+    return list(
+        strongest_first(finding for turn in zip_longest(*by_chapter) for finding in turn if finding is not None)
+    )
 
 
 def _newest(app: AppState, name: str) -> list[SavedResult]:
@@ -109,17 +113,17 @@ def _newest(app: AppState, name: str) -> list[SavedResult]:
     source = app.models.source(name)
     try:
         with app.model(name) as encoder:
-            own = app.results.of_model(encoder.fingerprint)
+            entries = app.results.of_model(encoder.fingerprint)
     except BusyError:
         raise
     except LaminaError:
-        own = [entry for entry in app.results.entries() if entry.model in (name, source)]
-    ranks = {each.name: rank for rank, each in enumerate(app.analyses)}
-    newest = {entry.analysis: entry for entry in reversed(own)}
+        entries = [entry for entry in app.results.entries() if entry.model in (name, source)]
+    ranks = {analysis.name: rank for rank, analysis in enumerate(app.analyses)}
+    newest = {entry.analysis: entry for entry in reversed(entries)}
     return sorted(newest.values(), key=lambda entry: (ranks.get(entry.analysis, len(ranks)), entry.analysis))
 
 
-@lru_cache(maxsize=_HELD)
+@lru_cache(maxsize=_CACHED_DRAWINGS)
 def _glance(index: ResultIndex, saved: tuple[tuple[str, int], ...]) -> tuple[FigureCard | None, list[str]]:
     """Drawn once for the same results: a new one in a folder has another time."""
     from lamina.analyses.overview import ability_layers, head_roles
@@ -162,9 +166,13 @@ class MissingAnalysis(BaseModel):
 def unmeasured(app: State, name: ModelName) -> list[MissingAnalysis]:
     """What a report would ask of a model and nobody has, with an estimate from a trial on this machine."""
     done = {entry.analysis for entry in _newest(app, name)}
-    wanted = [each for each in app.analyses if each.report is not None and is_job(each) and each.name not in done]
+    wanted = [
+        analysis
+        for analysis in app.analyses
+        if analysis.report is not None and is_job(analysis) and analysis.name not in done
+    ]
     refused = _refused(app, name, wanted)
-    return [_estimated(app, name, each, refused.get(each.name)) for each in wanted]
+    return [_estimated(app, name, analysis, refused.get(analysis.name)) for analysis in wanted]
 
 
 def _refused(app: AppState, name: str, analyses: list[Analysis]) -> dict[str, str]:
@@ -172,7 +180,7 @@ def _refused(app: AppState, name: str, analyses: list[Analysis]) -> dict[str, st
     from lamina.framework.passports import refused_analyses
 
     passport = app.examined(name).passport
-    silent = [each.name for each in analyses if each.reads.speaks and passport.language_head is None]
+    silent = [analysis.name for analysis in analyses if analysis.reads.speaks and passport.language_head is None]
     return dict.fromkeys(silent, "the model has no language-model head") | refused_analyses(passport, analyses)
 
 

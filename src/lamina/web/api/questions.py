@@ -109,7 +109,7 @@ def _layer(row: Mapping[str, Any]) -> MapLayer:
 
 router = APIRouter(prefix="/questions", tags=["questions"], responses={code: ERRORS[code] for code in (401, 403)})
 
-_SHOWN = (
+_EXAMPLE_STORIES = (
     *("qa1-test-9", "qa1-test-4", "qa1-test-3", "qa1-test-6", "qa1-test-8", "qa1-test-5"),
     *("qa2-test-1", "qa3-test-1", "qa15-test-1", "qa15-test-4"),
 )
@@ -200,11 +200,11 @@ class AnsweredQuestion(BaseModel):
 @router.get("/examples")
 def examples() -> list[StoryExample]:
     """Example stories; no model was fine-tuned on them."""
-    made = []
-    for name in _SHOWN:
+    stories = []
+    for name in _EXAMPLE_STORIES:
         story = _stories()[f"stories-{name}"]
         title = f"{story.question} ({_ABOUT[story.task]}, {len(story.text.edges['sentence'])} sentences)"
-        made.append(
+        stories.append(
             StoryExample(
                 id=story.text.id,
                 title=title,
@@ -213,31 +213,31 @@ def examples() -> list[StoryExample]:
                 answer=story.answers[0],
             )
         )
-    return made
+    return stories
 
 
 @router.get("/models")
 def models(app: State) -> list[AnsweringModel]:
     """The fine-tuned models among the results, the newest first."""
-    return [made for name, folder in app.results.models().items() if (made := _answering(app, name, folder))]
+    return [model for name, folder in app.results.models().items() if (model := _answering(app, name, folder))]
 
 
 @router.post("", responses={code: ERRORS[code] for code in (400, 404, 413, 422, 429, 503)})
-def answered(app: State, asked: QuestionRequest) -> AnsweredQuestion:
+def answered(app: State, request: QuestionRequest) -> AnsweredQuestion:
     """A model's answer, and the position of every token at every layer."""
     from lamina.analyses.answering.roles import marked_context
     from lamina.analyses.answering.token_map import token_map
 
-    app.check_length(asked.question, asked.context)
-    questions = _questions(asked)
+    app.check_length(request.question, request.context)
+    questions = _questions(request)
     question = next(questions.questions())
-    with app.model(asked.model) as encoder:
-        _check_size(encoder, question, asked)
-        result = token_map(encoder, questions, method=asked.method, fit=asked.fit, clusters=asked.clusters)
+    with app.model(request.model) as encoder:
+        _check_size(encoder, question, request)
+        result = token_map(encoder, questions, method=request.method, fit=request.fit, clusters=request.clusters)
     place = result.tables["answer"][["start", "end"]].dropna().astype(int).to_numpy().tolist()
     return AnsweredQuestion(
-        model=asked.model,
-        answer=_said(result, question),
+        model=request.model,
+        answer=_model_answer(result, question),
         text=[ContextPart(**part._asdict()) for part in marked_context(question, tuple(place[0]) if place else None)],
         map=map_of(result),
         notes=_notes(result),
@@ -252,28 +252,29 @@ def _stories() -> dict[str, Question]:
     return {story.text.id: story for story in load_questions("stories", "test").questions()}
 
 
-def _questions(asked: QuestionRequest) -> Questions:
+def _questions(request: QuestionRequest) -> Questions:
     from lamina.corpora.question_sets import questions_from, typed_question
 
-    if asked.example is None:
-        return typed_question(asked.question, asked.context, asked.answer)
-    if asked.example not in _stories():
-        raise InputError(f"there is no example {asked.example!r}; type the question, or take one of the list")
-    return questions_from([_stories()[asked.example]], "stories", "test")
+    if request.example is None:
+        return typed_question(request.question, request.context, request.answer)
+    if request.example not in _stories():
+        raise InputError(f"there is no example {request.example!r}; type the question, or take one of the list")
+    return questions_from([_stories()[request.example]], "stories", "test")
 
 
-def _check_size(encoder: Encoder, question: Question, asked: QuestionRequest) -> None:
+def _check_size(encoder: Encoder, question: Question, request: QuestionRequest) -> None:
     """Refuse maps that would take too long."""
-    tokens, most = len(encoder.tokenize(question.text).ids), _MOST[asked.method] // encoder.layers
+    tokens, most = len(encoder.tokenize(question.text).ids), _MOST[request.method] // encoder.layers
     if tokens > most:
         raise TooLongError(
             f"question and context are {tokens:,} tokens; of a model with {encoder.layers} layers this page maps at "
-            f"most {most:,} by {asked.method}. Take a shorter context{', or pca' if asked.method == 'tsne' else ''}, "
+            f"most {most:,} by {request.method}. Take a shorter context"
+            f"{', or pca' if request.method == 'tsne' else ''}, "
             "or compute it in a terminal: lamina token-map MODEL --question ... --context ..."
         )
 
 
-def _said(result: Result, question: Question) -> ModelAnswer:
+def _model_answer(result: Result, question: Question) -> ModelAnswer:
     row = result.tables["answer"].iloc[0]
     answers = bool(row["predicted"])
     judged = answers and bool(question.answers)
@@ -290,16 +291,18 @@ def _notes(result: Result) -> list[str]:
     from lamina.analyses.answering.roles import SILENT
     from lamina.analyses.answering.token_map import NO_GOLD, OUTLIERS
 
-    # These are said elsewhere on the page.
-    said = (SILENT, NO_GOLD, OUTLIERS)
+    # The page shows these elsewhere.
+    elsewhere = (SILENT, NO_GOLD, OUTLIERS)
     return [
-        f"{reason}: {count:,}" for reason, count in result.provenance.skipped.items() if count and reason not in said
+        f"{reason}: {count:,}"
+        for reason, count in result.provenance.skipped.items()
+        if count and reason not in elsewhere
     ]
 
 
 def _phases(app: AppState, result: Result) -> str | None:
-    own = app.results.of_model(result.provenance.model["fingerprint"])
-    return next((entry.id for entry in own if entry.analysis == "phases"), None)
+    entries = app.results.of_model(result.provenance.model["fingerprint"])
+    return next((entry.id for entry in entries if entry.analysis == "phases"), None)
 
 
 def _is_asked(about: Mapping[str, Any]) -> bool:

@@ -27,7 +27,7 @@ from lamina.stats.status import Status
 from lamina.web.api.schema import ERRORS
 from lamina.web.state import AppState, State
 
-_HELD = 64
+_CACHED_CHARTS = 64
 """Sets of charts kept in memory."""
 _LARGEST = 64 * 1024**2
 """Bytes of a saved chart."""
@@ -109,11 +109,11 @@ class _ChartKey(NamedTuple):
     tasks: tuple[str, ...]
 
 
-@lru_cache(maxsize=_HELD)
+@lru_cache(maxsize=_CACHED_CHARTS)
 def _drawn_charts(what: _ChartKey) -> Specs:
     result = what.results.result(what.id)
-    shown = rows_of_tasks(result, what.tasks) if what.tasks else result
-    return {name: spec_of(chart) for name, chart in draw(shown).items()}
+    selected = rows_of_tasks(result, what.tasks) if what.tasks else result
+    return {name: spec_of(chart) for name, chart in draw(selected).items()}
 
 
 router = APIRouter(
@@ -215,8 +215,8 @@ def whole(app: State, id: ResultId, tasks: Tasks = None) -> ResultDetails:
 def table(app: State, id: ResultId, name: Name) -> Response:
     """One complete table as CSV."""
     entry = app.results.entry(id)
-    found = _named(app.results.result(id).tables, name, "table", entry)
-    return _file(found.to_csv(index=False), "text/csv; charset=utf-8", f"{entry.analysis}-{name}.csv")
+    rows = _named(app.results.result(id).tables, name, "table", entry)
+    return _file(rows.to_csv(index=False), "text/csv; charset=utf-8", f"{entry.analysis}-{name}.csv")
 
 
 @router.get("/{id}/charts/{name}.{kind}", response_class=Response)
@@ -237,10 +237,10 @@ def image(app: State, id: ResultId, name: Name, kind: Image, tasks: Tasks = None
     return _file(body, _KINDS[kind], f"{entry.analysis}-{name}.{kind}")
 
 
-def _known(there: list[str], asked: Sequence[str] | None, entry: SavedResult) -> tuple[str, ...]:
-    for task in asked or ():
+def _known(there: list[str], requested: Sequence[str] | None, entry: SavedResult) -> tuple[str, ...]:
+    for task in requested or ():
         _named(dict.fromkeys(there), task, "task", entry)
-    return tuple(asked or ())
+    return tuple(requested or ())
 
 
 def _named(among: Mapping[str, Any], name: str, what: str, entry: SavedResult) -> Any:
@@ -275,8 +275,8 @@ def _facts(app: AppState, entry: SavedResult) -> dict[str, Any]:
 
 
 def _findings(head: Mapping[str, Any]) -> list[FindingCard]:
-    """The findings of a result; those of older formats were not told as they were tested."""
+    """The findings of a result; in older formats their sentences are not those that were tested."""
     if head["format"] < WITH_CONTRASTS:
         return []
-    found = map(read_finding, head.get("findings", []))
-    return [FindingCard(text=each.text, status=each.status, weight=each.weight) for each in found]
+    findings = map(read_finding, head.get("findings", []))
+    return [FindingCard(text=finding.text, status=finding.status, weight=finding.weight) for finding in findings]

@@ -181,83 +181,85 @@ _WAITING = BoundedSemaphore(8)
 
 
 @router.post("")
-def lens(app: State, asked: TracedSentence) -> SentenceView:
+def lens(app: State, request: TracedSentence) -> SentenceView:
     """What the trained probes believe: part of speech of every word, and whatever is marked."""
     from lamina.analyses.layers.trace.trace import over_seeds
     from lamina.types import Text
 
-    words = words_of(app, asked)
-    marked = [marked_of(mark) for mark in asked.marked]
-    with app.model(asked.model) as encoder:
+    words = words_of(app, request)
+    marked = [marked_of(mark) for mark in request.marked]
+    with app.model(request.model) as encoder:
         tracer = tracer_of(app, encoder)
-        told = [] if tracer is None else over_seeds(tracer.beliefs(words, marked))
-        chosen = _interesting(encoder, words, told)
+        believed = [] if tracer is None else over_seeds(tracer.beliefs(words, marked))
+        chosen = _interesting(encoder, words, believed)
     return SentenceView(
         words=list(words),
         tokens=len(encoder.tokenize(Text("typed", words)).ids),
         layers=encoder.layers,
         tasks=[] if tracer is None else [_card(name, task) for name, task in tracer.tasks.items()],
         seeds=0 if tracer is None else len(tracer.seeds),
-        beliefs=[belief for each in told for belief in beliefs_of(each)],
+        beliefs=[belief for beliefs in believed for belief in beliefs_of(beliefs)],
         interesting=chosen,
     )
 
 
 @router.post("/words")
-def words(app: State, asked: SentenceText) -> SentenceWords:
+def words(app: State, request: SentenceText) -> SentenceWords:
     """The words of a sentence; no model is needed, so nothing is waited for."""
-    return SentenceWords(words=list(words_of(app, asked)))
+    return SentenceWords(words=list(words_of(app, request)))
 
 
 @router.post("/word")
-def word(app: State, asked: WordRequest) -> WordView:
+def word(app: State, request: WordRequest) -> WordView:
     """One word at every layer in two dimensions, and the attention to it and from it."""
     from lamina.analyses.heads.look import attended
     from lamina.analyses.layers.trace.trace import encode_sentence, token_paths, word_vectors
 
-    words = words_of(app, asked)
-    _check_word(words, asked.word)
-    with app.model(asked.model) as encoder:
-        made = encode_sentence(encoder, words, ("states", "maps") if encoder.has_maps else ("states",))
-    paths = token_paths(word_vectors(made, len(words)))
-    found = attended(made, asked.word)
+    words = words_of(app, request)
+    _check_word(words, request.word)
+    with app.model(request.model) as encoder:
+        encoding = encode_sentence(encoder, words, ("states", "maps") if encoder.has_maps else ("states",))
+    paths = token_paths(word_vectors(encoding, len(words)))
+    partners = attended(encoding, request.word)
     places = [[(round(x, 5), round(y, 5)) for x, y in layer] for layer in paths.places.tolist()]
     return WordView(
-        path=[layer[asked.word] for layer in places],
+        path=[layer[request.word] for layer in places],
         others=places,
         explained=paths.explained,
-        attended=None if found is None else WordHeads(incoming=_heads(found.incoming), outgoing=_heads(found.outgoing)),
+        attended=None
+        if partners is None
+        else WordHeads(incoming=_heads(partners.incoming), outgoing=_heads(partners.outgoing)),
     )
 
 
 @router.post("/neighbours")
-def neighbours(app: State, asked: WordRequest) -> NearestWords:
+def neighbours(app: State, request: WordRequest) -> NearestWords:
     """The words nearest to one, layer by layer, among the first sentences of the server's first corpus (dev)."""
     from lamina.analyses.layers.trace.trace import encode_sentence, word_vectors
     from lamina.analyses.words.neighbours import nearest_in_corpus
     from lamina.corpora import load_corpus
 
-    words = words_of(app, asked)
-    _check_word(words, asked.word)
+    words = words_of(app, request)
+    _check_word(words, request.word)
     corpus = load_corpus(app.settings.corpora[0], split="dev", limit=SENTENCES)
-    with app.model(asked.model) as encoder:
+    with app.model(request.model) as encoder:
         vectors = word_vectors(encode_sentence(encoder, words), len(words))
     index = _index_in_turn(encoder, corpus)
-    found = nearest_in_corpus(index, vectors[:, asked.word], NEIGHBOURS)
+    nearest = nearest_in_corpus(index, vectors[:, request.word], NEIGHBOURS)
     return NearestWords(
         corpus=corpus.name,
         sentences=len(index.sentences),
         words=len(index.places),
-        layers=[[NearestWord(**each._asdict()) for each in layer] for layer in found],
+        layers=[[NearestWord(**neighbour._asdict()) for neighbour in layer] for layer in nearest],
     )
 
 
-def words_of(app: AppState, asked: SentenceText) -> tuple[str, ...]:
+def words_of(app: AppState, request: SentenceText) -> tuple[str, ...]:
     """The words of a typed sentence; too many are refused."""
     from lamina.corpora.tokenising import split_words
 
-    app.check_length(asked.sentence)
-    words = split_words(asked.sentence).words
+    app.check_length(request.sentence)
+    words = split_words(request.sentence).words
     if not words:
         raise InputError("the sentence has no words; type some")
     if len(words) > MOST_WORDS:
@@ -267,7 +269,7 @@ def words_of(app: AppState, asked: SentenceText) -> tuple[str, ...]:
 
 def _check_word(words: tuple[str, ...], word: int) -> None:
     if word >= len(words):
-        raise SpanError(f"there is no word {word}; the sentence has {len(words)}, counted from 0")
+        raise SpanError(f"word {word} is not in the sentence, which has {len(words)}, counted from 0")
 
 
 def marked_of(mark: MarkedSpan) -> MarkedTarget:
@@ -321,7 +323,7 @@ def _index(encoder: Encoder, corpus: Corpus) -> WordIndex:
     return index_words(encoder, corpus)
 
 
-def _interesting(encoder: Encoder, words: tuple[str, ...], told: list[Beliefs]) -> int:
+def _interesting(encoder: Encoder, words: tuple[str, ...], believed: list[Beliefs]) -> int:
     """The word whose predicted part of speech changes most; without probes, the word that moves farthest."""
     from lamina.analyses.layers.trace.trace import (
         EVERY_WORD,
@@ -331,14 +333,14 @@ def _interesting(encoder: Encoder, words: tuple[str, ...], told: list[Beliefs]) 
         word_vectors,
     )
 
-    for each in told:
-        if each.task in EVERY_WORD:
-            first = each.words[most_changed(each.probabilities[:, : len(words)]), 0, 0]
+    for beliefs in believed:
+        if beliefs.task in EVERY_WORD:
+            first = beliefs.words[most_changed(beliefs.probabilities[:, : len(words)]), 0, 0]
             return int(first)
     return farthest_travelled(word_vectors(encode_sentence(encoder, words), len(words)), words)
 
 
-def _card(name: str, asked: TracedTask) -> TaskCard:
+def _card(name: str, traced: TracedTask) -> TaskCard:
     from lamina.analyses.layers.trace.trace import EVERY_WORD
     from lamina.tasks import TASKS
 
@@ -348,22 +350,25 @@ def _card(name: str, asked: TracedTask) -> TaskCard:
         name=name,
         title=known.title if known else name,
         about=known.what if known else "",
-        arity=asked.arity,
+        arity=traced.arity,
         unasked=name in EVERY_WORD,
-        labels=len(asked.labels),
+        labels=len(traced.labels),
     )
 
 
-def beliefs_of(told: Beliefs) -> Iterator[Belief]:
+def beliefs_of(beliefs: Beliefs) -> Iterator[Belief]:
     """What probes make of each target; of words that nobody marked, the strongest labels alone."""
     from lamina.analyses.layers.trace.trace import EVERY_WORD
 
-    for target, spans in enumerate(told.words.tolist()):
-        own = told.probabilities[:, target]
-        order = (-own.mean(0)).argsort(kind="stable").tolist()
-        shown = order[:LABELS] if told.task in EVERY_WORD else order
-        labels = [LabelBelief(label=told.labels[at], probabilities=own[:, at].round(4).tolist()) for at in shown]
-        yield Belief(task=told.task, spans=[(start, end) for start, end in spans], labels=labels)
+    for target, spans in enumerate(beliefs.words.tolist()):
+        probabilities = beliefs.probabilities[:, target]
+        order = (-probabilities.mean(0)).argsort(kind="stable").tolist()
+        listed = order[:LABELS] if beliefs.task in EVERY_WORD else order
+        labels = [
+            LabelBelief(label=beliefs.labels[index], probabilities=probabilities[:, index].round(4).tolist())
+            for index in listed
+        ]
+        yield Belief(task=beliefs.task, spans=[(start, end) for start, end in spans], labels=labels)
 
 
 def _heads(strongest: StrongestPartners) -> list[WordHead]:
@@ -375,4 +380,4 @@ def _heads(strongest: StrongestPartners) -> list[WordHead]:
         for head, (weight, partner) in enumerate(zip(weights, partners, strict=True), start=1)
         if partner >= 0
     ]
-    return sorted(heads, key=lambda each: -each.weight)
+    return sorted(heads, key=lambda head: -head.weight)

@@ -143,8 +143,8 @@ def test_wrong_4_the_layer_that_is_told_has_the_highest_score() -> None:
     ("twin", "spread", "status", "said"),
     [
         (0.87, 0.05, "open", "It is not known whether dependencies can be read above the untrained twin (F1 .88 at"),
-        (0.875, 0.01, "null", "Dependencies can be told as well from the untrained twin: F1 .88 at layer 3"),
-        (0.95, 0.03, "clear", "Dependencies can be told better from the untrained twin: F1 .88 at layer 3"),
+        (0.875, 0.01, "null", "Dependencies can be predicted as well from the untrained twin: F1 .88 at layer 3"),
+        (0.95, 0.03, "clear", "Dependencies can be predicted better from the untrained twin: F1 .88 at layer 3"),
     ],
 )
 def test_what_a_twin_reaches_too_is_not_claimed(twin: float, spread: float, status: str, said: str) -> None:
@@ -200,7 +200,7 @@ def test_the_whole_order_is_told_with_its_ties() -> None:
 
     assert order.text == (
         "Tasks by expected layer, earliest first: part of speech, dependencies, entities and semantic roles; 5 of 6 "
-        "pairs are told apart, all but part of speech and dependencies (least sure of them, semantic roles minus "
+        "pairs differ, all but part of speech and dependencies (least sure of them, semantic roles minus "
         "entities 1.10 [.90, 1.30])."
     )
     assert (order.status, order.p, order.unit, order.n) == ("clear", 0.02, "seed", 5)

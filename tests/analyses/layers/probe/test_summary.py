@@ -104,7 +104,7 @@ def test_expected_layer_is_not_available_where_the_gain_may_be_nothing() -> None
     assert np.isnan([flat.expected_layer, flat.el_low, flat.el_high]).all()
     assert np.isnan([flat.kl_differential, flat.kl_differential_low]).all(), "no gain, no shape of it"
     assert np.isnan(place.draws["expected_layer"]).all()
-    assert "the gain of P(L) over P(0) cannot be told to be above 0" in flat.reason
+    assert "the gain of P(L) over P(0) was not shown to be above 0" in flat.reason
     assert early.expected_layer == pytest.approx(1)
     assert early.el_low <= early.expected_layer + 1e-9
     assert early.expected_layer <= early.el_high + 1e-9
@@ -123,7 +123,7 @@ def test_wrong_7_losses_have_no_expected_layer_and_no_order() -> None:
     (pair,) = [each for each in order([place, early]) if each.statistic == "expected_layer"]
 
     assert np.isnan([row.expected_layer, row.kl_differential]).all()
-    assert "expected layer: the gain of P(L) over P(0) cannot be told to be above 0" in row.reason
+    assert "expected layer: the gain of P(L) over P(0) was not shown to be above 0" in row.reason
     assert np.isnan(pair.difference)
     assert not pair.clear
 
@@ -133,7 +133,7 @@ def test_wrong_7_the_twin_s_losses_have_none_either() -> None:
     ((row, _),) = summarised(replace(EARLY, outcomes=(*EARLY.outcomes, twin)))
 
     assert np.isnan(row.twin_expected_layer)
-    assert "twin's: the gain of P(L) over P(0) cannot be told to be above 0" in row.reason
+    assert "twin's: the gain of P(L) over P(0) was not shown to be above 0" in row.reason
 
 
 def test_wrong_7_faithful_prints_the_value_marked_and_compares_it_with_nothing() -> None:

@@ -110,7 +110,7 @@ def test_a_single_label_is_the_most_probable_one_whatever_its_probability(tmp_pa
     assert made.targets.texts == ("s1", "s2")
     assert made.targets.text.tolist() == [0, 0, 1]
     assert made.targets.words.tolist() == [[[0, 1]], [[1, 2]], [[0, 1]]]
-    assert np.unpackbits(made.said, axis=-1, count=3).argmax(-1).tolist() == [[[2, 1, 2], [0, 1, 1]]] * 2
+    assert np.unpackbits(made.labels_given, axis=-1, count=3).argmax(-1).tolist() == [[[2, 1, 2], [0, 1, 1]]] * 2
     assert made.right.tolist() == [[[False, True, True], [True, True, False]]] * 2
 
 
@@ -122,7 +122,10 @@ def test_several_labels_are_those_of_at_least_one_half_among_the_rated(tmp_path)
     made = SavedPredictions(path, "toy").decisions()
 
     # c was not rated for the first target; where there is no list, all labels were.
-    assert np.unpackbits(made.said, axis=-1, count=3)[0].tolist() == [[[1, 0, 0], [0, 0, 0]], [[1, 1, 0], [1, 0, 0]]]
+    assert np.unpackbits(made.labels_given, axis=-1, count=3)[0].tolist() == [
+        [[1, 0, 0], [0, 0, 0]],
+        [[1, 1, 0], [1, 0, 0]],
+    ]
     assert made.right[0].tolist() == [[False, True], [True, False]]
     assert made.targets.words.tolist() == [[[0, 1], [1, 2]]] * 2
 

@@ -117,13 +117,13 @@ def prior_bits(targets: ProbeTargets, code: Code, block: Int[np.ndarray, " targe
     gold = targets.gold & targets.rated
     for number in np.unique(block):
         here, earlier = block == number, block < number
-        held = gold[earlier].sum(0) + 0.5
+        counts = gold[earlier].sum(0) + 0.5
         if code == "categorical":
-            bits[here] = gold[here] @ -np.log2(held / held.sum())
+            bits[here] = gold[here] @ -np.log2(counts / counts.sum())
         else:
-            yes = held / (targets.rated[earlier].sum(0) + 1)
-            each = -np.log2(np.where(gold[here], yes, 1 - yes))
-            bits[here] = (each * targets.rated[here]).sum(1)
+            yes = counts / (targets.rated[earlier].sum(0) + 1)
+            bits_of_label = -np.log2(np.where(gold[here], yes, 1 - yes))
+            bits[here] = (bits_of_label * targets.rated[here]).sum(1)
     return bits
 
 
@@ -131,13 +131,13 @@ def probe_bits(
     logits: Float[torch.Tensor, "member target label"], targets: ProbeTargets, rows: np.ndarray, code: Code
 ) -> Float[np.ndarray, "member target"]:
     """What these rows of the targets cost under each probe."""
-    gold, rated = (torch.from_numpy(each[rows]).to(logits.device) for each in (targets.gold, targets.rated))
+    gold, rated = (torch.from_numpy(array[rows]).to(logits.device) for array in (targets.gold, targets.rated))
     if code == "categorical":
         nats = -(logits.double().log_softmax(-1) * gold).sum(-1)
     else:
         # The logarithm of a yes is logsigmoid of the logit, that of a no of its negative.
-        each = -torch.nn.functional.logsigmoid(torch.where(gold, logits, -logits).double())
-        nats = (each * rated).sum(-1)
+        nats_of_label = -torch.nn.functional.logsigmoid(torch.where(gold, logits, -logits).double())
+        nats = (nats_of_label * rated).sum(-1)
     return nats.cpu().numpy() / np.log(2)
 
 
@@ -155,9 +155,9 @@ def shorter_bits(
     """
     bits, by_probe = probe.copy(), np.zeros(probe.shape, bool)
     for start, end in pairwise(ends):
-        own, other = probe[..., start:end], prior[start:end]
-        shorter = (own.sum(-1) < other.sum())[..., None]
-        bits[..., start:end] = np.where(shorter, own, other) + 1 / (end - start)
+        of_probe, of_prior = probe[..., start:end], prior[start:end]
+        shorter = (of_probe.sum(-1) < of_prior.sum())[..., None]
+        bits[..., start:end] = np.where(shorter, of_probe, of_prior) + 1 / (end - start)
         by_probe[..., start:end] = shorter
     return bits, by_probe
 
@@ -190,8 +190,8 @@ def online_code(
         "categorical" if learn.single_label else "binary",
         ends,
         place[learn.text],
-        {each.of: np.zeros((each.seeds, each.states.layers, len(texts))) for each in senders},
-        {each.of: np.ones((len(ends) - 1, each.seeds, each.states.layers), bool) for each in senders},
+        {sender.of: np.zeros((sender.seeds, sender.states.layers, len(texts))) for sender in senders},
+        {sender.of: np.ones((len(ends) - 1, sender.seeds, sender.states.layers), bool) for sender in senders},
     )
     _send_all(sent, senders, setup, folder)
     corpus = [*setup.splits.train]
@@ -239,7 +239,7 @@ class OnlineCode:
     def arrays(self) -> dict[str, np.ndarray]:
         """What is kept, by name."""
         named = {"bits": self.bits, "converged": self.converged}
-        return {f"{name}/{of}": each for name, own in named.items() for of, each in own.items()}
+        return {f"{name}/{of}": array for name, by_sender in named.items() for of, array in by_sender.items()}
 
     def head(self) -> dict[str, Any]:
         """What makes it this code; a task of one's own may have the name of another."""
@@ -256,12 +256,12 @@ def _senders(task: Task, setup: ProbeSetup, states: ProbeStates, twin: ProbeStat
     labels = label_set(task, learned)
     control = control_task(task, learned, setup.seed)
 
-    def sender(of: Whose, asked: Task, states: ProbeStates, seeds: int) -> CodeSender:
-        train = find_targets(asked, setup.splits.train, states.train.tokenized(), labels)
+    def sender(of: Whose, sent_task: Task, states: ProbeStates, seeds: int) -> CodeSender:
+        train = find_targets(sent_task, setup.splits.train, states.train.tokenized(), labels)
         learn = train.among(setup.division.learn)
         if not setup.faithful:
             return CodeSender(of, learn, train.among(setup.division.stop), states.train, states, seeds)
-        stop = find_targets(asked, setup.splits.scored, states.scored.tokenized(), labels)
+        stop = find_targets(sent_task, setup.splits.scored, states.scored.tokenized(), labels)
         return CodeSender(of, learn, stop, states.scored, states, seeds)
 
     senders = [sender("model", task, states, setup.seeds), sender("control", control, states, setup.beside_seeds)]
@@ -276,9 +276,9 @@ def _send_all(sent: OnlineCode, senders: list[CodeSender], setup: ProbeSetup, fo
         # What training left of another code must not be taken for this one's.
         for left in folder.glob(f"{glob.escape(sent.task.name)}.bits-*.partial"):
             left.unlink()
-        for each in senders:
-            blind = sent.by_text(uniform_bits(each.learn, sent.code))
-            sent.bits[each.of][..., : sent.ends[0]] = blind[: sent.ends[0]]
+        for sender in senders:
+            blind = sent.by_text(uniform_bits(sender.learn, sent.code))
+            sent.bits[sender.of][..., : sent.ends[0]] = blind[: sent.ends[0]]
         done = 1
         _save(sent, path, done)
     for number in range(done, len(sent.ends)):
@@ -289,7 +289,7 @@ def _send_all(sent: OnlineCode, senders: list[CodeSender], setup: ProbeSetup, fo
 
 
 def _save(sent: OnlineCode, path: Path, done: int) -> None:
-    tensors = {name: torch.from_numpy(each) for name, each in sent.arrays().items()}
+    tensors = {name: torch.from_numpy(array) for name, array in sent.arrays().items()}
     save_tensors(path, tensors, sent.head() | {"done": done})
 
 
@@ -303,11 +303,13 @@ def _restore(sent: OnlineCode, path: Path) -> int:
         say(f"{error}; the labels of {sent.task.name} are coded again")
         return 0
     arrays = sent.arrays()
-    same = {name: tuple(each.shape) for name, each in tensors.items()} == {n: each.shape for n, each in arrays.items()}
-    if not same or {name: each for name, each in head.items() if name != "done"} != sent.head():
+    same = {name: tuple(array.shape) for name, array in tensors.items()} == {
+        n: array.shape for n, array in arrays.items()
+    }
+    if not same or {name: value for name, value in head.items() if name != "done"} != sent.head():
         return 0
-    for name, each in arrays.items():
-        each[...] = tensors[name].numpy()
+    for name, array in arrays.items():
+        array[...] = tensors[name].numpy()
     return int(head["done"])
 
 
@@ -325,31 +327,31 @@ def _send(
     """Train on all blocks before this one, and add what this one costs."""
     before, here = sent.block < number, np.flatnonzero(sent.block == number)
     # Model and control read the same states.
-    readers = {each.states.encoder: each for each in senders}
-    channels = {encoder: _channel(each, setup, before, here) for encoder, each in readers.items()}
+    readers = {sender.states.encoder: sender for sender in senders}
+    channels = {encoder: _channel(sender, setup, before, here) for encoder, sender in readers.items()}
     known = senders[0].learn.chosen(before)
     schedule = setup.schedule(known)
     groups: list[tuple[CodeSender, ProbeGroup]] = []
-    for each in senders:
-        channel = channels[each.states.encoder]
-        cuts = [LayerCut("layer", layer) for layer in range(each.states.layers)]
-        shape = {"layers": each.states.layers, "width": each.states.width, "labels": len(known.labels)}
-        for seeds in programs(each.seeds, setup.device):
+    for sender in senders:
+        channel = channels[sender.states.encoder]
+        cuts = [LayerCut("layer", layer) for layer in range(sender.states.layers)]
+        shape = {"layers": sender.states.layers, "width": sender.states.width, "labels": len(known.labels)}
+        for seeds in programs(sender.seeds, setup.device):
             probes = EdgeProbes(cuts, **shape, arity=known.arity, seed=seeds, hidden=schedule.hidden)
             streams = (channel.learn, channel.stop)
-            groups.append((each, ProbeGroup(probes, each.learn.chosen(before), each.stop, streams, sent.code)))
+            groups.append((sender, ProbeGroup(probes, sender.learn.chosen(before), sender.stop, streams, sent.code)))
     what = f"{sent.task.name}: code after {len(known):,} targets"
-    told = train_probes(
+    records = train_probes(
         [group for _, group in groups], schedule, order_seed=setup.seed, what=what, checkpoint=checkpoint
     )
     start, end = sent.ends[number - 1 : number + 1]
-    for (each, group), learned in zip(groups, told, strict=True):
+    for (sender, group), learned in zip(groups, records, strict=True):
         seeds = list(group.probes.seeds)
-        shape = (len(seeds), each.states.layers)
-        sent.converged[each.of][number - 1, seeds] = learned.converged.reshape(shape)
-        cost = _cost(group.probes, channels[each.states.encoder].block, each.learn, here, sent.code)
-        own = np.stack([np.bincount(sent.place[here] - start, bits, minlength=end - start) for bits in cost])
-        sent.bits[each.of][seeds, :, start:end] = own.reshape(*shape, -1)
+        shape = (len(seeds), sender.states.layers)
+        sent.converged[sender.of][number - 1, seeds] = learned.converged.reshape(shape)
+        cost = _cost(group.probes, channels[sender.states.encoder].block, sender.learn, here, sent.code)
+        by_text = np.stack([np.bincount(sent.place[here] - start, bits, minlength=end - start) for bits in cost])
+        sent.bits[sender.of][seeds, :, start:end] = by_text.reshape(*shape, -1)
 
 
 def _channel(sender: CodeSender, setup: ProbeSetup, before: np.ndarray, here: np.ndarray) -> CodeStreams:
@@ -384,35 +386,35 @@ def _cost(
 def _rows(
     sent: OnlineCode, senders: list[CodeSender], units: Units, model: str, samples: int, seed: int
 ) -> Iterator[CodeLength]:
-    for each in senders:
-        targets = sent.by_text(np.ones(len(each.learn)))
+    for sender in senders:
+        targets = sent.by_text(np.ones(len(sender.learn)))
         resampled = ResampledLengths(units, targets, samples=samples, seed=seed)
-        of_prior = sent.by_text(prior_bits(each.learn, sent.code, sent.block))
+        of_prior = sent.by_text(prior_bits(sender.learn, sent.code, sent.block))
         prior = CodeBaseline.of(of_prior, resampled)
-        uniform = CodeBaseline.of(sent.by_text(uniform_bits(each.learn, sent.code)), resampled)
-        bits, by_probe = shorter_bits(sent.bits[each.of], of_prior, sent.ends)
-        settled = sent.converged[each.of]
+        uniform = CodeBaseline.of(sent.by_text(uniform_bits(sender.learn, sent.code)), resampled)
+        bits, by_probe = shorter_bits(sent.bits[sender.of], of_prior, sent.ends)
+        settled = sent.converged[sender.of]
         # [seed, layer] each.
-        told = CodeMeasures(
+        measures = CodeMeasures(
             bits.sum(-1),
             by_probe @ targets / targets.sum(),
-            sent.bits[each.of].sum(-1),
+            sent.bits[sender.of].sum(-1),
             settled.mean(0) if len(settled) else np.full(settled.shape[1:], np.nan),
         )
         # Seeds of the same number start from the same weights: model, twin and control draw the same ones.
-        shares = seed_shares(each.seeds, samples, np.random.default_rng([seed, 3]))
+        shares = seed_shares(sender.seeds, samples, np.random.default_rng([seed, 3]))
         sums = resampled.lengths(bits)
-        pooled = sums.mean(1) + shares @ (told.length - told.length.mean(0))
+        pooled = sums.mean(1) + shares @ (measures.length - measures.length.mean(0))
         seeds = [
-            (str(number), CodeMeasures(*(part[number] for part in told)), sums[:, number])
-            for number in range(each.seeds)
+            (str(number), CodeMeasures(*(part[number] for part in measures)), sums[:, number])
+            for number in range(sender.seeds)
         ]
-        for name, own, draws in (*seeds, ("all", CodeMeasures(*(part.mean(0) for part in told)), pooled)):
+        for name, seed_measures, draws in (*seeds, ("all", CodeMeasures(*(part.mean(0) for part in measures)), pooled)):
             # Draws are spread for few documents already.
-            shortest = best_set(own.length, draws, len(units), higher=False, widen=False)
+            shortest = best_set(seed_measures.length, draws, len(units), higher=False, widen=False)
             for layer, some in enumerate(draws.T):
-                length, by_probe_share, probe_only, converged = (float(part[layer]) for part in own)
-                about = (model, sent.task.name, each.of, layer, name, len(each.learn), sent.code)
+                length, by_probe_share, probe_only, converged = (float(part[layer]) for part in seed_measures)
+                about = (model, sent.task.name, sender.of, layer, name, len(sender.learn), sent.code)
                 ratios = (*uniform.over(length, some), *prior.over(length, some))
                 bits_of = (length, *interval(some), uniform.bits, prior.bits)
                 rest = (by_probe_share, probe_only, converged)
@@ -421,7 +423,7 @@ def _rows(
 
 
 class CodeMeasures(NamedTuple):
-    """What is told of every probe, as in `CodeLength`."""
+    """The measures of every probe, as in `CodeLength`."""
 
     length: np.ndarray
     by_probe: np.ndarray

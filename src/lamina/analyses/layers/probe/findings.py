@@ -41,36 +41,38 @@ def _reading(tables: Mapping[str, pd.DataFrame], task: str) -> Finding:
     layers = layers[layers["task"] == task]
     title = _title(task)
     whether = f"{_inside(title)} can be read above {'the untrained twin' if _has_twin(rows) else 'chance'}"
-    told = highest_tested(rows)
-    if told is None:
+    highest = highest_tested(rows)
+    if highest is None:
         reason = next(row.reason for row in rows_of(rows))
         return not_tested(whether, reason, source=[Source("readings", {"task": task})], importance=("answers",))
-    baseline = f"the {'untrained twin' if told.baseline == TWIN else 'best constant answer'}"
-    short = "twin" if told.baseline == TWIN else "constant"
+    baseline = f"the {'untrained twin' if highest.baseline == TWIN else 'best constant answer'}"
+    short = "twin" if highest.baseline == TWIN else "constant"
     among = layers["among_best"].astype(bool).tolist()
-    together = told.probe == "cumulative"
+    together = highest.probe == "cumulative"
     best = best_in_words(layers["layer"].astype(int).tolist(), among)
-    where = f"layers 0 to {told.layer}" if together else f"layer {told.layer}"
-    score = f"{_metric_name(told.metric)} {number(told.value)} at {where}, {short} {number(told.baseline_value)}"
+    where = f"layers 0 to {highest.layer}" if together else f"layer {highest.layer}"
+    score = (
+        f"{_metric_name(highest.metric)} {number(highest.value)} at {where}, {short} {number(highest.baseline_value)}"
+    )
     known = layers["p_beaten"].notna().any()
     localised = f", best {'when mixed up to' if together else 'at'} {best}" if best else ""
     nowhere = "; no layer was shown to be better than another" if known and not best and len(layers) > 1 else ""
     claim = f"{title} can be read above {baseline}{localised}: {score}{nowhere}"
-    from_baseline = "from the untrained twin" if told.baseline == TWIN else "by the best constant answer"
-    if told.difference < 0:
-        claim = f"{title} can be told better {from_baseline}: {score}"
+    from_baseline = "from the untrained twin" if highest.baseline == TWIN else "by the best constant answer"
+    if highest.difference < 0:
+        claim = f"{title} can be predicted better {from_baseline}: {score}"
     worth: tuple[Worth, ...] = ("answers", "beats control")
     return finding(
         claim=claim,
         whether=f"{_inside(title)} can be read above {baseline} ({score})",
-        absent=f"{title} can be told as well {from_baseline}: {score}",
+        absent=f"{title} can be predicted as well {from_baseline}: {score}",
         contrast="difference",
-        test=Contrast.of(told, "difference"),
+        test=Contrast.of(highest, "difference"),
         source=[
-            Source("readings", {"task": task, "layer": told.layer, "baseline": told.baseline}),
+            Source("readings", {"task": task, "layer": highest.layer, "baseline": highest.baseline}),
             Source("best_layers", {"task": task}),
         ],
-        unit=told.unit,
+        unit=highest.unit,
         importance=(*worth, "localised") if best else worth,
         note="" if known else f"The best layer is not available: {next(row.reason for row in rows_of(layers))}.",
     )
@@ -103,9 +105,9 @@ def _orders(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     worth: tuple[Worth, ...] = ("answers", "localised")
     whether = "tasks are resolved at different layers"
     for statistic in STATISTICS:
-        own = rows[rows["statistic"] == statistic]
-        if own["p_adjusted"].notna().any():
-            yield _order(own, tables["summary"], statistic)
+        of_statistic = rows[rows["statistic"] == statistic]
+        if of_statistic["p_adjusted"].notna().any():
+            yield _order(of_statistic, tables["summary"], statistic)
     if rows.empty or rows["p_adjusted"].notna().any():
         return
     few = rows[rows["needed"] > 0]
@@ -127,7 +129,7 @@ def _placed(summary: pd.DataFrame) -> bool:
 
 
 def _order(rows: pd.DataFrame, summary: pd.DataFrame, statistic: str) -> Finding:
-    """All tasks in their order, and the pairs that are not told apart."""
+    """All tasks in their order, and the pairs that do not differ."""
     name = STATISTICS[statistic]
     tested = rows[rows["p_adjusted"].notna()]
     clear = tested[tested["clear"].astype(bool)]
@@ -151,8 +153,8 @@ def _order(rows: pd.DataFrame, summary: pd.DataFrame, statistic: str) -> Finding
         ["p_adjusted", "size"], ascending=[False, True], kind="stable"
     )
     pair = _pair(next(rows_of(surest_last)))
-    held = set(tested["task_a"]) | set(tested["task_b"])
-    in_order = [task for task in summary.sort_values(statistic, kind="stable")["task"] if task in held]
+    placed = set(tested["task_a"]) | set(tested["task_b"])
+    in_order = [task for task in summary.sort_values(statistic, kind="stable")["task"] if task in placed]
     if len(clear) == len(rows) == 1:
         claim = f"The order by {name} is {pair.earlier} before {pair.later}"
         contrast = "difference in layers"
@@ -168,12 +170,12 @@ def _order(rows: pd.DataFrame, summary: pd.DataFrame, statistic: str) -> Finding
 
 
 def _apart(rows: pd.DataFrame, clear: pd.DataFrame, tested: pd.DataFrame) -> str:
-    """Which pairs are told apart."""
+    """Which pairs differ."""
     if len(clear) == len(rows):
-        return f"all {len(rows)} pairs are told apart"
+        return f"all {len(rows)} pairs differ"
     ties = [f"{_inside(_title(row.task_a))} and {_inside(_title(row.task_b))}" for row in rows_of(tested)
             if not row.clear]  # fmt: skip
-    of = f"{len(clear)} of {len(rows)} pairs are told apart"
+    of = f"{len(clear)} of {len(rows)} pairs differ"
     missing = len(rows) - len(tested)
     if 0 < len(ties) <= _TIES and not missing:
         return f"{of}, all but {_listed(ties, also=', ')}"
@@ -215,7 +217,7 @@ def _selectivity(control: pd.DataFrame) -> Iterator[Finding]:
     )
     claim = f"{title}{least} can be read beyond what a probe memorises: {score}"
     if row.difference < 0:
-        claim = f"Control labels, which a probe can only memorise, are told better than {_inside(title)}: {score}"
+        claim = f"Control labels, which a probe can only memorise, are predicted better than {_inside(title)}: {score}"
     yield finding(
         claim=claim,
         whether=f"{_inside(title)} can be read beyond what a probe memorises ({score})",
@@ -251,8 +253,8 @@ def best_readings(tables: Mapping[str, pd.DataFrame]) -> Iterator[AbilityReading
     pooled = scores[scores["seed"].astype(str) == "all"].dropna(subset=["value"])
     for task, rows in pooled.groupby("task", sort=False):
         # The task's own metric comes first.
-        own = rows[rows["metric"] == rows["metric"].iloc[0]]
-        probed = own[own["probe"] != "constant"]
+        metric_rows = rows[rows["metric"] == rows["metric"].iloc[0]]
+        probed = metric_rows[metric_rows["probe"] != "constant"]
         if probed.empty:
             continue
         probe = "layer" if (probed["probe"] == "layer").any() else "cumulative"
@@ -260,7 +262,7 @@ def best_readings(tables: Mapping[str, pd.DataFrame]) -> Iterator[AbilityReading
         model, twin = (probed[probed["of"] == of] for of in ("model", "random"))
         if model.empty:
             continue
-        constant = own[(own["probe"] == "constant") & (own["of"] == "model")]["value"].max()
+        constant = metric_rows[(metric_rows["probe"] == "constant") & (metric_rows["of"] == "model")]["value"].max()
         late = _has_late(tables.get("training"), str(task), probe)
         yield AbilityReading(
             str(task), _metric_name(str(model["metric"].iloc[0])), model, twin, float(constant), not late,
@@ -287,7 +289,7 @@ def _metric_name(metric: str) -> str:
 
 
 def _title(task: str) -> str:
-    return {each.name: each.title for each in TASKS}.get(task, task)
+    return {entry.name: entry.title for entry in TASKS}.get(task, task)
 
 
 def _inside(title: str) -> str:
@@ -298,7 +300,11 @@ def _inside(title: str) -> str:
 def probe_overview(result: Result) -> Iterable[Overview | str]:
     """Scores of the first and the full probe, and where each task is resolved; of single layers alone, the best."""
     corpus = result.provenance.corpus
-    yield from (told["in_words"] for told in corpus.get("tasks", {}).values() if told["definition"] == "own")
+    yield from (
+        description["in_words"]
+        for description in corpus.get("tasks", {}).values()
+        if description["definition"] == "own"
+    )
     title = f"{result.provenance.model['name']} on {corpus['name']} ({corpus.get('split', '')})"
     if not (result.tables["scores"]["probe"] == "cumulative").any():
         columns = ("task", "score", "highest at layer", "value", "best layers", "twin", "constant", "selectivity")
@@ -334,11 +340,13 @@ def _reasons(result: Result) -> Iterable[str]:
 def _single(result: Result, row: Any) -> tuple[str | int, ...]:
     """A line of the overview of single layers: the highest score, and what it is compared with at that layer."""
     scores = result.tables["scores"]
-    own = scores[(scores["task"] == row.task) & (scores["metric"] == row.metric) & (scores["seed"] == "all")]
-    model, twin = (own[(own["of"] == of) & (own["probe"] == "layer")] for of in ("model", "random"))
+    task_scores = scores[(scores["task"] == row.task) & (scores["metric"] == row.metric) & (scores["seed"] == "all")]
+    model, twin = (
+        task_scores[(task_scores["of"] == of) & (task_scores["probe"] == "layer")] for of in ("model", "random")
+    )
     highest = model.sort_values("value", kind="stable").iloc[-1]
     beside = twin[twin["layer"] == highest["layer"]]["value"].max()
-    constant = own[(own["probe"] == "constant") & (own["of"] == "model")]["value"].max()
+    constant = task_scores[(task_scores["probe"] == "constant") & (task_scores["of"] == "model")]["value"].max()
     selectivity = cell(row.selectivity, row.selectivity_low, row.selectivity_high)
     value = cell(highest["value"], highest["low"], highest["high"])
     layers = result.tables["best_layers"]

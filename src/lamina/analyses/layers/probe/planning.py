@@ -101,15 +101,15 @@ SUITES = {
 """`pipeline`: the eight tasks of Tenney, Das and Pavlick (2019). `qa`: the five of van Aken et al. (2019)."""
 
 
-def probes_of(asked: Sequence[str] | None, suite: str | None) -> list[str]:
+def probes_of(requested: Sequence[str] | None, suite: str | None) -> list[str]:
     """The kinds of probes to train: what was asked for, else the suite's, else all.
 
     Example:
         >>> probes_of(None, "qa"), probes_of(["mix"], "qa")
         (['layer'], ['mix'])
     """
-    if asked is not None:
-        return list(asked)
+    if requested is not None:
+        return list(requested)
     return list(PROBES if suite is None else SUITES[suite].probes)
 
 
@@ -138,22 +138,22 @@ class ProbedTexts(TrainedTexts):
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> LoadedInputs:
         """See `Reads.load`."""
-        suite, asked = settings["suite"], settings["tasks"]
-        shown = {**options, "view": chosen_view(options, *_tuned(given["model"]))}
+        suite, tasks = settings["suite"], settings["tasks"]
+        view_options = {**options, "view": chosen_view(options, *_tuned(given["model"]))}
         if suite is None:
-            splits = as_splits(given["data"], shown)
+            splits = as_splits(given["data"], view_options)
             encoders = as_encoders(given["model"], options, runtime)
             one = model_and(encoders, splits, given["model"])
-            return LoadedInputs((encoders, (TaskSource(splits, asked),)), one.model, one.data, one.names)
+            return LoadedInputs((encoders, (TaskSource(splits, tasks),)), one.model, one.data, one.names)
         if given["data"] != self.default:
             raise InputError(f"the suite {suite} has its own corpora; give --suite or --corpus, not both")
-        sources = _sources(suite, asked, shown)
+        sources = _sources(suite, tasks, view_options)
         encoders = as_encoders(given["model"], options, runtime)
         corpora = [source.splits.describe() for source in sources]
         data = {
             "name": f"{suite} suite",
             "split": options["split"],
-            "fingerprint": fingerprint_of("suite", [each["fingerprint"] for each in corpora]),
+            "fingerprint": fingerprint_of("suite", [corpus["fingerprint"] for corpus in corpora]),
             "corpora": corpora,
         }
         names = (short_name(given["model"], encoders[0]), suite)
@@ -168,13 +168,13 @@ def _tuned(model: Any) -> tuple[Encoder | Path, ...]:
     return (first,) if isinstance(first, Encoder) else ()
 
 
-def _sources(suite: str, asked: Sequence[str | Task] | None, options: Mapping[str, Any]) -> tuple[TaskSource, ...]:
+def _sources(suite: str, requested: Sequence[str | Task] | None, options: Mapping[str, Any]) -> tuple[TaskSource, ...]:
     whole = SUITES[suite]
     tasks = whole.corpora
-    strangers = [str(getattr(each, "name", each)) for each in asked or () if each not in tasks]
+    strangers = [str(getattr(task, "name", task)) for task in requested or () if task not in tasks]
     if strangers:
         raise InputError(f"the suite {suite} has no task {strangers[0]!r}; it has: {', '.join(tasks)}")
-    chosen = {task: corpus for task, corpus in tasks.items() if asked is None or task in asked}
+    chosen = {task: corpus for task, corpus in tasks.items() if requested is None or task in requested}
     missing: dict[str, str] = {}
     for corpus in dict.fromkeys(chosen.values()):
         try:
@@ -283,7 +283,7 @@ class TrainingAmounts(NamedTuple):
 
 
 def schedule_parts(schedule: Schedule | str | Mapping[str, Any] | None) -> dict[str, Any]:
-    """The setting `schedule` as provenance records it: amounts by name, and what else was said of the schedule.
+    """The setting `schedule` as provenance records it: amounts by name, and the rest of the schedule.
 
     Example:
         >>> {name: value for name, value in schedule_parts("steps=20").items() if value is not None}
@@ -336,11 +336,11 @@ def plan_run(
     seed: int,
     device: str,
 ) -> ProbePlan:
-    """What `lamina.probe` does with these settings on one corpus, for a model of so many layers."""
-    whole, asked = source
+    """What `lamina.probe` does with these settings on one corpus, for a model with this number of layers."""
+    whole, requested = source
     chosen = amounts.of(preset)
     cuts = _cuts(probes, layers)
-    tasks = choose_tasks(asked, whole, faithful=faithful)
+    tasks = choose_tasks(requested, whole, faithful=faithful)
     if metric is not None:
         tasks = [task.averaged(metric) for task in tasks]
     splits = Splits(_in_memory(thin(whole.train, chosen.train_texts, seed)), _in_memory(whole.scored))
@@ -352,7 +352,7 @@ def plan_run(
             _check_learnable(task, setup)
         except TaskError as error:
             unusable[task.name] = error
-    if unusable and (asked is not None or len(unusable) == len(tasks)):
+    if unusable and (requested is not None or len(unusable) == len(tasks)):
         raise next(iter(unusable.values()))
     return ProbePlan([task for task in tasks if task.name not in unusable], setup, tuple(unusable))
 
@@ -388,14 +388,14 @@ def _banks(setup: ProbeSetup, encoders: Sequence[Encoder], *, mdl: bool) -> list
     A CPU takes as long as there are probes, a GPU as long as there are programs.
     """
     on_cpu = setup.device == "cpu"
-    own, beside = len(setup.cuts), setup.beside_seeds
-    probes = [own * setup.seeds, len(setup.control_cuts) * beside, *[own * beside] * (len(encoders) - 1)]
+    model_cuts, beside = len(setup.cuts), setup.beside_seeds
+    probes = [model_cuts * setup.seeds, len(setup.control_cuts) * beside, *[model_cuts * beside] * (len(encoders) - 1)]
     cores = torch.get_num_threads()
     # On a CPU, groups are trained side by side, one on each core.
-    banks = [each / own / cores for each in probes] if on_cpu else [1.0] * len(probes)
+    banks = [count / model_cuts / cores for count in probes] if on_cpu else [1.0] * len(probes)
     if mdl:
         single = [setup.seeds, *[beside] * len(encoders)]
-        size = encoders[0].layers / own / cores if on_cpu else 1.0
+        size = encoders[0].layers / model_cuts / cores if on_cpu else 1.0
         banks += [size * seeds for seeds in single] * (len(block_ends(len(setup.division.learn))) - 1)
     return banks
 
@@ -406,10 +406,10 @@ def bootstrap_seconds(plan: ProbePlan, samples: int) -> float:
     texts = len(setup.splits.scored)
     some = Resampling(texts, _TIMED_SAMPLES, 0)
     tally = DecisionTally("f1", np.ones((3, len(setup.cuts), texts)))
-    each = time_call(lambda: some.score(tally)) * samples / _TIMED_SAMPLES
+    score_seconds = time_call(lambda: some.score(tally)) * samples / _TIMED_SAMPLES
     labels = sum(len(label_set(task, setup.splits.scored)) for task in plan.tasks)
     groups = len(DISTANCES) + len(FREQUENCIES) + len(("seen", "unseen"))
-    return each * setup.seeds * (labels + (groups + 1) * len(plan.tasks))
+    return score_seconds * setup.seeds * (labels + (groups + 1) * len(plan.tasks))
 
 
 class StepTiming(NamedTuple):
@@ -471,8 +471,8 @@ def _texts_of_step(task: Task, carrying: Sequence[Text], schedule: Schedule) -> 
     if schedule.batch_targets is None:
         return schedule.batch_texts
     some = carrying[:: max(1, len(carrying) // 200)]
-    each = sum(len(task.targets(text)) for text in some) / len(some)
-    return max(1, round(schedule.batch_targets / each))
+    targets_per_text = sum(len(task.targets(text)) for text in some) / len(some)
+    return max(1, round(schedule.batch_targets / targets_per_text))
 
 
 def _is_small(task: Task, setup: ProbeSetup) -> bool:

@@ -92,25 +92,33 @@ def traces_across(
         most: texts to show.
 
     Example:
-        >>> told = {0: np.full((2, 2, 2), 0.5)}
+        >>> beliefs = {0: np.full((2, 2, 2), 0.5)}
         >>> every, spans = np.ones((2, 2), bool), np.array([[[0, 1]], [[1, 2]]])
-        >>> pos = TaskBeliefs("pos", ["X", "Y"], np.array([0, 1]), spans, every, every, told)
-        >>> dep = TaskBeliefs("dep", ["Z", "V"], np.array([1, 1]), spans, every, every, told)
+        >>> pos = TaskBeliefs("pos", ["X", "Y"], np.array([0, 1]), spans, every, every, beliefs)
+        >>> dep = TaskBeliefs("dep", ["Z", "V"], np.array([1, 1]), spans, every, every, beliefs)
         >>> rows = traces_across([pos, dep], [("s1", ["Go", "!"]), ("s2", ["Dogs", "bark"])])
         >>> sorted({(row.text_id, row.task) for row in rows})
         [('s2', 'dep'), ('s2', 'pos')]
     """
-    unsure = [each.ambiguous for each in tasks]
+    unsure = [beliefs.ambiguous for beliefs in tasks]
     doubts = np.array(
-        [np.bincount(each.text[own], minlength=len(texts)) for each, own in zip(tasks, unsure, strict=True)]
+        [np.bincount(beliefs.text[mask], minlength=len(texts)) for beliefs, mask in zip(tasks, unsure, strict=True)]
     )
     rows = []
     for number in _texts_in_doubt(doubts, [len(words) for _, words in texts], most):
-        for each, own in zip(tasks, unsure, strict=True):
-            at = np.flatnonzero(own & (each.text == number))
-            for seed, told in each.by_seed.items():
-                about = (each.task, texts[number][0], each.words[at], told[:, at], each.labels, each.gold[at], seed)
-                rows += trace_rows(*about, rated=each.rated[at])
+        for beliefs, mask in zip(tasks, unsure, strict=True):
+            doubtful = np.flatnonzero(mask & (beliefs.text == number))
+            for seed, probabilities in beliefs.by_seed.items():
+                about = (
+                    beliefs.task,
+                    texts[number][0],
+                    beliefs.words[doubtful],
+                    probabilities[:, doubtful],
+                    beliefs.labels,
+                    beliefs.gold[doubtful],
+                    seed,
+                )
+                rows += trace_rows(*about, rated=beliefs.rated[doubtful])
     return rows
 
 
@@ -119,12 +127,12 @@ def _texts_in_doubt(doubts: Int[np.ndarray, "task text"], lengths: Sequence[int]
     if not len(doubts):
         return []
     tasks, targets = (doubts > 0).sum(0), doubts.sum(0)
-    found = np.flatnonzero(targets > 1).tolist()
-    ordered = sorted(found, key=lambda at: (lengths[at] > _READABLE, -tasks[at], -targets[at], at))
+    candidates = np.flatnonzero(targets > 1).tolist()
+    ordered = sorted(candidates, key=lambda text: (lengths[text] > _READABLE, -tasks[text], -targets[text], text))
     chosen = ordered[:most]
-    for own in doubts:
-        if not own[chosen].any():
-            chosen += [at for at in ordered if own[at]][:1]
+    for task_doubts in doubts:
+        if not task_doubts[chosen].any():
+            chosen += [text for text in ordered if task_doubts[text]][:1]
     return chosen
 
 
@@ -152,13 +160,15 @@ def trace_rows(
     """
     rows = []
     for target, spans in enumerate(words):
-        said = [f"{start}:{end}" for start, end in spans.tolist()]
-        places = (text_id, task, seed, said[0], said[1] if len(said) > 1 else "")
-        own = probabilities[:, target]
+        span_names = [f"{start}:{end}" for start, end in spans.tolist()]
+        places = (text_id, task, seed, span_names[0], span_names[1] if len(span_names) > 1 else "")
+        by_layer = probabilities[:, target]
         mask = None if rated is None else rated[target]
-        for column, holds in _columns_of(own, None if gold is None else gold[target], mask):
-            series = np.round(own[:, column].astype(np.float64), 5).tolist()
-            rows += [TraceRow(*places, labels[column], holds, layer, each) for layer, each in enumerate(series)]
+        for column, holds in _columns_of(by_layer, None if gold is None else gold[target], mask):
+            series = np.round(by_layer[:, column].astype(np.float64), 5).tolist()
+            rows += [
+                TraceRow(*places, labels[column], holds, layer, probability) for layer, probability in enumerate(series)
+            ]
     return rows
 
 
@@ -171,8 +181,8 @@ def _columns_of(
         order = order[rated[order]]
     if gold is None:
         return [(column, None) for column in order[:2].tolist()]
-    shown = np.concatenate([np.flatnonzero(gold), order[~gold[order]][:1]])
-    return [(column, bool(gold[column])) for column in shown.tolist()]
+    columns = np.concatenate([np.flatnonzero(gold), order[~gold[order]][:1]])
+    return [(column, bool(gold[column])) for column in columns.tolist()]
 
 
 WORDS = ("text_id", "position", "word")
@@ -270,9 +280,9 @@ def _scored(run: TaskRun) -> pa.Array:
 
 def _schema(run: TaskRun, targets: pa.Table, corpus: str) -> pa.Schema:
     labels = run.targets.labels
-    told = {"task": run.task.name, "labels": labels, "corpus": corpus, "unscored": sorted(run.task.unscored)}
-    about = {"lamina": json.dumps(told)}
-    own = [
+    header = {"task": run.task.name, "labels": labels, "corpus": corpus, "unscored": sorted(run.task.unscored)}
+    about = {"lamina": json.dumps(header)}
+    probe_fields = [
         # Null where one model was probed.
         pa.field("tuning_seed", pa.int32()),
         pa.field("seed", pa.int32()),
@@ -280,21 +290,21 @@ def _schema(run: TaskRun, targets: pa.Table, corpus: str) -> pa.Schema:
         pa.field("layer", pa.int32()),
         pa.field("probabilities", pa.list_(pa.float32(), len(labels))),
     ]
-    return pa.schema([*targets.schema, *own], about)
+    return pa.schema([*targets.schema, *probe_fields], about)
 
 
 def _tables(run: TaskRun, targets: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
     for outcome in run.outcomes:
         if outcome.of != "model" or outcome.predicted is None:
             continue
-        for cut, said in zip(outcome.cuts, outcome.predicted, strict=True):
-            for at in range(0, len(targets), _ROWS):
-                rows = targets.slice(at, _ROWS)
-                flat = pa.array(said[at : at + _ROWS].astype(np.float32).ravel())
+        for cut, predicted in zip(outcome.cuts, outcome.predicted, strict=True):
+            for start in range(0, len(targets), _ROWS):
+                rows = targets.slice(start, _ROWS)
+                flat = pa.array(predicted[start : start + _ROWS].astype(np.float32).ravel())
                 places = (outcome.tuned, outcome.seed, cut.layer)
                 tuned, seed, layer = (pa.array([number] * len(rows), pa.int32()) for number in places)
                 about = [tuned, seed, pa.array([cut.probe] * len(rows), pa.string()), layer]
-                probabilities = pa.FixedSizeListArray.from_arrays(flat, said.shape[1])
+                probabilities = pa.FixedSizeListArray.from_arrays(flat, predicted.shape[1])
                 columns = [chunk.combine_chunks() for chunk in rows.columns]
                 yield pa.table([*columns, *about, probabilities], schema=schema)
 
@@ -351,10 +361,10 @@ class ProbeDecisions:
     corpus: str
     seeds: tuple[int, ...]
     targets: SavedTargets
-    said: UInt8[np.ndarray, "seed layer target byte"]
-    """The labels said, one bit per label: two decisions are the same if all bytes are."""
+    labels_given: UInt8[np.ndarray, "seed layer target byte"]
+    """The labels decided for, one bit per label: two decisions are the same if all bytes are."""
     right: Bool[np.ndarray, "seed layer target"]
-    """Whether exactly the gold labels were said."""
+    """Whether the decision is exactly the gold labels."""
 
 
 class SavedPredictions:
@@ -400,7 +410,7 @@ class SavedPredictions:
             ids = table["text_id"].combine_chunks().dictionary_encode()
             places = [table[name] for name in _PLACES if table[name].null_count < len(table)]
             spans = [
-                np.stack([at.to_numpy() for at in pair], axis=-1)
+                np.stack([place.to_numpy() for place in pair], axis=-1)
                 for pair in zip(places[::2], places[1::2], strict=True)
             ]
             gold = self._gold(table["gold"].combine_chunks())
@@ -425,27 +435,27 @@ class SavedPredictions:
     ) -> Float[np.ndarray, "target label"]:
         """Of every label under P(layer), for the targets of these texts, or of all."""
         with self._reading():
-            told = self._table(["probabilities"], seed, layer, texts=texts)["probabilities"]
-            return told.combine_chunks().flatten().to_numpy().reshape(-1, len(self.labels))
+            column = self._table(["probabilities"], seed, layer, texts=texts)["probabilities"]
+            return column.combine_chunks().flatten().to_numpy().reshape(-1, len(self.labels))
 
     def decisions(self) -> ProbeDecisions:
-        """What is said of every target; one layer of one seed is in memory at a time."""
+        """The decisions about every target; one layer of one seed is in memory at a time."""
         targets = self.targets()
         gold = targets.gold & targets.rated
         # Where every target has one label, a probe says the one it finds most probable.
         single = len(self.labels) > 1 and bool(targets.rated.all() and (gold.sum(1) + targets.unseen == 1).all())
         width = -(-len(self.labels) // 8)
         shape = (len(self.seeds), self.layers, len(targets))
-        said, right = np.empty((*shape, width), np.uint8), np.empty(shape, bool)
-        for at, seed in enumerate(self.seeds):
+        labels_given, right = np.empty((*shape, width), np.uint8), np.empty(shape, bool)
+        for row, seed in enumerate(self.seeds):
             for layer in range(self.layers):
-                told = self.probabilities(seed, layer)
-                if len(told) != len(targets):
+                probabilities = self.probabilities(seed, layer)
+                if len(probabilities) != len(targets):
                     raise ResultError(f"{self._path} has not the same targets at every layer; probe again")
-                chosen = _strongest(told) if single else (told >= 0.5) & targets.rated
-                said[at, layer] = np.packbits(chosen, axis=1)
-                right[at, layer] = (chosen == gold).all(1) & (targets.unseen == 0)
-        return ProbeDecisions(self.task, self.corpus, self.seeds, targets, said, right)
+                chosen = _strongest(probabilities) if single else (probabilities >= 0.5) & targets.rated
+                labels_given[row, layer] = np.packbits(chosen, axis=1)
+                right[row, layer] = (chosen == gold).all(1) & (targets.unseen == 0)
+        return ProbeDecisions(self.task, self.corpus, self.seeds, targets, labels_given, right)
 
     def _first(self) -> tuple[int, int]:
         return self.seeds[0], 0
@@ -466,17 +476,17 @@ class SavedPredictions:
         texts: Sequence[str] | None = None,
     ) -> pa.Table:
         """Rows of the cumulative probes; what is filtered by seed and layer is skipped without being read."""
-        kept = ds.scalar(True)
+        selection = ds.scalar(True)
         # Older results have no other probes.
         if "probe" in self._rows.schema.names:
-            kept &= ds.field("probe") == "cumulative"
+            selection &= ds.field("probe") == "cumulative"
         if self._tuned is not None:
-            kept &= ds.field("tuning_seed") == self._tuned
+            selection &= ds.field("tuning_seed") == self._tuned
         if seed is not None:
-            kept &= (ds.field("seed") == seed) & (ds.field("layer") == layer)
+            selection &= (ds.field("seed") == seed) & (ds.field("layer") == layer)
         if texts is not None:
-            kept &= ds.field("text_id").isin(list(texts))
-        return self._rows.to_table(columns=columns, filter=kept)
+            selection &= ds.field("text_id").isin(list(texts))
+        return self._rows.to_table(columns=columns, filter=selection)
 
     def _gold(self, lists: pa.ListArray) -> Bool[np.ndarray, "target label"]:
         """Which labels each list names."""
@@ -496,9 +506,9 @@ class SavedPredictions:
             raise ResultError(f"{self._path} holds no predictions that can be read ({error}); probe again") from error
 
 
-def _strongest(told: Float[np.ndarray, "target label"]) -> Bool[np.ndarray, "target label"]:
-    chosen = np.zeros(told.shape, bool)
-    chosen[np.arange(len(told)), told.argmax(1)] = True
+def _strongest(probabilities: Float[np.ndarray, "target label"]) -> Bool[np.ndarray, "target label"]:
+    chosen = np.zeros(probabilities.shape, bool)
+    chosen[np.arange(len(probabilities)), probabilities.argmax(1)] = True
     return chosen
 
 

@@ -103,12 +103,12 @@ def reference_table(tasks: Iterable[str]) -> pd.DataFrame:
         >>> table["task"].tolist(), table["value"].tolist()
         (['pos', 'pos', 'pos'], [3.39, 11.68, 1.76])
     """
-    asked = set(tasks)
+    requested = set(tasks)
     rows = [
         PaperPlace(task, model, layers, statistic, value, value / layers, SOURCE)
         for (model, layers, statistic), values in _PAPER.items()
         for task, value in zip(_TASKS, values, strict=True)
-        if task in asked
+        if task in requested
     ]
     return pd.DataFrame(rows, columns=list(PaperPlace._fields))
 
@@ -248,9 +248,9 @@ def probe(
     _refuse(encoders, sources, mdl=mdl)
     amounts = TrainingAmounts.read(schedule, seeds)
     kinds = probes_of(probes, suite)
-    asked: dict[str, Any] = {"probes": kinds, "preset": preset, "faithful": faithful, "metric": metric}
-    asked |= {"seed": seed, "amounts": amounts, "device": runtime.training_device}
-    plans = [plan_run(encoders[0].layers, source, **asked) for source in sources]
+    settings: dict[str, Any] = {"probes": kinds, "preset": preset, "faithful": faithful, "metric": metric}
+    settings |= {"seed": seed, "amounts": amounts, "device": runtime.training_device}
+    plans = [plan_run(encoders[0].layers, source, **settings) for source in sources]
     seen = [probing_encoder(encoder, faithful=faithful, seed=seed) for encoder in encoders]
     probed, files, lengths = [], {}, []
     trained_by = {"probes": kinds, "metric": metric, "seed": seed, "faithful": faithful, "twin": twin}
@@ -264,29 +264,31 @@ def probe(
             if mdl:
                 lengths += _code_lengths(plan, seen[0], work, twin=twin, samples=samples, runtime=runtime)
             if plan is plans[-1]:
-                files[TEXTS] = write_texts([each.setup.splits.scored for each in plans], work)
+                files[TEXTS] = write_texts([plan.setup.splits.scored for plan in plans], work)
     tables = make_tables(probed, encoders[0].name, samples=samples, seed=seed, faithful=faithful)
     if mdl:
         tables["mdl"] = pd.DataFrame(lengths, columns=list(CodeLength._fields))
     if reference:
         tables["reference"] = reference_table(tables["summary"]["task"])
-    told = f"layer 0 raw piece embeddings with LayerNorm; dropout on, seed {seed}"
+    note = f"layer 0 raw piece embeddings with LayerNorm; dropout on, seed {seed}"
     return Tables(
         tables,
         left_out_of(probed, plans),
-        model={"faithful": told} if faithful else {},
+        model={"faithful": note} if faithful else {},
         data={"tasks": _described(probed)}
         | ({"train": plans[0].setup.splits.train.describe()} if len(plans) == 1 else {}),
         seeds=(seed, *range(plans[0].setup.seeds)),
         files=files,
-        scored={run.task.name: len(run.targets.text) for each in probed for run in each.runs},
+        scored={run.task.name: len(run.targets.text) for corpus_runs in probed for run in corpus_runs.runs},
     )
 
 
 def _described(probed: Sequence[CorpusRuns]) -> dict[str, Any]:
     """Task -> what its targets turned out to be and how they are scored."""
-    told = (describe_task(run.task, each.splits.scored) for each in probed for run in each.runs)
-    return {each.task.name: each.as_json() for each in told}
+    descriptions = (
+        describe_task(run.task, corpus_runs.splits.scored) for corpus_runs in probed for run in corpus_runs.runs
+    )
+    return {description.task.name: description.as_json() for description in descriptions}
 
 
 @probe.finds
@@ -315,21 +317,21 @@ def _cost(
 ) -> Cost:
     """Encoding, training and scoring, and the bootstrap; as if no run had been kept."""
     amounts = TrainingAmounts.read(schedule, seeds)
-    asked: dict[str, Any] = {"probes": probes_of(probes, suite), "preset": preset, "faithful": faithful}
-    asked |= {"metric": metric, "seed": seed, "amounts": amounts, "device": estimator.runtime.training_device}
+    settings: dict[str, Any] = {"probes": probes_of(probes, suite), "preset": preset, "faithful": faithful}
+    settings |= {"metric": metric, "seed": seed, "amounts": amounts, "device": estimator.runtime.training_device}
     total = Cost(passes=0)
     for number, encoder in enumerate(encoders):
         seen = probing_encoder(encoder, faithful=faithful, seed=seed)
         both = [seen, *([seen.random_twin(seed)] if twin and seen.blocks and not number else [])]
         for source in sources:
-            plan = plan_run(encoder.layers, source, **asked)
+            plan = plan_run(encoder.layers, source, **settings)
             splits = plan.setup.splits
             cost = estimator.encoding((splits.train, splits.scored), both)
             cost += training_cost(estimator, plan, both, mdl=mdl)
             # While a task is trained, the states of both encoders are in memory as they are stored.
             stored = estimator.runtime.residence(seen, 0).device is None
-            held = cost.memory + stored * 2 * cost.tokens * encoder.layers * encoder.width
-            total += cost + Cost(passes=0, seconds=bootstrap_seconds(plan, samples), memory=held)
+            memory = cost.memory + stored * 2 * cost.tokens * encoder.layers * encoder.width
+            total += cost + Cost(passes=0, seconds=bootstrap_seconds(plan, samples), memory=memory)
     return total
 
 
@@ -380,9 +382,9 @@ def _run_models(
     by_model, files = [], {}
     seeds = tuning_seeds(encoders)
     for seed, encoder in zip(seeds, encoders, strict=True):
-        own = _trained_by(trained_by, encoder, encoders)
-        with training_folder([encoder], plan, own, runtime) as folder:
-            by_model.append(run_all(plan, encoder, folder, twin=own["twin"], runtime=runtime))
+        model_settings = _trained_by(trained_by, encoder, encoders)
+        with training_folder([encoder], plan, model_settings, runtime) as folder:
+            by_model.append(run_all(plan, encoder, folder, twin=model_settings["twin"], runtime=runtime))
             files |= _probes(by_model[-1], plan.setup, folder, of=f"-seed-{seed}")
     return [merge_runs(runs, seeds) for runs in zip(*by_model, strict=True)], files
 
@@ -405,13 +407,13 @@ def train_elsewhere(
         for plan in plans:
             setup = portable(plan.setup)
             for encoder in encoders:
-                own = _trained_by(trained_by, encoder, encoders)
-                work = folders.enter_context(training_folder([encoder], plan, own, runtime))
+                model_settings = _trained_by(trained_by, encoder, encoders)
+                work = folders.enter_context(training_folder([encoder], plan, model_settings, runtime))
                 todo = [task for task in plan.tasks if load_run(task, work / f"{task.name}.run") is None]
                 if todo:
-                    _both_states(encoder, plan.setup, runtime, twin=own["twin"])
+                    _both_states(encoder, plan.setup, runtime, twin=model_settings["twin"])
                     stored = StoredStates.of(encoder, runtime.store)
-                    twin = own["twin"] and encoder.blocks and encoder.random_twin(setup.seed)
+                    twin = model_settings["twin"] and encoder.blocks and encoder.random_twin(setup.seed)
                     beside = StoredStates.of(twin, runtime.store) if twin else None
                     tasks += [PortableTask(task, setup, stored, beside, work.resolve()) for task in todo]
         if tasks:

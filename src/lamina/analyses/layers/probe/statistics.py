@@ -109,7 +109,7 @@ def kl_interval(p: Float[np.ndarray, " layer"], sampled: Float[np.ndarray, "samp
     gains = differentials(p).clip(min=0)
     if len(gains) < 2 or not gains.any():
         return np.nan, np.nan
-    found = float(kl_of_differentials(p))
+    estimate = float(kl_of_differentials(p))
     errors = differentials(sampled) - differentials(p)
     equal = np.full_like(gains, gains.mean())
     largest = np.where(np.arange(len(gains)) == gains.argmax(), gains.sum(), 0.0)
@@ -118,10 +118,10 @@ def kl_interval(p: Float[np.ndarray, " layer"], sampled: Float[np.ndarray, "samp
         return start + share * (gains - start)
 
     # Rounding must not decide whether two equal numbers are equal.
-    near = first_possible(lambda share: _kl_of_gains(truth(equal, share) + errors) >= found - 1e-9)
-    far = first_possible(lambda share: _kl_of_gains(truth(largest, share) + errors) <= found + 1e-9)
+    near = first_possible(lambda share: _kl_of_gains(truth(equal, share) + errors) >= estimate - 1e-9)
+    far = first_possible(lambda share: _kl_of_gains(truth(largest, share) + errors) <= estimate + 1e-9)
     least, most = (float(_kl_of_gains(truth(*end))) for end in ((equal, near), (largest, far)))
-    return min(least, found), max(most, found)
+    return min(least, estimate), max(most, estimate)
 
 
 def _kl_of_gains(gains: Float[np.ndarray, "*samples step"]) -> np.ndarray:
@@ -221,10 +221,10 @@ class ScoreDraws:
         units: Sequence[int] | None = None,
     ) -> ScoreDraws:
         """Resample texts; from `ENOUGH_SEEDS` units on, units vary too. By default, every tally is a unit."""
-        each = tuple(tallies)
-        own = tuple(range(len(each)) if units is None else units)
-        shares = seed_shares(len(set(own)), texts.samples, rng)
-        return cls(each, texts.scores(each), own, shares, texts)
+        listed = tuple(tallies)
+        unit_of_tally = tuple(range(len(listed)) if units is None else units)
+        shares = seed_shares(len(set(unit_of_tally)), texts.samples, rng)
+        return cls(listed, texts.scores(listed), unit_of_tally, shares, texts)
 
     @cached_property
     def pooled(self) -> Float[np.ndarray, "sample member"]:
@@ -259,20 +259,20 @@ class ScoreDraws:
 
     @property
     def _values(self) -> Float[np.ndarray, "seed member"]:
-        return np.stack([each.value() for each in self.tallies])
+        return np.stack([tally.value() for tally in self.tallies])
 
     def over_seeds(self, values: Float[np.ndarray, " seed"]) -> Float[np.ndarray, " sample"]:
         """Draws of a number that each seed has one of, which no resampling of texts can move."""
-        own = means_by_unit(values, self.units)
-        return own.mean() + self.shares @ (own - own.mean())
+        by_unit = means_by_unit(values, self.units)
+        return by_unit.mean() + self.shares @ (by_unit - by_unit.mean())
 
 
-def means_by_unit(each: np.ndarray, units: Sequence[int]) -> np.ndarray:
+def means_by_unit(values: np.ndarray, units: Sequence[int]) -> np.ndarray:
     """[seed, ...] -> [unit, ...]: the mean over the seeds of every unit, units in ascending order.
 
     Example:
         >>> means_by_unit(np.array([1.0, 2.0, 5.0, 6.0]), [0, 0, 3, 3]).tolist()
         [1.5, 5.5]
     """
-    own = np.asarray(units)
-    return np.stack([each[own == unit].mean(0) for unit in np.unique(own)])
+    unit_of_seed = np.asarray(units)
+    return np.stack([values[unit_of_seed == unit].mean(0) for unit in np.unique(unit_of_seed)])

@@ -42,13 +42,16 @@ def bootstrap(run: TaskRun, texts: Resampling, seed: Sequence[int]) -> dict[Whos
     drawn: dict[Whose, dict[Metric, ScoreDraws]] = {}
     kinds: dict[Whose, None] = {outcome.of: None for outcome in run.outcomes}
     for of in kinds:
-        own = run.outcomes_of(of)
+        outcomes = run.outcomes_of(of)
         # Seeds of the same number start from the same weights: model, twin and control draw the same ones.
         drawn[of] = {
             metric: ScoreDraws.of(
-                (each.tallies[metric] for each in own), texts, np.random.default_rng(seed), units_of(own)
+                (outcome.tallies[metric] for outcome in outcomes),
+                texts,
+                np.random.default_rng(seed),
+                units_of(outcomes),
             )
-            for metric in own[0].tallies
+            for metric in outcomes[0].tallies
         }
     return drawn
 
@@ -252,24 +255,26 @@ def summarise(
 
     The interval of selectivity is that of a family of all tasks: `selectivity_tests` fills it in.
     """
-    own = run.outcomes_of("model")
+    outcomes = run.outcomes_of("model")
     draws = drawn["model"][run.task.metric]
-    mixing = len(own[0].weights)
+    mixing = len(outcomes[0].weights)
     # With `mix` alone there is P(L) and nothing to compare it with.
     whole = mixing == len(run.norms)
     p = draws.value[:mixing]
     none = LocatedValue.none(len(draws.shares))
-    gravity, kl = _mixed(own, draws) if mixing else (none, none)
+    gravity, kl = _mixed(outcomes, draws) if mixing else (none, none)
     layer, spread = _expected(run, drawn, "model", faithful=faithful) if whole else (none, none)
     twin = _expected(run, drawn, "random", faithful=faithful)[0] if whole and "random" in drawn else none
-    cut_off = [cut for outcome in own for cut in np.array(outcome.cuts, object)[~outcome.learned.converged].tolist()]
-    told = {"expected layer": layer, "centre of gravity": gravity, "selectivity": selective, "twin's": twin}
+    cut_off = [
+        cut for outcome in outcomes for cut in np.array(outcome.cuts, object)[~outcome.learned.converged].tolist()
+    ]
+    located = {"expected layer": layer, "centre of gravity": gravity, "selectivity": selective, "twin's": twin}
     row = TaskSummary(
         run.task.name,
         corpus,
         run.task.metric,
-        len({outcome.seed for outcome in own}),
-        len({outcome.tuned for outcome in own}),
+        len({outcome.seed for outcome in outcomes}),
+        len({outcome.tuned for outcome in outcomes}),
         float(p[0]) if whole else np.nan,
         float(p[-1]) if mixing else np.nan,
         *_numbers(gravity),
@@ -283,10 +288,10 @@ def summarise(
         selective.metric,
         *_numbers(twin),
         not cut_off,
-        "; ".join(f"{name}: {each.reason}" for name, each in told.items() if each.reason),
+        "; ".join(f"{name}: {statistic.reason}" for name, statistic in located.items() if statistic.reason),
     )
     places = {"expected_layer": layer, "center_of_gravity": gravity}
-    parts = ({name: getattr(each, part) for name, each in places.items()} for part in ("value", "draws", "reason"))
+    parts = ({name: getattr(place, part) for name, place in places.items()} for part in ("value", "draws", "reason"))
     return row, TaskPlace(run.task.name, len(set(draws.units)), *parts)
 
 
@@ -329,15 +334,15 @@ MOVABLE = 10 * EQUAL
 """Bits of K(s) that weights must have had the steps to reach: below that K(s) measures the schedule."""
 
 
-def _mixed(own: Sequence[ProbeOutcome], draws: ScoreDraws) -> tuple[LocatedValue, LocatedValue]:
+def _mixed(outcomes: Sequence[ProbeOutcome], draws: ScoreDraws) -> tuple[LocatedValue, LocatedValue]:
     """Centre of gravity and K(s) of P(L)."""
-    member = len(own[0].weights) - 1
-    last = own[0].cuts[member].layer
-    if reason := unconverged(own, "cumulative", [last]):
+    member = len(outcomes[0].weights) - 1
+    last = outcomes[0].cuts[member].layer
+    if reason := unconverged(outcomes, "cumulative", [last]):
         none = LocatedValue.none(len(draws.shares), reason)
         return none, none
-    full = np.stack([outcome.weights[-1] for outcome in own]).astype(float)
-    most = largest_kl(min(float(outcome.learned.reach[member]) for outcome in own), full.shape[1])
+    full = np.stack([outcome.weights[-1] for outcome in outcomes]).astype(float)
+    most = largest_kl(min(float(outcome.learned.reach[member]) for outcome in outcomes), full.shape[1])
     if most < MOVABLE:
         reason = f"the mixing weights had too few steps to move (K(s) could not exceed {most:.3f} bits)"
         none = LocatedValue.none(len(draws.shares), reason)
@@ -351,9 +356,9 @@ def _mixed(own: Sequence[ProbeOutcome], draws: ScoreDraws) -> tuple[LocatedValue
 
 def _over_seeds(values: Float[np.ndarray, " seed"], draws: ScoreDraws) -> LocatedValue:
     """A number that only seeds move: its range, from 5 of them on Student's interval of the mean."""
-    own = means_by_unit(values, draws.units)
-    ends = student_interval(own) if len(own) >= ENOUGH_SEEDS else _range(own)
-    return LocatedValue(float(own.mean()), draws.over_seeds(values), *ends)
+    by_unit = means_by_unit(values, draws.units)
+    ends = student_interval(by_unit) if len(by_unit) >= ENOUGH_SEEDS else _range(by_unit)
+    return LocatedValue(float(by_unit.mean()), draws.over_seeds(values), *ends)
 
 
 def _range(values: Float[np.ndarray, " seed"]) -> tuple[float, float]:
@@ -366,11 +371,11 @@ def _range(values: Float[np.ndarray, " seed"]) -> tuple[float, float]:
 def _expected(run: TaskRun, drawn: TaskDraws, of: Whose, *, faithful: bool) -> tuple[LocatedValue, LocatedValue]:
     """Expected layer and K(D): where cumulative scores gain, and with `faithful` the value everywhere."""
     draws = drawn[of][run.task.metric]
-    own = run.outcomes_of(of)
-    mixing = len(own[0].weights)
+    outcomes = run.outcomes_of(of)
+    mixing = len(outcomes[0].weights)
     p, sampled = draws.value[:mixing], draws.pooled[:, :mixing]
     samples = len(sampled)
-    if reason := unconverged(own, "cumulative"):
+    if reason := unconverged(outcomes, "cumulative"):
         return LocatedValue.none(samples, reason), LocatedValue.none(samples, reason)
     none = LocatedValue.none(samples, NO_GAIN)
     if mixing < 2:
@@ -400,7 +405,7 @@ def _expected(run: TaskRun, drawn: TaskDraws, of: Whose, *, faithful: bool) -> t
     return LocatedValue(value, moved, *ends), LocatedValue(spread, moved, *shape)
 
 
-NO_GAIN = "the gain of P(L) over P(0) cannot be told to be above 0"
+NO_GAIN = "the gain of P(L) over P(0) was not shown to be above 0"
 
 
 def selectivity(run: TaskRun, drawn: TaskDraws) -> Selectivity:
@@ -429,11 +434,13 @@ def _model_minus_control(run: TaskRun, texts: Resampling, cut: LayerCut) -> tupl
     sides: list[list[DecisionTally]] = []
     units = []
     for of in ("model", "control"):
-        own = run.outcomes_of(of)
-        member = own[0].cuts.index(cut)
-        sides.append([DecisionTally(each.remembered.metric, each.remembered.sums[:, [member]]) for each in own])
-        units.append(units_of(own))
-    means = [float(np.mean([each.value()[0] for each in side])) for side in sides]
+        outcomes = run.outcomes_of(of)
+        member = outcomes[0].cuts.index(cut)
+        sides.append(
+            [DecisionTally(outcome.remembered.metric, outcome.remembered.sums[:, [member]]) for outcome in outcomes]
+        )
+        units.append(units_of(outcomes))
+    means = [float(np.mean([tally.value()[0] for tally in side])) for side in sides]
     # Tasks share no seeds of their probes.
     name = int.from_bytes(run.task.name.encode()[:8], "big")
     if len(sides[0]) == len(sides[1]):
@@ -443,8 +450,8 @@ def _model_minus_control(run: TaskRun, texts: Resampling, cut: LayerCut) -> tupl
         apart = both[:, 0] - both[:, 1]
     else:
         model, control = (
-            ScoreDraws.of(side, texts, np.random.default_rng(name), own).pooled[:, 0]
-            for side, own in zip(sides, units, strict=True)
+            ScoreDraws.of(side, texts, np.random.default_rng(name), side_units).pooled[:, 0]
+            for side, side_units in zip(sides, units, strict=True)
         )
         apart = model - control
     return means[0] - means[1], apart, max(texts.count(tally) for tally in sides[0])
@@ -470,10 +477,10 @@ def _records(columns: Mapping[str, np.ndarray]) -> list[dict[str, float]]:
 
 def neighbours(run: TaskRun, drawn: TaskDraws) -> list[StepDifference]:
     """Every layer against the one before it, by probes that see layers up to it and by probes of single layers."""
-    own = run.outcomes_of("model")[0]
+    outcome = run.outcomes_of("model")[0]
     draws = drawn["model"][run.task.metric]
     value, sampled = draws.value, draws.pooled
-    place = {(cut.probe, cut.layer): member for member, cut in enumerate(own.cuts)}
+    place = {(cut.probe, cut.layer): member for member, cut in enumerate(outcome.cuts)}
     rows = []
     for probe, layer in place:
         if (probe, layer - 1) in place:
@@ -489,14 +496,14 @@ def steps(differences: Sequence[StepDifference]) -> list[LayerStep]:
     """Tested together: all steps of a kind of probe, of all tasks, are one family."""
     rows = []
     for probe in dict.fromkeys(row.probe for row in differences):
-        own = [row for row in differences if row.probe == probe]
+        of_kind = [row for row in differences if row.probe == probe]
         tests = bootstrap_family(
-            np.array([row.difference for row in own]),
-            np.stack([row.draws for row in own], 1),
-            np.array([row.texts for row in own], float),
+            np.array([row.difference for row in of_kind]),
+            np.stack([row.draws for row in of_kind], 1),
+            np.array([row.texts for row in of_kind], float),
             widen=False,
         )
-        rows += [LayerStep(*row[:3], **test) for row, test in zip(own, _records(tests.columns()), strict=True)]
+        rows += [LayerStep(*row[:3], **test) for row, test in zip(of_kind, _records(tests.columns()), strict=True)]
     return rows
 
 
@@ -510,16 +517,16 @@ class LayerComparison(NamedTuple):
 
 def compare_layers(run: TaskRun, drawn: TaskDraws) -> LayerComparison:
     """Every layer alone (where only mixed layers were probed, those up to it) against its baselines and each other."""
-    own = run.outcomes_of("model")
+    outcomes = run.outcomes_of("model")
     metric = run.task.metric
     draws = drawn["model"][metric]
-    cuts = own[0].cuts
+    cuts = outcomes[0].cuts
     probe = "layer" if any(cut.probe == "layer" for cut in cuts) else "cumulative"
     members = [member for member, cut in enumerate(cuts) if cut.probe == probe]
     rows, sampled = [], []
     for member in members:
         cut = cuts[member]
-        late = unconverged(own, probe, [cut.layer])
+        late = unconverged(outcomes, probe, [cut.layer])
         for baseline, value, drawn_baseline, reason in _baselines(run, drawn, cut):
             score = float(draws.value[member])
             place = (run.task.name, metric, probe, cut.layer, baseline)
@@ -528,10 +535,10 @@ def compare_layers(run: TaskRun, drawn: TaskDraws) -> LayerComparison:
             row = LayerReading(*place, score, value, score - value, *missing, draws.texts, 0.0, unit, late or reason)
             rows.append(row)
             sampled.append(draws.pooled[:, member] - drawn_baseline)
-    late = unconverged(own, probe)
-    found = best_set(draws.value[members], draws.pooled[:, members], draws.texts, widen=False)
-    p_beaten = [np.nan if late else float(p) for p in found.p]
-    best = [bool(among) and not late for among in found.among]
+    late = unconverged(outcomes, probe)
+    confidence_set = best_set(draws.value[members], draws.pooled[:, members], draws.texts, widen=False)
+    p_beaten = [np.nan if late else float(p) for p in confidence_set.p]
+    best = [bool(among) and not late for among in confidence_set.among]
     layers = [
         TaskLayer(run.task.name, metric, probe, cuts[member].layer, score, p, among, draws.texts, late)
         for member, score, p, among in zip(members, draws.value[members].tolist(), p_beaten, best, strict=True)
@@ -557,17 +564,17 @@ def _baselines(run: TaskRun, drawn: TaskDraws, cut: LayerCut) -> Iterator[tuple[
 
 def readings(compared: Sequence[LayerComparison]) -> list[LayerReading]:
     """Tested together: every task at every layer against every baseline is one family."""
-    rows = [row for each in compared for row in each.rows]
+    rows = [row for comparison in compared for row in comparison.rows]
     if not rows:
         return []
-    drawn = np.stack([draws for each in compared for draws in each.draws], 1)
+    drawn = np.stack([draws for comparison in compared for draws in comparison.draws], 1)
     # What has not converged is not compared.
     estimates = np.array([np.nan if row.reason else row.difference for row in rows])
     tests = bootstrap_family(estimates, drawn, np.array([row.units for row in rows], float), widen=False)
-    found = []
+    tested = []
     for row, test in zip(rows, _records(tests.columns()), strict=True):
-        found.append(row._replace(**test) if not row.reason else row)
-    return found
+        tested.append(row._replace(**test) if not row.reason else row)
+    return tested
 
 
 def order(places: Sequence[TaskPlace]) -> list[TaskOrder]:
@@ -577,7 +584,7 @@ def order(places: Sequence[TaskPlace]) -> list[TaskOrder]:
         pairs = list(combinations(places, 2))
         seeds = np.array([min(a.seeds, b.seeds) for a, b in pairs], float)
         reasons = [
-            "; ".join(f"{each.task}: {each.reasons[statistic]}" for each in pair if each.reasons[statistic])
+            "; ".join(f"{task.task}: {task.reasons[statistic]}" for task in pair if task.reasons[statistic])
             for pair in pairs
         ]
         if not pairs:

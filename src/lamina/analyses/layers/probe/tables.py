@@ -87,19 +87,19 @@ def break_down(run: TaskRun, frequency: np.ndarray, texts: Resampling, seed: int
         texts: draws of the scored documents.
         seed: of the draws of seeds.
     """
-    own = [outcome for outcome in run.outcomes_of("model") if outcome.probabilities is not None]
-    if not own or run.task.graded:
+    outcomes = [outcome for outcome in run.outcomes_of("model") if outcome.probabilities is not None]
+    if not outcomes or run.task.graded:
         return
-    layers = [cut.layer for cut in own[0].cuts if cut.probe == "cumulative"]
-    said = [(np.asarray(outcome.probabilities) >= 0.5) & run.targets.scored for outcome in own]
+    layers = [cut.layer for cut in outcomes[0].cuts if cut.probe == "cumulative"]
+    decisions = [(np.asarray(outcome.probabilities) >= 0.5) & run.targets.scored for outcome in outcomes]
 
     def scored(groups: Iterable[DecisionGroup]) -> Iterator[ScoreBreakdown]:
         for group in groups:
-            draws = ScoreDraws.of(group.tallies, texts, np.random.default_rng(seed), units_of(own))
+            draws = ScoreDraws.of(group.tallies, texts, np.random.default_rng(seed), units_of(outcomes))
             for layer, value, drawn in zip(layers, draws.value.tolist(), draws.pooled.T, strict=True):
                 yield ScoreBreakdown(run.task.name, group.by, group.name, layer, group.count, value, *interval(drawn))
 
-    labels = list(scored(_by_label(run.targets, said)))
+    labels = list(scored(_by_label(run.targets, decisions)))
     for label, count in zip(run.targets.unseen_labels, run.targets.unseen.sum(0).tolist(), strict=True):
         labels += [ScoreBreakdown(run.task.name, "label", label, layer, count, 0.0, 0.0, 0.0) for layer in layers]
     yield from labels
@@ -109,24 +109,26 @@ def break_down(run: TaskRun, frequency: np.ndarray, texts: Resampling, seed: int
         yield ScoreBreakdown(
             run.task.name, MACRO, "all", layer, sum(part.count for part in own_layer), mean, np.nan, np.nan
         )
-    yield from scored(_by_target(run.targets, said, frequency))
+    yield from scored(_by_target(run.targets, decisions, frequency))
 
 
-def _by_label(targets: ProbeTargets, said: list[np.ndarray]) -> Iterator[DecisionGroup]:
+def _by_label(targets: ProbeTargets, decisions: list[np.ndarray]) -> Iterator[DecisionGroup]:
     gold = targets.gold & targets.scored
     for column in np.flatnonzero(gold.any(0)).tolist():
         holds = gold[:, column]
-        counts = [_by_text(each[:, :, column] & holds, each[:, :, column], holds, targets) for each in said]
+        counts = [
+            _by_text(decided[:, :, column] & holds, decided[:, :, column], holds, targets) for decided in decisions
+        ]
         yield DecisionGroup("label", targets.labels[column], int(holds.sum()), counts)
 
 
-def _by_target(targets: ProbeTargets, said: list[np.ndarray], frequency: np.ndarray) -> Iterator[DecisionGroup]:
+def _by_target(targets: ProbeTargets, decisions: list[np.ndarray], frequency: np.ndarray) -> Iterator[DecisionGroup]:
     holds = targets.gold & targets.scored
-    asked = holds.sum(-1) + targets.unseen.sum(-1)
-    sums = [((each & holds).sum(-1), each.sum(-1)) for each in said]
+    wanted = holds.sum(-1) + targets.unseen.sum(-1)
+    sums = [((decided & holds).sum(-1), decided.sum(-1)) for decided in decisions]
     for by, name, inside in _groups(targets, frequency):
         if inside.any():
-            counts = [_by_text(right * inside, each * inside, asked * inside, targets) for right, each in sums]
+            counts = [_by_text(right * inside, given * inside, wanted * inside, targets) for right, given in sums]
             yield DecisionGroup(by, name, int(inside.sum()), counts)
 
 
@@ -148,10 +150,10 @@ def _binned(values: np.ndarray, bins: dict[str, int | None]) -> Iterator[tuple[s
         below = largest
 
 
-def _by_text(right: np.ndarray, said: np.ndarray, gold: np.ndarray, targets: ProbeTargets) -> DecisionTally:
-    tally = DecisionTally.none("f1", len(said), targets)
-    some = np.flatnonzero(said.any(0) | (gold > 0))
-    for into, part in zip(tally.sums, (right, said, np.broadcast_to(gold, said.shape)), strict=True):
+def _by_text(right: np.ndarray, decided: np.ndarray, gold: np.ndarray, targets: ProbeTargets) -> DecisionTally:
+    tally = DecisionTally.none("f1", len(decided), targets)
+    some = np.flatnonzero(decided.any(0) | (gold > 0))
+    for into, part in zip(tally.sums, (right, decided, np.broadcast_to(gold, decided.shape)), strict=True):
         np.add.at(into.T, targets.text[some], part[:, some].T)
     return tally
 
@@ -291,7 +293,7 @@ def make_tables(
     words: dict[str, tuple[str, ...]] = {}
     for runs, splits in corpora:
         texts = Resampling(Units.of_texts(splits.scored), samples, seed)
-        told = ScoredWords.of(splits, seed)
+        scored_words = ScoredWords.of(splits, seed)
         for run in runs:
             drawn = bootstrap(run, texts, [seed, len(places)])
             selective.append(selectivity(run, drawn))
@@ -301,14 +303,14 @@ def make_tables(
             apart += neighbours(run, drawn)
             rows["summary"].append(summary)
             rows["scores"] += _scores(run, drawn, texts, model, splits.scored.split)
-            rows["breakdown"] += break_down(run, told.frequency(run), texts, seed)
+            rows["breakdown"] += break_down(run, scored_words.frequency(run), texts, seed)
             rows["mixing"] += _mixing(run)
             rows["training"] += _training(run)
             rows["control"].append(_control(run, selective[-1], texts))
-        traces = traces_across(_beliefs(runs), told.scored)
-        names = _names(traces, told.scored, words, splits.name)
+        traces = traces_across(_beliefs(runs), scored_words.scored)
+        names = _names(traces, scored_words.scored, words, splits.name)
         rows["traces"] += [row._replace(text_id=names[row.text_id]) for row in traces]
-        words |= {names[text]: said for text, said in told.scored if text in names}
+        words |= {names[text]: text_words for text, text_words in scored_words.scored if text in names}
     tests = selectivity_tests(selective)
     rows["control"] = [row._replace(**test) for row, test in zip(rows["control"], tests, strict=True)]
     rows["summary"] = [
@@ -319,7 +321,9 @@ def make_tables(
     rows["readings"] = readings(compared)
     rows["best_layers"] = [row for task in compared for row in task.best]
     rows["order"] = order(places)
-    tables = {name: pd.DataFrame(own, columns=list(_ROWS[name].__annotations__)) for name, own in rows.items()}
+    tables = {
+        name: pd.DataFrame(table_rows, columns=list(_ROWS[name].__annotations__)) for name, table_rows in rows.items()
+    }
     tables["scores"] = tables["scores"].astype({"layer": "Int64"})
     tables["words"] = words_table(list(words.items()))
     return tables
@@ -361,10 +365,10 @@ def _scores(run: TaskRun, drawn: TaskDraws, texts: Resampling, model: str, split
     for metric in run.constant:
         about = (split, metric, count)
         constants: dict[Whose, Any] = {"model": run.constant, "control": run.control_constant}
-        for of, own in constants.items():
-            spread = interval(texts.score(own[metric])[:, 0])
+        for of, constant in constants.items():
+            spread = interval(texts.score(constant[metric])[:, 0])
             counted = (split, metric, int(run.seen.sum())) if of == "control" else about
-            value = float(own[metric].value()[0])
+            value = float(constant[metric].value()[0])
             yield ProbeScore(model, run.task.name, "constant", of, None, "all", "", *counted, value, *spread)
         for of, by_metric in drawn.items():
             draws = by_metric[metric]
@@ -372,8 +376,8 @@ def _scores(run: TaskRun, drawn: TaskDraws, texts: Resampling, model: str, split
             seeds = [(str(outcome.seed), _tuned(outcome)) for outcome in probes]
             seeds.append(("all", _tuned(probes[0]) and "all"))
             values = [*(tally.value() for tally in draws.tallies), draws.value]
-            for both, each, sampled in zip(seeds, values, [*draws.by_seed, draws.pooled], strict=True):
-                for cut, value, some in zip(probes[0].cuts, each.tolist(), sampled.T, strict=True):
+            for both, scores, sampled in zip(seeds, values, [*draws.by_seed, draws.pooled], strict=True):
+                for cut, value, some in zip(probes[0].cuts, scores.tolist(), sampled.T, strict=True):
                     place = (model, run.task.name, cut.probe, of, cut.layer, *both)
                     yield ProbeScore(*place, *about, value, *interval(some))
 
@@ -394,18 +398,23 @@ def _mixing(run: TaskRun) -> Iterator[MixingWeight]:
 def _training(run: TaskRun) -> Iterator[ProbeTraining]:
     for outcome in run.outcomes:
         learned = outcome.learned
-        for at, cut in enumerate(outcome.cuts):
+        for member, cut in enumerate(outcome.cuts):
             place = (run.task.name, outcome.of, cut.probe, cut.layer, outcome.seed, _tuned(outcome))
-            numbers = (int(learned.steps[at]), int(learned.best_step[at]), learned.loss[at], learned.last_gain[at])
-            ended = bool(learned.converged[at]), bool(learned.overfitted[at])
-            yield ProbeTraining(*place, *numbers, *ended, float(learned.reach[at]))
+            numbers = (
+                int(learned.steps[member]),
+                int(learned.best_step[member]),
+                learned.loss[member],
+                learned.last_gain[member],
+            )
+            ended = bool(learned.converged[member]), bool(learned.overfitted[member])
+            yield ProbeTraining(*place, *numbers, *ended, float(learned.reach[member]))
 
 
 def _control(run: TaskRun, selective: Selectivity, texts: Resampling) -> ControlScore:
     """The test is filled in where all tasks are known."""
     layer, metric = selective.layer, selective.metric
     model, control = (_score_on_seen(run, of, layer) for of in ("model", "control"))
-    constant = next((float(own.value()[0]) for name, own in run.control_constant.items() if name == metric), np.nan)
+    constant = next((float(tally.value()[0]) for name, tally in run.control_constant.items() if name == metric), np.nan)
     seen = run.seen
     about = (run.task.name, float(seen.mean()), int(seen.sum()), metric, layer, model, control, constant)
     return ControlScore(*about, np.nan, np.nan, np.nan, np.nan, 0.0, 0.0, texts.units.kind)
@@ -413,9 +422,11 @@ def _control(run: TaskRun, selective: Selectivity, texts: Resampling) -> Control
 
 def _score_on_seen(run: TaskRun, of: str, layer: float) -> float:
     """The score of a layer's probes on targets whose words training has seen; not available without such probes."""
-    own = [outcome for outcome in run.outcomes if outcome.of == of]
-    at = [number for number, cut in enumerate(own[0].cuts) if tuple(cut) == ("layer", layer)] if own else []
-    return float(np.mean([each.remembered.value()[at[0]] for each in own])) if at else np.nan
+    outcomes = [outcome for outcome in run.outcomes if outcome.of == of]
+    members = (
+        [number for number, cut in enumerate(outcomes[0].cuts) if tuple(cut) == ("layer", layer)] if outcomes else []
+    )
+    return float(np.mean([outcome.remembered.value()[members[0]] for outcome in outcomes])) if members else np.nan
 
 
 def _beliefs(runs: Sequence[TaskRun]) -> list[TaskBeliefs]:
@@ -423,12 +434,22 @@ def _beliefs(runs: Sequence[TaskRun]) -> list[TaskBeliefs]:
 
     Of several models, the first: what one model makes of a sentence is no mean over models.
     """
-    found = []
+    beliefs = []
     for run in runs:
         first = run.outcomes_of("model")[0].tuned
-        own = {each.seed: each.probabilities for each in run.outcomes_of("model") if each.tuned == first}
-        told = {seed: said for seed, said in own.items() if said is not None and len(said) == len(run.norms)}
-        if told and not run.task.graded:
-            each = run.targets
-            found.append(TaskBeliefs(run.task.name, each.labels, each.text, each.words, each.gold, each.rated, told))
-    return found
+        by_seed = {
+            outcome.seed: outcome.probabilities for outcome in run.outcomes_of("model") if outcome.tuned == first
+        }
+        complete = {
+            seed: probabilities
+            for seed, probabilities in by_seed.items()
+            if probabilities is not None and len(probabilities) == len(run.norms)
+        }
+        if complete and not run.task.graded:
+            targets = run.targets
+            beliefs.append(
+                TaskBeliefs(
+                    run.task.name, targets.labels, targets.text, targets.words, targets.gold, targets.rated, complete
+                )
+            )
+    return beliefs

@@ -122,7 +122,7 @@ def merge_runs(runs: Sequence[TaskRun], seeds: Sequence[int]) -> TaskRun:
 
 def save_run(run: TaskRun, path: Path) -> None:
     """Write a run, with the hashes of the probes beside it."""
-    arrays = {f"targets/{name}": each for name in _TARGET_ARRAYS if (each := getattr(run.targets, name)) is not None}
+    arrays = {f"targets/{name}": array for name in _TARGET_ARRAYS if (array := getattr(run.targets, name)) is not None}
     arrays |= {"norms": run.norms, "seen": run.seen}
     for name in ("constant", "control_constant"):
         arrays |= _tally_arrays(name, getattr(run, name))
@@ -131,13 +131,15 @@ def save_run(run: TaskRun, path: Path) -> None:
         outcomes.append({"of": outcome.of, "seed": outcome.seed, "cuts": outcome.cuts})
         arrays |= _tally_arrays(f"{number}/tallies", outcome.tallies)
         arrays |= _tally_arrays(f"{number}/remembered", {outcome.remembered.metric: outcome.remembered})
-        arrays |= {f"{number}/learned/{name}": each for name, each in outcome.learned._asdict().items()}
+        arrays |= {f"{number}/learned/{name}": array for name, array in outcome.learned._asdict().items()}
         arrays |= {f"{number}/{name}": getattr(outcome, name) for name in ("weights", "gamma")}
         if outcome.predicted is not None:
             arrays[f"{number}/predicted"] = outcome.predicted
     targets = {"labels": run.targets.labels, "texts": run.targets.texts, "unseen_labels": run.targets.unseen_labels}
     seeds = [outcome.seed for outcome in run.outcomes if outcome.of == "model"]
-    probes = {each.name: hash_file(each) for each in (probes_path(path.parent, run.task.name, seed) for seed in seeds)}
+    probes = {
+        saved.name: hash_file(saved) for saved in (probes_path(path.parent, run.task.name, seed) for seed in seeds)
+    }
     head = {"format": FORMAT, "task": run.task.describe(), "outcomes": outcomes, "targets": targets, "probes": probes}
     save_tensors(
         path,
@@ -176,7 +178,7 @@ def load_run(task: Task, path: Path) -> TaskRun | None:
         )
         for number, about in enumerate(head["outcomes"])
     )
-    parts = {name: each for name in _TARGET_ARRAYS if (each := arrays.get(f"targets/{name}")) is not None}
+    parts = {name: array for name in _TARGET_ARRAYS if (array := arrays.get(f"targets/{name}")) is not None}
     about = head["targets"]
     unseen = tuple(about["unseen_labels"])
     targets = ProbeTargets(labels=tuple(about["labels"]), texts=about["texts"], unseen_labels=unseen, **parts)
@@ -200,7 +202,7 @@ _TARGET_ARRAYS = ("text", "tokens", "words", "gold", "rated", "scored", "unseen"
 
 def _tally_arrays(prefix: str, tallies: Mapping[Metric, DecisionTally]) -> dict[str, np.ndarray]:
     # Numbered, since the order of metrics counts and tensors come back by name.
-    return {f"{prefix}/{at} {metric}": tally.sums for at, (metric, tally) in enumerate(tallies.items())}
+    return {f"{prefix}/{number} {metric}": tally.sums for number, (metric, tally) in enumerate(tallies.items())}
 
 
 def _tallies_from(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[Metric, DecisionTally]:
@@ -362,16 +364,16 @@ def run_task(task: Task, setup: ProbeSetup, states: ProbeStates, twin: ProbeStat
     """Train every probe of a task, together, and score them; the model's own probes are saved in `folder`."""
     learned = setup.learned
     labels = label_set(task, learned)
-    own = _task_targets(task, setup, states, labels)
+    targets = _task_targets(task, setup, states, labels)
     seen = np.array(seen_targets(task, learned, setup.splits.scored), bool)
     control = _task_targets(control_task(task, learned, setup.seed), setup, states, labels)
-    plan = [GroupPlan("model", own, states, setup.cuts, setup.seeds, seen)]
+    plan = [GroupPlan("model", targets, states, setup.cuts, setup.seeds, seen)]
     if seen.mean() >= MIN_SEEN:
         remembered = _stop_by_seen(task, setup, control)
         plan.append(GroupPlan("control", remembered, states, setup.control_cuts, setup.beside_seeds, seen))
     if twin is not None:
         # The twin has the model's tokenizer: its targets lie at the same tokens.
-        plan.append(GroupPlan("random", own, twin, setup.cuts, setup.beside_seeds, seen))
+        plan.append(GroupPlan("random", targets, twin, setup.cuts, setup.beside_seeds, seen))
     if setup.reads == "linear":
         outcomes, norms = _linear(task, plan, setup, folder)
     else:
@@ -379,9 +381,9 @@ def run_task(task: Task, setup: ProbeSetup, states: ProbeStates, twin: ProbeStat
         outcomes, norms = [outcome for bank in trained for outcome in _score(task, bank, folder)], trained[0].norms
     return TaskRun(
         task,
-        own.scored,
+        targets.scored,
         tuple(outcomes),
-        _constant(task, learned, own.scored),
+        _constant(task, learned, targets.scored),
         _constant(control_task(task, learned, setup.seed), learned, control.scored, seen),
         seen,
         norms,
@@ -415,7 +417,7 @@ class GroupPlan(NamedTuple):
     """What is trained on one set of labels and states."""
 
     of: Whose
-    found: TaskTargets
+    targets: TaskTargets
     states: ProbeStates
     cuts: tuple[LayerCut, ...]
     seeds: int
@@ -453,25 +455,25 @@ def _stop_by_seen(task: Task, setup: ProbeSetup, control: TaskTargets) -> TaskTa
 
 
 def _train(task: Task, plans: list[GroupPlan], setup: ProbeSetup, checkpoint: BankCheckpoint) -> list[TrainedBank]:
-    schedule = setup.schedule(plans[0].found.learn)
+    schedule = setup.schedule(plans[0].targets.learn)
     looks = {}
     groups: list[tuple[GroupPlan, ProbeGroup]] = []
     for plan in plans:
         key = plan.states.encoder
         if key not in looks:
             looks[key] = _streams(plan, setup, schedule)
-        shape = {"layers": plan.states.layers, "width": plan.states.width, "labels": len(plan.found.learn.labels)}
+        shape = {"layers": plan.states.layers, "width": plan.states.width, "labels": len(plan.targets.learn.labels)}
         for seeds in programs(plan.seeds, setup.device):
             probes = EdgeProbes(plan.cuts, **shape, arity=task.arity, seed=seeds, hidden=schedule.hidden)
-            group = ProbeGroup(probes, plan.found.learn, plan.found.stop, looks[key][:2], loss_of(task))
+            group = ProbeGroup(probes, plan.targets.learn, plan.targets.stop, looks[key][:2], loss_of(task))
             groups.append((plan, group))
     what = f"{task.name}: {sum(len(group.probes.cuts) for _, group in groups)} probes"
-    told = train_probes(
+    records = train_probes(
         [group for _, group in groups], schedule, order_seed=setup.seed, what=what, checkpoint=checkpoint
     )
     return [
         TrainedBank(plan, group.probes, learned, *looks[plan.states.encoder][2:])
-        for (plan, group), learned in zip(groups, told, strict=True)
+        for (plan, group), learned in zip(groups, records, strict=True)
     ]
 
 
@@ -479,14 +481,14 @@ def _linear(
     task: Task, plans: list[GroupPlan], setup: ProbeSetup, folder: Path
 ) -> tuple[list[ProbeOutcome], np.ndarray]:
     """Softmax regression on every layer, for the model, the control and the twin; and the lengths of the vectors."""
-    schedule = setup.schedule(plans[0].found.learn)
+    schedule = setup.schedule(plans[0].targets.learn)
     outcomes, norms = [], np.zeros(0)
     for plan in plans:
         learn, stop, scored, _, looked = _streams(plan, setup, schedule)
-        probes, learned = fit_linear(plan.cuts, learn, stop, (plan.found.learn, plan.found.stop))
+        probes, learned = fit_linear(plan.cuts, learn, stop, (plan.targets.learn, plan.targets.stop))
         if plan.of == "model":
             norms = looked
-            head = {"task": task.name, "labels": plan.found.learn.labels, "encoder": plan.states.encoder}
+            head = {"task": task.name, "labels": plan.targets.learn.labels, "encoder": plan.states.encoder}
             save_tensors(probes_path(folder, task.name, 0), probes.tensors(), head)
         outcomes.append(_outcome(task, plan, probes, learned, scored))
     return outcomes, norms
@@ -496,15 +498,15 @@ def _streams(
     plan: GroupPlan, setup: ProbeSetup, schedule: Schedule
 ) -> tuple[Stream, Stream, Stream, Standard | None, np.ndarray]:
     """Streams for learning, stopping and scoring, with layers standardised by what is learned from."""
-    states, found = plan.states, plan.found
-    size = schedule.texts_of(found.learn)
-    learn = Stream(*_read(states.train, found.learn, setup), device=setup.device, batch_texts=size)
+    states, targets = plan.states, plan.targets
+    size = schedule.texts_of(targets.learn)
+    learn = Stream(*_read(states.train, targets.learn, setup), device=setup.device, batch_texts=size)
     looked = learn.look()
     standard = None if setup.faithful else looked.standard
     settings: dict[str, Any] = {"device": setup.device, "standard": standard, "batch_texts": _APPLIED}
     learn = learn if standard is None else learn.standardised(standard)
-    stop = Stream(*_read(states.scored if setup.faithful else states.train, found.stop, setup), **settings)
-    scored = Stream(*_read(states.scored, found.scored, setup), **settings)
+    stop = Stream(*_read(states.scored if setup.faithful else states.train, targets.stop, setup), **settings)
+    scored = Stream(*_read(states.scored, targets.scored, setup), **settings)
     return learn, stop, scored, standard, looked.norms
 
 
@@ -523,8 +525,8 @@ def _score(task: Task, bank: TrainedBank, folder: Path) -> list[ProbeOutcome]:
     for seed in bank.probes.seeds:
         probes = bank.probes.of_seed(seed)
         if plan.of == "model":
-            about = {"task": task.name, "labels": plan.found.learn.labels, "encoder": plan.states.encoder}
-            standard = bank.standard and Standard(*(each.cpu() for each in bank.standard))
+            about = {"task": task.name, "labels": plan.targets.learn.labels, "encoder": plan.states.encoder}
+            standard = bank.standard and Standard(*(part.cpu() for part in bank.standard))
             save_probes(probes_path(folder, task.name, seed), probes, **about, standard=standard, graded=task.graded)
         learned = bank.learned.of(np.array(bank.probes.seed_of) == seed)
         outcomes.append(_outcome(task, plan, probes, learned, bank.scored))
@@ -534,36 +536,36 @@ def _score(task: Task, bank: TrainedBank, folder: Path) -> list[ProbeOutcome]:
 def _outcome(
     task: Task, plan: GroupPlan, probes: EdgeProbes | LinearSpans, learned: LearningRecord, scored: Stream
 ) -> ProbeOutcome:
-    targets, members = plan.found.scored, len(probes.cuts)
+    targets, members = plan.targets.scored, len(probes.cuts)
     tallies: dict[Metric, DecisionTally] = {
         metric: DecisionTally.none(metric, members, targets) for metric in metrics_of(task, targets)
     }
     remembered = DecisionTally.none(metrics_of(task, targets)[-1] if not task.graded else "r2", members, targets)
     # Probabilities in half precision; values may be of any size.
     precision = np.float32 if task.graded else np.float16
-    kept = np.empty((members, *targets.gold.shape), precision) if plan.of == "model" else None
+    predicted = np.empty((members, *targets.gold.shape), precision) if plan.of == "model" else None
     with torch.no_grad():
         for batch in scored.in_order():
-            told = probes(batch)
+            outputs = probes(batch)
             for tally in tallies.values():
-                tally.add(told, targets, batch.rows)
+                tally.add(outputs, targets, batch.rows)
             here = plan.seen[batch.rows]
             if here.any():
-                remembered.add(told[:, torch.from_numpy(here)], targets, batch.rows[here])
-            if kept is not None:
-                kept[:, batch.rows] = told.cpu().numpy() if task.graded else _probabilities(told)
+                remembered.add(outputs[:, torch.from_numpy(here)], targets, batch.rows[here])
+            if predicted is not None:
+                predicted[:, batch.rows] = outputs.cpu().numpy() if task.graded else _probabilities(outputs)
     weights, gamma = probes.weights().detach().cpu().numpy(), probes.gamma.detach().cpu().numpy()
     cuts = tuple(probes.cuts)
-    return ProbeOutcome(plan.of, probes.seeds[0], cuts, tallies, remembered, learned, weights, gamma, kept)
+    return ProbeOutcome(plan.of, probes.seeds[0], cuts, tallies, remembered, learned, weights, gamma, predicted)
 
 
 _BELOW = float(np.nextafter(np.float16(0.5), np.float16(0)))
 
 
-def _probabilities(told: torch.Tensor) -> np.ndarray:
+def _probabilities(logits: torch.Tensor) -> np.ndarray:
     """In half precision, where a label that was not predicted is not rounded up to one half."""
-    said = told.sigmoid().half()
-    return torch.where(told < 0, said.clamp_max(_BELOW), said).cpu().numpy()
+    probabilities = logits.sigmoid().half()
+    return torch.where(logits < 0, probabilities.clamp_max(_BELOW), probabilities).cpu().numpy()
 
 
 def _constant(
@@ -571,7 +573,7 @@ def _constant(
 ) -> dict[Metric, DecisionTally]:
     """The best constant answer by each metric, on all scored targets or on those whose words were seen."""
     targets = scored if seen is None else scored.chosen(seen)
-    found = {}
+    tallies = {}
     for metric in metrics_of(task, scored):
         if task.graded:
             values = [edge.value for text in learned for edge in task.targets(text) if edge.value is not None]
@@ -581,20 +583,20 @@ def _constant(
         else:
             best = set(best_constant(task, learned))
             answer = np.array([label in best for label in scored.labels])
-        found[metric] = constant_tally(metric, answer, targets)
-    return found
+        tallies[metric] = constant_tally(metric, answer, targets)
+    return tallies
 
 
 def _most_frequent(task: Task, learned: list[Text], labels: tuple[str, ...]) -> np.ndarray:
-    told = [edge.labels[0] for text in learned for edge in task.targets(text) if edge.labels]
-    most = max(sorted(set(told)), key=told.count) if told else ""
+    first_labels = [edge.labels[0] for text in learned for edge in task.targets(text) if edge.labels]
+    most = max(sorted(set(first_labels)), key=first_labels.count) if first_labels else ""
     return np.array([label == most for label in labels])
 
 
 # Tasks trained by other processes, each as a whole: what they need, made to travel, and what they leave behind.
 #
-# A task takes its texts along and reads its states from the store. What it was trained to is kept in the folder of the
-# run, where whoever asked for it finds it.
+# A task takes its texts along and reads its states from the store. Its run and its probes are kept in the folder where
+# the caller looks for them.
 
 
 class StoredStates(NamedTuple):

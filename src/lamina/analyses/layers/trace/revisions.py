@@ -106,7 +106,7 @@ class RevisedAfter(NamedTuple):
 
 def revised_at(decided: ProbeDecisions) -> Bool[np.ndarray, "seed step target"]:
     """Whether each decision is revised at layers 1 to L."""
-    return (decided.said[:, 1:] != decided.said[:, :-1]).any(-1)
+    return (decided.labels_given[:, 1:] != decided.labels_given[:, :-1]).any(-1)
 
 
 def settled_at(revised: Bool[np.ndarray, "seed step target"]) -> Int[np.ndarray, "seed target"]:
@@ -136,7 +136,7 @@ class RevisionDraws:
         if not of.sum():
             return np.nan, np.nan
         value = float(hits.sum() / of.sum())
-        drawn = _ratio(*(self._weights @ self.by_unit(each.sum(0)) for each in (hits, of)))
+        drawn = _ratio(*(self._weights @ self.by_unit(counts.sum(0)) for counts in (hits, of)))
         apart = (hits - value * of).sum(1) * len(of) / of.sum()
         low, high = interval(value + (drawn - value) * widening(len(self.units)) + self._shares @ apart)
         return max(low, 0.0), min(high, 1.0)
@@ -164,18 +164,18 @@ class RevisedTask:
 
     def by_text(self, values: np.ndarray) -> Float[np.ndarray, "seed text"]:
         """[seed, target] -> sums over the targets of each text."""
-        return np.stack([np.bincount(self.text, each, self.texts) for each in values])
+        return np.stack([np.bincount(self.text, of_seed, self.texts) for of_seed in values])
 
 
 def _timed(decided: Sequence[ProbeDecisions]) -> list[RevisedTask]:
     """The tasks of one corpus."""
-    ids = dict.fromkeys(text for each in decided for text in each.targets.texts)
-    number = {text: at for at, text in enumerate(ids)}
+    ids = dict.fromkeys(text for decisions in decided for text in decisions.targets.texts)
+    number = {text: position for position, text in enumerate(ids)}
     timed = []
-    for each in decided:
-        revised = revised_at(each)
-        text = np.array([number[text] for text in each.targets.texts], np.int64)[each.targets.text]
-        timed.append(RevisedTask(each, text, len(ids), revised, settled_at(revised)))
+    for decisions in decided:
+        revised = revised_at(decisions)
+        text = np.array([number[text] for text in decisions.targets.texts], np.int64)[decisions.targets.text]
+        timed.append(RevisedTask(decisions, text, len(ids), revised, settled_at(revised)))
     return timed
 
 
@@ -186,15 +186,15 @@ def revision_tables(
     single: list[Revision] = []
     beyond: list[BeyondSeeds] = []
     both: list[CouplingRow] = []
-    for corpus in dict.fromkeys(each.corpus for each in decided):
-        own = _timed([each for each in decided if each.corpus == corpus and len(each.targets)])
-        if not own:
+    for corpus in dict.fromkeys(decisions.corpus for decisions in decided):
+        timed = _timed([decisions for decisions in decided if decisions.corpus == corpus and len(decisions.targets)])
+        if not timed:
             continue
-        draws = RevisionDraws(_units(own), len(own[0].decided.seeds), samples=samples, seed=seed)
-        for each in own:
-            single += _revisions(each, draws)
-            beyond += _beyond(each, draws.units)
-        pairs = list(permutations(own, 2))
+        draws = RevisionDraws(_units(timed), len(timed[0].decided.seeds), samples=samples, seed=seed)
+        for task in timed:
+            single += _revisions(task, draws)
+            beyond += _beyond(task, draws.units)
+        pairs = list(permutations(timed, 2))
         with progress(f"{corpus}: {len(pairs)} pairs of tasks", total=len(pairs)) as advance:
             for a, b in pairs:
                 both += _revised_after(a, b, draws, shuffles=shuffles, seed=seed)
@@ -225,7 +225,7 @@ def _revisions(task: RevisedTask, draws: RevisionDraws) -> Iterator[Revision]:
     def row(layer: int | None, hit: np.ndarray, steps: slice, settled: float, disagree: float) -> Revision:
         low, high = draws.share(task.by_text(hit), counted)
         total = task.revised[:, steps].sum()
-        mends, spoils = (float(_ratio(each[:, steps].sum(), total)) for each in (mended, spoiled))
+        mends, spoils = (float(_ratio(change[:, steps].sum(), total)) for change in (mended, spoiled))
         about = (task.decided.task, layer, targets, float(hit.mean()), low, high, float(total / hit.size))
         none = (np.nan, np.nan, np.nan, np.nan)
         return Revision(*about, settled, mends, spoils, disagree, *none, 0, 0, draws.units.kind)
@@ -241,8 +241,8 @@ def _seeds_differ(decided: ProbeDecisions) -> Float[np.ndarray, "layer target"] 
     pairs = list(combinations(range(len(decided.seeds)), 2))
     if not pairs:
         return None
-    said = decided.said
-    return np.mean([(said[one] != said[other]).any(-1) for one, other in pairs], axis=0)
+    labels_given = decided.labels_given
+    return np.mean([(labels_given[one] != labels_given[other]).any(-1) for one, other in pairs], axis=0)
 
 
 class BeyondSeeds(NamedTuple):
@@ -281,9 +281,9 @@ def beyond_seeds(
     sizes = dict(zip(corpus, map(len, differences), strict=True))
     starts = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
     values, targets = (np.zeros((sum(sizes.values()), len(differences))) for _ in range(2))
-    for member, (own, counted, where) in enumerate(zip(differences, counts, corpus, strict=True)):
-        rows = slice(starts[where], starts[where] + len(own))
-        values[rows, member], targets[rows, member] = own, counted
+    for member, (summed, counted, where) in enumerate(zip(differences, counts, corpus, strict=True)):
+        rows = slice(starts[where], starts[where] + len(summed))
+        values[rows, member], targets[rows, member] = summed, counted
     return sign_flip_family(values, targets, bounds=(-1.0, 1.0))
 
 
@@ -291,26 +291,26 @@ def _beside_seeds(rows: Sequence[Revision], beyond: Sequence[BeyondSeeds]) -> li
     """The rows with their tests."""
     if not beyond:
         return list(rows)
-    corpora = list({id(each.units): None for each in beyond})
+    corpora = list({id(member.units): None for member in beyond})
     tests = beyond_seeds(
-        [each.differences for each in beyond],
-        [each.counts for each in beyond],
-        [corpora.index(id(each.units)) for each in beyond],
+        [member.differences for member in beyond],
+        [member.counts for member in beyond],
+        [corpora.index(id(member.units)) for member in beyond],
     )
-    found = {
-        (each.task, each.layer): numbers
-        for each, *numbers in zip(beyond, *(part.tolist() for part in tests), strict=True)
+    tested = {
+        (member.task, member.layer): numbers
+        for member, *numbers in zip(beyond, *(part.tolist() for part in tests), strict=True)
     }
-    told = []
+    completed = []
     for row in rows:
-        numbers = found.get((row.task, row.layer)) if row.layer is not None else None
+        numbers = tested.get((row.task, row.layer)) if row.layer is not None else None
         if numbers is None:
-            told.append(row)
+            completed.append(row)
             continue
         estimate, low, high, p, units, needed = numbers
         named = {"difference": estimate, "difference_low": low, "difference_high": high, "p_adjusted": p}
-        told.append(row._replace(**named, units=int(units), needed=int(needed)))
-    return told
+        completed.append(row._replace(**named, units=int(units), needed=int(needed)))
+    return completed
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,8 +327,8 @@ class ShuffledTargets:
 
     def chances(self, layers: int) -> Float[np.ndarray, "kind seed layer"]:
         """How often targets of each kind settle at each layer."""
-        at = (self.settled[:, :, None] == np.arange(layers)).astype(float)
-        return _by_kind(at, self.kind) / self.counts[:, None, None].clip(min=1)
+        settled_there = (self.settled[:, :, None] == np.arange(layers)).astype(float)
+        return _by_kind(settled_there, self.kind) / self.counts[:, None, None].clip(min=1)
 
     @property
     def counts(self) -> Int[np.ndarray, " kind"]:
@@ -346,13 +346,13 @@ class ShuffledTargets:
 class CouplingShare(NamedTuple):
     """A measure, were b's targets to settle in some way."""
 
-    hits: Int[np.ndarray, "asked seed"]
+    hits: Int[np.ndarray, "selected seed"]
     """Pairs for which it holds."""
-    of: Int[np.ndarray, "asked seed"]
-    """Pairs it is asked of."""
+    of: Int[np.ndarray, "selected seed"]
+    """Pairs that count."""
     share: float
-    taking: Float[np.ndarray, "asked seed"]
-    """What each target that is asked about adds to the difference from the expected share."""
+    taking: Float[np.ndarray, "selected seed"]
+    """What each target that is counted adds to the difference from the expected share."""
     giving: Float[np.ndarray, "target seed"]
     """What each target of b takes from it because others may be given its layer."""
 
@@ -367,47 +367,49 @@ class CouplingMeasure:
 
     def __init__(
         self,
-        hits: Int[np.ndarray, "asked seed layer"],
-        of: Int[np.ndarray, "asked seed layer"],
-        asked: Int[np.ndarray, " asked"],
+        hits: Int[np.ndarray, "selected seed layer"],
+        of: Int[np.ndarray, "selected seed layer"],
+        selected: Int[np.ndarray, " selected"],
         b: ShuffledTargets,
     ) -> None:
-        """`hits` and `of` count pairs of each target of b that is asked about, were it to settle at each layer."""
-        self._hits, self._of, self._asked, self._b = hits, of, asked, b
-        self._owner = b.text[asked]
+        """`hits` and `of` count pairs of each target of b that is counted, were it to settle at each layer."""
+        self._hits, self._of, self._selected, self._b = hits, of, selected, b
+        self._owner = b.text[selected]
         self._document = np.array(b.units.owner, int)
         chances = b.chances(hits.shape[-1])
-        self.expected_hits, self.expected_of = ((each * chances[b.kind[asked]]).sum(-1) for each in (hits, of))
-        asked_of = self.expected_of.sum()
-        self.expected = float(_ratio(self.expected_hits.sum(), asked_of))
-        excess = (hits - self.expected * of) / max(asked_of, 1e-12)
-        giving = _by_kind(excess, b.kind[asked], len(b.counts)) / b.counts[:, None, None].clip(min=1)
+        self.expected_hits, self.expected_of = ((pairs * chances[b.kind[selected]]).sum(-1) for pairs in (hits, of))
+        total_of = self.expected_of.sum()
+        self.expected = float(_ratio(self.expected_hits.sum(), total_of))
+        excess = (hits - self.expected * of) / max(total_of, 1e-12)
+        giving = _by_kind(excess, b.kind[selected], len(b.counts)) / b.counts[:, None, None].clip(min=1)
         self._giving = giving - (chances * giving).sum(-1, keepdims=True)
-        self._taken = (self.expected_hits - self.expected * self.expected_of) / max(asked_of, 1e-12)
+        self._taken = (self.expected_hits - self.expected * self.expected_of) / max(total_of, 1e-12)
 
-    def found(self, settled: Int[np.ndarray, "target seed"]) -> CouplingShare:
+    def observe(self, settled: Int[np.ndarray, "target seed"]) -> CouplingShare:
         """What there is, were b's targets to settle so."""
-        at = settled[self._asked][:, :, None]
-        hits, of = (np.take_along_axis(each, at, 2)[:, :, 0] for each in (self._hits, self._of))
+        layers = settled[self._selected][:, :, None]
+        hits, of = (np.take_along_axis(counts, layers, 2)[:, :, 0] for counts in (self._hits, self._of))
         share = float(_ratio(hits.sum(), of.sum()))
         taking = (hits - share * of) / max(of.sum(), 1e-12) - self._taken
         giving = self._giving[self._b.kind[:, None], np.arange(settled.shape[1]), settled]
         return CouplingShare(hits, of, share, taking, giving)
 
-    def away(self, found: CouplingShare) -> float:
+    def away(self, observed: CouplingShare) -> float:
         """How many standard errors the share is away from the expected one."""
         # A product: sums over an axis of a few seeds are slow.
-        taking, giving = (each @ np.ones((each.shape[1], 1)) for each in (found.taking, found.giving))
+        taking, giving = (part @ np.ones((part.shape[1], 1)) for part in (observed.taking, observed.giving))
         by_document = np.bincount(self._document, self.added(taking, giving)[0])
         error = float(np.sqrt((by_document**2).sum()))
-        return (found.share - self.expected) / max(error, 1e-12)
+        return (observed.share - self.expected) / max(error, 1e-12)
 
     def added(self, taking: np.ndarray, giving: np.ndarray) -> Float[np.ndarray, "seed text"]:
         """What each text adds to the difference, to first order."""
-        return self.by_text(taking) - np.stack([np.bincount(self._b.text, each, self._b.texts) for each in giving.T])
+        return self.by_text(taking) - np.stack(
+            [np.bincount(self._b.text, of_seed, self._b.texts) for of_seed in giving.T]
+        )
 
-    def by_text(self, values: Float[np.ndarray, "asked seed"]) -> Float[np.ndarray, "seed text"]:
-        return np.stack([np.bincount(self._owner, each, self._b.texts) for each in values.T])
+    def by_text(self, values: Float[np.ndarray, "selected seed"]) -> Float[np.ndarray, "seed text"]:
+        return np.stack([np.bincount(self._owner, of_seed, self._b.texts) for of_seed in values.T])
 
 
 def _by_kind(values: np.ndarray, kind: Int[np.ndarray, " target"], kinds: int = 0) -> Float[np.ndarray, "kind ..."]:
@@ -421,18 +423,18 @@ def _measures(a: RevisedTask, shared: sparse.csr_array, b: ShuffledTargets) -> d
     layers = a.revised.shape[1] + 1
     later = (a.settled.T[:, :, None] > np.arange(layers)).astype(np.int32)
     counted = np.asarray(shared @ later.reshape(len(later), -1))
-    asked = np.flatnonzero(counted.any(1))
-    if not len(asked):
+    selected = np.flatnonzero(counted.any(1))
+    if not len(selected):
         return {}
     # Targets of a that are last revised after each layer, for each target of b that has some; the others do not count.
-    after = counted[asked].reshape(len(asked), len(a.settled), layers)
+    after = counted[selected].reshape(len(selected), len(a.settled), layers)
     revised = np.broadcast_to(after[:, :, :1], after.shape)
     moved = np.arange(layers) > 0
     at_layer = np.concatenate([np.zeros_like(after[:, :, :1]), after[:, :, :-1] - after[:, :, 1:]], axis=2)
     return {
-        AFTER: CouplingMeasure(after, revised, asked, b),
-        AFTER_REVISED: CouplingMeasure(after * moved, revised * moved, asked, b),
-        SAME: CouplingMeasure(at_layer, revised * moved, asked, b),
+        AFTER: CouplingMeasure(after, revised, selected, b),
+        AFTER_REVISED: CouplingMeasure(after * moved, revised * moved, selected, b),
+        SAME: CouplingMeasure(at_layer, revised * moved, selected, b),
     }
 
 
@@ -502,21 +504,21 @@ def _revised_after(
     drawn: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     for settled in moving.draws(shuffles, seed):
         for name in names:
-            chance = measures[name].found(settled)
+            chance = measures[name].observe(settled)
             drawn[name].append((chance.share, measures[name].away(chance)))
     for name in names:
-        own = measures[name]
-        found, (shares, away) = own.found(moving.settled), np.array(drawn[name]).T
-        hits, of = (own.by_text(part.astype(float)) for part in (found.hits, found.of))
-        difference = found.share - own.expected
+        measure = measures[name]
+        observed, (shares, away) = measure.observe(moving.settled), np.array(drawn[name]).T
+        hits, of = (measure.by_text(part.astype(float)) for part in (observed.hits, observed.of))
+        difference = observed.share - measure.expected
         row = RevisedAfter(
             task_a=a.decided.task,
             task_b=b.decided.task,
             measure=name,
-            pairs=float(found.of.sum() / found.of.shape[1]),
-            observed=found.share,
+            pairs=float(observed.of.sum() / observed.of.shape[1]),
+            observed=observed.share,
             **_named("", draws.share(hits, of)),
-            shuffled=own.expected,
+            shuffled=measure.expected,
             **_named("shuffled_", interval(shares)),
             difference=difference,
             **_named("difference_", (np.nan, np.nan)),
@@ -525,8 +527,8 @@ def _revised_after(
             needed=0,
             unit=draws.units.kind,
         )
-        change = draws.sums(own.added(found.taking, found.giving))
-        yield CouplingRow(row, own.away(found), away, difference + change)
+        change = draws.sums(measure.added(observed.taking, observed.giving))
+        yield CouplingRow(row, measure.away(observed), away, difference + change)
 
 
 def _named(of: str, ends: tuple[float, float]) -> dict[str, float]:
@@ -559,25 +561,27 @@ def coupling_family(
 
 def _corrected(rows: Sequence[CouplingRow]) -> list[RevisedAfter]:
     """The rows with their tests."""
-    known = [each for each in rows if each.draws is not None and np.isfinite(each.row.difference)]
-    found: dict[int, list[float]] = {}
+    known = [coupling for coupling in rows if coupling.draws is not None and np.isfinite(coupling.row.difference)]
+    tested: dict[int, list[float]] = {}
     if known:
         tests = coupling_family(
-            np.array([each.away for each in known]),
-            np.stack([each.shuffled for each in known if each.shuffled is not None], axis=1),
-            np.array([each.row.difference for each in known]),
-            np.stack([each.draws for each in known if each.draws is not None], axis=1),
-            np.array([each.row.units for each in known], float),
+            np.array([coupling.away for coupling in known]),
+            np.stack([coupling.shuffled for coupling in known if coupling.shuffled is not None], axis=1),
+            np.array([coupling.row.difference for coupling in known]),
+            np.stack([coupling.draws for coupling in known if coupling.draws is not None], axis=1),
+            np.array([coupling.row.units for coupling in known], float),
         )
-        found = {id(each): numbers for each, *numbers in zip(known, *(part.tolist() for part in tests), strict=True)}
-    told = []
-    for each in rows:
-        row = each.row
-        if id(each) in found:
-            _, low, high, p, _, needed = found[id(each)]
+        tested = {
+            id(coupling): numbers for coupling, *numbers in zip(known, *(part.tolist() for part in tests), strict=True)
+        }
+    completed = []
+    for coupling in rows:
+        row = coupling.row
+        if id(coupling) in tested:
+            _, low, high, p, _, needed = tested[id(coupling)]
             row = row._replace(difference_low=low, difference_high=high, p_adjusted=p, needed=int(needed))
-        told.append(row)
-    return told
+        completed.append(row)
+    return completed
 
 
 def _ratio(hits: np.ndarray | float, of: np.ndarray | float) -> np.ndarray:

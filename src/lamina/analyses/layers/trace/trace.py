@@ -198,15 +198,15 @@ def _revisions(
     """How often decisions are revised, by the saved predictions, and what was left out and why."""
     early = _not_converged(probed)
     decided, skipped = [], {}
-    for each in saved_predictions(probed):
-        if reason := each.reason or ("probes that have not converged" if each.task in early else ""):
-            skipped[f"task without revisions: {each.task} ({reason})"] = 1
+    for saved in saved_predictions(probed):
+        if reason := saved.reason or ("probes that have not converged" if saved.task in early else ""):
+            skipped[f"task without revisions: {saved.task} ({reason})"] = 1
         else:
-            decided.append(each.decisions())
+            decided.append(saved.decisions())
     if not decided:
         return {}, skipped
-    own, pairs = revision_tables(decided, samples=samples, shuffles=shuffles, seed=seed)
-    return {"revisions": own, "revised_after": pairs}, skipped
+    revisions, pairs = revision_tables(decided, samples=samples, shuffles=shuffles, seed=seed)
+    return {"revisions": revisions, "revised_after": pairs}, skipped
 
 
 def _not_converged(probed: Result) -> set[str]:
@@ -214,53 +214,63 @@ def _not_converged(probed: Result) -> set[str]:
     training = probed.tables.get("training")
     if training is None:
         return set()
-    asked = (training["of"] == "model") & (training["probe"] == "cumulative")
-    return set(training.loc[asked & ~training["converged"].astype(bool), "task"])
+    cumulative = (training["of"] == "model") & (training["probe"] == "cumulative")
+    return set(training.loc[cumulative & ~training["converged"].astype(bool), "task"])
 
 
-def _by_id(probed: Result, asked: Sequence[str]) -> tuple[dict[str, pd.DataFrame], dict[str, int]]:
+def _by_id(probed: Result, requested: Sequence[str]) -> tuple[dict[str, pd.DataFrame], dict[str, int]]:
     """Every target of these texts, by the saved predictions of every task; and what cannot be shown and why."""
     words = saved_words(probed)
-    named = {_text_of(words, each): each for each in asked}
+    named = {_text_of(words, name): name for name in requested}
     rows: list[TraceRow] = []
     whole = saved_predictions(probed)
-    for saved in (each for each in whole if not each.reason):
-        own = {text_id: name for (corpus, text_id), name in named.items() if corpus == saved.corpus}
-        targets = saved.targets(list(own))
+    for saved in (saved for saved in whole if not saved.reason):
+        names = {text_id: name for (corpus, text_id), name in named.items() if corpus == saved.corpus}
+        targets = saved.targets(list(names))
         for seed in saved.seeds if len(targets) else ():
-            told = np.stack([saved.probabilities(seed, layer, list(own)) for layer in range(saved.layers)])
+            probabilities = np.stack([saved.probabilities(seed, layer, list(names)) for layer in range(saved.layers)])
             for place, text_id in enumerate(targets.texts):
-                at = np.flatnonzero(targets.text == place)
-                about = (saved.task, own[text_id], targets.words[at], told[:, at], saved.labels, targets.gold[at], seed)
-                rows += trace_rows(*about, rated=targets.rated[at])
+                members = np.flatnonzero(targets.text == place)
+                about = (
+                    saved.task,
+                    names[text_id],
+                    targets.words[members],
+                    probabilities[:, members],
+                    saved.labels,
+                    targets.gold[members],
+                    seed,
+                )
+                rows += trace_rows(*about, rated=targets.rated[members])
     traces = pd.DataFrame(rows, columns=list(TraceRow._fields))
-    bare = [each for each in named.values() if each not in set(traces["text_id"])]
+    bare = [name for name in named.values() if name not in set(traces["text_id"])]
     if bare:
         raise InputError(
             f"no task has a target in {', '.join(bare)}, or there are no cumulative probes; name another text"
         )
     # As they were asked for; within a text by task.
-    place = {each: at for at, each in enumerate(named.values())}
+    place = {name: position for position, name in enumerate(named.values())}
     traces = traces.sort_values("text_id", key=lambda ids: ids.map(place), kind="stable", ignore_index=True)
     tables = {"traces": traces, "words": words_table((name, words[key]) for key, name in named.items())}
-    return tables, {f"task without traces: {each.task} ({each.reason})": 1 for each in whole if each.reason}
+    return tables, {f"task without traces: {saved.task} ({saved.reason})": 1 for saved in whole if saved.reason}
 
 
-def _text_of(words: Mapping[tuple[str, str], Sequence[str]], asked: str) -> tuple[str, str]:
+def _text_of(words: Mapping[tuple[str, str], Sequence[str]], requested: str) -> tuple[str, str]:
     """The corpus and the id of a text that was asked for by its id, or by CORPUS:ID."""
-    found = [key for key in words if asked in (key[1], f"{key[0]}:{key[1]}")]
-    if not found:
-        near = get_close_matches(asked, dict.fromkeys(text_id for _, text_id in words), 3)
-        said = f"did you mean {', '.join(near)}?" if near else f"ids look like {next(iter(words))[1]}" if words else ""
-        raise InputError(f"there is no scored text {asked!r} in the result; {said}")
-    if len(found) > 1:
-        both = " or ".join(f"{corpus}:{text_id}" for corpus, text_id in found)
-        raise InputError(f"several corpora have a text {asked!r}; name one of them as --text {both}")
-    return found[0]
+    keys = [key for key in words if requested in (key[1], f"{key[0]}:{key[1]}")]
+    if not keys:
+        near = get_close_matches(requested, dict.fromkeys(text_id for _, text_id in words), 3)
+        advice = (
+            f"did you mean {', '.join(near)}?" if near else f"ids look like {next(iter(words))[1]}" if words else ""
+        )
+        raise InputError(f"there is no scored text {requested!r} in the result; {advice}")
+    if len(keys) > 1:
+        both = " or ".join(f"{corpus}:{text_id}" for corpus, text_id in keys)
+        raise InputError(f"several corpora have a text {requested!r}; name one of them as --text {both}")
+    return keys[0]
 
 
-def _parse_mark(said: str) -> MarkedTarget:
-    task, *spans = said.split(":")
+def _parse_mark(mark: str) -> MarkedTarget:
+    task, *spans = mark.split(":")
     try:
         ends = [[int(end) for end in span.split("-")] for span in spans]
         first, *second = [Span(end[0], end[-1] + 1) for end in ends if len(end) <= 2]
@@ -268,7 +278,7 @@ def _parse_mark(said: str) -> MarkedTarget:
             raise ValueError
     except ValueError:
         raise InputError(
-            f"the mark {said!r} cannot be read; write TASK:SPAN or TASK:SPAN:SPAN, a span being a word's number or "
+            f"the mark {mark!r} cannot be read; write TASK:SPAN or TASK:SPAN:SPAN, a span being a word's number or "
             "FIRST-LAST, as dep:2:1 or ner:3-4"
         ) from None
     return MarkedTarget(task, first, *second)
@@ -333,7 +343,10 @@ def _overview(result: Result) -> Iterable[Overview | str]:
     yield f"{sum(changed)} of {len(changed)} targets have another strongest label at layer {last} than at layer 0"
     for words, targets in _targets(result):
         yield ""
-        yield " ".join(f"{at}:{word}" for at, word in enumerate(words)) or "(the words of this sentence are not kept)"
+        yield (
+            " ".join(f"{position}:{word}" for position, word in enumerate(words))
+            or "(the words of this sentence are not kept)"
+        )
         width = max(len(label) for target in targets for label in target.labels)
         for target in targets:
             yield f"  {target.task}  {_spans_in_words(words, target.spans)}"
@@ -346,7 +359,7 @@ def _changed(result: Result) -> Iterator[bool]:
     """Of every target that is shown, whether its strongest label is another at the last layer than at the first."""
     for _, targets in _targets(result):
         for target in targets:
-            first, final = (max(target.labels, key=lambda label: target.labels[label][at]) for at in (0, -1))
+            first, final = (max(target.labels, key=lambda label: target.labels[label][layer]) for layer in (0, -1))
             yield first != final
 
 
@@ -378,7 +391,7 @@ def _revised(result: Result) -> Iterator[Overview]:
 
 def _bars(probabilities: list[float]) -> str:
     """One character per probability."""
-    return "".join(_BARS[min(int(each * len(_BARS)), len(_BARS) - 1)] for each in probabilities)
+    return "".join(_BARS[min(int(probability * len(_BARS)), len(_BARS) - 1)] for probability in probabilities)
 
 
 # A typed sentence: saved probes applied to it, and its words at every layer. The app's sentence view shows these.
@@ -646,7 +659,7 @@ def _principal_axes(points: Float[Tensor, "point width"]) -> tuple[Float[Tensor,
 
 
 def farthest_travelled(vectors: Float[Tensor, "layer word width"], words: Sequence[str]) -> int:
-    """The word whose direction differs most between the first and the last layer; punctuation only if there is no word.
+    """The word whose direction differs most between first and last layer; punctuation only if there are no words.
 
     Example:
         >>> vectors = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [[0.9, 0.1], [0.5, 0.5], [1.0, 0.0]]])

@@ -1,6 +1,6 @@
 // @ts-check
 // Heads and blocks switched off: beliefs, attention and answers with and without them.
-/** @import { Belief, Changed, Measure, SwitchedOff } from "../shared/api_types.js" */
+/** @import { Belief, HeadMeasure, Intervention, InterventionRequest } from "../shared/api_types.js" */
 import { post } from "../shared/api.js";
 import { el, replace, table } from "../shared/dom.js";
 import { diverging, farthest, signed } from "../shared/scales.js";
@@ -14,10 +14,10 @@ const percent = (/** @type {number} */ value) => `${(100 * value).toFixed(1)} %`
 /** What is switched off, by the address. */
 const off = () => ({ heads: state.getAll("off"), layers: state.getAll("off_layer").map(Number).filter(Number.isInteger) });
 
-/** @param {Changed} changed */
-function said({ before, after }) {
-  if (!before.said || !after.said) return [];
-  const [was, is] = [before.said, after.said].map((list) => new Map((list ?? []).map(({ piece, probability }) => [piece, probability])));
+/** @param {Intervention} changed */
+function guessed({ before, after }) {
+  if (!before.guesses || !after.guesses) return [];
+  const [was, is] = [before.guesses, after.guesses].map((list) => new Map((list ?? []).map(({ piece, probability }) => [piece, probability])));
   const pieces = [...new Set([...was.keys(), ...is.keys()])].slice(0, 15);
   const share = (/** @type {number | undefined} */ value) => (value === undefined ? "below the ten likeliest" : percent(value));
   const apart = (/** @type {string} */ piece) => {
@@ -29,7 +29,7 @@ function said({ before, after }) {
   return [el("h3", {}, "What the model says"), table(["piece", "whole model", "switched off", "difference"], pieces.map((piece) => [piece, share(was.get(piece)), share(is.get(piece)), apart(piece)]), { caption: "The ten likeliest pieces of each" })];
 }
 
-/** @param {Changed} changed */
+/** @param {Intervention} changed */
 function answered({ before, after }) {
   if (!before.answer || !after.answer) return [];
   const line = (/** @type {string} */ who, /** @type {{ text: string, confidence: number }} */ { text, confidence }) => el("li", {}, `${who}: `, el("q", {}, text), ` ${percent(confidence)}`);
@@ -39,7 +39,7 @@ function answered({ before, after }) {
 /** The label of the last layer. @param {Belief} belief */
 const finally_ = ({ labels }) => labels.toSorted((a, b) => (b.probabilities.at(-1) ?? 0) - (a.probabilities.at(-1) ?? 0))[0];
 
-/** @param {Changed} changed */
+/** @param {Intervention} changed */
 function believed({ before, after, words }) {
   if (!before.beliefs.length) return [];
   const rows = before.beliefs.flatMap((own, at) => {
@@ -52,12 +52,12 @@ function believed({ before, after, words }) {
   return [el("h3", {}, "What its probes believe"), el("p", {}, told), rows.length ? table(["words", "task", "whole model", "switched off"], rows) : null];
 }
 
-/** @param {Changed} changed */
+/** @param {Intervention} changed */
 function looked({ before, after }) {
   if (!before.measures.length) return [];
   const [box, key, told] = [el("div", { class: "atlas-box" }), el("div", { class: "legend" }), el("p", { class: "soft" })];
   const choice = el("select", {}, before.measures.map(({ name, title }) => el("option", { value: name }, title)));
-  /** @type {{ measure: Measure, scale: { most: number } } | null} */
+  /** @type {{ measure: HeadMeasure, scale: { most: number } } | null} */
   let shown = null;
   const grid = makeAtlas(box, { label: "Change of attention, head by head", onLook: (head) => shown && replace(told, described(shown.measure, head, shown.scale)) });
   function draw() {
@@ -74,13 +74,13 @@ function looked({ before, after }) {
 }
 
 /**
- * @param {SwitchedOff} asked
+ * @param {InterventionRequest} asked
  * @param {AbortSignal} signal
  */
 async function change(asked, signal) {
   const found = await post("/interventions", asked, signal);
   const parts = [...(asked.heads ?? []).map((head) => `head ${head}`), ...(asked.layers ?? []).map((layer) => `block ${layer}`)];
-  return [el("p", {}, `Without ${parts.join(", ")} (${asked.how === "mean" ? "the mean over the sentence in their place" : "zeros in their place"}):`), ...said(found), ...answered(found), ...believed(found), ...looked(found)];
+  return [el("p", {}, `Without ${parts.join(", ")} (${asked.how === "mean" ? "the mean over the sentence in their place" : "zeros in their place"}):`), ...guessed(found), ...answered(found), ...believed(found), ...looked(found)];
 }
 
 /** @param {string} text @param {RegExp} pattern */
@@ -103,7 +103,7 @@ export function switching({ blocks, heads, answers }) {
     { class: "controls", autocomplete: "off" },
     el("label", {}, `Heads off (layers 1 to ${blocks}, heads 1 to ${heads}) `, own),
     el("label", {}, "Blocks off ", whole),
-    el("label", {}, "A head hands on ", how),
+    el("label", {}, "Replace the output of a head by ", how),
     question ? el("label", {}, "Question about the sentence ", question) : null,
     el("button", { type: "submit" }, "Switch off"),
   );

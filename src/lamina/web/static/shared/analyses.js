@@ -1,6 +1,6 @@
 // @ts-check
 // The analyses as they declare themselves: titles, order, inputs and settings all come from the server.
-/** @import { AnalysisCard, Wanted } from "./api_types.js" */
+/** @import { AnalysisCard, JobRequest } from "./api_types.js" */
 import { read } from "./api.js";
 
 /** @type {Promise<AnalysisCard[]> | null} */
@@ -19,7 +19,7 @@ export function analyses() {
  * What to send for an analysis with the settings of a report.
  * @param {string} name
  * @param {{ model: string, other?: string, data?: Record<string, unknown> }} inputs
- * @returns {Promise<Wanted>}
+ * @returns {Promise<JobRequest>}
  */
 export async function asInReport(name, inputs) {
   const found = (await analyses()).find((each) => each.name === name);

@@ -1,6 +1,6 @@
 // @ts-check
 // Charts from Vega-Lite specifications, with what one takes away from them.
-/** @import { Figure, Whole } from "./api_types.js" */
+/** @import { FigureCard, ResultDetails } from "./api_types.js" */
 import { el, message } from "./dom.js";
 import { keepLegible, onPaper } from "/static/drawing.js";
 import { besideOf, fitted } from "./fitting.js";
@@ -29,7 +29,7 @@ function vega() {
 /**
  * Draws into the box, and again when its width changes or the page turns dark or light.
  * @param {HTMLElement} box
- * @param {Figure["spec"]} spec
+ * @param {FigureCard["spec"]} spec
  * @param {{ summary?: string, name?: string, onView?: (view: View) => void }} how `onView` hears of every view that is drawn
  */
 export async function draw(box, spec, { summary = spec.description ?? "", name = "chart", onView = () => {} } = {}) {
@@ -43,7 +43,7 @@ export async function draw(box, spec, { summary = spec.description ?? "", name =
   let [natural, width, dark] = [0, 0, false]; // of the chart as it is made; of the place, when it was drawn last
   let [drawing, again] = [false, false];
 
-  /** @param {Figure["spec"]} shown */
+  /** @param {FigureCard["spec"]} shown */
   async function put(shown) {
     view?.finalize();
     ({ view } = await embed(live, onPaper(shown, dark ? THEME.dark : null), { mode: "vega-lite", renderer: "svg", actions: false, logLevel: 1, downloadFileName: name, tooltip: { theme: dark ? "dark" : "light" } }));
@@ -116,8 +116,8 @@ function whenSeen(box, step) {
 
 /**
  * A figure of a saved result: chart, caption, and its files. `query` asks for the same part of it that is shown.
- * @param {Pick<Whole, "id" | "analysis" | "tables">} result
- * @param {Figure} shown
+ * @param {Pick<ResultDetails, "id" | "analysis" | "tables">} result
+ * @param {FigureCard} shown
  */
 export function figure(result, shown, query = "") {
   const box = el("div", { class: "box", "aria-busy": "true" }, skeleton(6));

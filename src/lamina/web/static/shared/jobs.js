@@ -1,6 +1,6 @@
 // @ts-check
 // The tray of computations: how far each is, how long it will take as far as anyone knows, and how to end or dismiss it.
-/** @import { Progress, Wanted } from "./api_types.js" */
+/** @import { JobProgress, JobRequest } from "./api_types.js" */
 import { post, read, remove } from "./api.js";
 import { byId, el, message, replace } from "./dom.js";
 import { duration } from "./durations.js";
@@ -19,7 +19,7 @@ export const onDone = (listener) => finished.push(listener);
 /**
  * A button that starts a computation.
  * @param {string} text
- * @param {() => Wanted | Promise<Wanted>} wanted
+ * @param {() => JobRequest | Promise<JobRequest>} wanted
  */
 export function button(text, wanted) {
   const made = el("button", { type: "button", class: "job" }, text);
@@ -40,12 +40,12 @@ export function button(text, wanted) {
   return made;
 }
 
-/** @param {Progress} job */
+/** @param {JobProgress} job */
 const isOn = ({ state }) => state === "running" || state === "queued";
 
 /**
  * What is known of its time, and no more.
- * @param {Progress} job
+ * @param {JobProgress} job
  */
 function time({ state, elapsed, estimate }) {
   if (state === "queued") return estimate === null ? "waiting for the others" : `waiting for the others; about ${duration(estimate)} once it runs`;
@@ -55,7 +55,7 @@ function time({ state, elapsed, estimate }) {
   return `${duration(elapsed)} of about ${duration(estimate)}`;
 }
 
-/** @param {Progress} job */
+/** @param {JobProgress} job */
 function line(job) {
   const on = isOn(job);
   const end = el("button", { type: "button", "aria-label": `${on ? "Cancel" : "Dismiss"} ${job.command}` }, on ? "Cancel" : "Dismiss");
@@ -81,13 +81,13 @@ function open(wide) {
   byId("jobs").hidden = !wide;
 }
 
-/** @param {Progress[]} jobs */
+/** @param {JobProgress[]} jobs */
 function summary(jobs) {
   const counts = ["running", "queued", "failed", "done", "cancelled"].map((state) => [state, jobs.filter((job) => job.state === state).length]);
   return counts.filter(([, count]) => count).map(([state, count]) => `${count} ${state}`).join(", ");
 }
 
-/** @param {Progress[]} jobs */
+/** @param {JobProgress[]} jobs */
 function show(jobs) {
   const [tray, box] = [byId("tray"), byId("jobs")];
   tray.hidden = jobs.length === 0;

@@ -43,7 +43,7 @@ function whole(card) {
   return [
     el("p", {}, facts(card)),
     card.verdict.length ? el("ul", { class: "wrong" }, card.verdict.map((said) => el("li", {}, said))) : null,
-    table(["check", "verdict", "what was measured"], card.checks.map(({ name, verdict: found, said }) => [name, found, said])),
+    table(["check", "verdict", "what was measured"], card.checks.map(({ name, verdict: found, message }) => [name, found, message])),
     el("p", { class: "soft" }, `Examined in ${card.seconds.toFixed(1)} s with transformers ${card.transformers}.`),
   ];
 }

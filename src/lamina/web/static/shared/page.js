@@ -8,13 +8,13 @@ import { keepCard, verdict } from "./model_card.js";
 import * as state from "./state.js";
 import { beginStrip } from "./strip.js";
 
-/** @import { About } from "./api_types.js" */
+/** @import { AboutServer } from "./api_types.js" */
 
 const on = (/** @type {string} */ id) => document.getElementById(id) !== null;
 
 /**
  * What is wrong with the model in the address, said where it stays.
- * @param {About} about
+ * @param {AboutServer} about
  */
 function warn(about) {
   const wanted = state.get("model");
@@ -27,7 +27,7 @@ function warn(about) {
 
 /**
  * The models of the server; one that it does not have gives way to the first.
- * @param {About} about
+ * @param {AboutServer} about
  */
 function offerModels(about) {
   const models = select("model");

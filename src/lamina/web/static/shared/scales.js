@@ -16,7 +16,7 @@ const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 
 /** @param {string} name */
 const stops = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).split(",").map((colour) => channels(colour.trim()));
 
-// Read again when the page turns dark or light; whoever listens later finds them renewed.
+// Read again when the page turns dark or light; later listeners see the new values.
 let [scale, difference] = [stops("--scale"), stops("--diverging")];
 onScheme(() => ([scale, difference] = [stops("--scale"), stops("--diverging")]));
 

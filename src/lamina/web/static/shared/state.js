@@ -29,7 +29,7 @@ export const getAll = (name) => now().getAll(name);
 export const onChange = (listener) => listeners.push(listener);
 
 /**
- * Writes values into the address (an empty one takes its name away) and tells whoever listens.
+ * Writes values into the address (an empty one takes its name away) and calls the listeners.
  * @param {Values} values
  * @param {{ quiet?: boolean, replace?: boolean }} how
  */
@@ -69,7 +69,7 @@ function tell({ quiet = false } = {}) {
 }
 
 /**
- * The address of another view with the same selection, and more; what is empty is taken away.
+ * The address of another view with the same selection, and more; empty values are left out.
  * @param {string} path
  * @param {Values} more
  */

@@ -1,19 +1,19 @@
 // @ts-check
 // One sentence through several models: what their probes believe, word by word.
-/** @import { Belief, Label, Lens } from "../../shared/api_types.js" */
+/** @import { Belief, LabelBelief, SentenceView } from "../../shared/api_types.js" */
 import { el } from "../../shared/dom.js";
 import { bars } from "../sentence/bars.js";
 
-const atLast = (/** @type {Label} */ { probabilities }) => probabilities[probabilities.length - 1];
+const atLast = (/** @type {LabelBelief} */ { probabilities }) => probabilities[probabilities.length - 1];
 
 const strongest = (/** @type {Belief} */ belief) => belief.labels.toSorted((a, b) => atLast(b) - atLast(a))[0];
 
 /**
  * Word -> its strongest label.
- * @param {Lens} lens
+ * @param {SentenceView} lens
  */
 function ofWords(lens) {
-  /** @type {Map<number, Label>} */
+  /** @type {Map<number, LabelBelief>} */
   const found = new Map();
   for (const belief of lens.beliefs) if (belief.spans.length === 1) found.set(belief.spans[0][0], strongest(belief));
   return found;
@@ -21,7 +21,7 @@ function ofWords(lens) {
 
 /**
  * @param {string[]} names
- * @param {Lens[]} lenses
+ * @param {SentenceView[]} lenses
  */
 export function beliefs(names, lenses) {
   const some = names.flatMap((name, at) => (lenses[at].beliefs.length ? [{ name, own: ofWords(lenses[at]) }] : []));

@@ -1,6 +1,6 @@
 // @ts-check
 // Heads of several models: absolute values on one scale; differences only where heads are at the same places.
-/** @import { Atlas, Comparison, Measure } from "../../shared/api_types.js" */
+/** @import { HeadAtlas, HeadMeasure, ModelComparison } from "../../shared/api_types.js" */
 import { byId, el, replace } from "../../shared/dom.js";
 import { farthest, shared } from "../../shared/scales.js";
 import * as state from "../../shared/state.js";
@@ -10,23 +10,23 @@ import { described, legend } from "../heads/measures.js";
 /** @import { Scale } from "../heads/measures.js" */
 
 const SENTENCE = "sentence"; // the source of measures that are of the sentence itself
-const keyOf = (/** @type {Measure} */ { source, name }) => `${source}.${name}`;
+const keyOf = (/** @type {HeadMeasure} */ { source, name }) => `${source}.${name}`;
 
 /**
  * Measures that all models have: of the sentence, and of saved results that are alike. Roles are no numbers.
- * @param {Atlas[]} atlases
+ * @param {HeadAtlas[]} atlases
  * @param {string[]} alike
  */
 function common([first, ...others], alike) {
-  const fits = (/** @type {Measure} */ each) => !each.names.length && (each.source === SENTENCE || alike.includes(each.source));
+  const fits = (/** @type {HeadMeasure} */ each) => !each.names.length && (each.source === SENTENCE || alike.includes(each.source));
   return first.measures.filter((each) => fits(each) && others.every((atlas) => atlas.measures.some((own) => keyOf(own) === keyOf(each))));
 }
 
 /**
  * a - b, head by head.
- * @param {Measure} a
- * @param {Measure} b
- * @returns {Measure}
+ * @param {HeadMeasure} a
+ * @param {HeadMeasure} b
+ * @returns {HeadMeasure}
  */
 function minus(a, b) {
   const less = (/** @type {number | null} */ one, /** @type {number | null} */ other) => (one === null || other === null ? null : one - other);
@@ -35,7 +35,7 @@ function minus(a, b) {
 
 /**
  * @param {string} title
- * @param {Measure} measure
+ * @param {HeadMeasure} measure
  * @param {Scale} scale
  */
 function panel(title, measure, scale) {
@@ -47,8 +47,8 @@ function panel(title, measure, scale) {
 
 /**
  * @param {string[]} models
- * @param {Atlas[]} atlases
- * @param {Comparison} found
+ * @param {HeadAtlas[]} atlases
+ * @param {ModelComparison} found
  */
 export function showHeads(models, atlases, found) {
   const select = byId("measure", HTMLSelectElement);
@@ -73,8 +73,8 @@ export function showHeads(models, atlases, found) {
 
 /**
  * @param {string[]} models
- * @param {Measure[]} own
- * @param {Comparison} found
+ * @param {HeadMeasure[]} own
+ * @param {ModelComparison} found
  */
 function showDifferences([baseline, ...others], own, found) {
   const some = others.filter((name) => found.by_head.includes(name));

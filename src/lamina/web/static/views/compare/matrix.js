@@ -1,36 +1,36 @@
 // @ts-check
 // Scores of all models in one table, on one scale; differences from the baseline in another, to both sides of 0.
-/** @import { Apart, Comparison, Score } from "../../shared/api_types.js" */
+/** @import { ModelComparison, ModelScore, ScoreDifference } from "../../shared/api_types.js" */
 import { el } from "../../shared/dom.js";
 import { diverging, farthest, sequential, shared, short, signed } from "../../shared/scales.js";
 
 const STATISTICS = { score_full: "all layers mixed", score_best_layer: "best single layer", items: "mean over items" };
 
-/** @param {Score} score */
+/** @param {ModelScore} score */
 const rowOf = (score) => `${score.analysis}\n${score.task}\n${score.statistic}`;
 
-/** @param {Score} score */
+/** @param {ModelScore} score */
 const titleOf = ({ title, metric, statistic }) => `${title} (${STATISTICS[statistic]}, ${metric.replace("_", "-").replace("f1", "F1")})`;
 
-/** @param {Score} score */
+/** @param {ModelScore} score */
 function missing({ reason }) {
   return el("td", { class: "none", title: reason || "not available" }, "n/a");
 }
 
-/** @param {Score} score @param {(value: number | null) => string} said */
+/** @param {ModelScore} score @param {(value: number | null) => string} said */
 const range = (score, said) => (score.low === null ? null : el("span", { class: "range" }, `${said(score.low)} to ${said(score.high)}`));
 
 /**
- * @param {Score[]} scores
+ * @param {ModelScore[]} scores
  * @param {string[]} models
  * @param {string} label
- * @param {(score: Score) => HTMLElement} cell
+ * @param {(score: ModelScore) => HTMLElement} cell
  */
 function matrix(scores, models, label, cell) {
-  /** @type {Map<string, Map<string, Score>>} */
+  /** @type {Map<string, Map<string, ModelScore>>} */
   const rows = new Map();
   for (const each of scores) rows.set(rowOf(each), (rows.get(rowOf(each)) ?? new Map()).set(each.model, each));
-  const line = (/** @type {Map<string, Score>} */ own) => {
+  const line = (/** @type {Map<string, ModelScore>} */ own) => {
     const [any] = own.values();
     return el("tr", {}, el("th", { scope: "row" }, titleOf(any)), models.map((model) => {
       const score = own.get(model);
@@ -44,14 +44,14 @@ function matrix(scores, models, label, cell) {
   );
 }
 
-/** @param {Score} score @param {{ low: number, high: number }} scale */
+/** @param {ModelScore} score @param {{ low: number, high: number }} scale */
 function absolute(score, scale) {
   if (score.value === null) return missing(score);
   const { fill, text } = sequential((score.value - scale.low) / (scale.high - scale.low || 1));
   return el("td", { style: `background: ${fill}; color: ${text}` }, short(score.value), range(score, short));
 }
 
-/** @param {Apart} apart @param {number} most */
+/** @param {ScoreDifference} apart @param {number} most */
 function relative(apart, most) {
   if (apart.value === null) return missing(apart);
   const { fill, text } = diverging(apart.value / (most || 1));
@@ -66,7 +66,7 @@ function ramp(low, high, ramp, said) {
   return el("div", { class: "legend" }, el("span", {}, String(low)), el("span", { class: "scale", style: `background: linear-gradient(to right, var(${ramp}))` }), el("span", {}, String(high)), el("span", { class: "soft" }, said));
 }
 
-/** @param {Comparison} found */
+/** @param {ModelComparison} found */
 export function showScores(found) {
   const [baseline, ...others] = found.models;
   if (!found.scores.length) return el("p", {}, "No task was scored for two of these models on the same texts. Probe them on the same corpus first (tab Runs).");
@@ -82,7 +82,7 @@ export function showScores(found) {
       ? el(
           "div",
           {},
-          matrix(found.differences, some, `Difference from ${baseline}, with 95 % intervals`, (score) => relative(/** @type {Apart} */ (score), most)),
+          matrix(found.differences, some, `Difference from ${baseline}, with 95 % intervals`, (score) => relative(/** @type {ScoreDifference} */ (score), most)),
           ramp(signed(-most), signed(most), "--diverging", `model minus ${baseline}. Bold: clear after correction for all tasks and models. *: not paired, since predictions of twins are not saved, so without an interval.`),
         )
       : null,

@@ -1,6 +1,6 @@
 // @ts-check
 // Which models are compared: any number, one of them pinned as the baseline; what cannot be compared is not offered.
-/** @import { Offer } from "../../shared/api_types.js" */
+/** @import { ComparisonOffer } from "../../shared/api_types.js" */
 import { read } from "../../shared/api.js";
 import { el, replace } from "../../shared/dom.js";
 import * as state from "../../shared/state.js";
@@ -28,12 +28,12 @@ export async function offers(signal) {
 
 /**
  * @param {HTMLElement} box
- * @param {Offer[]} found
+ * @param {ComparisonOffer[]} found
  */
 export function showPicker(box, found) {
   const baseline = pinned();
   const chosen = picked();
-  const item = (/** @type {Offer} */ { name, title, shares }) => {
+  const item = (/** @type {ComparisonOffer} */ { name, title, shares }) => {
     const change = () => state.set({ with: chosen.includes(name) ? chosen.filter((each) => each !== name && each !== baseline) : [...chosen.filter((each) => each !== baseline), name] });
     const pin = () => state.set({ baseline: name === state.get("model") ? "" : name, with: [baseline, ...chosen.filter((each) => each !== name && each !== baseline)] });
     const tick = el("input", { type: "checkbox", name: "with", value: name, checked: chosen.includes(name), onchange: change });

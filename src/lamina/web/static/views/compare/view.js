@@ -1,6 +1,6 @@
 // @ts-check
 // Any number of models beside a pinned one: shared scales, differences with intervals, and what cannot be compared.
-/** @import { Comparison, ReadAt } from "../../shared/api_types.js" */
+/** @import { ModelComparison, TaskLayer } from "../../shared/api_types.js" */
 import { asInReport } from "../../shared/analyses.js";
 import { post, read } from "../../shared/api.js";
 import { draw, figure } from "../../shared/charts.js";
@@ -19,9 +19,9 @@ import { offers, picked, showPicker } from "./picker.js";
 const DIFF_TEXTS = 300; // enough for narrow intervals, and about a minute for a small model
 const ALONE = "Pick another model above: a comparison needs two.";
 
-/** @type {Comparison | null} */
+/** @type {ModelComparison | null} */
 let found = null;
-/** @type {{ names: string[], atlases: import("../../shared/api_types.js").Atlas[] } | null} */
+/** @type {{ names: string[], atlases: import("../../shared/api_types.js").HeadAtlas[] } | null} */
 let seen = null;
 
 /** Who can be compared, and then everything about those who are. */
@@ -58,7 +58,7 @@ async function measured(names) {
   }, { lines: 8, saying: "Reading the results of the models …" });
 }
 
-/** @param {Comparison} answer */
+/** @param {ModelComparison} answer */
 const scores = (answer) => [listed(answer.findings), ...[showScores(answer)].flat()];
 
 /** @param {string[]} names */
@@ -77,7 +77,7 @@ function heads() {
   if (seen && found && found.models.join() === seen.names.join()) showHeads(seen.names, seen.atlases, found);
 }
 
-/** @param {ReadAt[]} layers */
+/** @param {TaskLayer[]} layers */
 function whereToRead(layers) {
   if (!layers.length) return null;
   const number = (/** @type {number} */ value) => value.toFixed(3);
@@ -85,14 +85,14 @@ function whereToRead(layers) {
   return el("details", {}, el("summary", {}, "Which layer of which model for which task"), table(["task", "model", "layer", "score", "can be the best"], rows, { caption: "The best layer of each model" }));
 }
 
-/** @param {Comparison} answer */
+/** @param {ModelComparison} answer */
 function byLayer(answer) {
-  const chart = (/** @type {Comparison["figures"][number]} */ shown) => {
+  const chart = (/** @type {ModelComparison["figures"][number]} */ shown) => {
     const box = el("div", { class: "box" });
     queueMicrotask(() => draw(box, shown.spec, { summary: shown.summary }));
     return el("figure", {}, box, el("figcaption", {}, shown.caption || shown.summary));
   };
-  /** A chart is drawn when somebody looks. @param {string} title @param {Comparison["figures"]} figures @param {boolean} open */
+  /** A chart is drawn when somebody looks. @param {string} title @param {ModelComparison["figures"]} figures @param {boolean} open */
   const section = (title, figures, open) => {
     const made = el("details", { open }, el("summary", {}, title));
     const fill = () => made.open && made.children.length === 1 && made.append(...figures.map(chart));
@@ -104,13 +104,13 @@ function byLayer(answer) {
   return [curves.length ? null : el("p", {}, "No analysis by layer was run alike for two of these models."), ...curves, whereToRead(answer.layers)];
 }
 
-/** @param {Comparison} answer */
+/** @param {ModelComparison} answer */
 function notCompared(answer) {
   if (!answer.not_compared.length) return el("p", {}, "Everything that two of these models have was compared.");
   return el("ul", {}, answer.not_compared.map(({ what, why }) => el("li", {}, what ? `${what}: ${why}.` : `${why}.`)));
 }
 
-/** @param {Comparison} answer */
+/** @param {ModelComparison} answer */
 async function alike({ diff, models: [model, other], shapes: [[blocks], [others]] }) {
   if (diff) {
     const result = await read(`/results/${diff.id}`);

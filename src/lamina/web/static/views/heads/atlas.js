@@ -1,7 +1,7 @@
 // @ts-check
 // The atlas: layers x heads on a canvas, one measure at a time. One stop for Tab, arrow keys inside; a wheel, two
 // fingers, + and - zoom, dragging pans. Digits and signs are drawn only where they fit.
-/** @import { Measure } from "../../shared/api_types.js" */
+/** @import { HeadMeasure } from "../../shared/api_types.js" */
 /** @import { Scale } from "./measures.js" */
 import { el, replace, table } from "../../shared/dom.js";
 import { onScheme } from "../../shared/theme.js";
@@ -41,7 +41,7 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
   const asTable = el("details", {}, el("summary", {}, "The same as a table"), el("div", {}));
   replace(box, tools, grid, asTable);
 
-  /** @type {Measure | null} */
+  /** @type {HeadMeasure | null} */
   let measure = null;
   /** @type {Scale} */
   let scale = { low: 0, high: 0 };
@@ -290,7 +290,7 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
 
   return {
     /**
-     * @param {Measure} shown
+     * @param {HeadMeasure} shown
      * @param {Scale} [on]
      */
     show(shown, on = scaleOf(shown)) {

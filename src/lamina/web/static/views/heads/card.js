@@ -1,6 +1,6 @@
 // @ts-check
 // Everything that is known about one head: on the sentence, and what saved results say of it.
-/** @import { CardOfHead, Measure } from "../../shared/api_types.js" */
+/** @import { HeadCard, HeadMeasure } from "../../shared/api_types.js" */
 import { el, replace, table } from "../../shared/dom.js";
 import { short } from "../../shared/scales.js";
 import { headMap } from "./map.js";
@@ -25,7 +25,7 @@ function does(row) {
   return el("li", {}, el("strong", {}, behaviour), what ? ` (${what})` : "", `: ${short(value)} ${unit}, ${rule} ${short(over)}; ${ahead}`);
 }
 
-/** @param {CardOfHead} card */
+/** @param {HeadCard} card */
 function role(card) {
   if (!card.role) return [];
   if (!card.behaviours.length) return [];
@@ -46,7 +46,7 @@ function relation(row) {
   ];
 }
 
-/** @param {CardOfHead} card */
+/** @param {HeadCard} card */
 function relations(card) {
   if (!card.relations.length) return [];
   const columns = ["relation", "accuracy", "95 %", "best offset", "lead (95 %)", "p (corrected)", "words", "attention from"];
@@ -59,14 +59,14 @@ function relations(card) {
   ];
 }
 
-/** @param {CardOfHead} card */
+/** @param {HeadCard} card */
 function coreference(card) {
   if (!card.coreference.length) return [];
   const rows = card.coreference.map((row) => [row.mention_type, short(row.accuracy), interval(row), row.count]);
   return [el("h3", {}, "Antecedents it finds"), table(["mentions", "accuracy", "95 %", "count"], rows)];
 }
 
-/** @param {CardOfHead} card */
+/** @param {HeadCard} card */
 function matters(card) {
   if (!card.matters.length) return [];
   const rows = card.matters.map((row) => [
@@ -85,7 +85,7 @@ function matters(card) {
   ];
 }
 
-/** @param {CardOfHead} card */
+/** @param {HeadCard} card */
 function pattern(card) {
   if (!card.pattern.length) return [];
   const rows = card.pattern.map((row) => [row.title, short(row.value), interval(row), short(row.baseline), row.rank === null ? "" : `${row.rank} of ${row.of}`]);
@@ -98,7 +98,7 @@ function pattern(card) {
 }
 
 /**
- * @param {CardOfHead} card
+ * @param {HeadCard} card
  * @param {OnMove} onMove
  */
 function neighbours(card, onMove) {
@@ -117,15 +117,15 @@ function neighbours(card, onMove) {
   ];
 }
 
-/** @param {CardOfHead} card */
+/** @param {HeadCard} card */
 function sources(card) {
   const said = card.sources.map((each) => `${each.analysis} on ${each.corpus} (${each.name}, ${each.created.slice(0, 10)})`);
   return said.length ? el("p", { class: "soft" }, `From: ${said.join("; ")}.`) : el("p", {}, "No saved result is about the heads of this model yet; compute one below the atlas.");
 }
 
 /**
- * @param {CardOfHead} card
- * @param {Measure[]} measures
+ * @param {HeadCard} card
+ * @param {HeadMeasure[]} measures
  */
 function onSentence(card, measures) {
   const [layer, place] = placeOf(card.head);
@@ -142,8 +142,8 @@ function onSentence(card, measures) {
 /**
  * `measures` are those of the sentence; `onMove` when a neighbour is clicked.
  * @param {HTMLElement} box
- * @param {CardOfHead} card
- * @param {Measure[]} measures
+ * @param {HeadCard} card
+ * @param {HeadMeasure[]} measures
  * @param {OnMove} onMove
  */
 export function showCard(box, card, measures, onMove) {

@@ -1,7 +1,7 @@
 // @ts-check
 // What a head does in one sentence, and three rows of evidence.
 /** @import { Child } from "../../shared/dom.js" */
-/** @import { CardOfHead, EvidenceRow } from "../../shared/api_types.js" */
+/** @import { EvidenceRow, HeadCard } from "../../shared/api_types.js" */
 import { el, svg } from "../../shared/dom.js";
 import { short } from "../../shared/scales.js";
 import { sign } from "./measures.js";
@@ -52,7 +52,7 @@ function line(row, compute) {
 }
 
 /**
- * @param {CardOfHead} card
+ * @param {HeadCard} card
  * @param {(needs: string[]) => Child} compute a button for what was not computed, or how to
  */
 export function told(card, compute) {

@@ -1,7 +1,7 @@
 // @ts-check
 // Sentences of the corpus in which a head does what it is asked for most clearly, and those in which it fails.
 /** @import { Child } from "../../shared/dom.js" */
-/** @import { ExampleOfHead, ExamplesOfHead, MissOfHead } from "../../shared/api_types.js" */
+/** @import { ExamplesOfHead, HeadExampleCard, HeadMissCard } from "../../shared/api_types.js" */
 /** @import { Drawn } from "./pane.js" */
 import { el } from "../../shared/dom.js";
 import { short } from "../../shared/scales.js";
@@ -28,7 +28,7 @@ const drawing = (name, onShow) => el("button", { type: "button", "aria-label": `
 function best(found, onShow) {
   const about = `Links ${found.sought}, the strongest of each sentence, in ${counted(found.sentences, "sentence")} of ${found.corpus} (dev): ${found.limits}.`;
   if (!found.examples.length) return [el("p", { class: "soft" }, about), el("p", {}, "None of these sentences has such a link.")];
-  const item = (/** @type {ExampleOfHead} */ each, /** @type {number} */ at) => {
+  const item = (/** @type {HeadExampleCard} */ each, /** @type {number} */ at) => {
     const { words, source, target, relation, weight } = each;
     const between = `${words[source]} → ${words[target]}${relation ? ` (${relation})` : ""}`;
     const show = drawing(`example ${at + 1}`, () => onShow({ words, of: `example ${at + 1}, ${found.corpus}`, focus: { side: "from", word: source } }));
@@ -41,11 +41,11 @@ function best(found, onShow) {
  * How often it is wrong, and what was chosen of that.
  * @param {ExamplesOfHead} found
  */
-function told({ asked, found: right, misses, relation }) {
-  const what = relation ? `${relation} ${asked === 1 ? "dependency" : "dependencies"}` : asked === 1 ? "word" : "words";
-  const counts = `In these sentences it finds ${right} of ${asked} ${what}`;
-  if (asked === right) return `${counts}: it fails at none of them.`;
-  const wrong = asked - right;
+function told({ targets, hits, misses, relation }) {
+  const what = relation ? `${relation} ${targets === 1 ? "dependency" : "dependencies"}` : targets === 1 ? "word" : "words";
+  const counts = `In these sentences it finds ${hits} of ${targets} ${what}`;
+  if (targets === hits) return `${counts}: it fails at none of them.`;
+  const wrong = targets - hits;
   const shown = misses.length === wrong ? "" : `; ${misses.length === 1 ? "the one" : `the ${misses.length}`} with the largest weight on a wrong word, at most one per sentence`;
   return `${counts}, and misses ${wrong}${shown}.`;
 }
@@ -56,19 +56,19 @@ function told({ asked, found: right, misses, relation }) {
  * @returns {Child[]}
  */
 function failing(found, onShow) {
-  if (!found.asked) {
+  if (!found.targets) {
     if (found.relation) return [];
     return [el("h3", {}, "Where it fails"), el("p", {}, "It is known for no relation, so that no link is right or wrong. Colour the atlas by a relation (“finds the head of …”), and see how this head does at it.")];
   }
-  const item = (/** @type {MissOfHead} */ each, /** @type {number} */ at) => {
-    const { words, asked, chosen, right, relation, weight, right_weight: beside } = each;
+  const item = (/** @type {HeadMissCard} */ each, /** @type {number} */ at) => {
+    const { words, word, chosen, right, relation, weight, right_weight: beside } = each;
     const arrow = found.attends ? "→" : "←";
-    const show = drawing(`miss ${at + 1}`, () => onShow({ words, of: `miss ${at + 1}, ${found.corpus}`, focus: { side: found.attends ? "from" : "to", word: asked } }));
+    const show = drawing(`miss ${at + 1}`, () => onShow({ words, of: `miss ${at + 1}, ${found.corpus}`, focus: { side: found.attends ? "from" : "to", word } }));
     return el(
       "li",
       {},
-      el("p", { class: "example" }, marked(words, { [asked]: "from", [right]: "to", [chosen]: "wrongly" })),
-      el("p", { class: "soft" }, `${words[asked]} ${arrow} ${words[chosen]} (word ${chosen + 1}), ${short(weight)}; right: ${words[right]} (word ${right + 1}), ${short(beside)}${relation ? ` (${relation})` : ""} `, show),
+      el("p", { class: "example" }, marked(words, { [word]: "from", [right]: "to", [chosen]: "wrongly" })),
+      el("p", { class: "soft" }, `${words[word]} ${arrow} ${words[chosen]} (word ${chosen + 1}), ${short(weight)}; right: ${words[right]} (word ${right + 1}), ${short(beside)}${relation ? ` (${relation})` : ""} `, show),
     );
   };
   const key = [el("mark", { class: "from" }, "asked about"), ", ", el("mark", { class: "wrongly" }, "chosen"), ", ", el("mark", { class: "to" }, "right"), "."];

@@ -50,7 +50,7 @@ function inWords(tokens, heads, focus, rows) {
 }
 
 /**
- * `onFocus` is told in words where the word that is pointed at looks.
+ * `onFocus` gets a description in words of where the word under the pointer attends.
  * @param {StrokedHead[]} shown
  * @param {{ tokens: string[], rows: number[], least: number, label: string, pinned: Focus | null, onFocus: (words: string) => void }} options
  */

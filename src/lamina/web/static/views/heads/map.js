@@ -1,6 +1,6 @@
 // @ts-check
 // The map of heads: one mark per head by what it does, the chosen one ringed, its nearest tied to it.
-/** @import { CardOfHead } from "../../shared/api_types.js" */
+/** @import { HeadCard } from "../../shared/api_types.js" */
 import { el, svg } from "../../shared/dom.js";
 import { sign } from "./measures.js";
 import { BEHAVIOURS, behaviour } from "./style.js";
@@ -70,8 +70,8 @@ function labels(points, place) {
 /**
  * Lists without words are no alternative: what is near is said in the label.
  * @param {string} head
- * @param {CardOfHead["points"]} points
- * @param {CardOfHead["neighbours"]} neighbours
+ * @param {HeadCard["points"]} points
+ * @param {HeadCard["neighbours"]} neighbours
  */
 function summary(head, points, neighbours) {
   const nearest = neighbours.slice(0, 3).map((each) => `${nameOf(/** @type {Point} */ (each))} (${each.divergence.toFixed(2)} nats)`);
@@ -80,7 +80,7 @@ function summary(head, points, neighbours) {
 
 /**
  * @param {string} head
- * @param {CardOfHead} card
+ * @param {HeadCard} card
  * @param {(head: string) => void} onChoose
  */
 export function headMap(head, card, onChoose) {

@@ -1,6 +1,6 @@
 // @ts-check
 // Measures of heads in words: a value, its rank, the head that has the most, and the legend of their colours.
-/** @import { Measure } from "../../shared/api_types.js" */
+/** @import { HeadMeasure } from "../../shared/api_types.js" */
 import { el, replace, svg } from "../../shared/dom.js";
 import { diverging, sequential, short, signed } from "../../shared/scales.js";
 import { behaviour, behaviourPaint, nameOf, placeOf } from "./style.js";
@@ -12,11 +12,11 @@ import { behaviour, behaviourPaint, nameOf, placeOf } from "./style.js";
  * @typedef {Sequential | Diverging} Scale
  */
 
-/** @param {Measure} measure */
+/** @param {HeadMeasure} measure */
 export const scaleOf = (measure) => ({ low: measure.low ?? 0, high: measure.high ?? 0 });
 
 /**
- * @param {Measure} measure
+ * @param {HeadMeasure} measure
  * @param {number} value
  */
 export function ranked(measure, value) {
@@ -25,7 +25,7 @@ export function ranked(measure, value) {
 }
 
 /**
- * @param {Measure} measure
+ * @param {HeadMeasure} measure
  * @param {string} head
  * @param {Scale} scale
  */
@@ -39,7 +39,7 @@ export function described(measure, head, scale = scaleOf(measure)) {
 }
 
 /**
- * @param {Measure} measure
+ * @param {HeadMeasure} measure
  * @param {Scale} scale
  * @param {number} value
  */
@@ -50,7 +50,7 @@ export function paintOf(measure, scale, value) {
 }
 
 /**
- * @param {Measure} measure
+ * @param {HeadMeasure} measure
  * @param {Scale} scale
  * @param {number} value
  */
@@ -67,7 +67,7 @@ export function sign(name) {
 
 /**
  * @param {HTMLElement} box
- * @param {Measure} measure
+ * @param {HeadMeasure} measure
  * @param {Scale} scale
  */
 export function legend(box, measure, scale = scaleOf(measure)) {
@@ -90,7 +90,7 @@ export function legend(box, measure, scale = scaleOf(measure)) {
 
 /**
  * The head to start with: the highest, or of roles one that does the most telling thing; null where there is none.
- * @param {Measure} measure
+ * @param {HeadMeasure} measure
  */
 export function telling(measure) {
   const values = measure.values.flat();

@@ -1,10 +1,10 @@
 // @ts-check
 // How heads look: the strokes of chosen heads, and the marks of what heads do, as in the report.
-/** @import { Look } from "../../shared/api_types.js" */
+/** @import { MarkStyle } from "../../shared/api_types.js" */
 import { solid } from "../../shared/scales.js";
 import { THEME } from "../../shared/theme.js";
 
-// A head's stroke is told apart by its dash too, never by colour alone.
+// Strokes of heads differ in their dash too, never in colour alone.
 export const STROKES = [
   { colour: "--accent", dash: [] },
   { colour: "--second", dash: [8, 4] },
@@ -21,7 +21,7 @@ export const BEHAVIOURS = THEME.behaviours;
 
 /**
  * @param {string} name
- * @returns {Look}
+ * @returns {MarkStyle}
  */
 export const behaviour = (name) => BEHAVIOURS.find((each) => each.name === name) ?? BEHAVIOURS[BEHAVIOURS.length - 1];
 

@@ -1,6 +1,6 @@
 // @ts-check
 // The view Heads: the atlas, the pane with the chosen heads' lines, and the page of the head chosen last.
-/** @import { AnalysisCard, Atlas, CardWanted, ExamplesWanted, Measure } from "../../shared/api_types.js" */
+/** @import { AnalysisCard, HeadAtlas, HeadExamplesRequest, HeadMeasure, HeadRequest } from "../../shared/api_types.js" */
 import { analyses, asInReport } from "../../shared/analyses.js";
 import { post } from "../../shared/api.js";
 import { attempt, byId, el, input, replace, say, select } from "../../shared/dom.js";
@@ -20,7 +20,7 @@ import { MOST } from "./style.js";
 const ROLE = "headmap.role"; // what a first visit shows ...
 const FAR = "sentence.reach"; // ... and where heads have no roles yet
 
-/** @type {Atlas} */
+/** @type {HeadAtlas} */
 let atlas = { layers: 0, heads: 0, tokens: 0, measures: [], groups: [], outstanding: [], sources: [], missing: [] }; // the newest answer
 /** @type {AnalysisCard[]} */
 let known = [];
@@ -30,7 +30,7 @@ let chosen = []; // heads, the active one last
 let asking = null;
 let sought = ""; // the relation that examples are of
 
-const keyOf = (/** @type {Measure} */ measure) => `${measure.source}.${measure.name}`;
+const keyOf = (/** @type {HeadMeasure} */ measure) => `${measure.source}.${measure.name}`;
 const model = () => state.get("model");
 
 const measure = () => {
@@ -154,7 +154,7 @@ async function showHeads() {
 /** The page of the active head; examples may take seconds and come last. */
 async function showPage() {
   const head = chosen[chosen.length - 1];
-  /** @type {CardWanted} */
+  /** @type {HeadRequest} */
   const asked = { model: model(), head, weights: weights() };
   replace(byId("card-title"), `Head ${head}`, el("span", { class: "soft" }, ` layer ${head.replace("-", ", head ")}`));
   replace(byId("more"));
@@ -174,7 +174,7 @@ const relation = () => (measure().source === "heads" ? measure().name : "");
 
 async function showExamples() {
   sought = relation();
-  /** @type {ExamplesWanted} */
+  /** @type {HeadExamplesRequest} */
   const asked = { model: model(), head: chosen[chosen.length - 1], weights: weights(), relation: sought };
   const first = `Looking through the corpus with all heads of ${model()}: a few seconds, once${sought ? ` for ${sought}` : ""}.`;
   await filled(byId("examples"), async (signal) => examples(await post("/heads/examples", asked, signal), (drawn) => attempt("drawing the example …", () => showExample(drawn))), { lines: 5, saying: first });

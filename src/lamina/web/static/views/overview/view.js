@@ -1,7 +1,7 @@
 // @ts-check
 // The tab Overview: the model's card. What was found, two linked figures, a sentence to try, what has not been measured
 // yet and what that would take, and every result by chapter.
-/** @import { About, ChapterOfModel, Found, ModelOverview, Summary, Unmeasured, Wanted } from "../../shared/api_types.js" */
+/** @import { AboutServer, ChapterOfModel, JobRequest, MissingAnalysis, ModelOverview, OverviewFinding, ResultSummary } from "../../shared/api_types.js" */
 /** @import { View } from "../../shared/charts.js" */
 import { read } from "../../shared/api.js";
 import { draw, figure } from "../../shared/charts.js";
@@ -23,7 +23,7 @@ let timer;
 const model = () => state.get("model");
 const path = () => /** @type {const} */ (`/overview/${encodeURIComponent(model())}`);
 
-/** @param {Found} found */
+/** @param {OverviewFinding} found */
 const whole = ({ text, status, result, title }) => ({ text, status, link: el("a", { href: state.address("/runs", { result }) }, title) });
 
 /** @param {ModelOverview} seen */
@@ -74,18 +74,18 @@ async function glance({ glance: shown, captions }, signal) {
   await draw(box, shown.spec, { summary: shown.summary, name: `${model()}-at-a-glance`, onView: link });
 }
 
-/** @param {Unmeasured} each */
+/** @param {MissingAnalysis} each */
 function estimate({ state: known, seconds, memory }) {
   if (known === "known" && seconds !== null) return `about ${duration(seconds)}${memory ? `, ${(memory / 1e9).toFixed(1)} GB of memory` : ""}`;
   if (known === "off") return "not estimated: the server was started without";
   return known === "trying" ? "being estimated by a trial …" : "estimated soon …";
 }
 
-/** @param {Unmeasured[]} all */
+/** @param {MissingAnalysis[]} all */
 function unmeasured(all) {
   const [possible, not] = [all.filter(({ state: known }) => known !== "failed"), all.filter(({ state: known }) => known === "failed")];
   const rows = possible.map((each) => {
-    const start = button("Measure", () => /** @type {Wanted} */ (each.wanted));
+    const start = button("Measure", () => /** @type {JobRequest} */ (each.wanted));
     start.setAttribute("aria-label", `Measure: ${each.title}`);
     const waiting = each.state === "waiting" || each.state === "trying";
     return [el("span", { title: each.question }, each.title), el("span", { class: "estimate", "data-estimate": each.state, "aria-busy": waiting ? "true" : null }, estimate(each)), start];
@@ -108,7 +108,7 @@ async function follows() {
   if (all.some(({ state: known }) => known === "waiting" || known === "trying")) timer = setTimeout(follows, PAUSE);
 }
 
-/** @param {Summary} summary */
+/** @param {ResultSummary} summary */
 function result(summary) {
   const box = el("div");
   const made = el(
@@ -162,7 +162,7 @@ async function look() {
   follows();
 }
 
-/** @param {About} about */
+/** @param {AboutServer} about */
 function offerExamples(about) {
   input("typed").value = state.get("sentence", about.sentence);
   byId("try").addEventListener("submit", (event) => {

@@ -1,6 +1,6 @@
 // @ts-check
 // Two maps side by side at the same layer: what is pointed at in one is marked in the other.
-/** @import { Answered, Token, TokenMap as Tokens } from "../../shared/api_types.js" */
+/** @import { AnsweredQuestion, MapToken, TokenMap as Tokens } from "../../shared/api_types.js" */
 import { byId, el, replace, svg } from "../../shared/dom.js";
 import { TokenMap } from "./map.js";
 import { hue, mark, PLAIN, ROLES } from "./roles.js";
@@ -10,7 +10,7 @@ import { chosenLayer, follow, setLayers } from "../../shared/layer.js";
 const MOST_IN_LEGEND = 12; // sentences
 
 /**
- * @typedef {Answered & { letter: string, name: string }} Lettered
+ * @typedef {AnsweredQuestion & { letter: string, name: string }} Lettered
  * @typedef {{ box: HTMLElement, drawn: TokenMap, map: Tokens, said: HTMLElement, fill: () => void }} Column
  */
 
@@ -115,7 +115,7 @@ export class Columns {
     return items;
   }
 
-  /** @param {Token[]} tokens */
+  /** @param {MapToken[]} tokens */
   #sentences(tokens) {
     return [...new Set(tokens.map(({ sentence }) => sentence))].filter((n) => n >= 0).slice(0, MOST_IN_LEGEND);
   }

@@ -1,6 +1,6 @@
 // @ts-check
 // The token map: every token of a question at one layer, drawn to the width there is; tokens move from layer to layer.
-/** @import { Token, TokenMap as Tokens } from "../../shared/api_types.js" */
+/** @import { MapToken, TokenMap as Tokens } from "../../shared/api_types.js" */
 /** @import { Point, Wanted } from "./places.js" */
 import { el, svg } from "../../shared/dom.js";
 import { outline, placed } from "./places.js";
@@ -10,7 +10,7 @@ const MARGIN = 22;
 const TALLEST = 480;
 const FONT = 12;
 const PADDING = 12; // from a token to the outline of its cluster
-const DASHES = ["none", "7 4", "2 3", "9 3 2 3", "12 5", "5 5", "1 4", "8 2"]; // clusters are told apart without colour
+const DASHES = ["none", "7 4", "2 3", "9 3 2 3", "12 5", "5 5", "1 4", "8 2"]; // clusters differ in more than their colour
 const GAP = 8;
 const DESCENT = 4;
 
@@ -33,7 +33,7 @@ const shift = (/** @type {number} */ x, /** @type {number} */ y) => `translate($
 
 /**
  * A word of several pieces is named at the first.
- * @param {Token[]} tokens
+ * @param {MapToken[]} tokens
  * @param {number} at
  */
 const startsWord = (tokens, at) => at === 0 || tokens[at].word !== tokens[at - 1].word || tokens[at].sentence !== tokens[at - 1].sentence;
@@ -117,7 +117,7 @@ export class TokenMap {
   }
 
   /**
-   * @param {Token} token
+   * @param {MapToken} token
    * @param {number} at
    * @param {OnPoint} onPoint
    */

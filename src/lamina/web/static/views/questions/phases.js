@@ -1,6 +1,6 @@
 // @ts-check
 // What the saved results say of many questions, and the way to get there where there are none.
-/** @import { Answered, Answering } from "../../shared/api_types.js" */
+/** @import { AnsweredQuestion, AnsweringModel } from "../../shared/api_types.js" */
 import { asInReport } from "../../shared/analyses.js";
 import { read } from "../../shared/api.js";
 import { figure } from "../../shared/charts.js";
@@ -11,10 +11,10 @@ import { button } from "../../shared/jobs.js";
 let drawn = "";
 
 /**
- * The phases of the models that have been measured; drawn anew only when they are others.
+ * The phases of the models that have been measured; redrawn only when they change.
  * @param {HTMLElement} box
- * @param {Answered[]} answers
- * @param {{ tuned: Answering[], model: string }} about
+ * @param {AnsweredQuestion[]} answers
+ * @param {{ tuned: AnsweringModel[], model: string }} about
  */
 export async function phases(box, answers, { tuned, model }) {
   const ids = new Map(answers.flatMap(({ phases: id, model: name }) => (id ? [/** @type {[string, string]} */ ([id, name])] : [])));

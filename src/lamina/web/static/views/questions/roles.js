@@ -1,6 +1,6 @@
 // @ts-check
 // How tokens are drawn: a shape and a colour per role, as in the printed figure.
-/** @import { Token } from "../../shared/api_types.js" */
+/** @import { MapToken } from "../../shared/api_types.js" */
 import { svg } from "../../shared/dom.js";
 import { THEME } from "../../shared/theme.js";
 
@@ -17,7 +17,7 @@ const RAREST = new Map(THEME.rarest.map((name, at) => [name, at ? at + 1 : 0]));
 const GOLD = 1;
 export const LAST = THEME.rarest.length + 2; // of no importance
 
-/** @param {Pick<Token, "role"> & Partial<Token>} token */
+/** @param {Pick<MapToken, "role"> & Partial<MapToken>} token */
 export const importance = ({ role, gold = false }) => Math.min(RAREST.get(role) ?? LAST, gold ? GOLD : LAST);
 
 /**
@@ -44,7 +44,7 @@ export const hue = (number) => (number < 0 ? "var(--grey)" : `var(--hue-${number
 
 /**
  * The colour of a token by what the reader chose; by role, its mark has it.
- * @param {Token} token
+ * @param {MapToken} token
  * @param {number} cluster
  * @param {string} colouring
  */

@@ -1,6 +1,6 @@
 // @ts-check
 // The answers in words, the context with its marks, and the maps as tables.
-/** @import { Answered, Part, TokenMap } from "../../shared/api_types.js" */
+/** @import { AnsweredQuestion, ContextPart, TokenMap } from "../../shared/api_types.js" */
 import { el, message, table } from "../../shared/dom.js";
 
 const percent = (/** @type {number} */ share) => `${Math.round(100 * share)} %`;
@@ -9,7 +9,7 @@ const percent = (/** @type {number} */ share) => `${Math.round(100 * share)} %`;
  * What a model answers, and whether that is right; or why it does not.
  * @param {string} letter
  * @param {string} name
- * @param {Answered | null} answered
+ * @param {AnsweredQuestion | null} answered
  * @param {unknown} error
  */
 export function card(letter, name, answered, error) {
@@ -32,7 +32,7 @@ export function card(letter, name, answered, error) {
 
 /**
  * The right words can come from the wrong place.
- * @param {Part[]} parts
+ * @param {ContextPart[]} parts
  */
 function elsewhere(parts) {
   const from = parts.find(({ predicted }) => predicted);
@@ -40,7 +40,7 @@ function elsewhere(parts) {
   return `, but the words come from sentence ${from.sentence + 1}, which is not a supporting fact`;
 }
 
-/** @typedef {Part & { by: string }} Said a part of the context, and who predicts it */
+/** @typedef {ContextPart & { by: string }} Said a part of the context, and who predicts it */
 
 /**
  * @param {string} text
@@ -55,7 +55,7 @@ function run(text, { gold, by }) {
 
 /**
  * The context; its facts and answers are marked, and each sentence has its number.
- * @param {[letter: string, answered: Answered][]} shown
+ * @param {[letter: string, answered: AnsweredQuestion][]} shown
  */
 export function context(shown) {
   const parts = shown[0][1].text;

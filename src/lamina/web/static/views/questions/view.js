@@ -1,6 +1,6 @@
 // @ts-check
 // Questions: what two models answer, and how their tokens move from layer to layer until they do.
-/** @import { Answered, Answering, Asked, Example } from "../../shared/api_types.js" */
+/** @import { AnsweredQuestion, AnsweringModel, QuestionRequest, StoryExample } from "../../shared/api_types.js" */
 import { ask, read } from "../../shared/api.js";
 import { attempt, byId, el, input, replace, say, select } from "../../shared/dom.js";
 import { onDone } from "../../shared/jobs.js";
@@ -19,11 +19,11 @@ const fields = { question: input("question"), context: byId("context", HTMLTextA
 const texts = () => ({ question: fields.question.value, context: fields.context.value, answer: fields.answer.value });
 const choices = ["method", "fit", "colour"].map(select);
 const columns = new Columns();
-/** @type {Map<string, Answered>} */
+/** @type {Map<string, AnsweredQuestion>} */
 const known = new Map();
-/** @type {Example[]} */
+/** @type {StoryExample[]} */
 let examples = [];
-/** @type {Answering[]} */
+/** @type {AnsweringModel[]} */
 let tuned = [];
 /** @type {string[]} */
 let models = [];
@@ -79,11 +79,11 @@ function choose() {
 
 /**
  * @param {string} model
- * @returns {Asked}
+ * @returns {QuestionRequest}
  */
 function wanted(model) {
   const id = select("example").value;
-  const how = /** @type {Pick<Asked, "method" | "fit">} */ ({ method: select("method").value, fit: select("fit").value });
+  const how = /** @type {Pick<QuestionRequest, "method" | "fit">} */ ({ method: select("method").value, fit: select("fit").value });
   return { model, ...how, ...(id ? { example: id } : texts()) };
 }
 

@@ -1,6 +1,6 @@
 // @ts-check
 // The form that starts an analysis, built from what the analysis says of itself.
-/** @import { AnalysisCard, InputCard, Wanted } from "../../shared/api_types.js" */
+/** @import { AnalysisCard, InputCard, JobRequest } from "../../shared/api_types.js" */
 import { analyses } from "../../shared/analyses.js";
 import { el, replace } from "../../shared/dom.js";
 import { button } from "../../shared/jobs.js";
@@ -47,9 +47,9 @@ function form(card) {
   const settings = group("Analysis", card.settings, "setting", card.report ?? {});
   const fold = el("details", { class: "settings", open: Boolean(card.settings.required) }, el("summary", {}, "Settings"), options.box, settings.box);
 
-  /** @returns {Wanted} */
+  /** @returns {JobRequest} */
   const wanted = () => {
-    /** @type {Wanted} */
+    /** @type {JobRequest} */
     const request = { analysis: card.name, model: state.get("model"), settings: settings.value() };
     for (const [{ name, kind }, field] of inputs) request[name] = kind === "model" ? field.value : { name: field.value, ...options.value() };
     return request;
@@ -61,7 +61,7 @@ function form(card) {
 /**
  * What to send, unless the browser sees that a field does not fit.
  * @param {HTMLFormElement} box
- * @param {() => Wanted} wanted
+ * @param {() => JobRequest} wanted
  */
 function checked(box, wanted) {
   const wrong = box.querySelector(":invalid:not(fieldset)");

@@ -1,6 +1,6 @@
 // @ts-check
 // What was run, with provenance, and the command to run it again.
-/** @import { PassedOver, Summary, Whole } from "../../shared/api_types.js" */
+/** @import { ResultDetails, ResultSummary, UnlistedFolderCard } from "../../shared/api_types.js" */
 import { read } from "../../shared/api.js";
 import { figure } from "../../shared/charts.js";
 import { attempt, byId, el, replace, table } from "../../shared/dom.js";
@@ -24,7 +24,7 @@ function copyable(command) {
 /** @param {string} created */
 const day = (created) => created.replace("T", " ").slice(0, 16);
 
-/** @param {Summary[]} results */
+/** @param {ResultSummary[]} results */
 function listed(results) {
   if (!results.length) return el("p", {}, "There are no results in the folders named at the start. Compute something below.");
   const rows = results.map((result) => [
@@ -37,7 +37,7 @@ function listed(results) {
   return table(["what", "model", "data", "made (UTC)", "folder"], rows, { caption: `${results.length} results, the newest first` });
 }
 
-/** @param {PassedOver[]} folders */
+/** @param {UnlistedFolderCard[]} folders */
 function passedOver(folders) {
   if (!folders.length) return null;
   return el(
@@ -68,8 +68,8 @@ function leftOut(skipped = {}) {
 
 /**
  * The charts, of one task or of all.
- * @param {Whole} plain
- * @param {Whole} result the same, with charts of the chosen task
+ * @param {ResultDetails} plain
+ * @param {ResultDetails} result the same, with charts of the chosen task
  */
 function charts(plain, result) {
   if (!plain.figures.length) return [el("p", { class: "soft" }, "This result has no chart.")];
@@ -86,8 +86,8 @@ function charts(plain, result) {
 }
 
 /**
- * @param {Whole} plain
- * @param {Whole} result the same, with charts of the chosen task
+ * @param {ResultDetails} plain
+ * @param {ResultDetails} result the same, with charts of the chosen task
  */
 function whole(plain, result) {
   const { command, skipped, warnings = [], ...rest } = result.provenance;

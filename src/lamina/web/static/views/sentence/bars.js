@@ -1,6 +1,6 @@
 // @ts-check
 // Small bars from the first layer to the last: the pipeline paper's picture of a decision.
-/** @import { Label } from "../../shared/api_types.js" */
+/** @import { LabelBelief } from "../../shared/api_types.js" */
 import { el, svg } from "../../shared/dom.js";
 
 const WIDTH = 70; // of all bars; those of a deep model are thin, and together a little wider
@@ -13,11 +13,11 @@ const said = (value) => value.toFixed(2);
 
 const last = (/** @type {number[]} */ values) => values[values.length - 1];
 
-/** @param {Label} label */
+/** @param {LabelBelief} label */
 export const inWords = ({ label, probabilities }) => `${label} from ${said(probabilities[0])} to ${said(last(probabilities))}`;
 
 /**
- * @param {Label} label
+ * @param {LabelBelief} label
  * @param {number} order of the label among those of its word
  */
 export function bars({ label, probabilities }, order) {

@@ -1,16 +1,16 @@
 // @ts-check
 // The words of the sentence as buttons, each with what the probes of single words believe.
-/** @import { Label, Lens } from "../../shared/api_types.js" */
+/** @import { LabelBelief, SentenceView } from "../../shared/api_types.js" */
 import { el, table } from "../../shared/dom.js";
 import { bars, inWords } from "./bars.js";
 
 /**
  * Of each word, the labels of the task that is answered unasked.
- * @param {Lens} seen
+ * @param {SentenceView} seen
  */
 export function toldOf(seen) {
   const unasked = new Set(seen.tasks.filter((task) => task.unasked).map((task) => task.name));
-  /** @type {Map<number, Label[]>} */
+  /** @type {Map<number, LabelBelief[]>} */
   const told = new Map();
   for (const belief of seen.beliefs) {
     const [start, end] = belief.spans[0];
@@ -20,8 +20,8 @@ export function toldOf(seen) {
 }
 
 /**
- * @param {Lens} seen
- * @param {Map<number, Label[]>} told
+ * @param {SentenceView} seen
+ * @param {Map<number, LabelBelief[]>} told
  * @param {(word: number) => void} choose
  */
 export function wordCards(seen, told, choose) {
@@ -34,17 +34,17 @@ export function wordCards(seen, told, choose) {
 
 /**
  * The label that leads at a layer.
- * @param {Label[]} labels
+ * @param {LabelBelief[]} labels
  * @param {number} layer
  */
 export function leading(labels, layer) {
-  const at = (/** @type {Label} */ { probabilities }) => probabilities[Math.min(layer, probabilities.length - 1)];
+  const at = (/** @type {LabelBelief} */ { probabilities }) => probabilities[Math.min(layer, probabilities.length - 1)];
   return labels.toSorted((one, other) => at(other) - at(one))[0]?.label ?? null;
 }
 
 /**
  * Where a word becomes what: each label that leads, from which probe on.
- * @param {Label[]} labels
+ * @param {LabelBelief[]} labels
  */
 export function turnsOf(labels) {
   const count = labels[0]?.probabilities.length ?? 0;
@@ -58,7 +58,7 @@ export function turnsOf(labels) {
 }
 
 /**
- * @param {Lens} seen
+ * @param {SentenceView} seen
  * @param {boolean} some probes told something
  */
 function explained(seen, some) {
@@ -73,7 +73,7 @@ function explained(seen, some) {
 /**
  * @param {string} word
  * @param {number} at
- * @param {Label[]} labels
+ * @param {LabelBelief[]} labels
  * @param {(word: number) => void} choose
  */
 function card(word, at, labels, choose) {
@@ -87,8 +87,8 @@ function card(word, at, labels, choose) {
 }
 
 /**
- * @param {Lens} seen
- * @param {Map<number, Label[]>} told
+ * @param {SentenceView} seen
+ * @param {Map<number, LabelBelief[]>} told
  */
 function asTable(seen, told) {
   const layers = Array.from({ length: seen.layers }, (_, layer) => `P(${layer})`);

@@ -1,6 +1,6 @@
 // @ts-check
 // The heads of one word: all of them as dots, the strongest as links to their own page.
-/** @import { Head, Heads } from "../../shared/api_types.js" */
+/** @import { WordHead, WordHeads } from "../../shared/api_types.js" */
 import { el, svg } from "../../shared/dom.js";
 import * as state from "../../shared/state.js";
 
@@ -10,7 +10,7 @@ const LEFT = 22;
 const STRONGEST = 6;
 
 /**
- * @param {Heads | null} found
+ * @param {WordHeads | null} found
  * @param {string[]} words
  * @param {number} word
  */
@@ -23,13 +23,13 @@ export function attended(found, words, word) {
   ];
 }
 
-/** @param {Head} head */
+/** @param {WordHead} head */
 const target = ({ layer, head }) => state.address("/heads", { head: `${layer}-${head}` });
 
 /**
  * @param {"incoming" | "outgoing"} kind
  * @param {string} title
- * @param {Head[]} heads
+ * @param {WordHead[]} heads
  * @param {string[]} words
  */
 function direction(kind, title, heads, words) {
@@ -52,7 +52,7 @@ function direction(kind, title, heads, words) {
 
 /**
  * @param {string} title
- * @param {Head[]} heads
+ * @param {WordHead[]} heads
  * @param {string[]} words
  * @param {string} arrow
  */
@@ -79,7 +79,7 @@ function grid(title, heads, words, arrow) {
 }
 
 /**
- * @param {Head} each
+ * @param {WordHead} each
  * @param {number} y
  * @param {number} cell
  * @param {string[]} words

@@ -1,6 +1,6 @@
 // @ts-check
 // Spans that the user marks, and what the probes say of them. In the address as `lamina trace --mark` writes them.
-/** @import { Belief, Label, Lens, Mark, TaskCard } from "../../shared/api_types.js" */
+/** @import { Belief, LabelBelief, MarkedSpan, SentenceView, TaskCard } from "../../shared/api_types.js" */
 import { byId, el, replace, select } from "../../shared/dom.js";
 import { bars, inWords } from "./bars.js";
 import * as state from "../../shared/state.js";
@@ -34,7 +34,7 @@ const SLOTS = ["word", "word2"];
 
 /**
  * @param {string} mark
- * @returns {Mark | null}
+ * @returns {MarkedSpan | null}
  */
 function parsed(mark) {
   const [task, ...spans] = mark.split(":");
@@ -48,7 +48,7 @@ function parsed(mark) {
 // What cannot be read in an address is left out.
 export const readMarks = () => state.getAll("mark").map(parsed).filter((mark) => mark !== null).slice(0, MOST);
 
-/** @param {Lens} seen */
+/** @param {SentenceView} seen */
 export function openMarks(seen) {
   return OPENING.flatMap(([task, ...words]) => {
     const at = words.map((word) => seen.words.indexOf(word));
@@ -58,7 +58,7 @@ export function openMarks(seen) {
 }
 
 /**
- * @param {Lens} seen
+ * @param {SentenceView} seen
  * @param {(marks: string[]) => void} ask
  */
 export function showAsking(seen, ask) {
@@ -111,7 +111,7 @@ export function showPicked(words) {
 }
 
 /**
- * @param {Lens} seen
+ * @param {SentenceView} seen
  * @param {(mark: string) => void} remove
  */
 export function showMarked(seen, remove) {
@@ -137,7 +137,7 @@ function answer(belief, mark, words, title, remove) {
   const spans = belief.spans.map(([start, end]) => words.slice(start, end).join(" ")).join(" + ");
   const away = el("button", { type: "button", "aria-label": `Remove ${title} of ${spans}` }, "×");
   away.addEventListener("click", () => remove(mark));
-  const line = (/** @type {Label} */ label, /** @type {number} */ order) => el("li", { "aria-label": inWords(label) }, bars(label, order));
+  const line = (/** @type {LabelBelief} */ label, /** @type {number} */ order) => el("li", { "aria-label": inWords(label) }, bars(label, order));
   const likely = belief.labels.filter(({ probabilities }, at) => at < SHOWN || Math.max(...probabilities) >= LIKELY);
   const rest = belief.labels.filter((label) => !likely.includes(label));
   return el(

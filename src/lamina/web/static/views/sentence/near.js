@@ -1,6 +1,6 @@
 // @ts-check
 // The words of the corpus nearest to one, layer by layer; those of the layer looked at with their sentences.
-/** @import { Neighbour, Neighbours } from "../../shared/api_types.js" */
+/** @import { NearestWord, NearestWords } from "../../shared/api_types.js" */
 import { el, replace } from "../../shared/dom.js";
 import { follow } from "../../shared/layer.js";
 
@@ -10,7 +10,7 @@ const LONG = 18; // characters of a word there; addresses and rules of signs are
 /** @param {string} word */
 const short = (word) => (word.length > LONG ? `${word.slice(0, LONG)}…` : word);
 
-/** @param {Neighbours} answer */
+/** @param {NearestWords} answer */
 export function near(answer) {
   const close = el("div", { class: "close" });
   const rows = answer.layers.map((words, layer) =>
@@ -44,7 +44,7 @@ function bringIntoSight(row) {
 }
 
 /**
- * @param {Neighbour[]} words
+ * @param {NearestWord[]} words
  * @param {number} layer
  */
 function inSentences(words, layer) {

@@ -1,6 +1,6 @@
 // @ts-check
 // A word's way through the layers, with the other words where they are at the layer looked at.
-/** @import { Word } from "../../shared/api_types.js" */
+/** @import { WordView } from "../../shared/api_types.js" */
 import { el, replace, svg, table } from "../../shared/dom.js";
 import { follow } from "../../shared/layer.js";
 
@@ -14,7 +14,7 @@ const LINE = 9; // height of a line
 /** @typedef {[number, number]} Place */
 
 /**
- * @param {Word} answer
+ * @param {WordView} answer
  * @param {string[]} words
  * @param {number} word
  */

@@ -1,6 +1,6 @@
 // @ts-check
 // The tab Sentence: beliefs of all words, three linked views of one, and answers about spans that are marked.
-/** @import { Label, Lens, Word } from "../../shared/api_types.js" */
+/** @import { LabelBelief, SentenceView, WordView } from "../../shared/api_types.js" */
 import { asInReport } from "../../shared/analyses.js";
 import { post } from "../../shared/api.js";
 import { byId, el, inside, message, replace, say } from "../../shared/dom.js";
@@ -17,9 +17,9 @@ import { near } from "./near.js";
 import { path } from "./path.js";
 
 const about = await ready;
-/** @type {Lens | null} */
+/** @type {SentenceView | null} */
 let seen = null; // the answer that is shown; null while another is awaited
-/** @type {Map<number, Label[]>} */
+/** @type {Map<number, LabelBelief[]>} */
 let told = new Map();
 let first = true;
 
@@ -36,7 +36,7 @@ async function look() {
   replace(byId("token-title"), "The word");
   for (const box of boxes) wait(box);
   byId("asking").hidden = true;
-  /** @type {Lens | undefined} */
+  /** @type {SentenceView | undefined} */
   let found;
   const filled = await load(byId("words"), async (signal) => {
     let answer = await withMarks(signal);
@@ -84,7 +84,7 @@ async function withMarks(signal) {
 
 /**
  * A first visit has something in the last part of the page too.
- * @param {Lens} answer
+ * @param {SentenceView} answer
  * @param {AbortSignal} signal
  */
 async function withExamples(answer, signal) {
@@ -94,7 +94,7 @@ async function withExamples(answer, signal) {
   return askAll(signal);
 }
 
-/** @param {Lens} answer */
+/** @param {SentenceView} answer */
 function noProbes(answer) {
   return [
     el("p", {}, `No saved probes fit ${state.get("model")} here, so what its layers believe cannot be shown. ${answer.words.length} words, ${answer.tokens} tokens.`),
@@ -102,7 +102,7 @@ function noProbes(answer) {
   ];
 }
 
-/** @param {Lens} answer */
+/** @param {SentenceView} answer */
 function showSpans(answer) {
   showAsking(answer, (marks) => state.set({ mark: marks }));
   showMarked(answer, (mark) => state.set({ mark: state.getAll("mark").filter((each) => each !== mark) }));
@@ -121,7 +121,7 @@ async function askMarked() {
   });
 }
 
-/** @param {Lens} answer */
+/** @param {SentenceView} answer */
 function chosenWord(answer) {
   return chosenSpan("word", answer.words.length)?.[0] ?? answer.interesting;
 }
@@ -129,7 +129,7 @@ function chosenWord(answer) {
 /**
  * Where its label turns, in one sentence.
  * @param {string} name
- * @param {Label[]} labels
+ * @param {LabelBelief[]} labels
  */
 function turns(name, labels) {
   const found = turnsOf(labels);
@@ -139,7 +139,7 @@ function turns(name, labels) {
   return [el("q", {}, name), " starts as ", el("b", {}, start.label), later.map(({ label, from }) => [" and becomes ", el("b", {}, label), ` at layer ${from}`]).flat(), "."].flat();
 }
 
-/** @param {Lens} answer */
+/** @param {SentenceView} answer */
 async function showWord(answer) {
   const span = chosenSpan("word", answer.words.length);
   const word = chosenWord(answer);
@@ -156,7 +156,7 @@ async function showWord(answer) {
   replace(byId("turns"), turns(name, told.get(word) ?? []) ?? []);
   showPicked(answer.words);
   const wanted = { ...asked(), word };
-  /** @type {Promise<Word>} */
+  /** @type {Promise<WordView>} */
   let found;
   const filled = await load(pathBox, async (signal) => {
     found = post("/lens/word", wanted, signal);
