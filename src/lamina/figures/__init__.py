@@ -65,20 +65,20 @@ def captions_for(result: Result) -> dict[str, str]:
         True
     """
     try:
-        own, left_out = _own_tasks(result), _not_drawn(result)
+        task_definitions, left_out = _own_tasks(result), _not_drawn(result)
     except (LookupError, TypeError, ValueError, AttributeError):
         # Tables or provenance that are not as the analysis makes them; whoever draws the charts says so.
-        own, left_out = [], {}
+        task_definitions, left_out = [], {}
     return {
-        name: " ".join([said, *own, *filter(None, [left_out.get(name)]), *result.provenance.warnings])
-        for name, said in captions_of(result.analysis).items()
+        name: " ".join([reading, *task_definitions, *filter(None, [left_out.get(name)]), *result.provenance.warnings])
+        for name, reading in captions_of(result.analysis).items()
     }
 
 
 def _own_tasks(result: Result) -> list[str]:
     """What tasks are that no catalogue explains."""
     tasks = result.provenance.corpus.get("tasks", {}).values()
-    return [f"{told['in_words']}." for told in tasks if told["definition"] == "own"]
+    return [f"{task['in_words']}." for task in tasks if task["definition"] == "own"]
 
 
 def _not_drawn(result: Result) -> Mapping[str, str]:
@@ -92,13 +92,13 @@ def _drawer(analysis: str) -> ModuleType | None:
     from lamina.framework.outline import outline
     from lamina.framework.registry import names
 
-    own = f"{__name__}.{analysis}"
-    if find_spec(own) is not None:
-        return import_module(own)
+    module_name = f"{__name__}.{analysis}"
+    if find_spec(module_name) is not None:
+        return import_module(module_name)
     if analysis not in names():
         return None
     charts = outline(analysis).charts
-    return import_module(charts) if charts != own else None
+    return import_module(charts) if charts != module_name else None
 
 
 def spec_of(chart: altair.TopLevelMixin) -> dict[str, Any]:
@@ -124,15 +124,15 @@ def words_of(spec: Mapping[str, Any]) -> dict[str, str]:
 
 def _words(part: Any, place: str) -> Iterator[tuple[str, str]]:
     if isinstance(part, list):
-        for at, inner in enumerate(part):
-            yield from _words(inner, f"{place}{at} ")
+        for index, inner in enumerate(part):
+            yield from _words(inner, f"{place}{index} ")
     elif isinstance(part, Mapping):
         for name, inner in part.items():
             if name in ("title", "description"):
                 lines = [inner.get("text"), inner.get("subtitle")] if isinstance(inner, Mapping) else [inner]
-                told = [line for each in lines for line in (each if isinstance(each, list) else [each])]
-                if said := "; ".join(line for line in told if isinstance(line, str)):
-                    yield f"{place}{name}", said
+                wording = [line for text in lines for line in (text if isinstance(text, list) else [text])]
+                if words := "; ".join(line for line in wording if isinstance(line, str)):
+                    yield f"{place}{name}", words
             elif name not in ("data", "datasets"):
                 yield from _words(inner, f"{place}{name} ")
 

@@ -29,7 +29,7 @@ def by_layer(
     colour, shape = (look.colour, look.shape) if legend else (look.colour.legend(None), look.shape.legend(None))
     last = int(rows["layer"].max())
     # Side by side: series would hide each other.
-    offsets = {name: (at - (len(names) - 1) / 2) * 0.14 for at, name in enumerate(names)}
+    offsets = {name: (position - (len(names) - 1) / 2) * 0.14 for position, name in enumerate(names)}
     rows = rows.assign(place=rows["layer"] + rows["model"].map(offsets).astype(float))
     base = alt.Chart(rows, width=PANEL_WIDTH, height=200).encode(color=colour)
     x, fixed = layers_axis(last), alt.Scale(domain=list(domain)) if domain else alt.Scale(type="log")
@@ -65,10 +65,10 @@ def interval_band(means: Table, unit: str, scale: alt.Scale) -> alt.Chart:
 def beside(panels: list[alt.LayerChart], title: str, description: str, *, uniform: bool = True) -> alt.ConcatChart:
     """Panels under one title that says how to read them."""
     dotted = "; dotted: uniform attention" if uniform else ""
-    said = alt.TitleParams(
+    heading = alt.TitleParams(
         title, subtitle=f"points: heads; lines: mean over heads; shaded: its 95 % interval{dotted}", offset=12
     )
-    chart = alt.concat(*panels, columns=2, spacing=24, title=said, description=description)
+    chart = alt.concat(*panels, columns=2, spacing=24, title=heading, description=description)
     return chart.resolve_scale(color="independent", shape="independent").properties(
         usermeta={"panelWidth": PANEL_WIDTH}
     )
@@ -82,21 +82,21 @@ _ROW = 28
 _SHADES = "each task from its worst layer (no shade) to its best (full shade); numbers: scores"
 
 
-def heat_maps(rows: Table, models: list[str], title: str, said: str = _SHADES) -> alt.ConcatChart:
+def heat_maps(rows: Table, models: list[str], title: str, subtitle: str = _SHADES) -> alt.ConcatChart:
     """One map per model, tasks by layers; `rows` have `normalised` too: each task from its worst to its best layer.
 
     What rows say in `beside`, if they do, is written at the end of a task's line.
     """
     tasks = list(dict.fromkeys(rows["task"]))
-    own = [(model, rows[rows["model"] == model]) for model in models]
+    model_rows = [(model, rows[rows["model"] == model]) for model in models]
     return alt.concat(
-        *(_map(model, group, tasks) for model, group in own if len(group)),
+        *(_map(model, group, tasks) for model, group in model_rows if len(group)),
         columns=2,
         spacing=24,
-        title=alt.TitleParams(title, subtitle=said, offset=12),
+        title=alt.TitleParams(title, subtitle=subtitle, offset=12),
         description=" ".join(
             f"{model}: {best_in_words(str(task), group, [model])}"
-            for model, whole in own
+            for model, whole in model_rows
             for task, group in whole.groupby("task", sort=False)
         ),
         usermeta={"panelWidth": HEAT_MAP_WIDTH},
@@ -105,14 +105,14 @@ def heat_maps(rows: Table, models: list[str], title: str, said: str = _SHADES) -
 
 def _map(model: str, rows: Table, tasks: list[str]) -> alt.LayerChart:
     layers = rows["layer"].nunique()
-    shown = sorted(rows["layer"].unique().tolist())[:: math.ceil(layers / 13)]
+    ticks = sorted(rows["layer"].unique().tolist())[:: math.ceil(layers / 13)]
     rows = rows.assign(title=rows["task"].map(title_of))
     base = alt.Chart(rows, width=HEAT_MAP_WIDTH, height=_ROW * len(tasks)).encode(
         x=alt.X(
             "layer:O",
             title="layer (0 = embeddings)",
             # Thinned out where the numbers would not fit.
-            axis=alt.Axis(values=shown, labelAngle=0, ticks=False, domain=False),
+            axis=alt.Axis(values=ticks, labelAngle=0, ticks=False, domain=False),
         ),
         y=alt.Y(
             "title:N",
@@ -142,5 +142,7 @@ def _map(model: str, rows: Table, tasks: list[str]) -> alt.LayerChart:
 def best_in_words(task: str, rows: Table, models: list[str]) -> str:
     """The best single layer of each model at one task."""
     tops = [rows[rows["model"] == model].nlargest(1, "value") for model in models]
-    said = "; ".join(f"{row.model} {row.value:.2f} at layer {row.layer}" for top in tops for row in top.itertuples())
-    return f"{title_of(task)}, best score of one layer alone: {said}."
+    best_layers = "; ".join(
+        f"{row.model} {row.value:.2f} at layer {row.layer}" for top in tops for row in top.itertuples()
+    )
+    return f"{title_of(task)}, best score of one layer alone: {best_layers}."

@@ -59,14 +59,14 @@ def _strip(element: ET.Element) -> None:
     for name in _PLACES:
         if name in element.attrib:
             element.attrib[name] = _NUMBER.sub(_rounded, element.attrib[name])
-    kept: list[ET.Element] = []
+    visible: list[ET.Element] = []
     for child in element:
         _strip(child)
         if not _is_seen(child):
             continue
         # A group without attributes is its children.
-        kept += list(child) if child.tag == f"{_SPACE}g" and not child.attrib else [child]
-    element[:] = kept
+        visible += list(child) if child.tag == f"{_SPACE}g" and not child.attrib else [child]
+    element[:] = visible
 
 
 def _is_seen(element: ET.Element) -> bool:
@@ -79,5 +79,5 @@ def _is_seen(element: ET.Element) -> bool:
 
 
 def _rounded(number: re.Match[str]) -> str:
-    shown = f"{float(number[0]):.1f}".removesuffix(".0")
-    return "0" if shown == "-0" else shown
+    rounded = f"{float(number[0]):.1f}".removesuffix(".0")
+    return "0" if rounded == "-0" else rounded

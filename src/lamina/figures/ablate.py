@@ -63,26 +63,26 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 def _heads(rows: Table, model: str) -> alt.ConcatChart | None:
     if rows.empty:
         return None
-    groups = [(str(target), str(how), own) for (target, how), own in rows.groupby(["target", "how"], sort=False)]
+    groups = [(str(target), str(how), group) for (target, how), group in rows.groupby(["target", "how"], sort=False)]
     title = alt.TitleParams(
         f"Heads of {model}, taken away one at a time",
         subtitle="orange: worse without it; blue: better; dots: adjusted p < .05; r: random component",
         offset=12,
     )
     return alt.concat(
-        *(_grid(own, target, how) for target, how, own in groups),
+        *(_grid(group, target, how) for target, how, group in groups),
         columns=2,
         spacing=30,
         title=title,
-        description=" ".join(describe(own, target, how) for target, how, own in groups),
+        description=" ".join(describe(group, target, how) for target, how, group in groups),
         usermeta={"panelWidth": PANEL_WIDTH},
     ).resolve_scale(color="independent", x="independent", y="independent")
 
 
 def _grid(rows: Table, target: str, how: str) -> alt.LayerChart:
-    heads = sorted({str(int(each)) for each in rows["head"].dropna()}, key=int)
+    heads = sorted({str(int(head)) for head in rows["head"].dropna()}, key=int)
     columns = [*heads, *([_RANDOM] if rows["head"].isna().any() else [])]
-    rows = rows.assign(column=[_RANDOM if pd.isna(each) else str(int(each)) for each in rows["head"]])
+    rows = rows.assign(column=[_RANDOM if pd.isna(head) else str(int(head)) for head in rows["head"]])
     layers = sorted(rows["layer"].unique().tolist())
     most = max(float(rows["effect"].abs().max()), 1e-9)
     range_ = [BETTER, "#ffffff", WORSE] if target == LOSS else [WORSE, "#ffffff", BETTER]
@@ -137,8 +137,10 @@ def _blocks(rows: Table, twin: Table | None, model: str) -> alt.ConcatChart | No
     targets = list(dict.fromkeys(rows["target"]))
     return alt.concat(
         *(
-            _bars(rows[rows["target"] == each], None if beside is None else beside[beside["target"] == each], each)
-            for each in targets
+            _bars(
+                rows[rows["target"] == target], None if beside is None else beside[beside["target"] == target], target
+            )
+            for target in targets
         ),
         columns=2,
         spacing=30,
@@ -147,7 +149,7 @@ def _blocks(rows: Table, twin: Table | None, model: str) -> alt.ConcatChart | No
             subtitle="orange: worse without it; lines: 95 % intervals; grey diamonds: twin with random weights",
             offset=12,
         ),
-        description=" ".join(_blocks_in_words(rows[rows["target"] == each], each) for each in targets),
+        description=" ".join(_blocks_in_words(rows[rows["target"] == target], target) for target in targets),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
 
@@ -186,8 +188,8 @@ def _importance(result: Result, heads: Table, model: str) -> alt.ConcatChart | N
         return None
     # Other targets have gradients of their own, of which the table has the correlation alone.
     target = str(heads["target"].iloc[0])
-    own = heads[heads["target"] == target].assign(head=lambda rows: rows["head"].astype(int))
-    rows = own.merge(importance.astype({"head": int}), on=["layer", "head"], suffixes=("", "_gradient"))
+    effects = heads[heads["target"] == target].assign(head=lambda rows: rows["head"].astype(int))
+    rows = effects.merge(importance.astype({"head": int}), on=["layer", "head"], suffixes=("", "_gradient"))
     rows = rows.assign(
         size=rows["effect"].abs(),
         # The interval of a size: it ends at 0 where the effect may have either sign.
@@ -197,15 +199,15 @@ def _importance(result: Result, heads: Table, model: str) -> alt.ConcatChart | N
         ],
         size_high=rows[["low", "high"]].abs().max(axis=1),
     )
-    kept = agreement[(agreement["target"] == target) & (agreement["of"] == "model")]
-    kept = kept[kept["importance"] == NORMALISED].set_index("how")
+    correlations = agreement[(agreement["target"] == target) & (agreement["of"] == "model")]
+    correlations = correlations[correlations["importance"] == NORMALISED].set_index("how")
     panels = [
         _scatter(
-            rows[rows["how"] == how], target, f"{_HOWS[str(how)]}: rho {number(each['rho'], each['low'], each['high'])}"
+            rows[rows["how"] == how], target, f"{_HOWS[str(how)]}: rho {number(row['rho'], row['low'], row['high'])}"
         )
-        for how, each in kept.iterrows()
+        for how, row in correlations.iterrows()
     ]
-    said = ", ".join(f"{_HOWS[str(how)]} {number(each['rho'])}" for how, each in kept.iterrows())
+    rhos = ", ".join(f"{_HOWS[str(how)]} {number(row['rho'])}" for how, row in correlations.iterrows())
     return alt.concat(
         *panels,
         columns=2,
@@ -215,14 +217,14 @@ def _importance(result: Result, heads: Table, model: str) -> alt.ConcatChart | N
             subtitle=f"{_title(target)}; lines: 95 % intervals; rho: Spearman's rank correlation",
             offset=12,
         ),
-        description=f"Rank correlation of importance by gradient and size of the effect on {target}: {said}.",
+        description=f"Rank correlation of importance by gradient and size of the effect on {target}: {rhos}.",
         usermeta={"panelWidth": PANEL_WIDTH},
     )
 
 
 def _title(target: str) -> str:
-    said = phrase_at_start(target).removeprefix("The ")
-    return said[0].upper() + said[1:]
+    phrase = phrase_at_start(target).removeprefix("The ")
+    return phrase[0].upper() + phrase[1:]
 
 
 def _scatter(rows: Table, target: str, title: str) -> alt.LayerChart:

@@ -111,8 +111,8 @@ def cell_width(heads: int) -> int:
 
 def _axis(count: int, step: int) -> alt.Axis:
     every = -(-18 // step)
-    shown = list(range(1, count + 1, every))
-    return alt.Axis(values=shown, labelAngle=0, ticks=False, domain=False)
+    ticks = list(range(1, count + 1, every))
+    return alt.Axis(values=ticks, labelAngle=0, ticks=False, domain=False)
 
 
 SHARES = {
@@ -155,14 +155,14 @@ PANELS = (
 
 def not_drawn(result: Result) -> dict[str, str]:
     """Chart -> what it leaves out, since no head could be any other way: a decoder's first token sees only itself."""
-    shown = {"atlas": SHARES | ENTROPIES, "layers": SHARES, "entropy": ENTROPIES}
+    drawn_measures = {"atlas": SHARES | ENTROPIES, "layers": SHARES, "entropy": ENTROPIES}
     constant = constant_measures(result.tables["surface"])
-    found = {}
-    for chart, names in shown.items():
+    notes = {}
+    for chart, names in drawn_measures.items():
         left_out = [names[name][0].lower() + names[name][1:] for name in constant if name in names]
         if left_out:
-            found[chart] = f"Not drawn, since it is the same for every head by construction: {', '.join(left_out)}."
-    return found
+            notes[chart] = f"Not drawn, since it is the same for every head by construction: {', '.join(left_out)}."
+    return notes
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
@@ -201,27 +201,27 @@ def _induction(table: Table, about: str, unit: str) -> alt.ConcatChart:
         domain=(0, 1),
         unit=unit,
     )
-    shown = {column: said for column, said in _INDUCTION.items() if table[column].notna().any()}
+    names = {column: name for column, name in _INDUCTION.items() if table[column].notna().any()}
     spread = {"value": ("low", "high"), "twin": ("twin_low", "twin_high")}
     rows = pd.concat(
         table[["layer", "head", "baseline"]].assign(
-            model=said,
+            model=name,
             value=table[column],
             low=table[spread[column][0]] if column in spread else np.nan,
             high=table[spread[column][1]] if column in spread else np.nan,
         )
-        for column, said in shown.items()
+        for column, name in names.items()
     )
-    lines = by_layer(rows, list(shown.values()), "Beside the same without a copy", unit, (0, 1))
+    lines = by_layer(rows, list(names.values()), "Beside the same without a copy", unit, (0, 1))
     top = table.iloc[int(table["value"].to_numpy().argmax())]
-    said = (
+    description = (
         f"Most attention to the token after an earlier copy: layer {top['layer']:.0f}, head {top['head']:.0f}, "
         f"{top['value']:.2f}; without a copy {top['unrepeated']:.2f}, random-weights twin {top['twin']:.2f}."
     )
     title = alt.TitleParams(
         f"Induction: {about}", subtitle="points: heads; lines: mean over heads; dotted: uniform attention", offset=12
     )
-    chart = alt.concat(grid, lines, columns=2, spacing=24, title=title, description=said)
+    chart = alt.concat(grid, lines, columns=2, spacing=24, title=title, description=description)
     return chart.resolve_scale(color="independent", shape="independent").properties(usermeta={"panelWidth": GRID_WIDTH})
 
 
@@ -234,13 +234,13 @@ def _atlas(surface: Table, about: str, share: str) -> alt.ConcatChart:
             continue
         nats = measure in ENTROPIES
         shares += not nats
-        said = alt.TitleParams(title, subtitle=f"uniform attention: {rows['baseline'].iloc[0]:.2f}")
+        heading = alt.TitleParams(title, subtitle=f"uniform attention: {rows['baseline'].iloc[0]:.2f}")
         top, unit = (math.ceil(broadest), "nats") if nats else (1, share)
-        grids.append(head_grid(rows, said, domain=(0, top), unit=unit, digits=1 if nats else 2))
+        grids.append(head_grid(rows, heading, domain=(0, top), unit=unit, digits=1 if nats else 2))
     # Shares and nats have a legend each.
     kinds = [grids[:shares], grids[shares:]]
     return alt.concat(
-        *(alt.concat(*each, columns=2, spacing=20) for each in kinds if each),
+        *(alt.concat(*group, columns=2, spacing=20) for group in kinds if group),
         columns=1,
         title=f"Where every head of {about} looks",
         description=_strongest(surface),
@@ -252,12 +252,14 @@ def _layers(surface: Table, layers: Table | None, about: str, unit: str) -> alt.
     panels = []
     for title, measures in PANELS:
         rows = _named(surface, "measure", measures)
-        shown = [name for name in measures.values() if name in set(rows["model"])]
-        if shown:
+        names = [name for name in measures.values() if name in set(rows["model"])]
+        if names:
             means = _means_of(layers, "surface", measures)
             # A decoder's first token is one of the text.
-            said = "To the first token and punctuation" if title == _SPECIAL and "separators" not in shown else title
-            panels.append(by_layer(rows, shown, said, unit, (0, 1), means=means))
+            panel_title = (
+                "To the first token and punctuation" if title == _SPECIAL and "separators" not in names else title
+            )
+            panels.append(by_layer(rows, names, panel_title, unit, (0, 1), means=means))
     whole = "Attention to special tokens and neighbours" if len(panels) > 2 else "Where attention goes"
     return beside(panels, f"{whole}: {about}", _means(surface, SHARES))
 
@@ -284,13 +286,13 @@ def _entropy(surface: Table, layers: Table | None, about: str) -> alt.ConcatChar
 def _gradients(gradients: Table, layers: Table | None, about: str) -> alt.ConcatChart:
     # A head that nothing reads after it has gradients of 0, which a log scale cannot show.
     rows = _named(gradients[gradients["value"] > 0], "target", TARGETS)
-    shown = [name for name in TARGETS.values() if name in set(rows["model"])]
+    names = [name for name in TARGETS.values() if name in set(rows["model"])]
     band = _means_of(layers, "gradients", TARGETS)
     band = None if band is None else band[band["low"] > 0]
-    panel = by_layer(rows, shown, "By what attention goes to", "mean magnitude of the gradient", None, means=band)
+    panel = by_layer(rows, names, "By what attention goes to", "mean magnitude of the gradient", None, means=band)
     means = rows.groupby(["model", "layer"])["value"].mean()
-    said = "; ".join(f"{name} {_ends(means[name])}" for name in shown)
-    description = f"Mean magnitude of the gradient over heads, by what attention goes to: {said}."
+    ends = "; ".join(f"{name} {_ends(means[name])}" for name in names)
+    description = f"Mean magnitude of the gradient over heads, by what attention goes to: {ends}."
     return beside([panel], f"How much the loss hangs on attention: {about}", description, uniform=False)
 
 
@@ -324,9 +326,9 @@ def _patterns(patterns: Table, layers: Table | None, about: str) -> alt.ConcatCh
     if means is not None and not means.empty:
         panels.append(_by_type(means, colour, width, last))
     overall = patterns.groupby("pattern")["share"].mean()
-    said = ", ".join(f"{name} {overall[name]:.2f}" for name in order if name in overall.index)
+    shares_in_words = ", ".join(f"{name} {overall[name]:.2f}" for name in order if name in overall.index)
     title = alt.TitleParams(f"Types of attention map: {about}", subtitle="mean over the heads of a layer")
-    described = f"Share of maps over all heads and texts: {said}."
+    described = f"Share of maps over all heads and texts: {shares_in_words}."
     return alt.concat(*panels, columns=2, spacing=24, title=title, description=described)
 
 
@@ -382,8 +384,8 @@ def _strongest(surface: Table) -> str:
 def _means(surface: Table, names: dict[str, str]) -> str:
     """Each measure's mean over heads, at the first and the last layer."""
     means = surface.dropna(subset="value").groupby(["measure", "layer"])["value"].mean()
-    kept = [name for name in names if name in means.index.get_level_values(0)]
-    return " ".join(f"{names[name]}, mean over heads: {_ends(means[name])}." for name in kept)
+    measures = [name for name in names if name in means.index.get_level_values(0)]
+    return " ".join(f"{names[name]}, mean over heads: {_ends(means[name])}." for name in measures)
 
 
 def _ends(means: pd.Series) -> str:

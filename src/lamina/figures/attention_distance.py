@@ -28,5 +28,5 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     grid = head_grid(table, alt.TitleParams(""), domain=(0, most), unit="mean distance in words", digits=1)
     ordered = table.sort_values("value").iloc[[0, -1]]
     ends = [f"{row.value:.1f} words (head {row.layer}-{row.head})" for row in ordered.itertuples()]
-    said = f"Mean distance of attention by head: from {ends[0]} to {ends[1]}; uniform attention {uniform:.1f}."
-    return {"distance": themed(alt.concat(grid, title=title, description=said))}
+    description = f"Mean distance of attention by head: from {ends[0]} to {ends[1]}; uniform attention {uniform:.1f}."
+    return {"distance": themed(alt.concat(grid, title=title, description=description))}

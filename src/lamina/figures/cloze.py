@@ -78,18 +78,18 @@ def _diagnostics(result: Result) -> alt.ConcatChart:
     every = list(dict.fromkeys(table["part"]))
     accuracy, sensitivity, effects = [], [], []
     for part in sorted(every):
-        shown = part.replace("/", ", ")
+        name = part.replace("/", ", ")
         if "/" not in part:
             negated = (part, "accuracy_at_5_negative") in there
-            accuracy.append(_Row(f"{shown}{', affirmative' * negated}", part, "accuracy_at_5", "chance"))
+            accuracy.append(_Row(f"{name}{', affirmative' * negated}", part, "accuracy_at_5", "chance"))
             if negated:
-                accuracy.append(_Row(f"{shown}, negative", part, "accuracy_at_5_negative", "chance"))
+                accuracy.append(_Row(f"{name}, negative", part, "accuracy_at_5_negative", "chance"))
         if (part, "sensitivity_negative") in there:
             for polarity in ("affirmative", "negative"):
-                sensitivity.append(_Row(f"{shown}, {polarity}", part, f"sensitivity_{polarity}", "chance"))
-                effects.append(_Row(f"{shown}, {polarity}", part, f"surprisal_effect_{polarity}", "chance"))
+                sensitivity.append(_Row(f"{name}, {polarity}", part, f"sensitivity_{polarity}", "chance"))
+                effects.append(_Row(f"{name}, {polarity}", part, f"surprisal_effect_{polarity}", "chance"))
         elif (part, "sensitivity") in there:
-            sensitivity.append(_Row(shown, part, "sensitivity", "chance"))
+            sensitivity.append(_Row(name, part, "sensitivity", "chance"))
     panels = [_panel(result, accuracy, "An expected word is among the first 5", "share of contexts", _SHARE)]
     panels.append(
         _panel(result, sensitivity, "The good word is the likelier one", "share of items", _SHARE, legend=False)
@@ -105,19 +105,19 @@ def _relations(result: Result) -> alt.ConcatChart:
     main = table[table["measure"] == "precision_at_1_objects"]
     order = main[main["part"] != "all"].sort_values("value", ascending=False, kind="stable")["part"]
     whole = ["all"] if "all" in set(main["part"]) else []
-    shown = {"all": "all relations"} | {
+    labels = {"all": "all relations"} | {
         part: part if names[part] == part else f"{names[part]} ({part})" for part in order
     }
     parts = [*whole, *order][:MOST]
-    right = [_Row(shown[part], part, "precision_at_1_objects", "most_frequent") for part in parts]
+    right = [_Row(labels[part], part, "precision_at_1_objects", "most_frequent") for part in parts]
     there = set(table[table["measure"] == "consistency"]["part"])
-    same = [_Row(shown[part], part, "consistency", "chance") for part in parts if part in there]
+    same = [_Row(labels[part], part, "consistency", "chance") for part in parts if part in there]
     panels = [_panel(result, right, "The right object comes first", "share of facts, over all patterns", _SHARE)]
     if same:
         title, axis = "Paraphrases get the same object", "share of pairs of patterns"
         panels.append(_panel(result, same, title, axis, _SHARE, legend=False))
-    said = "tick: the most frequent object (where the object comes first), chance (of paraphrases)"
-    return _stacked(result, panels, "Facts by relation", said, right)
+    ticks = "tick: the most frequent object (where the object comes first), chance (of paraphrases)"
+    return _stacked(result, panels, "Facts by relation", ticks, right)
 
 
 def _items(result: Result) -> alt.ConcatChart:
@@ -133,8 +133,8 @@ def _items(result: Result) -> alt.ConcatChart:
         if rows:
             panels.append(_panel(result, rows, title, "share of items", _SHARE, legend=not panels))
             every += rows
-    said = "tick: the most frequent answer of the other items, or chance"
-    return _stacked(result, panels, "Clozes", said, every)
+    ticks = "tick: the most frequent answer of the other items, or chance"
+    return _stacked(result, panels, "Clozes", ticks, every)
 
 
 def _stacked(
@@ -146,8 +146,8 @@ def _stacked(
         subtitle=f"lines: 95 % intervals; {ticks}",
         offset=10,
     )
-    said = describe(_drawn(result, rows))
-    chart = alt.concat(*panels, columns=1, spacing=24, title=title, description=said)
+    description = describe(_drawn(result, rows))
+    chart = alt.concat(*panels, columns=1, spacing=24, title=title, description=description)
     return chart.resolve_scale(y="independent", yOffset="independent", x="independent").properties(
         usermeta={"panelWidth": PANEL_WIDTH}
     )
@@ -161,11 +161,11 @@ def describe(rows: pd.DataFrame) -> str:
         >>> describe(pd.DataFrame(rows, columns=["name", "measure", "model", "value"]))
         'ROLE-88, sensitivity: m 0.86, twin 0.50.'
     """
-    said = []
-    for (name, measure), own in rows.groupby(["name", "measure"], sort=False):
-        each = ", ".join(f"{row.model} {row.value:.2f}" for row in own.itertuples())
-        said.append(f"{name}, {str(measure).replace('_', ' ')}: {each}")
-    return f"{'; '.join(said)}."
+    parts = []
+    for (name, measure), group in rows.groupby(["name", "measure"], sort=False):
+        scores = ", ".join(f"{row.model} {row.value:.2f}" for row in group.itertuples())
+        parts.append(f"{name}, {str(measure).replace('_', ' ')}: {scores}")
+    return f"{'; '.join(parts)}."
 
 
 def _drawn(result: Result, rows: Sequence[_Row]) -> pd.DataFrame:
@@ -176,17 +176,17 @@ def _drawn(result: Result, rows: Sequence[_Row]) -> pd.DataFrame:
 
 
 def _points(result: Result, rows: Sequence[_Row]) -> Iterator[tuple[object, ...]]:
-    own = {(row.part, row.measure): row for row in rows_of(result.tables["cloze"])}
+    model_scores = {(row.part, row.measure): row for row in rows_of(result.tables["cloze"])}
     beside = {(row.part, row.measure, row.baseline): row for row in rows_of(result.tables["baselines"])}
     for row in rows:
         ticked = beside.get((row.part, row.measure, row.tick))
-        shown = {
-            str(result.provenance.model["name"]): own[row.part, row.measure],
+        by_model = {
+            str(result.provenance.model["name"]): model_scores[row.part, row.measure],
             "twin with random weights": beside.get((row.part, row.measure, "twin")),
         }
-        for name, each in shown.items():
-            if each is not None:
-                numbers = (each.value, each.low, each.high, each.n)
+        for name, score in by_model.items():
+            if score is not None:
+                numbers = (score.value, score.low, score.high, score.n)
                 yield row.name, row.measure, name, *numbers, None if ticked is None else ticked.value
 
 

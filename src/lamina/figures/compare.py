@@ -71,7 +71,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     if MEASURED in set(tables.get("depth", pd.DataFrame({"probe": []}))["probe"]):
         layered = {"depth": depth(tables, title), "differences": layer_differences(tables, title)}
         return {name: themed(chart) for name, chart in layered.items() if chart is not None}
-    made = {
+    charts = {
         "scores": scores(tables, title),
         "differences": differences(tables, title),
         "places": places(tables, title),
@@ -81,9 +81,9 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     if single is not None:
         models = _models(tables)
         if single.groupby("model")["layer"].max().nunique() == 1:
-            made["by_layer"] = by_task(single, f"Score by layer, each layer alone: {title}", models)
-        made["heatmap"] = heat_maps(single, models, f"Scores of single layers: {title}")
-    return {name: themed(chart) for name, chart in made.items() if chart is not None}
+            charts["by_layer"] = by_task(single, f"Score by layer, each layer alone: {title}", models)
+        charts["heatmap"] = heat_maps(single, models, f"Scores of single layers: {title}")
+    return {name: themed(chart) for name, chart in charts.items() if chart is not None}
 
 
 def _models(tables: Tables) -> list[str]:
@@ -99,8 +99,8 @@ def scores(tables: Tables, title: str) -> alt.ConcatChart | None:
 
 def places(tables: Tables, title: str) -> alt.ConcatChart | None:
     """Centre of gravity and expected layer of each model as shares of its depth."""
-    said = "0: embeddings, 1: last layer"
-    return _statistics(tables, PLACES, f"Where tasks are resolved: {title}", "share of the depth", subtitle=said)
+    subtitle = "0: embeddings, 1: last layer"
+    return _statistics(tables, PLACES, f"Where tasks are resolved: {title}", "share of the depth", subtitle=subtitle)
 
 
 def _statistics(
@@ -111,13 +111,13 @@ def _statistics(
     if rows is None:
         return None
     models = _models(tables)
-    shown = [name for name in named if rows.loc[rows["statistic"] == name, "value"].notna().any()]
-    if not shown:
+    statistics = [name for name in named if rows.loc[rows["statistic"] == name, "value"].notna().any()]
+    if not statistics:
         return None
     panels = [
-        _points(named[name], own, models, _unit_of(own, axis))
-        for name in shown
-        for own in (rows[rows["statistic"] == name],)
+        _points(named[name], statistic_rows, models, _unit_of(statistic_rows, axis))
+        for name in statistics
+        for statistic_rows in (rows[rows["statistic"] == name],)
     ]
     return alt.concat(
         *panels,
@@ -176,28 +176,28 @@ def differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     statistic = next((name for name in SCORES if (known["statistic"] == name).any()), None)
     if statistic is None:
         return None
-    shown = known[known["statistic"] == statistic]
-    unit = "item" if statistic == "items" else " and ".join(dict.fromkeys(filter(None, shown["unit"])))
-    said = f"{SCORES[statistic]}; lines: 95 % interval, simultaneous, paired by {unit}; 0: no difference"
+    pair_rows = known[known["statistic"] == statistic]
+    unit = "item" if statistic == "items" else " and ".join(dict.fromkeys(filter(None, pair_rows["unit"])))
+    subtitle = f"{SCORES[statistic]}; lines: 95 % interval, simultaneous, paired by {unit}; 0: no difference"
     if len(models) > _ALL_PAIRS:
-        shown = shown[shown["a"] == models[0]]
-        said = f"{said}; only pairs with {models[0]}"
-    if shown.empty:
+        pair_rows = pair_rows[pair_rows["a"] == models[0]]
+        subtitle = f"{subtitle}; only pairs with {models[0]}"
+    if pair_rows.empty:
         return None
-    pairs = [f"{row.a} \N{MINUS SIGN} {row.b}" for row in shown.itertuples()]
-    shown = shown.assign(model=pairs, value=shown["difference"])
-    shown = shown.assign(title=_titles(shown))
-    shown, far = _bounded(shown)
+    pairs = [f"{row.a} \N{MINUS SIGN} {row.b}" for row in pair_rows.itertuples()]
+    pair_rows = pair_rows.assign(model=pairs, value=pair_rows["difference"])
+    pair_rows = pair_rows.assign(title=_titles(pair_rows))
+    pair_rows, far = _bounded(pair_rows)
     x = alt.Scale(domain=[-far, far], nice=False, padding=8)
-    tasks = list(dict.fromkeys(shown["task"]))
+    tasks = list(dict.fromkeys(pair_rows["task"]))
     none = alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x=alt.X("zero:Q"))
-    layers = [none, *_with_interval(shown, tasks, list(dict.fromkeys(pairs)), x, _difference_of(shown))]
+    layers = [none, *_with_interval(pair_rows, tasks, list(dict.fromkeys(pairs)), x, _difference_of(pair_rows))]
     return alt.concat(
         alt.LayerChart(layer=layers),
-        title=alt.TitleParams(f"Differences: {title}", subtitle=said),
+        title=alt.TitleParams(f"Differences: {title}", subtitle=subtitle),
         description=" ".join(
             f"{row.title}, {row.model}: {row.difference:.3f} [{row.low:.3f}, {row.high:.3f}]."
-            for row in shown.itertuples()
+            for row in pair_rows.itertuples()
         ),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
@@ -208,31 +208,33 @@ def layer_differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     rows, models = rows_of(tables, "differences"), _models(tables)
     if rows is None:
         return None
-    shown = rows[rows["statistic"] == MEAN].dropna(subset=["difference"])
-    said = "means over layers; lines: 95 % interval, simultaneous, paired; 0: no difference"
+    pair_rows = rows[rows["statistic"] == MEAN].dropna(subset=["difference"])
+    subtitle = "means over layers; lines: 95 % interval, simultaneous, paired; 0: no difference"
     if len(models) > _ALL_PAIRS:
-        shown, said = shown[shown["a"] == models[0]], f"{said}; only pairs with {models[0]}"
-    if shown.empty:
+        pair_rows, subtitle = pair_rows[pair_rows["a"] == models[0]], f"{subtitle}; only pairs with {models[0]}"
+    if pair_rows.empty:
         return None
-    pairs = [f"{row.a} \N{MINUS SIGN} {row.b}" for row in shown.itertuples()]
-    shown = shown.assign(model=pairs, value=shown["difference"], title=[title_of(task) for task in shown["task"]])
+    pairs = [f"{row.a} \N{MINUS SIGN} {row.b}" for row in pair_rows.itertuples()]
+    pair_rows = pair_rows.assign(
+        model=pairs, value=pair_rows["difference"], title=[title_of(task) for task in pair_rows["task"]]
+    )
     panels = []
-    for unit, own in shown.groupby("metric", sort=False):
-        own, far = _bounded(own)
+    for unit, unit_rows in pair_rows.groupby("metric", sort=False):
+        unit_rows, far = _bounded(unit_rows)
         x = alt.Scale(domain=[-far, far], nice=False, padding=8)
         none = (
             alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x=alt.X("zero:Q"))
         )
-        tasks, named = list(dict.fromkeys(own["task"])), list(dict.fromkeys(pairs))
-        panels.append(alt.LayerChart(layer=[none, *_with_interval(own, tasks, named, x, f"difference ({unit})")]))
+        tasks, named = list(dict.fromkeys(unit_rows["task"])), list(dict.fromkeys(pairs))
+        panels.append(alt.LayerChart(layer=[none, *_with_interval(unit_rows, tasks, named, x, f"difference ({unit})")]))
     return alt.concat(
         *panels,
         columns=2 if len(panels) > 1 else 1,
         spacing=24,
-        title=alt.TitleParams(f"Differences: {title}", subtitle=said),
+        title=alt.TitleParams(f"Differences: {title}", subtitle=subtitle),
         description=" ".join(
             f"{row.title}, {row.model}: {row.difference:.3f} [{row.low:.3f}, {row.high:.3f}]."
-            for row in shown.itertuples()
+            for row in pair_rows.itertuples()
         ),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
@@ -245,10 +247,10 @@ def depth(tables: Tables, title: str) -> alt.ConcatChart | None:
         return None
     models = _models(tables)
     panels = [
-        _curves(_panel_title(task, probe), shown, models, _relative())
+        _curves(_panel_title(task, probe), panel_rows, models, _relative())
         for task in dict.fromkeys(rows["task"])
         for probe in [*PROBES, MEASURED]
-        if not (shown := rows[(rows["task"] == task) & (rows["probe"] == probe)]).empty
+        if not (panel_rows := rows[(rows["task"] == task) & (rows["probe"] == probe)]).empty
     ]
     return alt.concat(
         *panels,
@@ -303,8 +305,8 @@ def _metric_of(rows: Table) -> str:
     """What the values are; measures by layer say their unit themselves."""
     if "metric" not in rows:
         return "score"
-    said = str(rows["metric"].iloc[0])
-    return said if "probe" in rows and set(rows["probe"]) == {MEASURED} else _METRICS.get(said, "score")
+    metric = str(rows["metric"].iloc[0])
+    return metric if "probe" in rows and set(rows["probe"]) == {MEASURED} else _METRICS.get(metric, "score")
 
 
 def _domain(rows: Table) -> tuple[float, float]:
@@ -353,13 +355,15 @@ def _task_title(task: str, metric: str) -> str:
 
 def _statistics_in_words(rows: Table, named: dict[str, str], models: list[str], axis: str) -> str:
     sentences = []
-    own = rows[rows["statistic"].isin(list(named))]
-    for (task, statistic), group in own.groupby(["task", "statistic"], sort=False):
+    statistic_rows = rows[rows["statistic"].isin(list(named))]
+    for (task, statistic), group in statistic_rows.groupby(["task", "statistic"], sort=False):
         values = group.set_index("model")["value"].to_dict()
-        said = [
-            f"{each} {'n/a' if pd.isna(values[each]) else f'{values[each]:.2f}'}" for each in models if each in values
+        parts = [
+            f"{model} {'n/a' if pd.isna(values[model]) else f'{values[model]:.2f}'}"
+            for model in models
+            if model in values
         ]
-        sentences.append(f"{title_of(str(task))}, {named[str(statistic)]}, {axis}: {', '.join(said)}.")
+        sentences.append(f"{title_of(str(task))}, {named[str(statistic)]}, {axis}: {', '.join(parts)}.")
     return " ".join(sentences)
 
 
@@ -367,13 +371,13 @@ def _depth_in_words(rows: Table, models: list[str]) -> str:
     sentences = []
     for (task, probe), group in rows.groupby(["task", "probe"], sort=False):
         tops = [group[group["model"] == model].nlargest(1, "value") for model in models]
-        said = [
+        parts = [
             f"{top['model'].iloc[0]} {top['value'].iloc[0]:.2f} at {top['relative_depth'].iloc[0]:.2f} of its depth"
             for top in tops
             if len(top)
         ]
         what = f"{PROBES[str(probe)]}, best score" if probe != MEASURED else "highest"
-        sentences.append(f"{title_of(str(task))}, {what}: {'; '.join(said)}.")
+        sentences.append(f"{title_of(str(task))}, {what}: {'; '.join(parts)}.")
     return " ".join(sentences)
 
 

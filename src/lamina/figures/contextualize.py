@@ -88,11 +88,11 @@ def context_chart(sizes: Table, whole: Table, title: str, chosen: int | None = N
             base.mark_point(filled=True, size=45, opacity=1).encode(tooltip=tooltip),
         ]
     )
-    said = alt.TitleParams(
+    heading = alt.TitleParams(
         f"How much context: {title}", subtitle="each size has probes of its own; bars: 95 % intervals"
     )
     return alt.concat(
-        chart, title=said, description=_in_words(table, layers, order, chosen), usermeta={"panelWidth": _WIDTH}
+        chart, title=heading, description=_in_words(table, layers, order, chosen), usermeta={"panelWidth": _WIDTH}
     )
 
 
@@ -103,7 +103,7 @@ def _row(name: str, layer: int | None) -> str:
 def _shades(count: int) -> list[str]:
     """From light to dark blue: order is what matters of layers."""
     light, dark = (0xA6, 0xCE, 0xE8), (0x00, 0x30, 0x5A)
-    parts = [at / max(1, count - 1) for at in range(count)]
+    parts = [index / max(1, count - 1) for index in range(count)]
     return [
         "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(light, dark, strict=True)) for part in parts
     ]
@@ -112,9 +112,11 @@ def _shades(count: int) -> list[str]:
 def _in_words(table: Table, layers: list[str], order: list[str], chosen: int | None) -> str:
     """One layer, the one that findings are about where there is one."""
     row = f"layer {chosen}" if f"layer {chosen}" in layers else layers[-1] if layers else ""
-    own = table[table["row"] == row].set_index("context")["value"]
+    values = table[table["row"] == row].set_index("context")["value"]
     parts = [
-        f"{own[size]:.2f} with {size}{'' if size == _FULL else ' words on each side'}" for size in order if size in own
+        f"{values[size]:.2f} with {size}{'' if size == _FULL else ' words on each side'}"
+        for size in order
+        if size in values
     ]
     return f"Micro-F1 of {row}: {', '.join(parts)}." if parts else "Micro-F1 by context size."
 
@@ -133,44 +135,44 @@ def histogram_chart(contexts: Table, title: str) -> alt.ConcatChart:
     )
     several = int(total[total["contexts"] >= 5]["pairs"].sum())
     words = f"{int(total['pairs'].sum()):,} pairs, {several:,} of them with at least 5 contexts."
-    said = alt.TitleParams(f"Contexts per word and class: {title}", subtitle=words)
-    return alt.concat(bars, title=said, description=words, usermeta={"panelWidth": _WIDTH})
+    heading = alt.TitleParams(f"Contexts per word and class: {title}", subtitle=words)
+    return alt.concat(bars, title=heading, description=words, usermeta={"panelWidth": _WIDTH})
 
 
 def finetuning_chart(table: Table, title: str) -> alt.ConcatChart:
     """One panel per task: before, (a) old probes on new vectors, (b) new probes."""
     names = {"pretrained": "pretrained", "a": "(a) old probes, new vectors", "b": "(b) new probes"}
     every = table.assign(model=table["setup"].map(names)).astype({"layer": float})
-    shown = over_seeds(every)
+    means = over_seeds(every)
     look = series(list(names.values()))
-    last = int(shown["layer"].max())
+    last = int(means["layer"].max())
     panels = []
-    for task, own in shown.groupby("task", sort=False):
-        base = alt.Chart(own, width=300, height=200).encode(x=layer_axis(last), color=look.colour)
+    for task, task_rows in means.groupby("task", sort=False):
+        base = alt.Chart(task_rows, width=300, height=200).encode(x=layer_axis(last), color=look.colour)
         value = alt.Y("value:Q", title="micro-F1", scale=alt.Scale(domain=[0, 1]))
         marks = [
             base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="micro-F1"), y2=alt.Y2("high:Q")),
             base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
             base.mark_point(filled=True, size=45, opacity=1).encode(y=value, shape=look.shape),
         ]
-        single = every[(every["task"] == task) & ~every.index.isin(own.index)]
+        single = every[(every["task"] == task) & ~every.index.isin(task_rows.index)]
         if "seed" in single.columns and single["seed"].nunique() > 1:
             few = alt.Chart(single).encode(
                 x=layer_axis(last), y=value, color=look.colour, tooltip=[alt.Tooltip("seed:N"), alt.Tooltip("value:Q")]
             )
             marks.append(few.mark_tick(orient="horizontal", size=9, opacity=0.6))
-        panels.append(alt.LayerChart(layer=marks, title=alt.TitleParams(str(task), subtitle=_window(own))))
-    tops = shown[shown["layer"] == last]
+        panels.append(alt.LayerChart(layer=marks, title=alt.TitleParams(str(task), subtitle=_window(task_rows))))
+    tops = means[means["layer"] == last]
     words = "; ".join(f"{row.task}, {row.model} {row.value:.2f}" for row in tops.itertuples())
-    said = alt.TitleParams(f"Semantic classes after fine-tuning: {title}")
+    heading = alt.TitleParams(f"Semantic classes after fine-tuning: {title}")
     return alt.concat(
-        *panels, columns=2, title=said, description=f"At the last layer: {words}.", usermeta={"panelWidth": 300}
+        *panels, columns=2, title=heading, description=f"At the last layer: {words}.", usermeta={"panelWidth": 300}
     )
 
 
-def _window(own: Table) -> str:
+def _window(rows: Table) -> str:
     """What the words of a model saw, for the title of its panel."""
-    size = str(own["window"].iloc[0]) if "window" in own.columns else "all"
+    size = str(rows["window"].iloc[0]) if "window" in rows.columns else "all"
     return "" if size == "all" else f"both models through a window of {size} words on each side"
 
 
@@ -181,9 +183,14 @@ def similarity_chart(table: Table, title: str) -> alt.ConcatChart | None:
     # The mean over the seeds of a task.
     table = table.groupby(["task", "layer", "head"], sort=False, as_index=False)[["value", "baseline"]].mean()
     panels = []
-    for task, own in table.groupby("task", sort=False):
+    for task, task_rows in table.groupby("task", sort=False):
         panels.append(
-            alt.Chart(own, width=26 * own["head"].nunique(), height=26 * own["layer"].nunique(), title=str(task))
+            alt.Chart(
+                task_rows,
+                width=26 * task_rows["head"].nunique(),
+                height=26 * task_rows["layer"].nunique(),
+                title=str(task),
+            )
             .mark_rect()
             .encode(
                 x=alt.X("head:O", axis=alt.Axis(labelAngle=0)),
@@ -200,8 +207,8 @@ def similarity_chart(table: Table, title: str) -> alt.ConcatChart | None:
     words = "; ".join(
         f"{task} {row['value']:.2f} (other heads {row['baseline']:.2f})" for task, row in means.iterrows()
     )
-    said = alt.TitleParams(f"Attention before and after fine-tuning: {title}", subtitle=f"mean cosine: {words}")
-    return alt.concat(*panels, title=said, description=f"Mean cosine of attention: {words}.")
+    heading = alt.TitleParams(f"Attention before and after fine-tuning: {title}", subtitle=f"mean cosine: {words}")
+    return alt.concat(*panels, title=heading, description=f"Mean cosine of attention: {words}.")
 
 
 PANEL_WIDTH = 430
@@ -240,12 +247,14 @@ def layers_chart(scores: Table, model: str, title: str, chosen: int | None = Non
         _panel(scores[~contextual], "One vector per word", "the same in every context", last, top),
         _panel(scores[contextual], "One vector per context", "P-: mean of all vectors of the text", last, top),
     ]
-    said = alt.TitleParams(f"Semantic classes by layer: {title}", subtitle="shaded: 95 % bootstrap interval over words")
+    heading = alt.TitleParams(
+        f"Semantic classes by layer: {title}", subtitle="shaded: 95 % bootstrap interval over words"
+    )
     return alt.concat(
         *panels,
         columns=2,
         spacing=30,
-        title=said,
+        title=heading,
         description=in_words(scores, chosen),
         usermeta={"panelWidth": PANEL_WIDTH},
     ).resolve_scale(color="independent", strokeDash="independent", shape="independent")
@@ -260,9 +269,11 @@ def in_words(scores: Table, chosen: int | None = None) -> str:
         'Micro-F1: minilm 0.62 at layer 1; random 0.25.'
     """
     parts = []
-    for name, own in scores.dropna(subset="value").groupby("representation", sort=False):
-        told = own[own["layer"] == chosen] if chosen is not None and (own["layer"] == chosen).any() else own
-        row = told.iloc[-1]
+    for name, group in scores.dropna(subset="value").groupby("representation", sort=False):
+        candidates = (
+            group[group["layer"] == chosen] if chosen is not None and (group["layer"] == chosen).any() else group
+        )
+        row = candidates.iloc[-1]
         where = "" if pd.isna(row["layer"]) else f" at layer {int(row['layer'])}"
         parts.append(f"{name} {row['value']:.2f}{where}")
     return f"Micro-F1: {'; '.join(parts)}."

@@ -89,7 +89,7 @@ def leads(best: Table, title: str) -> alt.ConcatChart:
             head = f"head {rows['layer'].iloc[0]}-{rows['head'].iloc[0]}, {int(rows['count'].iloc[0]):,} mentions"
             panel = lead_panel(rows, place, height=90, domain=domain)
             panels.append(panel.properties(title=alt.TitleParams(kind, subtitle=head)))
-    said = [
+    parts = [
         f"{row.mention_type}: {row.layer}-{row.head} minus {row.baseline} {row.difference:.2f}"
         for row in best.itertuples()
     ]
@@ -100,7 +100,7 @@ def leads(best: Table, title: str) -> alt.ConcatChart:
         title=alt.TitleParams(
             f"Best head against simple systems: {title}", subtitle="lines: simultaneous 95 % interval of the difference"
         ),
-        description=f"{'; '.join(said)}.",
+        description=f"{'; '.join(parts)}.",
     )
 
 
@@ -110,7 +110,7 @@ def _has(table: Table, kind: str) -> bool:
 
 def _looks(systems: list[str], looks: Sequence[str]) -> list[str]:
     """Colours or shapes: a head looks alike whether it is cross-fitted or not."""
-    places = {system: max(0, at - 1) for at, system in enumerate(SYSTEMS)}
+    places = {system: max(0, index - 1) for index, system in enumerate(SYSTEMS)}
     return [looks[places[system]] for system in systems]
 
 
@@ -155,10 +155,10 @@ def describe(table: Table) -> str:
 
 def heads(table: Table, title: str) -> alt.ConcatChart:
     """One grid per type of mention: layers down, heads across, by the share of antecedents found."""
-    own = table[table["system"] == "head"]
-    top = float(own["accuracy"].max())
-    panels = [_grid(own[own["mention_type"] == kind], kind, top) for kind in KINDS if _has(own, kind)]
-    first = own[own["mention_type"] == "all"].sort_values("accuracy", ascending=False).iloc[0]
+    head_rows = table[table["system"] == "head"]
+    top = float(head_rows["accuracy"].max())
+    panels = [_grid(head_rows[head_rows["mention_type"] == kind], kind, top) for kind in KINDS if _has(head_rows, kind)]
+    first = head_rows[head_rows["mention_type"] == "all"].sort_values("accuracy", ascending=False).iloc[0]
     return alt.concat(
         *panels,
         columns=2,

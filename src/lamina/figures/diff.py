@@ -49,35 +49,35 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     names = [result.provenance.model[side]["name"] for side in ("a", "b")]
     if names[0] == names[1]:
         names = [f"{name} ({side})" for name, side in zip(names, "ab", strict=True)]
-    made = {
+    charts = {
         "layers": _layers(table, about),
         "heads": _heads(table, about),
         "probes": _probes(table, names, about),
         "behaviour": _behaviour(result.tables.get("behaviour"), names, result.provenance.model["name"]),
     }
-    return {name: themed(chart) for name, chart in made.items() if chart is not None}
+    return {name: themed(chart) for name, chart in charts.items() if chart is not None}
 
 
 def _layers(table: Table, about: str) -> alt.ConcatChart | None:
-    shown = [measure for measure in _PANELS if (table["measure"] == measure).any()]
-    if not shown:
+    measures = [measure for measure in _PANELS if (table["measure"] == measure).any()]
+    if not measures:
         return None
     last = int(table["layer"].max())
     return alt.concat(
-        *(_panel(measure, table[table["measure"] == measure], last) for measure in shown),
+        *(_panel(measure, table[table["measure"] == measure], last) for measure in measures),
         columns=2,
         spacing=24,
         title=alt.TitleParams(f"What changed by layer: {about}", subtitle="shaded: 95 % interval", offset=12),
-        description=" ".join(_in_words(measure, table[table["measure"] == measure]) for measure in shown),
+        description=" ".join(_in_words(measure, table[table["measure"] == measure]) for measure in measures),
         usermeta={"panelWidth": PANEL_WIDTH},
     ).resolve_scale(color="independent", strokeDash="independent", shape="independent")
 
 
 def _panel(measure: str, rows: Table, last: int) -> alt.LayerChart:
     title, unit, beside = _PANELS[measure]
-    own = rows[["layer", "value", "low", "high"]].assign(model=_VALUE)
+    similarity = rows[["layer", "value", "low", "high"]].assign(model=_VALUE)
     baseline = rows[["layer"]].assign(value=rows["baseline"], model=beside).dropna()
-    both = pd.concat([own, baseline])
+    both = pd.concat([similarity, baseline])
     look = series([_VALUE, beside] if len(baseline) else [_VALUE])
     lowest = min(0.0, float(both[["value", "low"]].min().min()))
     base = alt.Chart(both, width=PANEL_WIDTH, height=200).encode(x=layer_axis(last), color=look.colour)
@@ -110,13 +110,13 @@ def _heads(table: Table, about: str) -> alt.ConcatChart | None:
         title = alt.TitleParams("With the other heads of its layer before")
         grids.append(head_grid(others, title, domain=domain, unit="mean cosine of maps"))
     least = rows.nsmallest(3, "value")
-    said = ", ".join(f"{row.value:.2f} of head {row.layer}-{row.head}" for row in least.itertuples())
+    cosines = ", ".join(f"{row.value:.2f} of head {row.layer}-{row.head}" for row in least.itertuples())
     return alt.concat(
         *grids,
         columns=2,
         spacing=24,
         title=alt.TitleParams(f"Attention before and after: {about}"),
-        description=f"Cosine of each head's attention maps before and after, mean over texts; lowest: {said}.",
+        description=f"Cosine of each head's attention maps before and after, mean over texts; lowest: {cosines}.",
         usermeta={"panelWidth": GRID_WIDTH},
     )
 

@@ -37,7 +37,8 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     look = series([names[column] for column in columns])
     base = alt.Chart(rows, width=420, height=240).encode(x=layer_axis(int(table["layer"].max())), color=look.colour)
     value = alt.Y("value:Q", title="mean cosine")
-    tooltip = ["model:N", "layer:Q", *(alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))]
+    numbers = (alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))
+    tooltip = [alt.Tooltip("model:N"), alt.Tooltip("layer:Q"), *numbers]
     marks = alt.LayerChart(
         layer=[
             base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title="mean cosine"), y2=alt.Y2("high:Q")),

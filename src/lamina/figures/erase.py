@@ -40,9 +40,10 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     panels: list[alt.LayerChart] = []
     for task in dict.fromkeys(readable["task"]):
         panels.append(_readable(readable[readable["task"] == task], str(task)))
-        own = effects[effects["task"] == task]
+        task_effects = effects[effects["task"] == task]
         panels += [
-            _effects(own[own["target"] == target], str(task), str(target)) for target in dict.fromkeys(own["target"])
+            _effects(task_effects[task_effects["target"] == target], str(task), str(target))
+            for target in dict.fromkeys(task_effects["target"])
         ]
     about = result.provenance
     title = alt.TitleParams(
@@ -50,9 +51,9 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         subtitle="U: known and used, N: known and not used, ?: cannot be told; lines: 95 % intervals",
         offset=12,
     )
-    said = " ".join(describe(own) for _, own in effects.groupby(["task", "target"], sort=False))
+    description = " ".join(describe(group) for _, group in effects.groupby(["task", "target"], sort=False))
     chart = alt.concat(
-        *panels, columns=2, spacing=28, title=title, description=said, usermeta={"panelWidth": PANEL_WIDTH}
+        *panels, columns=2, spacing=28, title=title, description=description, usermeta={"panelWidth": PANEL_WIDTH}
     ).resolve_scale(color="independent", shape="independent", x="independent", y="independent")
     return {"erase": themed(chart)}
 
@@ -65,10 +66,11 @@ def describe(rows: Table) -> str:
         >>> describe(pd.DataFrame(rows, columns=["task", "layer", "what", "target", "effect", "verdict"]))
         'Part of speech erased, change of loss: layer 3 0.50 (known and used).'
     """
-    own = rows[rows["what"] == CONCEPT]
-    each = zip(own["layer"], own["effect"], own["verdict"], strict=True)
-    parts = [f"layer {layer} {effect:.2f} ({verdict})" for layer, effect, verdict in each]
-    return f"{title_of(own['task'].iloc[0])} erased, change of {own['target'].iloc[0]}: {', '.join(parts)}."
+    concept_rows = rows[rows["what"] == CONCEPT]
+    effects = zip(concept_rows["layer"], concept_rows["effect"], concept_rows["verdict"], strict=True)
+    parts = [f"layer {layer} {effect:.2f} ({verdict})" for layer, effect, verdict in effects]
+    task, target = concept_rows["task"].iloc[0], concept_rows["target"].iloc[0]
+    return f"{title_of(task)} erased, change of {target}: {', '.join(parts)}."
 
 
 def _readable(rows: Table, task: str) -> alt.LayerChart:
@@ -84,28 +86,33 @@ def _readable(rows: Table, task: str) -> alt.LayerChart:
 
 def _effects(rows: Table, task: str, target: str) -> alt.LayerChart:
     unit = "nats per piece (above 0: worse)" if target == LOSS else "change (below 0: worse)"
-    own = rows.assign(value=rows["effect"], series=rows["what"].map(_ERASED))
+    points = rows.assign(value=rows["effect"], series=rows["what"].map(_ERASED))
     low, high = (
         float(end)
-        for end in (min(0.0, own["low"].min(), own["value"].min()), max(0.0, own["high"].max(), own["value"].max()))
+        for end in (
+            min(0.0, points["low"].min(), points["value"].min()),
+            max(0.0, points["high"].max(), points["value"].max()),
+        )
     )
     room = 0.14 * max(high - low, 0.02)
     scale = alt.Scale(domain=[low - room / 2, high + room], nice=False)
     zero = pd.DataFrame({"value": [0.0]})
-    letters = own[own["what"] == CONCEPT].assign(letter=lambda some: some["verdict"].map(_LETTERS), top=high + room / 2)
+    letters = points[points["what"] == CONCEPT].assign(
+        letter=lambda some: some["verdict"].map(_LETTERS), top=high + room / 2
+    )
     marked = (
         alt.Chart(letters)
         .mark_text(fontSize=11, fontWeight="bold", color=INK)
         .encode(
-            x=_layers(own, "layer"),
+            x=_layers(points, "layer"),
             y=alt.Y("top:Q", title=unit, scale=scale),
             text=alt.Text("letter:N"),
             tooltip=[alt.Tooltip("layer:Q"), alt.Tooltip("verdict:N")],
         )
     )
-    marks = _marks(own, list(_ERASED.values()), unit, scale)
-    told = phrase_at_start(target)
-    title = f"{title_of(task)} erased: {told[:1].lower()}{told[1:]}"
+    marks = _marks(points, list(_ERASED.values()), unit, scale)
+    phrase = phrase_at_start(target)
+    title = f"{title_of(task)} erased: {phrase[:1].lower()}{phrase[1:]}"
     return alt.LayerChart(layer=[_dashed(zero, unit, scale), *marks, marked], title=title)
 
 
@@ -114,7 +121,7 @@ def _marks(rows: Table, names: list[str], unit: str, scale: alt.Scale) -> list[a
     legend = alt.Legend(title=None, orient="top", symbolSize=80, symbolOpacity=1, labelLimit=200)
     colour = alt.Color("series:N", scale=alt.Scale(domain=names, range=list(COLOURS[: len(names)])), legend=legend)
     shape = alt.Shape("series:N", scale=alt.Scale(domain=names, range=list(SHAPES[: len(names)])), legend=legend)
-    offsets = {name: (at - (len(names) - 1) / 2) * 0.2 for at, name in enumerate(names)}
+    offsets = {name: (index - (len(names) - 1) / 2) * 0.2 for index, name in enumerate(names)}
     rows = rows.assign(place=rows["layer"] + rows["series"].map(offsets).astype(float))
     x, y = _layers(rows, "place"), alt.Y("value:Q", title=unit, scale=scale, axis=alt.Axis(tickCount=5))
     numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")]

@@ -31,7 +31,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     if curve.empty:
         return {}
     runs = by_seed(curve)
-    kept = [best_step(each) for each in runs]
+    best_steps = [best_step(run) for run in runs]
     # Folders of older versions have one seed and do not name it.
     curve = curve if "seed" in curve.columns else curve.assign(seed=0)
     keys = list(dict.fromkeys(zip(curve["split"], curve["metric"], strict=True)))
@@ -39,17 +39,17 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     panels = []
     for split, metric in keys:
         rows = pd.DataFrame(curve[(curve["split"] == split) & (curve["metric"] == metric)])
-        panels.append(_panel(rows, split, metric, kept, last))
+        panels.append(_panel(rows, split, metric, best_steps, last))
     model, data = result.provenance.model["name"], result.provenance.corpus["name"]
     title = alt.TitleParams(
         f"{model} learns {result.provenance.parameters['task']} from {data}",
-        subtitle=_kept(kept),
+        subtitle=_marked_steps(best_steps),
     )
     chart = alt.concat(*panels, columns=2, spacing=24, title=title, description=describe(curve))
     return {"learning": themed(chart.properties(usermeta={"panelWidth": PANEL_WIDTH}))}
 
 
-def _kept(steps: Sequence[int]) -> str:
+def _marked_steps(steps: Sequence[int]) -> str:
     if len(steps) == 1:
         return f"dashed line: step {steps[0]}, which was kept"
     return f"{len(steps)} seeds; dashed lines: the steps that were kept, {min(steps)} to {max(steps)}"
@@ -68,12 +68,12 @@ def describe(curve: pd.DataFrame) -> str:
         rows = pd.DataFrame(curve[(curve["split"] == split) & (curve["metric"] == metric)])
         means = rows.groupby("step")["value"].mean()
         ends = dict.fromkeys([means.index[0], means.index[-1]])
-        said = ", ".join(f"{means[step]:.3f} at step {step}" for step in ends)
-        sentences.append(f"{_TITLES.get(metric, metric)} {_READINGS[split]}: {said}.")
+        values = ", ".join(f"{means[step]:.3f} at step {step}" for step in ends)
+        sentences.append(f"{_TITLES.get(metric, metric)} {_READINGS[split]}: {values}.")
     return " ".join(sentences)
 
 
-def _panel(rows: pd.DataFrame, split: str, metric: str, kept: Sequence[int], last: int) -> alt.LayerChart:
+def _panel(rows: pd.DataFrame, split: str, metric: str, best_steps: Sequence[int], last: int) -> alt.LayerChart:
     scale = alt.Scale() if metric in LOWER_IS_BETTER else alt.Scale(domain=[0, 1])
     base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(
         x=alt.X("step:Q", title="step", scale=alt.Scale(domain=[0, last], nice=False), axis=alt.Axis(grid=False)),
@@ -87,7 +87,7 @@ def _panel(rows: pd.DataFrame, split: str, metric: str, kept: Sequence[int], las
         alt.Tooltip("epoch:Q", format=".2f"),
         alt.Tooltip("value:Q", format=".4f"),
     ]
-    marked = [{"step": step} for step in sorted(set(kept))]
+    marked = [{"step": step} for step in sorted(set(best_steps))]
     mark = alt.Chart(alt.Data(values=marked)).mark_rule(color=INK, strokeDash=[4, 3]).encode(x=alt.X("step:Q"))
     return alt.LayerChart(
         layer=[

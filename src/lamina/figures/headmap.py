@@ -66,9 +66,9 @@ def describe(points: Table, stress: float) -> str:
     """
     parts = []
     for behaviour in BEHAVIOUR_LOOKS:
-        own = points.loc[points["behaviour"] == behaviour, "name"].tolist()
-        if own:
-            parts.append(f"{behaviour}: {len(own)}" + ("." if behaviour == "other" else f" ({', '.join(own)})."))
+        names = points.loc[points["behaviour"] == behaviour, "name"].tolist()
+        if names:
+            parts.append(f"{behaviour}: {len(names)}" + ("." if behaviour == "other" else f" ({', '.join(names)})."))
     return " ".join([f"A map of {len(points)} heads with stress {stress:.2f}.", *parts])
 
 

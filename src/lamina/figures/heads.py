@@ -27,12 +27,12 @@ CAPTIONS = {
 """Chart -> how to read it."""
 
 HEAD, OFFSET = "best head", "best fixed offset"
-SHOWN = 20
+FEWEST = 20
 """Dependencies that a relation must have been scored on to be drawn; the table has all."""
 PANEL_WIDTH = 420
 LEAD_WIDTH = 220
 SURE, UNSURE = "clearly ahead", "not clearly ahead"
-FOUND = "share of dependencies found"
+SHARE = "share of dependencies found"
 AHEAD = "share found, head minus rule"
 GOLD, OTHER = "the annotated link", "other words"
 ATTENDS = {"dependent": "dependents attend to their heads", "head": "heads attend to their dependents"}
@@ -51,12 +51,12 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 
 def relations(best: Table, title: str, faithful: bool) -> alt.ConcatChart:
     """One row per relation, the most accurate head on top: shares of head and offset, and the head's lead."""
-    often = best[best["count"] >= SHOWN]
-    shown = (often if len(often) else best).sort_values("accuracy", ascending=False, kind="stable")
-    named = shown.assign(
-        relation=[f"{row.relation} ({row.count:,})" for row in shown.itertuples()],
-        who=[f"{row.layer}-{row.head}, {row.direction}'s row" for row in shown.itertuples()],
-        where=[f"offset {row.offset:+d}" for row in shown.itertuples()],
+    often = best[best["count"] >= FEWEST]
+    ranking = (often if len(often) else best).sort_values("accuracy", ascending=False, kind="stable")
+    named = ranking.assign(
+        relation=[f"{row.relation} ({row.count:,})" for row in ranking.itertuples()],
+        who=[f"{row.layer}-{row.head}, {row.direction}'s row" for row in ranking.itertuples()],
+        where=[f"offset {row.offset:+d}" for row in ranking.itertuples()],
     )
     order = named["relation"].tolist()
     rows = pd.concat(
@@ -68,13 +68,13 @@ def relations(best: Table, title: str, faithful: bool) -> alt.ConcatChart:
         ],
         ignore_index=True,
     )
-    left = len(best) - len(shown)
+    left = len(best) - len(ranking)
     notes = [
         "the best head and offset on these documents"
         + ("" if faithful else "; the table has scores of heads that other documents chose"),
         "lines: 95 % interval (of leads: its lower end, simultaneous); in brackets: scored words",
     ]
-    notes += [f"not drawn: relations of fewer than {SHOWN} scored words ({left})"] if left else []
+    notes += [f"not drawn: relations of fewer than {FEWEST} scored words ({left})"] if left else []
     panels: list[alt.LayerChart] = [_dots(rows, order)]
     # Results of older versions have no paired differences.
     if set(DIFFERENCE) <= set(named):
@@ -85,7 +85,7 @@ def relations(best: Table, title: str, faithful: bool) -> alt.ConcatChart:
         columns=2,
         spacing=90,
         title=alt.TitleParams(f"Dependencies found by single heads: {title}", subtitle=notes, offset=12),
-        description=describe(shown),
+        description=describe(ranking),
         # A narrow page has no room for the second panel; the table has its numbers.
         usermeta={"panelWidth": PANEL_WIDTH, "oneRow": True, "narrow": {"room": 520, "panels": [0]}},
     ).resolve_scale(color="independent", shape="independent")
@@ -98,10 +98,10 @@ def leads(
 
     Of a one-sided interval, which has no upper end, the line ends at the estimate.
     """
-    told = _with_lines(rows).assign(lead=[SURE if sure else UNSURE for sure in is_ahead(rows)])
+    points = _with_lines(rows).assign(lead=[SURE if sure else UNSURE for sure in is_ahead(rows)])
     scale = alt.Scale(domain=list(domain or reach_of(rows)))
     legend = alt.Legend(title=None, orient="top", symbolSize=100, symbolOpacity=1)
-    base = alt.Chart(told, width=LEAD_WIDTH, height=height).encode(
+    base = alt.Chart(points, width=LEAD_WIDTH, height=height).encode(
         y=place,
         color=alt.Color("lead:N", scale=alt.Scale(domain=[SURE, UNSURE], range=[COLOURS[0], GREY]), legend=legend),
     )
@@ -150,7 +150,7 @@ def _dots(rows: Table, order: list[str]) -> alt.LayerChart:
         y=alt.Y("relation:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, grid=True)),
         color=alt.Color("system:N", scale=alt.Scale(domain=systems, range=list(COLOURS[:2])), legend=legend),
     )
-    accuracy = alt.X("accuracy:Q", title=FOUND, scale=alt.Scale(domain=[0, 1]))
+    accuracy = alt.X("accuracy:Q", title=SHARE, scale=alt.Scale(domain=[0, 1]))
     shape = alt.Shape("system:N", scale=alt.Scale(domain=systems, range=list(SHAPES[:2])), legend=legend)
     tips = [
         alt.Tooltip("relation:N"),
@@ -161,7 +161,7 @@ def _dots(rows: Table, order: list[str]) -> alt.LayerChart:
     intervals = base.transform_filter(f"datum.system == '{HEAD}'")
     return alt.LayerChart(
         layer=[
-            intervals.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=FOUND), x2=alt.X2("high:Q")),
+            intervals.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=SHARE), x2=alt.X2("high:Q")),
             base.mark_point(filled=True, size=55, opacity=1).encode(x=accuracy, shape=shape, tooltip=tips),
             intervals.mark_text(align="left", dx=6, fontSize=10, color=INK).encode(
                 x=alt.XDatum(1), text=alt.Text("who:N"), color=alt.ColorValue(INK)
@@ -201,14 +201,16 @@ def examples(table: Table, title: str) -> alt.ConcatChart:
         # A chart of its own each, since sentences differ; only its panel is taken.
         panels += lines(ordered, {(layer, head): panel}).concat
     texts = table.drop_duplicates(["relation", "text_id"])
-    said = f"Attention of the best heads for {', '.join(dict.fromkeys(texts['relation']))}, on {len(texts)} sentences."
+    description = (
+        f"Attention of the best heads for {', '.join(dict.fromkeys(texts['relation']))}, on {len(texts)} sentences."
+    )
     note = "the first short sentences that have the relation, whether the head is right or not"
     return alt.concat(
         *panels,
         columns=3,
         spacing=24,
         title=alt.TitleParams(f"Heads at work: {title}", subtitle=note),
-        description=said,
+        description=description,
         # Places are in pixels: lines end where words begin.
         usermeta={"fixed": True},
     )

@@ -48,7 +48,7 @@ _CELL = (56, 22)
 """Width and height of a cell of the grid."""
 _MOST_TOKENS = 40
 """Columns of the grid; further tokens are in the table alone."""
-_SHOWN = 9
+_LABEL_LENGTH = 9
 """Characters of a piece that fit into a cell."""
 _NAMES = {"plain": "plain lens", "tuned": "tuned lens", "twin": "random twin, plain lens"}
 
@@ -95,15 +95,15 @@ def describe(table: Table) -> str:
         'KL divergence (nats): plain lens 3.00 at layer 0, 0.50 at layer 1.'
     """
     last = table["layer"].max()
-    said = []
+    sentences = []
     for panel in PANELS[:2]:
         inner = table[(table["measure"] == panel.measure) & (table["layer"] < last)]
-        for lens, own in inner.groupby("lens", sort=False):
-            ends = own.sort_values("layer").iloc[[0, -1]].drop_duplicates("layer")
+        for lens, group in inner.groupby("lens", sort=False):
+            ends = group.sort_values("layer").iloc[[0, -1]].drop_duplicates("layer")
             pairs = zip(ends["layer"], ends["value"], strict=True)
             parts = ", ".join(f"{value:.2f} at layer {layer}" for layer, value in pairs)
-            said.append(f"{panel.axis}: {_NAMES[str(lens)]} {parts}.")
-    return " ".join(said)
+            sentences.append(f"{panel.axis}: {_NAMES[str(lens)]} {parts}.")
+    return " ".join(sentences)
 
 
 def _by_layer(result: Result) -> alt.ConcatChart:
@@ -113,8 +113,10 @@ def _by_layer(result: Result) -> alt.ConcatChart:
         _panel(table[table["measure"] == panel.measure], panel, baseline[baseline["measure"] == panel.measure])
         for panel in PANELS
     ]
-    said = "shaded: 95 % intervals over documents; dashed: frequencies of pieces, without context"
-    return _beside(panels, _title(result, "Layers through the model's own head"), said, describe(result.tables["lens"]))
+    subtitle = "shaded: 95 % intervals over documents; dashed: frequencies of pieces, without context"
+    return _beside(
+        panels, _title(result, "Layers through the model's own head"), subtitle, describe(result.tables["lens"])
+    )
 
 
 def _with_twin(result: Result) -> Table:
@@ -159,8 +161,8 @@ def _panel(
 
 def _reached(result: Result) -> alt.ConcatChart:
     table = result.tables["reached"]
-    own = table["lens"].where(table["model"] == "model", "twin")
-    table = table.assign(model=own.map(_NAMES))
+    lenses = table["lens"].where(table["model"] == "model", "twin")
+    table = table.assign(model=lenses.map(_NAMES))
     names = [name for name in _NAMES.values() if name in set(table["model"])]
     look = series(names)
     last = int(table["layer"].max())
@@ -180,50 +182,54 @@ def _reached(result: Result) -> alt.ConcatChart:
     ]
     depth = result.tables["depth"]
     means = {row.lens if row.model == "model" else "twin": row for row in depth.itertuples()}
-    said = "; ".join(
+    mean_layers = "; ".join(
         f"{_NAMES[str(lens)]}: mean layer {row.mean_layer:.2f} [{row.low:.2f}, {row.high:.2f}]"
         for lens, row in means.items()
     )
     chart = alt.LayerChart(layer=marks)
-    return _beside([chart], _title(result, "Layer at which the final answer is reached"), said, f"{said}.")
+    return _beside(
+        [chart], _title(result, "Layer at which the final answer is reached"), mean_layers, f"{mean_layers}."
+    )
 
 
 def _grid(result: Result, table: Table) -> alt.ConcatChart:
     """One grid per lens: tokens by layers, the most likely piece in each cell."""
     tokens = table[["index", "token"]].drop_duplicates("index")
-    shown = table[(table["rank"] == 1) & (table["index"] < _MOST_TOKENS)]
+    cells = table[(table["rank"] == 1) & (table["index"] < _MOST_TOKENS)]
     names = _columns(tokens)
-    shown = shown.assign(
-        column=shown["index"].map(names),
-        shown=shown["piece"].map(_shortened),
-        right=shown["piece"].astype(str).str.strip() == shown["token"].astype(str).str.strip(),
+    cells = cells.assign(
+        column=cells["index"].map(names),
+        shown=cells["piece"].map(_shortened),
+        right=cells["piece"].astype(str).str.strip() == cells["token"].astype(str).str.strip(),
     )
     order = [names[index] for index in sorted(names) if index < _MOST_TOKENS]
-    lenses = list(dict.fromkeys(shown["lens"]))
-    panels = [_cells(shown[shown["lens"] == lens], _NAMES[lens], order) for lens in lenses]
+    lenses = list(dict.fromkeys(cells["lens"]))
+    panels = [_cells(cells[cells["lens"] == lens], _NAMES[lens], order) for lens in lenses]
     left = len(names) - len(order)
     more = f"; {left} further tokens are in the table" if left > 0 else ""
-    said = f"cell: most likely piece; colour: its probability; dot: it is the token itself{more}"
-    last = shown[shown["layer"] == shown["layer"].max()].drop_duplicates("index")
-    told = ", ".join(f"{row.column}: {row.piece}" for row in last.itertuples())
-    title = alt.TitleParams(f"{result.provenance.model['name']}: tokens by layers", subtitle=said, offset=12)
-    chart = alt.vconcat(*panels, spacing=24, title=title, description=f"Most likely pieces at the last layer: {told}.")
+    subtitle = f"cell: most likely piece; colour: its probability; dot: it is the token itself{more}"
+    last = cells[cells["layer"] == cells["layer"].max()].drop_duplicates("index")
+    answers = ", ".join(f"{row.column}: {row.piece}" for row in last.itertuples())
+    title = alt.TitleParams(f"{result.provenance.model['name']}: tokens by layers", subtitle=subtitle, offset=12)
+    chart = alt.vconcat(
+        *panels, spacing=24, title=title, description=f"Most likely pieces at the last layer: {answers}."
+    )
     return themed(alt.concat(chart, usermeta={"panelWidth": _CELL[0] * len(order)}))
 
 
 def _columns(tokens: Table) -> dict[int, str]:
     """Number of a token -> its column's name; what comes after the text has no token."""
-    found = {}
+    names = {}
     for index, token in zip(tokens["index"].tolist(), tokens["token"].tolist(), strict=True):
         # An empty cell of a file is read back as NaN.
         there = isinstance(token, str) and token.strip()
-        found[int(index)] = f"{int(index) + 1} {_shortened(token) if there else '(next)'}"
-    return found
+        names[int(index)] = f"{int(index) + 1} {_shortened(token) if there else '(next)'}"
+    return names
 
 
 def _shortened(piece: object) -> str:
-    said = str(piece).strip() or str(piece)
-    return said if len(said) <= _SHOWN else f"{said[: _SHOWN - 1]}\N{HORIZONTAL ELLIPSIS}"
+    text = str(piece).strip() or str(piece)
+    return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _cells(rows: Table, title: str, order: list[str]) -> alt.LayerChart:
@@ -267,8 +273,8 @@ def _pairs(result: Result, table: Table) -> alt.ConcatChart:
     name = result.provenance.corpus.get("suite", {}).get("name", "pairs")
     last = rows[rows["layer"] == rows["layer"].max()].iloc[0]
     described = f"At the last layer the good sentence is preferred in {last['accuracy']:.3f} of pairs."
-    said = "shaded: 95 % intervals over pairs; dashed: chance"
-    return _beside([chart], f"{result.provenance.model['name']}: pairs of {name} by layer", said, described)
+    subtitle = "shaded: 95 % intervals over pairs; dashed: chance"
+    return _beside([chart], f"{result.provenance.model['name']}: pairs of {name} by layer", subtitle, described)
 
 
 def _cloze(result: Result, table: Table) -> alt.ConcatChart:
@@ -278,8 +284,8 @@ def _cloze(result: Result, table: Table) -> alt.ConcatChart:
     name = result.provenance.corpus.get("suite", {}).get("name", "clozes")
     last = rows[(rows["layer"] == rows["layer"].max()) & (rows["measure"] == "precision_at_1")].iloc[0]
     described = f"At the last layer the answer is the most likely piece in {last['value']:.3f} of items."
-    said = "shaded: 95 % intervals over items; mean over the parts of the suite"
-    return _beside(panels, f"{result.provenance.model['name']}: answers of {name} by layer", said, described)
+    subtitle = "shaded: 95 % intervals over items; mean over the parts of the suite"
+    return _beside(panels, f"{result.provenance.model['name']}: answers of {name} by layer", subtitle, described)
 
 
 def _title(result: Result, what: str) -> str:
@@ -288,6 +294,6 @@ def _title(result: Result, what: str) -> str:
 
 
 def _beside(panels: list[alt.LayerChart], title: str, subtitle: str, description: str) -> alt.ConcatChart:
-    said = alt.TitleParams(title, subtitle=subtitle, offset=12)
-    chart = alt.concat(*panels, columns=2, spacing=24, title=said, description=description)
+    heading = alt.TitleParams(title, subtitle=subtitle, offset=12)
+    chart = alt.concat(*panels, columns=2, spacing=24, title=heading, description=description)
     return themed(chart.properties(usermeta={"panelWidth": PANEL_WIDTH}))

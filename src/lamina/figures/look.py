@@ -123,14 +123,14 @@ def _of_one_word(table: Table, focus: int) -> Table:
 
 def _words(table: Table, side: str) -> Table:
     """Position and word of one column's words."""
-    found = table[[side, f"{side}_word"]].drop_duplicates(side).set_axis(["position", "word"], axis=1)
-    return found.sort_values("position")
+    words = table[[side, f"{side}_word"]].drop_duplicates(side).set_axis(["position", "word"], axis=1)
+    return words.sort_values("position")
 
 
 def _drawn(table: Table, layer: int, head: int, least: float) -> Table:
-    own = table[(table["layer"] == layer) & (table["head"] == head) & (table["weight"] >= least)]
+    head_rows = table[(table["layer"] == layer) & (table["head"] == head) & (table["weight"] >= least)]
     # Strong lines on top of weak ones.
-    return own.sort_values("weight").drop(columns=["layer", "head"])
+    return head_rows.sort_values("weight").drop(columns=["layer", "head"])
 
 
 def _panel(rows: Table, words: list[Table], kinds: list[str], panel: Panel, side: int) -> alt.LayerChart:
@@ -145,12 +145,12 @@ def _panel(rows: Table, words: list[Table], kinds: list[str], panel: Panel, side
         alt.Chart(some)
         .mark_text(align=align, **style)
         .encode(
-            x=alt.XDatum(at, scale=across),
+            x=alt.XDatum(place, scale=across),
             y=alt.Y("position:Q", scale=down, axis=None),
             text=alt.Text("word:N"),
             tooltip=alt.Tooltip("word:N"),
         )
-        for some, align, at in zip(words, ("right", "left"), (side - 4, side + GAP + 4), strict=True)
+        for some, align, place in zip(words, ("right", "left"), (side - 4, side + GAP + 4), strict=True)
     ]
     title = alt.TitleParams(panel.title, subtitle=panel.subtitle or alt.Undefined, fontSize=13)
     height = ROW * (last - first + 1)
@@ -185,26 +185,26 @@ _HIDDEN = "attention to special tokens not shown"
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """The charts `lines`, one panel per head, and `rollout`, one panel per depth."""
-    heads, asked = result.tables["heads"], result.provenance.parameters
+    heads, settings = result.tables["heads"], result.provenance.parameters
     # Results of format 1 have the position among the parameters, later ones what was typed.
-    focus = result.provenance.corpus.get("focus", asked["focus"])
+    focus = result.provenance.corpus.get("focus", settings["focus"])
     panels = {
         (int(layer), int(head)): Panel(f"Head {layer}-{head}", _reason(why, value))
         for layer, head, why, value in heads.itertuples(index=False)
     }
-    held, hidden = attention_name(result), "" if asked["special"] else f"; {_HIDDEN}"
-    about = f"{result.provenance.model['name']}, by {asked['level']}{hidden}"
+    attention, hidden = attention_name(result), "" if settings["special"] else f"; {_HIDDEN}"
+    about = f"{result.provenance.model['name']}, by {settings['level']}{hidden}"
     chart = lines(
         result.tables["attention"],
         panels,
         focus=focus,
-        title=f"{held.capitalize()} of {about}",
+        title=f"{attention.capitalize()} of {about}",
         description=describe(result.tables["attention"], list(panels)),
     )
     charts: dict[str, alt.TopLevelMixin] = {"lines": themed(chart)}
     # Results of version 1 have no rollout.
     if "rollout" in result.tables:
-        charts["rollout"] = themed(rollout(result.tables["rollout"], title=f"Rollout of {held}: {about}"))
+        charts["rollout"] = themed(rollout(result.tables["rollout"], title=f"Rollout of {attention}: {about}"))
     return charts
 
 
@@ -282,10 +282,10 @@ def describe(table: Table, heads: list[tuple[int, int]]) -> str:
     """Each head's strongest lines in words."""
     sentences = []
     for layer, head in heads:
-        own = table[(table["layer"] == layer) & (table["head"] == head)].nlargest(3, "weight")
+        strongest = table[(table["layer"] == layer) & (table["head"] == head)].nlargest(3, "weight")
         parts = [
             f"{one} to {other} {weight:.2f}"
-            for one, other, weight in own[["from_word", "to_word", "weight"]].itertuples(index=False)
+            for one, other, weight in strongest[["from_word", "to_word", "weight"]].itertuples(index=False)
         ]
         sentences.append(f"Head {layer}-{head}: strongest {', '.join(parts)}.")
     return " ".join(sentences)

@@ -74,7 +74,7 @@ def spread(last: int, most: int) -> list[int]:
         >>> spread(6, 8), spread(24, 4)
         ([0, 1, 2, 3, 4, 5, 6], [0, 8, 16, 24])
     """
-    return sorted({round(at) for at in np.linspace(0, last, min(most, last + 1)).tolist()})
+    return sorted({round(layer) for layer in np.linspace(0, last, min(most, last + 1)).tolist()})
 
 
 def neighbours_chart(near: Table, contexts: Table, word: str, names: dict[str, str], title: str) -> alt.ConcatChart:
@@ -84,21 +84,21 @@ def neighbours_chart(near: Table, contexts: Table, word: str, names: dict[str, s
     near = near[near["rank"] <= MOST_RANKS]
     alone = near[near["space"] != "layer"]
     alone = alone.assign(column=alone["space"].map(names), kind=_BOTH)
-    shown = near[near["layer"].isin(layers)]
-    kinds = [_BOTH if each in known else _NEW for each in shown["neighbour"]]
-    shown = shown.assign(column=[f"layer {layer}" for layer in shown["layer"]], kind=kinds)
+    by_layer = near[near["layer"].isin(layers)]
+    kinds = [_BOTH if neighbour in known else _NEW for neighbour in by_layer["neighbour"]]
+    by_layer = by_layer.assign(column=[f"layer {layer}" for layer in by_layer["layer"]], kind=kinds)
     columns = [*dict.fromkeys(alone["column"]), *(f"layer {layer}" for layer in layers)]
     chosen = varied(contexts, MOST_CONTEXTS)
     colour = alt.value(INK) if alone.empty else _kind_colour()
     panels = [
-        _grid(pd.concat([alone, shown[shown["context"] == row["context"]]]), columns, colour, _title(row, word))
+        _grid(pd.concat([alone, by_layer[by_layer["context"] == row["context"]]]), columns, colour, _title(row, word))
         for row in chosen
     ]
     some = "" if len(chosen) == len(contexts) else f", {len(chosen)} of {len(contexts)} contexts"
-    said = alt.TitleParams(f"Nearest words: {title}{some}", subtitle="from the nearest (1) on, by cosine")
+    heading = alt.TitleParams(f"Nearest words: {title}{some}", subtitle="from the nearest (1) on, by cosine")
     meta = {"panelWidth": _COLUMN * len(columns), "columns": {"field": "column", "width": _NARROW}}
-    words = _nearest_in_words(shown, chosen, word, layers[-1])
-    return alt.concat(*panels, columns=1, spacing=26, title=said, description=words, usermeta=meta)
+    words = _nearest_in_words(by_layer, chosen, word, layers[-1])
+    return alt.concat(*panels, columns=1, spacing=26, title=heading, description=words, usermeta=meta)
 
 
 def varied(contexts: Table, most: int) -> list[dict]:
@@ -160,21 +160,23 @@ def around(sentence: str, word: str, most: int = _AROUND) -> str:
         '… three [Four] five …'
     """
     # Not just any bracket: texts have their own.
-    found = re.search(re.escape(f"[{word}]"), sentence, re.IGNORECASE)
-    at, end = found.span() if found else (0, 0)
-    start, stop = max(0, at - most), min(len(sentence), end + most)
+    match = re.search(re.escape(f"[{word}]"), sentence, re.IGNORECASE)
+    begin, end = match.span() if match else (0, 0)
+    start, stop = max(0, begin - most), min(len(sentence), end + most)
     # Words are not cut in two.
-    start = start if start == 0 else sentence.find(" ", start - 1, at) + 1 or at
+    start = start if start == 0 else sentence.find(" ", start - 1, begin) + 1 or begin
     stop = stop if stop == len(sentence) else max(sentence.rfind(" ", end, stop + 1), end)
     return ("… " if start > 0 else "") + sentence[start:stop] + (" …" if stop < len(sentence) else "")
 
 
-def _nearest_in_words(shown: Table, chosen: list[dict], word: str, last: int) -> str:
+def _nearest_in_words(neighbours: Table, chosen: list[dict], word: str, last: int) -> str:
     sentences = []
     for row in chosen:
-        own = shown[(shown["context"] == row["context"]) & (shown["layer"] == last)].sort_values("rank")
+        nearest = neighbours[(neighbours["context"] == row["context"]) & (neighbours["layer"] == last)].sort_values(
+            "rank"
+        )
         sentences.append(
-            f"{around(row['sentence'], word)}: at layer {last} near {', '.join(own['neighbour'].head(3))}."
+            f"{around(row['sentence'], word)}: at layer {last} near {', '.join(nearest['neighbour'].head(3))}."
         )
     return " ".join(sentences)
 
@@ -188,8 +190,8 @@ def senses_chart(senses: Table, separation: Table, contexts: Table, title: str) 
     last = [name for name in (_OTHER, _NO_CLASS) if name in order]
     order = [*(name for name in order if name not in last), *last]
     grey, pointing = {_OTHER: _GREY, _NO_CLASS: "#b5b5b5"}, {_OTHER: "triangle-right", _NO_CLASS: "triangle-left"}
-    colours = [grey.get(name, COLOURS[at % len(COLOURS)]) for at, name in enumerate(order)]
-    shapes = [pointing.get(name, SHAPES[at % len(SHAPES)]) for at, name in enumerate(order)]
+    colours = [grey.get(name, COLOURS[index % len(COLOURS)]) for index, name in enumerate(order)]
+    shapes = [pointing.get(name, SHAPES[index % len(SHAPES)]) for index, name in enumerate(order)]
     legend = alt.Legend(title=None, orient="top", symbolSize=90, symbolOpacity=1, labelLimit=300, columns=4)
     colour = alt.Color("class:N", scale=alt.Scale(domain=order, range=colours), legend=legend)
     shape = alt.Shape("class:N", scale=alt.Scale(domain=order, range=shapes), legend=legend)
@@ -201,12 +203,12 @@ def senses_chart(senses: Table, separation: Table, contexts: Table, title: str) 
         )
         for layer in layers
     ]
-    said = alt.TitleParams(
+    heading = alt.TitleParams(
         f"Sense map: {title}", subtitle="one point per context, by the first two principal components of each layer"
     )
     words = _separated_in_words(separation, len(set(senses["context"])))
     meta = {"panelWidth": _MAP, "keepShape": True}
-    return alt.concat(*panels, columns=4, spacing=22, title=said, description=words, usermeta=meta)
+    return alt.concat(*panels, columns=4, spacing=22, title=heading, description=words, usermeta=meta)
 
 
 def _few_classes(senses: Table) -> dict[str, str]:
@@ -220,7 +222,7 @@ def _few_classes(senses: Table) -> dict[str, str]:
 def _map(rows: Table, layer: int, score: dict, colour: alt.Color, shape: alt.Shape) -> alt.Chart:
     hidden = alt.Axis(labels=False, ticks=False, title=None, grid=False, domainColor=FAINT)
     scale = alt.Scale(zero=False, padding=10)
-    kept = "" if pd.isna(score["explained"]) else f"{score['explained']:.0%} of the variance"
+    variance = "" if pd.isna(score["explained"]) else f"{score['explained']:.0%} of the variance"
     apart = "" if pd.isna(score["silhouette"]) else f"silhouette {score['silhouette']:.2f}"
     return (
         alt.Chart(rows, width=_MAP, height=_MAP)
@@ -233,17 +235,17 @@ def _map(rows: Table, layer: int, score: dict, colour: alt.Color, shape: alt.Sha
             tooltip=[alt.Tooltip("context:Q"), alt.Tooltip("class:N"), alt.Tooltip("sentence:N")],
         )
         .properties(
-            title=alt.TitleParams(f"layer {layer}", subtitle=[line for line in (apart, kept) if line], color=INK),
+            title=alt.TitleParams(f"layer {layer}", subtitle=[line for line in (apart, variance) if line], color=INK),
             view=alt.ViewConfig(stroke=FAINT),
         )
     )
 
 
 def _separated_in_words(separation: Table, contexts: int) -> str:
-    said = f"{contexts} contexts."
+    count = f"{contexts} contexts."
     measured = separation.dropna(subset="silhouette")
     if measured.empty:
-        return f"{said} Fewer than two classes have enough contexts to be compared."
+        return f"{count} Fewer than two classes have enough contexts to be compared."
     best = measured.iloc[measured["silhouette"].argmax()]
     there = f"Largest silhouette at layer {int(best['layer'])}: {best['silhouette']:.2f}"
-    return f"{said} {there}; with shuffled classes {best['baseline']:.2f} on average."
+    return f"{count} {there}; with shuffled classes {best['baseline']:.2f} on average."

@@ -50,9 +50,9 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 def _rows(result: Result) -> Table:
     """Accuracy of all seeds together by layer, with the constant answer in a column; converged probes only."""
     scores = result.tables["order"]
-    own = scores[(scores["metric"] == "accuracy") & (scores["seed"].astype(str) == "all")]
-    constant = own[(own["probe"] == "constant") & (own["of"] == "model")].set_index("task")["value"]
-    rows = own[(own["probe"] == "layer") & own["of"].isin(list(_OF))].copy()
+    accuracy = scores[(scores["metric"] == "accuracy") & (scores["seed"].astype(str) == "all")]
+    constant = accuracy[(accuracy["probe"] == "constant") & (accuracy["of"] == "model")].set_index("task")["value"]
+    rows = accuracy[(accuracy["probe"] == "layer") & accuracy["of"].isin(list(_OF))].copy()
     rows["layer"] = rows["layer"].astype(int)
     late = unconverged(result.tables)
     done = [(row.task, row.of, "layer", row.layer) not in late for row in rows.itertuples()]
@@ -65,20 +65,20 @@ def _rows(result: Result) -> Table:
 def _order(rows: Table, name: str) -> alt.ConcatChart:
     model = rows[rows["of"] == "model"]
     spread = 1 - model["constant"]
-    shares = {each: (model[each] - model["constant"]) / spread for each in ("value", "low", "high")}
+    shares = {column: (model[column] - model["constant"]) / spread for column in ("value", "low", "high")}
     model = pd.DataFrame(model.assign(**shares, model=model["title"]))
     least = min(0.0, float(model["low"].min()))
     panels = [
-        _panel(pd.DataFrame(own), title, least)
+        _panel(pd.DataFrame(kind_rows), title, least)
         for kinds, title in _KINDS.items()
-        if not (own := model[model["kind"].isin(kinds)]).empty
+        if not (kind_rows := model[model["kind"].isin(kinds)]).empty
     ]
-    said = alt.TitleParams(
+    heading = alt.TitleParams(
         f"Order and subjects by layer: {name}",
         subtitle="shaded: 95 % intervals; 0: best constant answer, 1: no error",
         offset=12,
     )
-    chart = alt.concat(*panels, columns=3, spacing=24, title=said, description=describe(model))
+    chart = alt.concat(*panels, columns=3, spacing=24, title=heading, description=describe(model))
     chart = chart.resolve_scale(color="independent", shape="independent", strokeDash="independent")
     return themed(chart.properties(usermeta={"panelWidth": PANEL_WIDTH}))
 
@@ -91,10 +91,12 @@ def _panel(rows: Table, title: str, least: float) -> alt.LayerChart:
     look = series(names)
     colour, dash, shape = look.colour.legend(legend), look.dash.legend(legend), look.shape.legend(legend)
     scale = alt.Scale(domain=[least, 1])
-    value, low = (alt.Y(f"{each}:Q", title="share of the way to no error", scale=scale) for each in ("value", "low"))
+    value, low = (
+        alt.Y(f"{column}:Q", title="share of the way to no error", scale=scale) for column in ("value", "low")
+    )
     x = layer_axis(int(rows["layer"].max()))
     base = alt.Chart(rows, width=PANEL_WIDTH, height=260).encode(x=x, color=colour)
-    numbers = [alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "low", "high")]
+    numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")]
     tooltip = [alt.Tooltip("model:N", title="task"), alt.Tooltip("layer:Q"), *numbers]
     return alt.LayerChart(
         layer=[
@@ -109,12 +111,12 @@ def _panel(rows: Table, title: str, least: float) -> alt.LayerChart:
 def _tasks(rows: Table, name: str) -> alt.ConcatChart:
     rows = pd.DataFrame(rows.assign(model=rows["of"].map(_OF)))
     panels = [_task(pd.DataFrame(rows[rows["task"] == task])) for task in dict.fromkeys(rows["task"])]
-    said = alt.TitleParams(
+    heading = alt.TitleParams(
         f"Each task beside its baselines: {name}",
         subtitle="shaded: 95 % intervals; dotted: best constant answer",
         offset=12,
     )
-    chart = alt.concat(*panels, columns=4, spacing=24, title=said, description=describe(rows))
+    chart = alt.concat(*panels, columns=4, spacing=24, title=heading, description=describe(rows))
     return themed(chart.properties(usermeta={"panelWidth": _SMALL}))
 
 
@@ -124,9 +126,9 @@ def _task(rows: Table) -> alt.LayerChart:
     legend = alt.Legend(title=None, orient="top", symbolSize=90, symbolOpacity=1, symbolStrokeWidth=0, labelLimit=300)
     colour = alt.Color("model:N", scale=colours, legend=legend)
     scale = alt.Scale(domain=[0, 1])
-    value, low, least = (alt.Y(f"{each}:Q", title="accuracy", scale=scale) for each in ("value", "low", "constant"))
+    value, low, least = (alt.Y(f"{column}:Q", title="accuracy", scale=scale) for column in ("value", "low", "constant"))
     base = alt.Chart(rows, width=_SMALL, height=150).encode(x=layer_axis(int(rows["layer"].max())), color=colour)
-    numbers = [alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "low", "high")]
+    numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")]
     return alt.LayerChart(
         layer=[
             base.mark_area(opacity=0.2).encode(y=low, y2=alt.Y2("high:Q")),
@@ -150,10 +152,10 @@ def describe(rows: Table) -> str:
         'Subject: 0.10 at layer 0, 0.70 at layer 6.'
     """
     sentences = []
-    for (title, model), own in rows.groupby(["title", "model"], sort=False):
-        ends = own.sort_values("layer").iloc[[0, -1]]
-        told = ", ".join(
+    for (title, model), line in rows.groupby(["title", "model"], sort=False):
+        ends = line.sort_values("layer").iloc[[0, -1]]
+        values = ", ".join(
             f"{value:.2f} at layer {layer}" for layer, value in zip(ends["layer"], ends["value"], strict=True)
         )
-        sentences.append(f"{title}{'' if model == title else f', {model}'}: {told}.")
+        sentences.append(f"{title}{'' if model == title else f', {model}'}: {values}.")
     return " ".join(sentences)

@@ -61,9 +61,9 @@ constant .20.'
     )
     names = _by_peak(rows)
     layers = sorted(int(layer) for layer in rows["layer"].unique())
-    shown = layers[:: math.ceil(len(layers) / 13)]
+    ticks = layers[:: math.ceil(len(layers) / 13)]
     x = alt.X(
-        "layer:O", title="layer (0 = embeddings)", axis=alt.Axis(values=shown, labelAngle=0, ticks=False, domain=False)
+        "layer:O", title="layer (0 = embeddings)", axis=alt.Axis(values=ticks, labelAngle=0, ticks=False, domain=False)
     )
     axis = alt.Axis(ticks=False, domain=False, labelLimit=210, labelPadding=6)
     y = alt.Y("title:N", sort=names, title=None, axis=axis)
@@ -89,8 +89,8 @@ constant .20.'
     if width / len(layers) >= _WIDE_ENOUGH:
         ink = alt.when(alt.datum.shade > 0.55 * most).then(alt.value("white")).otherwise(alt.value(INK))
         for style, untested in (("normal", False), ("italic", True)):
-            own = base.transform_filter((alt.datum.status == "untested") == untested)
-            text = own.mark_text(fontSize=11, fontStyle=style)
+            subset = base.transform_filter((alt.datum.status == "untested") == untested)
+            text = subset.mark_text(fontSize=11, fontStyle=style)
             marks.append(text.encode(text=alt.Text("score:Q", format=".2f"), color=ink))
     peaks = pd.DataFrame(rows[rows["peak"].astype(bool)])
     if len(peaks):
@@ -120,8 +120,8 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
     there = [name for name in BEHAVIOUR_LOOKS if name in set(heads["role"])]
     looks = [BEHAVIOUR_LOOKS[name] for name in there]
     layers, most = sorted(int(layer) for layer in heads["layer"].unique()), int(heads["head"].max())
-    shown = layers[:: math.ceil(len(layers) / 13)]
-    x = alt.X("layer:O", title="layer", axis=alt.Axis(values=shown, labelAngle=0, ticks=False, domain=False))
+    ticks = layers[:: math.ceil(len(layers) / 13)]
+    x = alt.X("layer:O", title="layer", axis=alt.Axis(values=ticks, labelAngle=0, ticks=False, domain=False))
     y = alt.Y(
         "head:O",
         title="head",
@@ -137,8 +137,8 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         alt.Tooltip("status:N", title="beside its baseline"),
     ]
     legend = alt.Legend(title=None, orient="top", columns=4, symbolSize=80)
-    colours = alt.Scale(domain=there, range=[each.colour for each in looks])
-    shape = alt.Shape("role:N", scale=alt.Scale(domain=there, range=[each.shape for each in looks]), legend=legend)
+    colours = alt.Scale(domain=there, range=[look.colour for look in looks])
+    shape = alt.Shape("role:N", scale=alt.Scale(domain=there, range=[look.shape for look in looks]), legend=legend)
     row = _HEAD_ROW if most <= 16 else max(8, 272 // most)
     hover = _hover()
     base = alt.Chart(heads, width=width, height=row * most).encode(x=x, y=y, tooltip=tooltip)
@@ -174,27 +174,29 @@ def beside(*panels: alt.LayerChart) -> alt.ConcatChart:
         meta = {"panelWidth": PANEL_WIDTH, "cells": beside}
         chart = alt.concat(*panels, columns=len(panels), spacing=36, usermeta=meta)
         chart = alt.ConcatChart.from_dict(chart.to_dict())
-    own = "independent"
-    return themed(chart.resolve_scale(color=own, fill=own, stroke=own, shape=own, x=own))
+    independent = "independent"
+    return themed(
+        chart.resolve_scale(color=independent, fill=independent, stroke=independent, shape=independent, x=independent)
+    )
 
 
 def describe_abilities(table: Table) -> str:
     """Each ability's peak, its interval and what it is compared with."""
-    said = []
-    for name, own in table.groupby("ability", sort=False):
-        best = next(rows_of(own.nlargest(1, "score")))
+    sentences = []
+    for name, ability_rows in table.groupby("ability", sort=False):
+        best = next(rows_of(ability_rows.nlargest(1, "score")))
         peak = f"highest at layer {best.layer} (probes had not converged: no peak):"
         if best.converged:
-            among = [int(row.layer) for row in rows_of(own) if row.among_best]
-            peak = f"highest at layer {best.layer}{_can_be_best(among, int(best.layer), len(own))}"
+            among = [int(row.layer) for row in rows_of(ability_rows) if row.among_best]
+            peak = f"highest at layer {best.layer}{_can_be_best(among, int(best.layer), len(ability_rows))}"
         beside = [
             f"{of} {number(value)}"
             for of, value in (("twin", best.twin), (best.baseline, best.constant))
             if value == value
         ]
         against = f"{_AGAINST[best.status]} {' and '.join(beside)}" if beside else ""
-        said.append(f"{name}: {peak} {best.metric} {number(best.score, best.low, best.high)}{against}.")
-    return " ".join(said)
+        sentences.append(f"{name}: {peak} {best.metric} {number(best.score, best.low, best.high)}{against}.")
+    return " ".join(sentences)
 
 
 _AGAINST = {
@@ -219,15 +221,17 @@ def _can_be_best(among: list[int], highest: int, layers: int) -> str:
 def describe_roles(heads: Table) -> str:
     """How many heads have which role, and which they are."""
     layers = heads["layer"].nunique()
-    said = [f"{len(heads)} head{'s' * (len(heads) > 1)} in {layers} layer{'s' * (layers > 1)}."]
+    sentences = [f"{len(heads)} head{'s' * (len(heads) > 1)} in {layers} layer{'s' * (layers > 1)}."]
     for role in BEHAVIOUR_LOOKS:
-        own = [f"{row.layer}-{row.head}" for row in rows_of(heads[heads["role"] == role])]
-        if own:
-            said.append(f"{role}: {len(own)}" + ("." if role == "other" else f" ({', '.join(own)})."))
-    clear, shown_not, untested = ((heads["status"] == each).sum() for each in ("clear", "open", "untested"))
+        names = [f"{row.layer}-{row.head}" for row in rows_of(heads[heads["role"] == role])]
+        if names:
+            sentences.append(f"{role}: {len(names)}" + ("." if role == "other" else f" ({', '.join(names)})."))
+    clear, shown_not, untested = ((heads["status"] == status).sum() for status in ("clear", "open", "untested"))
     if clear + shown_not + untested:
-        said.append(f"Shown by a corrected test: {clear}; tested and not shown: {shown_not}; not tested: {untested}.")
-    return " ".join(said)
+        sentences.append(
+            f"Shown by a corrected test: {clear}; tested and not shown: {shown_not}; not tested: {untested}."
+        )
+    return " ".join(sentences)
 
 
 def _by_peak(rows: Table) -> list[str]:

@@ -62,10 +62,10 @@ def terms(result: Result, title: str) -> alt.ConcatChart:
     names = _series(rows)
     order = list(dict.fromkeys(rows["name"]))
     panel = _panel(rows, names, order, step=16 + 8 * len(names), extent=_extent(order), offset=True)
-    said = alt.TitleParams(
+    heading = alt.TitleParams(
         f"Accuracy by phenomenon: {title}", subtitle="lines: 95 % intervals; tick: chance", offset=10
     )
-    return alt.concat(panel, title=said, description=describe(rows), usermeta={"panelWidth": PANEL_WIDTH})
+    return alt.concat(panel, title=heading, description=describe(rows), usermeta={"panelWidth": PANEL_WIDTH})
 
 
 def paradigms(result: Result, title: str) -> alt.ConcatChart:
@@ -74,20 +74,20 @@ def paradigms(result: Result, title: str) -> alt.ConcatChart:
     names = _series(rows)
     panels, extent = [], _extent(rows["name"])
     groups = list(rows.groupby("term", sort=False))
-    for at, (term, own) in enumerate(groups):
-        best = own[own["of"] == names[0]].sort_values("accuracy", ascending=False, kind="stable")
+    for index, (term, term_rows) in enumerate(groups):
+        best = term_rows[term_rows["of"] == names[0]].sort_values("accuracy", ascending=False, kind="stable")
         panel = _panel(
-            own,
+            term_rows,
             names,
             list(best["name"]),
             step=15,
             extent=extent,
-            legend=at == 0,
-            axis=at == len(groups) - 1,
+            legend=index == 0,
+            axis=index == len(groups) - 1,
             offset=False,
         )
         panels.append(panel.properties(title=alt.TitleParams(str(term), fontSize=12, anchor="start", offset=4)))
-    said = alt.TitleParams(
+    heading = alt.TitleParams(
         f"Accuracy by paradigm: {title}",
         subtitle="lines: 95 % intervals; tick: chance; hollow: no difference from chance was shown",
         offset=10,
@@ -96,7 +96,7 @@ def paradigms(result: Result, title: str) -> alt.ConcatChart:
         *panels,
         columns=1,
         spacing=10,
-        title=said,
+        title=heading,
         description=describe(rows[rows["of"] == names[0]]),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
@@ -110,11 +110,11 @@ def describe(rows: pd.DataFrame) -> str:
         >>> describe(pd.DataFrame(rows, columns=["name", "of", "accuracy"]))
         'Accuracy. binding: m 0.90, twin 0.50; islands: m 0.60.'
     """
-    said = []
-    for name, own in rows.groupby("name", sort=False):
-        each = ", ".join(f"{row.of} {row.accuracy:.2f}" for row in own.itertuples())
-        said.append(f"{name}: {each}")
-    return f"Accuracy. {'; '.join(said)}."
+    parts = []
+    for name, group in rows.groupby("name", sort=False):
+        accuracies = ", ".join(f"{row.of} {row.accuracy:.2f}" for row in group.itertuples())
+        parts.append(f"{name}: {accuracies}")
+    return f"Accuracy. {'; '.join(parts)}."
 
 
 def _term_rows(result: Result) -> pd.DataFrame:
@@ -122,13 +122,13 @@ def _term_rows(result: Result) -> pd.DataFrame:
     pairs, by_term, baselines = (result.tables[name] for name in ("pairs", "terms", "baselines"))
     model = str(result.provenance.model["name"])
     overall = pairs[pairs["paradigm"] == "all"].assign(name="all paradigms")
-    own = pd.concat([overall, by_term[by_term["level"] == "term"]])
+    model_rows = pd.concat([overall, by_term[by_term["level"] == "term"]])
     called = {"plain": model, "per_token": f"{model}, per token"}
-    own = own.assign(of=own["score"].map(called))
+    model_rows = model_rows.assign(of=model_rows["score"].map(called))
     beside = baselines[(baselines["score"] == "plain") & baselines["level"].isin(["all", "term"])]
     beside = beside.assign(name=beside["name"].where(beside["level"] != "all", "all paradigms"))
-    chances = dict(zip(own["name"], own["chance"], strict=True))
-    rows = pd.concat([own, beside.assign(chance=beside["name"].map(chances))], ignore_index=True)
+    chances = dict(zip(model_rows["name"], model_rows["chance"], strict=True))
+    rows = pd.concat([model_rows, beside.assign(chance=beside["name"].map(chances))], ignore_index=True)
     plain = rows[rows["of"] == model].set_index("name")["accuracy"]
     place = rows["name"].map(plain).where(rows["name"] != "all paradigms", 2)
     return rows.assign(place=place, sure=True).sort_values("place", ascending=False, kind="stable")
@@ -137,14 +137,14 @@ def _term_rows(result: Result) -> pd.DataFrame:
 def _paradigm_rows(result: Result) -> pd.DataFrame:
     pairs, baselines = result.tables["pairs"], result.tables["baselines"]
     model = str(result.provenance.model["name"])
-    own = pairs[(pairs["score"] == "plain") & (pairs["paradigm"] != "all")]
-    own = own.assign(of=model, name=own["paradigm"], sure=own["p_adjusted"] < 0.05)
+    model_rows = pairs[(pairs["score"] == "plain") & (pairs["paradigm"] != "all")]
+    model_rows = model_rows.assign(of=model, name=model_rows["paradigm"], sure=model_rows["p_adjusted"] < 0.05)
     beside = baselines[(baselines["score"] == "plain") & (baselines["level"] == "paradigm")]
-    known = own.set_index("name")
+    known = model_rows.set_index("name")
     beside = beside.assign(
         term=beside["name"].map(known["term"]), chance=beside["name"].map(known["chance"]), sure=True
     )
-    return pd.concat([own, beside], ignore_index=True)
+    return pd.concat([model_rows, beside], ignore_index=True)
 
 
 def _series(rows: pd.DataFrame) -> list[str]:
@@ -178,7 +178,7 @@ def _panel(
 ) -> alt.LayerChart:
     """One row per name, one point with its interval per model, a tick for chance."""
     looks = [_LOOKS[_kind(name, names[0])] for name in names]
-    marks, shapes = [COLOURS[at] for at in looks], [SHAPES[at] for at in looks]
+    marks, shapes = [COLOURS[index] for index in looks], [SHAPES[index] for index in looks]
     key = (
         alt.Legend(title=None, orient="top", symbolSize=80, symbolOpacity=1, labelLimit=400, columns=2)
         if legend
@@ -201,11 +201,11 @@ def _panel(
     ]  # fmt: skip
     base = alt.Chart(rows, width=PANEL_WIDTH, height=step * len(order)).encode(y=y)
     placed = base.encode(yOffset=alt.YOffset("of:N", sort=list(names))) if offset else base
-    own, others = alt.datum.of == names[0], alt.datum.of != names[0]
+    of_model, others = alt.datum.of == names[0], alt.datum.of != names[0]
     points = {"color": colour, "shape": shape, "tooltip": tooltip}
     filled = alt.Fill("of:N", scale=alt.Scale(domain=list(names), range=marks), legend=None)
     # Of many rows, only the model's own intervals are drawn, and its points above the others.
-    reach = placed if offset else base.transform_filter(own)
+    reach = placed if offset else base.transform_filter(of_model)
     return alt.LayerChart(
         layer=[
             base.mark_tick(color=INK, thickness=1.5, size=step - 2).encode(
@@ -214,7 +214,7 @@ def _panel(
             reach.mark_rule(strokeWidth=2, opacity=0.55).encode(x=low, x2=alt.X2("high:Q"), color=colour),
             placed.mark_point(filled=True, size=40, opacity=0.9).transform_filter(others).encode(x=x, **points),
             placed.mark_point(size=55, opacity=1, strokeWidth=1.5)
-            .transform_filter(own)
+            .transform_filter(of_model)
             .encode(x=x, fill=alt.condition(alt.datum.sure, filled, alt.value("white")), **points),
         ]
     )

@@ -59,10 +59,10 @@ def _chart(system: str) -> str:
 
 def not_drawn(result: Result) -> dict[str, str]:
     """Chart -> what it leaves out: without separators a decoder's first token stands in for them, weight by weight."""
-    said = "Not drawn, since the model puts no separators into a text: the root's attention to separators."
+    note = "Not drawn, since the model puts no separators into a text: the root's attention to separators."
     weights = result.tables["weights"]
     return {
-        _chart(str(system)): said
+        _chart(str(system)): note
         for system, rows in weights.groupby("system", sort=False)
         if "separator" not in _directions(pd.DataFrame(rows))
     }
@@ -72,7 +72,7 @@ def _directions(rows: Table) -> dict[str, str]:
     """The directions with weights of their own."""
     first, separator = (rows[rows["direction"] == name]["weight"].to_numpy() for name in ("first", "separator"))
     same = len(first) == len(separator) and np.allclose(first, separator, rtol=1e-5, atol=1e-7)
-    return {name: said for name, said in DIRECTIONS.items() if name != "separator" or not same}
+    return {name: title for name, title in DIRECTIONS.items() if name != "separator" or not same}
 
 
 def describe(table: Table) -> str:
@@ -83,9 +83,9 @@ def describe(table: Table) -> str:
         'right-branching: UAS 0.30, UUAS 0.40.'
     """
     return " ".join(
-        f"{system}: " + ", ".join(f"{name} {value:.2f}" for name, value in said if not math.isnan(value)) + "."
+        f"{system}: " + ", ".join(f"{name} {value:.2f}" for name, value in scores if not math.isnan(value)) + "."
         for system, uas, uuas, *_ in table.itertuples(index=False)
-        if (said := (("UAS", uas), ("UUAS", uuas)))
+        if (scores := (("UAS", uas), ("UUAS", uuas)))
     )
 
 
@@ -117,14 +117,14 @@ def _systems(table: Table, title: str) -> alt.ConcatChart:
         spread.mark_rule(color=INK, strokeWidth=2).encode(x=alt.X("low:Q", title=axis), x2=alt.X2("high:Q")),
         dots,
     ]
-    said = alt.TitleParams(
+    heading = alt.TitleParams(
         f"Heads of words: {title}",
         subtitle=[
             "without punctuation; lines: 95 % interval over documents, narrower than the dot where none shows",
             "(of UAS; of UUAS where there is no UAS)",
         ],
     )
-    return alt.concat(alt.LayerChart(layer=layers), title=said, description=describe(table))
+    return alt.concat(alt.LayerChart(layer=layers), title=heading, description=describe(table))
 
 
 def _weights(system: str, rows: Table, title: str) -> alt.ConcatChart:
@@ -139,22 +139,22 @@ def _weights(system: str, rows: Table, title: str) -> alt.ConcatChart:
     tooltip = [alt.Tooltip("layer:O"), alt.Tooltip("head:O"), alt.Tooltip("weight:Q", format=".3f")]
     panels = []
     directions = _directions(rows)
-    for direction, said in directions.items():
-        own = rows[rows["direction"] == direction]
-        cells = alt.Chart(own, width=CELL * heads, height=CELL * layers).mark_rect(stroke="white")
+    for direction, reading in directions.items():
+        direction_rows = rows[rows["direction"] == direction]
+        cells = alt.Chart(direction_rows, width=CELL * heads, height=CELL * layers).mark_rect(stroke="white")
         panels.append(
             cells.encode(
                 x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
                 y=alt.Y("layer:O", title="layer", sort="descending"),
                 color=colour,
                 tooltip=tooltip,
-            ).properties(title=said)
+            ).properties(title=reading)
         )
     over = "" if system == "attention-only" else ", means over scored words and their true heads"
-    said = alt.TitleParams(f"{system}: {title}", subtitle=f"the weight of each head's map{over}")
+    heading = alt.TitleParams(f"{system}: {title}", subtitle=f"the weight of each head's map{over}")
     description = f"{system}: " + "; ".join(
-        f"{said}, largest weight {top['weight']:.2f} of head {top['layer']:.0f}-{top['head']:.0f}"
-        for direction, said in directions.items()
+        f"{reading}, largest weight {top['weight']:.2f} of head {top['layer']:.0f}-{top['head']:.0f}"
+        for direction, reading in directions.items()
         if (top := rows[rows["direction"] == direction].nlargest(1, "weight").iloc[0]) is not None
     )
-    return alt.concat(*panels, columns=2, spacing=24, title=said, description=description)
+    return alt.concat(*panels, columns=2, spacing=24, title=heading, description=description)

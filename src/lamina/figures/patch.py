@@ -53,8 +53,8 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         panels = [_roles(result, name) for name in names]
         read = about.corpus["questions"]["name"]
         title = f"Patched answers: {about.model['name']} on {read}"
-        said = " ".join(describe(result.tables[name]) for name in names)
-        charts["patch"] = _beside(panels, title, said, "; dotted grey: as many random tokens as each role has")
+        description = " ".join(describe(result.tables[name]) for name in names)
+        charts["patch"] = _beside(panels, title, description, "; dotted grey: as many random tokens as each role has")
     if "pairs" in result.tables:
         title = f"Patched minimal pairs: {about.model['name']} on {about.corpus['pairs']['name']}"
         charts["patch_pairs"] = _beside(_positions(result), title, describe_pairs(result.tables["pairs"]))
@@ -79,10 +79,10 @@ def describe_pairs(table: Table) -> str:
 
 def _ends(table: Table, by: str, value: str) -> str:
     parts = []
-    for name, own in table.groupby(by, sort=False):
-        ends = own.sort_values("layer").iloc[[0, -1]]
-        told = zip(ends["layer"], ends[value], strict=True)
-        parts.append(f"{name} " + ", ".join(f"{each:.2f} at layer {layer}" for layer, each in told))
+    for name, group in table.groupby(by, sort=False):
+        ends = group.sort_values("layer").iloc[[0, -1]]
+        points = zip(ends["layer"], ends[value], strict=True)
+        parts.append(f"{name} " + ", ".join(f"{number:.2f} at layer {layer}" for layer, number in points))
     return "; ".join(parts)
 
 
@@ -90,7 +90,7 @@ def _roles(result: Result, name: str) -> alt.LayerChart:
     """One line per role, and grey ones for as many random tokens."""
     table, controls = result.tables[name], result.tables["controls"]
     beside = controls[(controls["swapped"] == _SWAPPED[name]) & (controls["control"] == RANDOM)]
-    rows, random = (each.rename(columns={"role": "model", "turned": "value"}) for each in (table, beside))
+    rows, random = (points.rename(columns={"role": "model", "turned": "value"}) for points in (table, beside))
     there = [role for role in ROLES if role in set(rows["model"])]
     scale = alt.Scale(domain=[0, 1])
     title = alt.TitleParams(_TITLES[name], subtitle=f"{int(table['n'].max()):,} questions")
@@ -108,18 +108,18 @@ def _positions(result: Result) -> list[alt.LayerChart]:
     whole, scale = pd.DataFrame(table[table["position"] == EVERYWHERE]), alt.Scale(zero=True)
     panels = []
     for position, called in _PLACES.items():
-        own = table[table["position"] == position].assign(model=_NAMED["model"])
-        if own.empty:
+        position_rows = table[table["position"] == position].assign(model=_NAMED["model"])
+        if position_rows.empty:
             continue
         mine = beside[beside["position"] == position]
-        rows = pd.concat([own, mine.assign(model=mine["model"].map(_NAMED))], ignore_index=True)
+        rows = pd.concat([position_rows, mine.assign(model=mine["model"].map(_NAMED))], ignore_index=True)
         names = [name for name in _NAMED.values() if name in set(rows["model"])]
         dashed = (
             alt.Chart(whole)
             .mark_line(color=INK, strokeWidth=1.5, strokeDash=[5, 4])
             .encode(x=layer_axis(_last(table)), y=alt.Y("value:Q", scale=scale, title=_CHANGE))
         )
-        title = alt.TitleParams(called, subtitle=f"{int(own['n'].max()):,} pairs")
+        title = alt.TitleParams(called, subtitle=f"{int(position_rows['n'].max()):,} pairs")
         lines = _lines(rows, names, _CHANGE, scale, legend=not panels)
         panels.append(alt.LayerChart(layer=[dashed, *lines], title=title))
     return panels
@@ -142,8 +142,8 @@ def _lines(rows: Table, names: list[str], unit: str, scale: alt.Scale, *, legend
 
 
 def _beside(panels: list[alt.LayerChart], title: str, description: str, also: str = "") -> alt.ConcatChart:
-    said = alt.TitleParams(title, subtitle=f"shaded: 95 % intervals{also}", offset=12)
-    chart = alt.concat(*panels, columns=min(3, len(panels)), spacing=28, title=said, description=description)
+    heading = alt.TitleParams(title, subtitle=f"shaded: 95 % intervals{also}", offset=12)
+    chart = alt.concat(*panels, columns=min(3, len(panels)), spacing=28, title=heading, description=description)
     return themed(chart.resolve_scale(y="shared").properties(usermeta={"panelWidth": PANEL_WIDTH}))
 
 

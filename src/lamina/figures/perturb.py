@@ -37,8 +37,8 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     labels = list(dict.fromkeys(rows.sort_values(["order", "strength"], kind="stable")["perturbation"]))
     targets = list(dict.fromkeys(table["target"]))
     panels = [
-        _panel(rows[rows["target"] == target], controls[controls["target"] == target], target, labels, first=not at)
-        for at, target in enumerate(targets)
+        _panel(rows[rows["target"] == target], controls[controls["target"] == target], target, labels, first=not index)
+        for index, target in enumerate(targets)
     ]
     about = result.provenance
     title = alt.TitleParams(
@@ -65,12 +65,12 @@ def describe(table: Table, target: str) -> str:
         >>> describe(pd.DataFrame(rows, columns=["how", "strength", "target", "value", "baseline"]), "pairs")
         'Minimal pairs (unperturbed 0.65): all words shuffled 0.55, positions shifted by 16 0.64.'
     """
-    own = table[table["target"] == target]
+    target_rows = table[table["target"] == target]
     parts = [
         f"{in_words(Perturbation(how, strength))} {value:.2f}"
-        for how, strength, value in zip(own["how"], own["strength"], own["value"], strict=True)
+        for how, strength, value in zip(target_rows["how"], target_rows["strength"], target_rows["value"], strict=True)
     ]
-    return f"{_title(target)} (unperturbed {own['baseline'].iloc[0]:.2f}): {', '.join(parts)}."
+    return f"{_title(target)} (unperturbed {target_rows['baseline'].iloc[0]:.2f}): {', '.join(parts)}."
 
 
 def _rows(table: Table, twin: Table | None) -> Table:
@@ -82,9 +82,9 @@ def _rows(table: Table, twin: Table | None) -> Table:
         *([] if twin is None else [_with_lines(twin)[[*columns, "low", "high"]].assign(series=_SERIES[2])]),
     ]
     rows = pd.concat(parts, ignore_index=True)
-    each = zip(rows["how"], rows["strength"], strict=True)
+    perturbations = zip(rows["how"], rows["strength"], strict=True)
     return rows.assign(
-        perturbation=[in_words(Perturbation(how, strength)) for how, strength in each],
+        perturbation=[in_words(Perturbation(how, strength)) for how, strength in perturbations],
         order=[HOWS.index(how) for how in rows["how"]],
     )
 
@@ -100,25 +100,25 @@ def _panel(rows: Table, controls: Table, target: str, labels: list[str], *, firs
     x = alt.X(
         "value:Q", title=_unit(target), scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(tickCount=5, grid=False)
     )
-    there = [each for each in _SERIES if (rows["series"] == each).any()]
+    there = [name for name in _SERIES if (rows["series"] == name).any()]
     looks = {_SERIES[0]: (COLOURS[0], SHAPES[0]), _SERIES[1]: (INK, "stroke"), _SERIES[2]: (COLOURS[1], SHAPES[3])}
     legend = alt.Legend(title=None, orient="top", symbolSize=90, labelLimit=300) if first else None
     colour = alt.Color(
-        "series:N", scale=alt.Scale(domain=there, range=[looks[each][0] for each in there]), legend=legend
+        "series:N", scale=alt.Scale(domain=there, range=[looks[name][0] for name in there]), legend=legend
     )
     # A stroke stands upright: it marks a place, and hides no point.
     upright = {"stroke": "M0,-1L0,1"}
-    shapes = [upright.get(looks[each][1], looks[each][1]) for each in there]
+    shapes = [upright.get(looks[name][1], looks[name][1]) for name in there]
     shape = alt.Shape("series:N", scale=alt.Scale(domain=there, range=shapes), legend=legend)
     numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high", "difference")]
     tooltip = [alt.Tooltip("perturbation:N"), alt.Tooltip("series:N"), *numbers]
     layers: list[alt.Chart] = []
     for name in there:
-        own = rows[rows["series"] == name]
+        series_rows = rows[rows["series"] == name]
         # The twin is drawn a little lower, so that no line hides another.
         lower = 6 if name == _SERIES[2] else 0
-        base = alt.Chart(own, width=PANEL_WIDTH, height=_ROW * len(labels)).encode(y=y, color=colour)
-        if own["low"].notna().any():
+        base = alt.Chart(series_rows, width=PANEL_WIDTH, height=_ROW * len(labels)).encode(y=y, color=colour)
+        if series_rows["low"].notna().any():
             lines = base.mark_rule(strokeWidth=2, opacity=0.6, yOffset=lower)
             layers.append(lines.encode(x=alt.X("low:Q", title=_unit(target)), x2=alt.X2("high:Q")))
         points = base.mark_point(filled=False, strokeWidth=2, size=70, opacity=1, yOffset=lower)
@@ -141,6 +141,6 @@ def _unit(target: str) -> str:
 def _read(result: Result, targets: list[str]) -> str:
     """The data that is drawn: the corpus, and the suite and the questions where they are asked."""
     corpus = result.provenance.corpus
-    names = [corpus["name"]] if any(each not in (PAIRS, "qa") for each in targets) else []
+    names = [corpus["name"]] if any(target not in (PAIRS, "qa") for target in targets) else []
     names += [corpus[part]["name"] for part in ("pairs", "questions") if part in corpus]
     return ", ".join(names)

@@ -121,10 +121,16 @@ def _answers(result: Result, contrast: Table) -> alt.ConcatChart:
     """One row of panels per measure, one column per task; of one task, three panels in a row."""
     tasks = [task for task in dict.fromkeys(contrast["task"]) if task != TOGETHER]
     tasks = tasks if 0 < len(tasks) <= _MOST_TASKS else [TOGETHER]
-    own = contrast[contrast["task"].isin(tasks) & contrast["measure"].isin(_BY_ANSWER)]
+    answer_rows = contrast[contrast["task"].isin(tasks) & contrast["measure"].isin(_BY_ANSWER)]
     sides = [
-        own.assign(series=said, value=own[side], low=own[f"{side}_low"], high=own[f"{side}_high"], count=own["matched"])
-        for side, said in _SIDES.items()
+        answer_rows.assign(
+            series=label,
+            value=answer_rows[side],
+            low=answer_rows[f"{side}_low"],
+            high=answer_rows[f"{side}_high"],
+            count=answer_rows["matched"],
+        )
+        for side, label in _SIDES.items()
     ]
     # A panel is a measure of a task.
     rows = pd.concat(sides, ignore_index=True)
@@ -146,8 +152,8 @@ def _answers(result: Result, contrast: Table) -> alt.ConcatChart:
 
 def _answer_counts(result: Result, task: str) -> str:
     tasks = result.tables["tasks"]
-    own = tasks if task == TOGETHER else tasks[tasks["task"] == task]
-    right, questions = (int(own.loc[own["compared"], name].sum()) for name in ("right", "questions"))
+    task_rows = tasks if task == TOGETHER else tasks[tasks["task"] == task]
+    right, questions = (int(task_rows.loc[task_rows["compared"], name].sum()) for name in ("right", "questions"))
     return f"{right:,} right, {questions - right:,} wrong"
 
 
@@ -192,11 +198,11 @@ def _failure(result: Result, table: Table) -> alt.ConcatChart:
     last = int(table["layer"].dropna().max())
     vectors = table[table["feature"] == "vectors"].assign(series=lambda rows: rows["model"] + ", vectors")
     # The twin is no model that could be ahead of itself.
-    own = vectors["model"] == result.provenance.model["name"]
-    vectors = vectors.assign(sure=own & _leads(result, OVER_TWIN, vectors["layer"]))
+    is_model = vectors["model"] == result.provenance.model["name"]
+    vectors = vectors.assign(sure=is_model & _leads(result, OVER_TWIN, vectors["layer"]))
     flat = [
-        table[table["feature"] == feature].assign(series=said, layer=layer, low=None, high=None)
-        for feature, said in _FEATURES.items()
+        table[table["feature"] == feature].assign(series=label, layer=layer, low=None, high=None)
+        for feature, label in _FEATURES.items()
         for layer in sorted({0, last})
     ]
     rows = pd.concat([vectors, *flat], ignore_index=True).assign(layer=lambda rows: rows["layer"].astype(int))
@@ -207,7 +213,7 @@ def _failure(result: Result, table: Table) -> alt.ConcatChart:
         low=vectors["gain_auc_low"],
         high=vectors["gain_auc_high"],
         measure="gain",
-        sure=own & _leads(result, ADDED_OVER_TWIN, vectors["layer"]),
+        sure=is_model & _leads(result, ADDED_OVER_TWIN, vectors["layer"]),
     )
     rows = pd.concat([rows, gains], ignore_index=True)
     count = max(int(number) for number in rows["count"])
@@ -218,11 +224,11 @@ def _failure(result: Result, table: Table) -> alt.ConcatChart:
         _panel(rows[rows["measure"] == "auc"], alone, names, last, [0.0, 1.0], line=0.5, width=320),
         _panel(rows[rows["measure"] == "gain"], added, names, last, _domain(rows, [added], added.axis), 0.0, width=320),
     ]
-    said = ["logistic regression, trained and scored on different documents, compared within a task"]
+    notes = ["logistic regression, trained and scored on different documents, compared within a task"]
     filled = "filled: ahead of the twin, p < .05 adjusted over layers"
     title = alt.TitleParams(
         f"{result.provenance.model['name']} on {result.provenance.corpus['name']}",
-        subtitle=[*said, f"{filled}; {_intervals(table)}" if rows["sure"].any() else _intervals(table)],
+        subtitle=[*notes, f"{filled}; {_intervals(table)}" if rows["sure"].any() else _intervals(table)],
     )
     return alt.concat(*panels, title=title, description=_in_words(rows, names, [alone, added]))
 
@@ -232,16 +238,16 @@ def _leads(result: Result, contrast: str, layers: pd.Series) -> pd.Series:
     table = rows_of(result.tables, "failure_contrasts")
     if table is None:
         return pd.Series(data=False, index=layers.index)
-    own = table[(table["contrast"] == contrast) & (table["p_adjusted"] < SURE) & (table["estimate"] > 0)]
-    return layers.isin(own["layer"])
+    ahead = table[(table["contrast"] == contrast) & (table["p_adjusted"] < SURE) & (table["estimate"] > 0)]
+    return layers.isin(ahead["layer"])
 
 
 def _shown(rows: Table) -> Table:
     """Similarities minus the layer's anisotropy, where that is known."""
     adjusted = rows["measure"].str.endswith(ADJUSTED)
     replaced = set(rows.loc[adjusted, "measure"].str.removesuffix(ADJUSTED))
-    kept = rows[~rows["measure"].isin(replaced)]
-    return kept.assign(measure=kept["measure"].str.removesuffix(ADJUSTED))
+    remaining = rows[~rows["measure"].isin(replaced)]
+    return remaining.assign(measure=remaining["measure"].str.removesuffix(ADJUSTED))
 
 
 def _adjusting(table: Table) -> str:
@@ -264,8 +270,8 @@ def _page(
     there = [panel for panel in panels if panel.measure in set(rows["measure"])]
     drawn = []
     for panel in there:
-        own = rows[rows["measure"] == panel.measure]
-        drawn.append(_panel(own, panel, names, last, _domain(rows, there, panel.axis), line=0.0))
+        panel_rows = rows[rows["measure"] == panel.measure]
+        drawn.append(_panel(panel_rows, panel, names, last, _domain(rows, there, panel.axis), line=0.0))
     return alt.concat(
         *drawn,
         columns=columns,
@@ -278,8 +284,8 @@ def _page(
 
 def _domain(rows: Table, panels: list[Panel], axis: str) -> list[float]:
     """One scale for all panels with this axis, with 0 on it."""
-    own = rows[rows["measure"].isin([panel.measure for panel in panels if panel.axis == axis])]
-    values = own[["value", "low", "high"]]
+    axis_rows = rows[rows["measure"].isin([panel.measure for panel in panels if panel.axis == axis])]
+    values = axis_rows[["value", "low", "high"]]
     lowest, highest = float(values.min().min()), float(values.max().max())
     return [min(0.0, math.floor(lowest * 10) / 10), max(0.2, math.ceil(highest * 10) / 10)]
 
@@ -296,9 +302,9 @@ def _panel(
 ) -> alt.LayerChart:
     look = series(names)
     sure = rows["sure"] if "sure" in rows else pd.Series(data=True, index=rows.index)
-    own = rows[["series", "layer", "count", "value", "low", "high"]].rename(columns={"series": "model"})
-    own = own.assign(sure=sure)
-    base = alt.Chart(own, width=width, height=170).encode(x=layer_axis(last), color=look.colour)
+    points = rows[["series", "layer", "count", "value", "low", "high"]].rename(columns={"series": "model"})
+    points = points.assign(sure=sure)
+    base = alt.Chart(points, width=width, height=170).encode(x=layer_axis(last), color=look.colour)
     value = alt.Y("value:Q", title=panel.axis, scale=alt.Scale(domain=domain, nice=False), axis=alt.Axis(tickCount=5))
     numbers = (alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))
     tooltip = [
@@ -327,13 +333,13 @@ def _in_words(rows: Table, names: list[str], panels: list[Panel]) -> str:
     """Each measure at the first and the last layer of each series."""
     sentences = []
     for panel in panels:
-        own = rows[rows["measure"] == panel.measure] if panel.measure else rows
+        panel_rows = rows[rows["measure"] == panel.measure] if panel.measure else rows
         parts = []
         for name in names:
-            points = sorted(zip(own["layer"], own["value"], own["series"], strict=True))
+            points = sorted(zip(panel_rows["layer"], panel_rows["value"], panel_rows["series"], strict=True))
             ends = [(layer, value) for layer, value, of in points if of == name]
             if ends:
-                said = dict([ends[0], ends[-1]]).items()
-                parts.append(f"{name} " + ", ".join(f"{value:.2f} at layer {layer}" for layer, value in said))
+                pairs = dict([ends[0], ends[-1]]).items()
+                parts.append(f"{name} " + ", ".join(f"{value:.2f} at layer {layer}" for layer, value in pairs))
         sentences.append(f"{panel.title}: {'; '.join(parts)}.")
     return " ".join(sentences)

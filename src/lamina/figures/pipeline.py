@@ -51,8 +51,10 @@ def weights(tables: Tables, title: str) -> alt.ConcatChart | None:
     divergences = _divergences_in_words(tables)
     panels: list[alt.LayerChart] = []
     for task in tasks:
-        own = rows[rows["task"] == task]
-        panels.append(_panel(own, task, [*divergences.get(task, ()), *_missing(tables, task, own)], last, domain))
+        task_rows = rows[rows["task"] == task]
+        panels.append(
+            _panel(task_rows, task, [*divergences.get(task, ()), *_missing(tables, task, task_rows)], last, domain)
+        )
     lines = "lines on solid bars: lowest to highest seed; " if seed_count(tables) > 1 else ""
     subtitle = f"{lines}lines on outlined bars: 95 % interval of what the layer adds, simultaneous"
     return alt.concat(
@@ -76,16 +78,16 @@ def mixing_rows(tables: Tables) -> Table:
         return pd.DataFrame()
     full = mixing[mixing["upto"] == mixing["upto"].max()]
     full = full[~full["task"].isin(_unconverged_tasks(tables))]
-    found = full.groupby(["task", "layer"], sort=False)["weight"].agg(["mean", "min", "max"]).reset_index()
-    found.columns = _NUMBERS
-    return found.assign(kind=_MIXING)
+    means = full.groupby(["task", "layer"], sort=False)["weight"].agg(["mean", "min", "max"]).reset_index()
+    means.columns = _NUMBERS
+    return means.assign(kind=_MIXING)
 
 
 def _unconverged_tasks(tables: Tables) -> list[str]:
     """Tasks whose full probe has not converged: neither their weights' centre nor their divergence is told."""
     divergences = _divergences_in_words(tables)
-    told = {task for task, said in divergences.items() if any(each.startswith("K(s)") for each in said)}
-    return [task for task in reasons_of(tables, "centre of gravity") if task not in told]
+    converged = {task for task, lines in divergences.items() if any(line.startswith("K(s)") for line in lines)}
+    return [task for task in reasons_of(tables, "centre of gravity") if task not in converged]
 
 
 def differential_rows(tables: Tables) -> Table:
@@ -93,10 +95,10 @@ def differential_rows(tables: Tables) -> Table:
     scores, summary = pooled(tables), rows_of(tables, "summary")
     if scores is None or summary is None:
         return pd.DataFrame()
-    told = set(summary.loc[summary["expected_layer"].notna(), "task"])
-    own = scores[(scores["probe"] == "cumulative") & (scores["of"] == "model") & scores["task"].isin(told)]
+    tasks = set(summary.loc[summary["expected_layer"].notna(), "task"])
+    cumulative = scores[(scores["probe"] == "cumulative") & (scores["of"] == "model") & scores["task"].isin(tasks)]
     parts = []
-    for task, group in own.groupby("task", sort=False):
+    for task, group in cumulative.groupby("task", sort=False):
         by_layer = group.set_index("layer")["value"].sort_index()
         gain = by_layer.max() - by_layer.iloc[0]
         if len(by_layer) > 1 and gain > 0:
@@ -112,8 +114,8 @@ def _steps(tables: Tables, task: str, by_layer: pd.Series, gain: float) -> Table
         rows = pd.DataFrame({"task": task, "layer": added.index, "value": added.to_numpy()})
         rows = rows.assign(low=float("nan"), high=float("nan"))
     else:
-        own = steps[(steps["task"] == task) & (steps["probe"] == "cumulative")]
-        rows = own.rename(columns={"difference": "value"})[_NUMBERS]
+        task_steps = steps[(steps["task"] == task) & (steps["probe"] == "cumulative")]
+        rows = task_steps.rename(columns={"difference": "value"})[_NUMBERS]
     return rows.assign(**{name: rows[name] / gain for name in ("value", "low", "high")})
 
 
@@ -121,7 +123,7 @@ def _top(rows: Table) -> float:
     return math.ceil(rows[["value", "high"]].max().max() * 10) / 10
 
 
-def _panel(rows: Table, task: str, told: list[str], last: int, domain: list[float]) -> alt.LayerChart:
+def _panel(rows: Table, task: str, notes: list[str], last: int, domain: list[float]) -> alt.LayerChart:
     step = _WIDTH / (last + 2)
     kinds = [_MIXING, _DIFFERENTIAL]
     legend = alt.Legend(title=None, orient="top", symbolType="square", symbolSize=140, labelLimit=400)
@@ -147,7 +149,7 @@ def _panel(rows: Table, task: str, told: list[str], last: int, domain: list[floa
             solid.mark_rule(color=INK).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
             alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=INK).encode(y=alt.Y("zero:Q")),
         ],
-        title=alt.TitleParams(title_of(task), subtitle=told),
+        title=alt.TitleParams(title_of(task), subtitle=notes),
     )
 
 
@@ -210,9 +212,9 @@ def _in_words(rows: Table, tasks: list[str]) -> str:
     for task in tasks:
         parts = []
         for kind in (_MIXING, _DIFFERENTIAL):
-            own = rows[(rows["task"] == task) & (rows["kind"] == kind)]
-            if len(own):
-                top = own.iloc[own["value"].argmax()]
+            kind_rows = rows[(rows["task"] == task) & (rows["kind"] == kind)]
+            if len(kind_rows):
+                top = kind_rows.iloc[kind_rows["value"].argmax()]
                 parts.append(f"largest {kind} {top['value']:.2f} at layer {int(top['layer'])}")
         sentences.append(f"{title_of(task)}: {', '.join(parts) or 'not available'}.")
     return " ".join(sentences)
@@ -257,8 +259,8 @@ def pipeline(tables: Tables, title: str) -> alt.ConcatChart | None:
     marks = pd.concat([_twins(summary, labels), _references(tables, labels, last_layer(tables))], ignore_index=True)
     if not marks.empty:
         # Beside a number only: where there is none, its reason is.
-        told = places.dropna(subset="layer")[["task", "statistic"]]
-        marks = marks.merge(told, on=["task", "statistic"])
+        available = places.dropna(subset="layer")[["task", "statistic"]]
+        marks = marks.merge(available, on=["task", "statistic"])
     panels = [_scores(summary, tables, labels), _bars(places, marks, labels, tables)]
     if {"kl_mixing", "kl_differential"} <= set(summary):
         panels.append(_divergence_columns(summary, labels))
@@ -284,15 +286,15 @@ def _labels(tables: Tables, tasks: list[str]) -> dict[str, str]:
 def _places(tables: Tables, summary: Table, labels: dict[str, str]) -> Table:
     """One row per task and statistic; missing numbers stay, and are shown as n/a with the reason."""
     parts = []
-    for each in (_GRAVITY, _EXPECTED):
-        reasons = reasons_of(tables, each.name)
+    for statistic in (_GRAVITY, _EXPECTED):
+        reasons = reasons_of(tables, statistic.name)
         part = pd.DataFrame(
             {
                 "task": summary["task"].map(labels),
-                "statistic": each.name,
-                "layer": summary[each.value],
-                "low": summary[each.low],
-                "high": summary[each.high],
+                "statistic": statistic.name,
+                "layer": summary[statistic.value],
+                "low": summary[statistic.low],
+                "high": summary[statistic.high],
                 "reason": [reasons.get(task, "") for task in summary["task"]],
             }
         )
@@ -325,7 +327,7 @@ def _references(tables: Tables, labels: dict[str, str], last: int) -> Table:
     table = rows_of(tables, "reference")
     if table is None:
         return pd.DataFrame()
-    names = {each.value: each.name for each in (_GRAVITY, _EXPECTED)}
+    names = {statistic.value: statistic.name for statistic in (_GRAVITY, _EXPECTED)}
     rows = pd.DataFrame(
         {
             "task": table["task"].map(labels),
@@ -373,14 +375,14 @@ def _bars(places: Table, marks: Table, labels: dict[str, str], tables: Tables) -
         y=alt.Y("task:N", sort=names, axis=None), yOffset=alt.YOffset("statistic:N", sort=kinds)
     )
     spread = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-    told, untold = (base.transform_filter(f"datum.why {sign} ''") for sign in ("==", "!="))
+    available, missing = (base.transform_filter(f"datum.why {sign} ''") for sign in ("==", "!="))
     layers: list[alt.Chart] = [
         base.mark_bar(strokeWidth=2).encode(x=x, x2=alt.X2("zero:Q"), fill=fill, stroke=stroke, tooltip=tooltip),
         spread.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
-        told.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(
+        available.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(
             x=alt.value("width"), text=alt.Text("said:N")
         ),
-        untold.mark_text(align="left", dx=4, fontSize=11, color=INK, limit=_BARS + _COLUMN).encode(
+        missing.mark_text(align="left", dx=4, fontSize=11, color=INK, limit=_BARS + _COLUMN).encode(
             x=alt.value(0), text=alt.Text("why:N"), tooltip=tooltip
         ),
     ]
@@ -392,11 +394,11 @@ def _bars(places: Table, marks: Table, labels: dict[str, str], tables: Tables) -
 def _marked(marks: Table, names: list[str], kinds: list[str]) -> alt.Chart:
     """The twin's expected layer as a diamond, the paper's values as ticks."""
     ticks = sorted(set(marks["mark"]) - {_TWIN})
-    shown = [*ticks, *([_TWIN] if _TWIN in set(marks["mark"]) else [])]
+    mark_names = [*ticks, *([_TWIN] if _TWIN in set(marks["mark"]) else [])]
     looks = {name: (path, COLOURS[colour]) for name, path, colour in zip(ticks, _MARKS, (2, 3), strict=False)}
     looks[_TWIN] = (_MARKS[-1], GREY)
     legend = alt.Legend(title=None, orient="bottom", symbolSize=140, symbolStrokeWidth=2.5, columns=1, labelLimit=400)
-    shapes, colours = ([looks[name][part] for name in shown] for part in (0, 1))
+    shapes, colours = ([looks[name][part] for name in mark_names] for part in (0, 1))
     return (
         alt.Chart(marks)
         .mark_point(size=200, strokeWidth=2.5, opacity=1)
@@ -404,8 +406,8 @@ def _marked(marks: Table, names: list[str], kinds: list[str]) -> alt.Chart:
             x=alt.X("layer:Q"),
             y=alt.Y("task:N", sort=names, axis=None),
             yOffset=alt.YOffset("statistic:N", sort=kinds),
-            shape=alt.Shape("mark:N", scale=alt.Scale(domain=shown, range=shapes), legend=legend),
-            color=alt.Color("mark:N", scale=alt.Scale(domain=shown, range=colours), legend=legend),
+            shape=alt.Shape("mark:N", scale=alt.Scale(domain=mark_names, range=shapes), legend=legend),
+            color=alt.Color("mark:N", scale=alt.Scale(domain=mark_names, range=colours), legend=legend),
             tooltip=[
                 alt.Tooltip("mark:N"),
                 alt.Tooltip("task:N"),
@@ -464,8 +466,8 @@ def _constants(tables: Tables) -> dict[str, float]:
     scores = pooled(tables)
     if scores is None:
         return {}
-    own = scores[(scores["probe"] == "constant") & (scores["of"] == "model")]
-    return dict(zip(own["task"], own["value"], strict=True))
+    constants = scores[(scores["probe"] == "constant") & (scores["of"] == "model")]
+    return dict(zip(constants["task"], constants["value"], strict=True))
 
 
 def _spread(tables: Tables) -> list[str]:
@@ -489,14 +491,16 @@ def _number(value: float | None, form: str = ".2f") -> str:
 def _pipeline_in_words(tables: Tables, summary: Table, tasks: list[str]) -> str:
     """The figure for those who cannot see it."""
     by_task, metric = {row.task: row for row in each_row(summary)}, metric_of(tables)
-    why = {each.name: reasons_of(tables, each.name) for each in (_GRAVITY, _EXPECTED)}
+    why = {statistic.name: reasons_of(tables, statistic.name) for statistic in (_GRAVITY, _EXPECTED)}
     sentences = []
     for task in tasks:
         row = by_task[task]
         places = []
-        for each in (_EXPECTED, _GRAVITY):
-            reason = why[each.name].get(task)
-            places.append(f"{each.name} {_number(getattr(row, each.value))}{f' ({reason})' if reason else ''}")
+        for statistic in (_EXPECTED, _GRAVITY):
+            reason = why[statistic.name].get(task)
+            places.append(
+                f"{statistic.name} {_number(getattr(row, statistic.value))}{f' ({reason})' if reason else ''}"
+            )
         sentences.append(
             f"{title_of(task)}: {metric.get(task, 'score')} {_number(row.f1_first)} at the first layer and "
             f"{_number(row.f1_full)} with all, {', '.join(places)}."
@@ -525,23 +529,23 @@ def order(tables: Tables, title: str) -> alt.ConcatChart | None:
     rows = both.assign(
         first=both["task_a"].map(title_of),
         second=both["task_b"].map(title_of),
-        statistic=both["statistic"].map({each.value: each.name for each in (_GRAVITY, _EXPECTED)}),
+        statistic=both["statistic"].map({statistic.value: statistic.name for statistic in (_GRAVITY, _EXPECTED)}),
         said=[
             _number(value) if p == p else "n/a" for value, p in zip(both["difference"], both["p_adjusted"], strict=True)
         ],
         sign=[(1 if value > 0 else -1) if sure else 0 for value, sure in zip(both["difference"], clear, strict=True)],
     )
-    told = [(str(name), group) for name, group in rows.groupby("statistic") if group["p_adjusted"].notna().any()]
+    statistics = [(str(name), group) for name, group in rows.groupby("statistic") if group["p_adjusted"].notna().any()]
     subtitle = [
         "layers by which the column's task comes later than the row's",
         "shaded: told apart, p < .05 by max-T over all pairs of tasks; blue: the row's task comes first",
         *_untested_pairs(rows),
     ]
-    said = alt.TitleParams(f"Which task comes first: {title}", subtitle=subtitle, offset=24)
-    panels = [_matrix(name, group, names) for name, group in told]
+    heading = alt.TitleParams(f"Which task comes first: {title}", subtitle=subtitle, offset=24)
+    panels = [_matrix(name, group, names) for name, group in statistics]
     columns = 2 if len(names) < _MANY_TASKS else 1
     words = _order_in_words(rows)
-    return alt.concat(*panels, columns=columns, spacing=30, title=said, description=words, usermeta=_SQUARE)
+    return alt.concat(*panels, columns=columns, spacing=30, title=heading, description=words, usermeta=_SQUARE)
 
 
 def _untested_pairs(rows: Table) -> list[str]:
@@ -586,8 +590,10 @@ def _matrix(statistic: str, rows: Table, names: list[str]) -> alt.LayerChart:
 def _order_in_words(rows: Table) -> str:
     clear = rows[rows["sign"] > 0]
     parts = [
-        f"{first} before {second} by {statistic}, {said} layers"
-        for first, second, statistic, said in clear[["first", "second", "statistic", "said"]].itertuples(index=False)
+        f"{first} before {second} by {statistic}, {difference} layers"
+        for first, second, statistic, difference in clear[["first", "second", "statistic", "said"]].itertuples(
+            index=False
+        )
     ]
-    told = "; ".join(parts) + "." if parts else "No two tasks are told apart."
-    return " ".join(["Order of tasks.", told, *(f"{line}." for line in _untested_pairs(rows))])
+    orders = "; ".join(parts) + "." if parts else "No two tasks are told apart."
+    return " ".join(["Order of tasks.", orders, *(f"{line}." for line in _untested_pairs(rows))])

@@ -111,12 +111,14 @@ def curves(tables: Tables, title: str) -> alt.ConcatChart | None:
     metric = metric_of(tables)
     panels = []
     for task in in_order(tables):
-        own = rows[rows["task"] == task]
+        task_rows = rows[rows["task"] == task]
         for probe in PROBES:
-            shown = own[own["probe"] == probe]
-            if not shown.empty:
-                said = alt.TitleParams(title_of(task), subtitle=PROBES[probe])
-                panels.append(alt.LayerChart(layer=_lines(shown, series(names), last, metric[task]), title=said))
+            panel_rows = task_rows[task_rows["probe"] == probe]
+            if not panel_rows.empty:
+                heading = alt.TitleParams(title_of(task), subtitle=PROBES[probe])
+                panels.append(
+                    alt.LayerChart(layer=_lines(panel_rows, series(names), last, metric[task]), title=heading)
+                )
     if not panels:
         return None
     both = len(set(scores["probe"]) & set(PROBES)) > 1
@@ -142,7 +144,9 @@ def heatmap(tables: Tables, title: str) -> alt.ConcatChart | None:
     if single["task"].nunique() < 2 or single["layer"].nunique() < 2:
         return None
     metric = metric_of(tables)
-    rows = [_shaded(tables, scores, own, metric[str(task)]) for task, own in single.groupby("task", sort=False)]
+    rows = [
+        _shaded(tables, scores, task_rows, metric[str(task)]) for task, task_rows in single.groupby("task", sort=False)
+    ]
     return heat_maps(
         pd.concat(rows),
         list(dict.fromkeys(single["model"])),
@@ -151,28 +155,28 @@ def heatmap(tables: Tables, title: str) -> alt.ConcatChart | None:
     )
 
 
-def _shaded(tables: Tables, scores: Table, own: Table, metric: str) -> Table:
+def _shaded(tables: Tables, scores: Table, rows: Table, metric: str) -> Table:
     """The layers of one task from the lowest score (0) to the highest (1), and the highest one in words."""
-    low, high = own["value"].min(), own["value"].max()
-    best = own.iloc[own["value"].argmax()]
+    low, high = rows["value"].min(), rows["value"].max()
+    best = rows.iloc[rows["value"].argmax()]
     beside = scores[(scores["task"] == best["task"]) & (scores["of"] != "control")]
     # At the same layer, as the tables beside it show them.
     twin = beside[(beside["of"] == "random") & (beside["probe"] == "layer") & (beside["layer"] == best["layer"])]
     constant = beside[beside["probe"] == "constant"]["value"].max()
-    told = [f"{metric} {number(best['value'], best['low'], best['high'])} at {best['layer']}"]
+    notes = [f"{metric} {number(best['value'], best['low'], best['high'])} at {best['layer']}"]
     both = (("twin", twin["value"].max()), ("constant", constant))
-    told += [f"{name} {number(value)}" for name, value in both if pd.notna(value)]
-    told += _among_best(tables, str(best["task"]))
-    normalised = (own["value"] - low) / (high - low) if high > low else own["value"] * 0.0
-    shown = own["layer"].isin(_established(tables, str(best["task"]), own))
-    return own.assign(normalised=normalised.where(shown, 0.0), beside="; ".join(told))
+    notes += [f"{name} {number(value)}" for name, value in both if pd.notna(value)]
+    notes += _among_best(tables, str(best["task"]))
+    normalised = (rows["value"] - low) / (high - low) if high > low else rows["value"] * 0.0
+    above = rows["layer"].isin(_established(tables, str(best["task"]), rows))
+    return rows.assign(normalised=normalised.where(above, 0.0), beside="; ".join(notes))
 
 
-def _established(tables: Tables, task: str, own: Table) -> set[int]:
+def _established(tables: Tables, task: str, scores: Table) -> set[int]:
     """Layers shown to tell more of a task than every baseline; of older results, all."""
     rows = rows_of(tables, "readings")
     if rows is None:
-        return set(own["layer"].astype(int))
+        return set(scores["layer"].astype(int))
     rows = rows[(rows["task"] == task) & (rows["probe"] == "layer")]
     above = (rows["p_adjusted"] < SURE) & (rows["difference"] > 0)
     return {int(layer) for layer, every in above.groupby(rows["layer"]).all().items() if every}  # pyright: ignore
@@ -190,11 +194,11 @@ def _among_best(tables: Tables, task: str) -> list[str]:
 
 def control(tables: Tables, title: str) -> alt.ConcatChart | None:
     """Model and control labels by layer, by the metric in which a control means something, and selectivity."""
-    told = rows_of(tables, "control")
-    if told is None:
+    controls = rows_of(tables, "control")
+    if controls is None:
         return None
-    kept = told.dropna(subset="metric").set_index("task")
-    scores = pooled(tables, {str(task): str(metric) for task, metric in kept["metric"].items()})
+    by_task = controls.dropna(subset="metric").set_index("task")
+    scores = pooled(tables, {str(task): str(metric) for task, metric in by_task["metric"].items()})
     if scores is None:
         return None
     single = scores[(scores["probe"] == "layer") & scores["of"].isin(["model", "control"])]
@@ -207,13 +211,13 @@ def control(tables: Tables, title: str) -> alt.ConcatChart | None:
     if not tasks:
         return None
     names = list(dict.fromkeys(sorted(rows["model"], key=_rank)))
-    told_of = {task: _selectivity(tables, task, float(kept["share_seen"][task])) for task in tasks}
+    selectivities = {task: _selectivity(tables, task, float(by_task["share_seen"][task])) for task in tasks}
     panels = []
     for task in tasks:
-        shown = rows[(rows["task"] == task) & (rows["probe"] == "layer")]
-        lines = _lines(shown, series(names), last, metric_name(str(kept["metric"][task])), width=_CONTROL_WIDTH)
-        said = alt.TitleParams(title_of(task), subtitle=wrap(told_of[task], 40))
-        panels.append(alt.LayerChart(layer=[*lines, *_gap(tables, task, last)], title=said))
+        panel_rows = rows[(rows["task"] == task) & (rows["probe"] == "layer")]
+        lines = _lines(panel_rows, series(names), last, metric_name(str(by_task["metric"][task])), width=_CONTROL_WIDTH)
+        heading = alt.TitleParams(title_of(task), subtitle=wrap(selectivities[task], 40))
+        panels.append(alt.LayerChart(layer=[*lines, *_gap(tables, task, last)], title=heading))
     return alt.concat(
         *panels,
         columns=3,
@@ -222,7 +226,7 @@ def control(tables: Tables, title: str) -> alt.ConcatChart | None:
             f"Read or memorised: {title}",
             subtitle=[f"shaded: 95 % bootstrap interval over {_resampled(tables)}", *_hollow(rows)],
         ),
-        description=" ".join(f"{title_of(task)}: {said}." for task, said in told_of.items()),
+        description=" ".join(f"{title_of(task)}: {selectivity}." for task, selectivity in selectivities.items()),
         usermeta={"panelWidth": _CONTROL_WIDTH},
     )
 
@@ -282,8 +286,8 @@ def _lines(rows: Table, look: Look, last: int, metric: str, width: int = PANEL_W
 
 def _gap(tables: Tables, task: str, last: int) -> list[alt.Chart]:
     """Selectivity: the way from the control up to the model; none where it is not available."""
-    told = tables["control"]
-    rows = told.loc[told["task"] == task, ["layer", "model", "control"]].dropna()
+    controls = tables["control"]
+    rows = controls.loc[controls["task"] == task, ["layer", "model", "control"]].dropna()
     if rows.empty or task in reasons_of(tables, "selectivity"):
         return []
     base = alt.Chart(rows).encode(
@@ -304,8 +308,8 @@ def _selectivity(tables: Tables, task: str, share: float) -> str:
     if row is None or row.selectivity != row.selectivity:
         reason = reasons_of(tables, "selectivity").get(task)
         return f"selectivity n/a: {reason}" if reason else "selectivity n/a"
-    told = number(row.selectivity, row.selectivity_low, row.selectivity_high)
-    return f"selectivity {told} at layer {int(row.selectivity_layer)}; {seen}"
+    selectivity = number(row.selectivity, row.selectivity_low, row.selectivity_high)
+    return f"selectivity {selectivity} at layer {int(row.selectivity_layer)}; {seen}"
 
 
 def _resampled(tables: Tables) -> str:
@@ -326,11 +330,11 @@ def _curves_in_words(rows: Table, names: list[str], metric: dict[str, str]) -> s
     for (task, probe), group in rows.dropna(subset="value").groupby(["task", "probe"], sort=False):
         parts = []
         for name in names:
-            own = group[group["model"] == name]
-            if len(own):
-                top = own.iloc[own["value"].argmax()]
+            series_rows = group[group["model"] == name]
+            if len(series_rows):
+                top = series_rows.iloc[series_rows["value"].argmax()]
                 where = "" if name == CONSTANT else f" at layer {top['layer']}"
-                open_still = "" if own["converged"].all() else " (not all probes had converged)"
+                open_still = "" if series_rows["converged"].all() else " (not all probes had converged)"
                 parts.append(f"{name} {top['value']:.2f}{where}{open_still}")
         sentences.append(
             f"{title_of(str(task))}, {PROBES[str(probe)]}, highest {metric[str(task)]}: {'; '.join(parts)}."
@@ -343,7 +347,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
     title = f"{result.provenance.model['name']} on {corpus['name']}{split}"
-    made = {
+    charts = {
         "pipeline": pipeline(result.tables, title),
         "weights": weights(result.tables, title),
         "curves": curves(result.tables, title),
@@ -352,4 +356,4 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         "order": order(result.tables, title),
         "traces": traces(result.tables, title),
     }
-    return {name: themed(chart) for name, chart in made.items() if chart is not None}
+    return {name: themed(chart) for name, chart in charts.items() if chart is not None}

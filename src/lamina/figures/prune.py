@@ -65,8 +65,8 @@ def describe(shares: Table, parts: str) -> str:
         >>> describe(pd.DataFrame({"by": ["top", "random"], "share": [0.25, 0.125], "within": "1 %"}), "heads")
         'Share of the heads that can go within 1 %: from the top layer down 25 %, at random 12 %.'
     """
-    said = [f"{HOW[by]} {100 * share:.0f} %" for by, share in zip(shares["by"], shares["share"], strict=True)]
-    return f"Share of the {parts} that can go within {shares['within'].iloc[0]}: {', '.join(said)}."
+    orders = [f"{HOW[by]} {100 * share:.0f} %" for by, share in zip(shares["by"], shares["share"], strict=True)]
+    return f"Share of the {parts} that can go within {shares['within'].iloc[0]}: {', '.join(orders)}."
 
 
 def _read(result: Result, target: str) -> str:
@@ -82,7 +82,7 @@ def _limit(shares: Table) -> str:
 
 def _curves(table: Table, controls: Table, shares: Table, there: list[str], *, parts: str, unit: str) -> alt.LayerChart:
     # Side by side: lines of one point would hide each other.
-    beside = {by: (at - (len(there) - 1) / 2) * _BESIDE for at, by in enumerate(there)}
+    beside = {by: (index - (len(there) - 1) / 2) * _BESIDE for index, by in enumerate(there)}
     rows = table.assign(order=table["by"].map(HOW), place=table["share_left"] - table["by"].map(beside).astype(float))
     whole = float(rows["value"].iloc[0])
     lower = shares["within"].iloc[0] == "1 %"
@@ -145,7 +145,7 @@ def _looks(there: list[str], *, legend: bool = True) -> tuple[alt.Color, alt.Str
     def scale(values: tuple) -> alt.Scale:
         return alt.Scale(domain=names, range=[values[every.index(by)] for by in there])
 
-    shown = (
+    key = (
         alt.Legend(
             title=None, orient="top", columns=2, symbolSize=90, symbolOpacity=1, symbolStrokeWidth=0, labelLimit=320
         )
@@ -153,7 +153,7 @@ def _looks(there: list[str], *, legend: bool = True) -> tuple[alt.Color, alt.Str
         else None
     )
     return (
-        alt.Color("order:N", scale=scale(COLOURS), legend=shown),
-        alt.StrokeDash("order:N", scale=scale(DASHES), legend=shown),
-        alt.Shape("order:N", scale=scale(SHAPES), legend=shown),
+        alt.Color("order:N", scale=scale(COLOURS), legend=key),
+        alt.StrokeDash("order:N", scale=scale(DASHES), legend=key),
+        alt.Shape("order:N", scale=scale(SHAPES), legend=key),
     )

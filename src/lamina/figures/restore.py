@@ -59,7 +59,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     last = int(rows["layer"].max())
     y = alt.Y("value:Q", title=_TITLES.get(metric, metric), scale=alt.Scale(domain=_domain(rows, rules, metric)))
     parts = {title: rows[rows["panel"] == panel] for panel, title in _PANELS.items()}
-    drawn = [_panel(own, rules, title, y, last) for title, own in parts.items() if len(own)]
+    drawn = [_panel(panel_rows, rules, title, y, last) for title, panel_rows in parts.items() if len(panel_rows)]
     about = result.provenance
     marks = zip(("dashed", "dotted"), rules["what"], rules["value"], strict=True)
     whose, task = about.model["name"], about.model.get("task", "its task")
@@ -90,12 +90,12 @@ def describe(result: Result) -> str:
     rows, metric = _rows(result), metric_of(result)
     sentences = []
     for panel, title in _PANELS.items():
-        for name, said in _SERIES.items():
-            own = rows[(rows["panel"] == panel) & (rows["series"] == name)].sort_values("layer")
-            if len(own):
-                values = zip(own["layer"], own["value"], strict=True)
+        for name, label in _SERIES.items():
+            points = rows[(rows["panel"] == panel) & (rows["series"] == name)].sort_values("layer")
+            if len(points):
+                values = zip(points["layer"], points["value"], strict=True)
                 listed = ", ".join(f"{layer} {value:.3f}" for layer, value in values)
-                sentences.append(f"{title}, {said}, {metric} by l: {listed}.")
+                sentences.append(f"{title}, {label}, {metric} by l: {listed}.")
     return " ".join(sentences)
 
 
@@ -123,8 +123,8 @@ def _rows(result: Result) -> Table:
 def _rules(result: Result, metric: str) -> Table:
     """The tuned model and the most frequent answer, in this order."""
     references = result.tables["references"]
-    own = references[(references["metric"] == metric) & (references["what"] != "tuned again")]
-    return own[["what", "value"]].reset_index(drop=True)
+    metric_rows = references[(references["metric"] == metric) & (references["what"] != "tuned again")]
+    return metric_rows[["what", "value"]].reset_index(drop=True)
 
 
 def _domain(rows: Table, rules: Table, metric: str) -> list[float]:
@@ -136,15 +136,19 @@ def _domain(rows: Table, rules: Table, metric: str) -> list[float]:
 
 def _panel(rows: Table, rules: Table, title: str, y: alt.Y, last: int) -> alt.LayerChart:
     there = [name for name in _SERIES if (rows["series"] == name).any()]
-    shift = {name: (at - (len(there) - 1) / 2) * 0.12 for at, name in enumerate(there)}
+    shift = {name: (index - (len(there) - 1) / 2) * 0.12 for index, name in enumerate(there)}
     rows = rows.assign(said=rows["series"].map(_SERIES), place=rows["layer"] + rows["series"].map(shift).astype(float))
-    said, looks = [_SERIES[name] for name in there], [_LOOKS[name] for name in there]
+    labels, looks = [_SERIES[name] for name in there], [_LOOKS[name] for name in there]
     legend = alt.Legend(
         title=None, orient="top", symbolSize=90, symbolOpacity=1, symbolStrokeWidth=0, labelLimit=PANEL_WIDTH
     )
-    colour = alt.Color("said:N", scale=alt.Scale(domain=said, range=[COLOURS[at] for at in looks]), legend=legend)
-    shape = alt.Shape("said:N", scale=alt.Scale(domain=said, range=[SHAPES[at] for at in looks]), legend=legend)
-    dash = alt.StrokeDash("said:N", scale=alt.Scale(domain=said, range=[DASHES[at] for at in looks]), legend=None)
+    colour = alt.Color(
+        "said:N", scale=alt.Scale(domain=labels, range=[COLOURS[index] for index in looks]), legend=legend
+    )
+    shape = alt.Shape("said:N", scale=alt.Scale(domain=labels, range=[SHAPES[index] for index in looks]), legend=legend)
+    dash = alt.StrokeDash(
+        "said:N", scale=alt.Scale(domain=labels, range=[DASHES[index] for index in looks]), legend=None
+    )
     base = alt.Chart(rows, width=PANEL_WIDTH, height=_HEIGHT).encode(color=colour)
     x = layer_axis(last, domain=(-0.3, last + 0.3), padding=2)
     placed = x.copy()

@@ -39,9 +39,9 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """The chart `roles`: one panel per role and target, those with the most heads first."""
     heads, table, groups = (result.tables[name] for name in ("heads", "roles", "groups"))
     rows = _rows(heads, table)
-    shown = _shown(groups)
-    panels = [_panel(rows, row, first=not at) for at, row in enumerate(rows_of(shown))]
-    left_out = len(groups) - len(shown)
+    drawn_groups = _shown(groups)
+    panels = [_panel(rows, row, first=not index) for index, row in enumerate(rows_of(drawn_groups))]
+    left_out = len(groups) - len(drawn_groups)
     about = result.provenance
     title = alt.TitleParams(
         f"What heads find and what breaks without them: {about.model['name']} on {about.corpus['name']}",
@@ -53,7 +53,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         columns=3,
         spacing=24,
         title=title,
-        description=" ".join(describe(rows, row.role, row.target) for row in rows_of(shown)),
+        description=" ".join(describe(rows, row.role, row.target) for row in rows_of(drawn_groups)),
         usermeta={"panelWidth": PANEL_WIDTH},
     ).resolve_scale(x="independent", y="independent")
     return {"roles": themed(chart)}
@@ -69,22 +69,22 @@ def describe(rows: Table, role: str, target: str) -> str:
         >>> describe(rows, "obj", "link:obj@6")
         'obj, the share of obj attached (link:obj@6): 3-1 finds 0.60, harm 0.100; other heads at most 0.000.'
     """
-    own = rows[(rows["role"] == role) & (rows["target"] == target)]
-    named = own[own["series"] != _SERIES[0]]
-    told = ", ".join(
-        f"{name} finds {finds:.2f}, harm {each:.3f}"
-        for name, finds, each in zip(named["name"], named["finds"], named["harm"], strict=True)
+    panel_rows = rows[(rows["role"] == role) & (rows["target"] == target)]
+    named = panel_rows[panel_rows["series"] != _SERIES[0]]
+    finders = ", ".join(
+        f"{name} finds {finds:.2f}, harm {harm:.3f}"
+        for name, finds, harm in zip(named["name"], named["finds"], named["harm"], strict=True)
     )
-    others = own.loc[own["series"] == _SERIES[0], "harm"]
-    return f"{role}, {target_in_words(target)}: {told}; other heads at most {others.max():.3f}."
+    others = panel_rows.loc[panel_rows["series"] == _SERIES[0], "harm"]
+    return f"{role}, {target_in_words(target)}: {finders}; other heads at most {others.max():.3f}."
 
 
 def _shown(groups: Table) -> Table:
     """Relations and coreference first, by their heads; then neighbours and sinks."""
     surface = groups["role"].isin(SURFACE)
     ordered = groups.assign(surface=surface).sort_values(["surface", "heads"], ascending=[True, False], kind="stable")
-    kept = ordered[ordered["surface"]].head(4)
-    return pd.concat([ordered[~ordered["surface"]].head(MOST_PANELS - len(kept)), kept])
+    surface_roles = ordered[ordered["surface"]].head(4)
+    return pd.concat([ordered[~ordered["surface"]].head(MOST_PANELS - len(surface_roles)), surface_roles])
 
 
 def _rows(heads: Table, table: Table) -> Table:
@@ -108,7 +108,7 @@ def _rows(heads: Table, table: Table) -> Table:
 
 def _panel(rows: Table, group: object, *, first: bool) -> alt.LayerChart:
     role, target = str(getattr(group, "role", "")), str(getattr(group, "target", ""))
-    own = rows[(rows["role"] == role) & (rows["target"] == target)]
+    panel_rows = rows[(rows["role"] == role) & (rows["target"] == target)]
     unit = "share of attention" if role in SURFACE else "share found"
     x = alt.X("finds:Q", title=unit, scale=alt.Scale(zero=True, nice=True, padding=6), axis=alt.Axis(tickCount=5))
     worse = "nats per piece" if target == LOSS else "score lost"
@@ -120,8 +120,8 @@ def _panel(rows: Table, group: object, *, first: bool) -> alt.LayerChart:
         "series:N", scale=alt.Scale(domain=domain, range=list(SHAPES[:1] * 2 + SHAPES[1:2])), legend=legend
     )
     numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("finds", "harm", "low", "high")]
-    base = alt.Chart(own, width=PANEL_WIDTH, height=_HEIGHT).encode(x=x, color=colour)
-    named = own[own["series"] != _SERIES[0]]
+    base = alt.Chart(panel_rows, width=PANEL_WIDTH, height=_HEIGHT).encode(x=x, color=colour)
+    named = panel_rows[panel_rows["series"] != _SERIES[0]]
     zero = alt.Chart(pd.DataFrame({"harm": [0.0]})).mark_rule(color=INK, strokeDash=[3, 3], opacity=0.5).encode(y=y)
     layers: list[alt.Chart] = [zero]
     lines = alt.Chart(named).mark_rule(strokeWidth=1.5, opacity=0.5)
@@ -139,8 +139,8 @@ def _panel(rows: Table, group: object, *, first: bool) -> alt.LayerChart:
 
 def _title(role: str, target: str) -> str:
     needs = target.removeprefix(LINK).rpartition("@")[0] if target.startswith(LINK) else target
-    said = "all attachments" if needs == ALL_LINKS else "its attachment" if needs == role else needs
-    return f"{role}: {said}"
+    phrase = "all attachments" if needs == ALL_LINKS else "its attachment" if needs == role else needs
+    return f"{role}: {phrase}"
 
 
 def _rho(group: object) -> str:

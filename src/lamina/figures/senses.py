@@ -52,7 +52,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """`senses`: neighbours and clusters by layer. `position`: what places explain, and sentences that are moved."""
     table, about = result.tables["senses"], result.provenance
     main = f"knn{about.parameters['k'][0]}.ambiguous"
-    told = f"{about.model['name']} on {about.corpus['name']} ({', '.join(about.corpus.get('annotations', ()))})"
+    subject = f"{about.model['name']} on {about.corpus['name']} ({', '.join(about.corpus.get('annotations', ()))})"
     charts: dict[str, alt.TopLevelMixin] = {}
     first = [_panel(_series(table, {main: _MODEL, f"twin.{main}": _TWIN}), "Ambiguous words", "accuracy",
                     lines=_lines(table, main))]  # fmt: skip
@@ -68,25 +68,25 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
             level = float(table.loc[table["measure"] == next(iter(measures)), "baseline"].iloc[0])
             lines = pd.DataFrame([(beside, level)], columns=["line", "value"]) if beside else None
             first.append(_panel(rows, title, unit, lines=lines))
-    charts["senses"] = _beside(first, f"Senses told by neighbours: {told}", _in_words(table, [main, "ami"]))
+    charts["senses"] = _beside(first, f"Senses told by neighbours: {subject}", _in_words(table, [main, "ami"]))
     places, moves = _series(table, _SHARES), _series(table, _MOVES)
     second = [_panel(places, "Variance within words", "share explained by places", null=True)] if len(places) else []
     if len(moves):
         second.append(_panel(moves, "The same sentence moved", "distance relative to contexts"))
     if second:
         charts["position"] = _beside(
-            second, f"How much is position: {told}", _in_words(table, ["position.both", "moved.shifted"])
+            second, f"How much is position: {subject}", _in_words(table, ["position.both", "moved.shifted"])
         )
     return charts
 
 
 def _series(table: Table, measures: Mapping[str, str]) -> Table:
     rows = table[table["measure"].isin(list(measures)) & table["layer"].notna() & table["value"].notna()]
-    said, order = (
+    labels, order = (
         rows["measure"].map(dict(measures)),
-        rows["measure"].map({name: at for at, name in enumerate(measures)}),
+        rows["measure"].map({name: index for index, name in enumerate(measures)}),
     )
-    named = rows.assign(model=said, layer=rows["layer"].astype(int), order=order)
+    named = rows.assign(model=labels, layer=rows["layer"].astype(int), order=order)
     return named.sort_values(["order", "layer"])[[*SENSES, "model"]]
 
 
@@ -97,9 +97,9 @@ def _lines(table: Table, main: str) -> Table:
     always = flat[flat["measure"].isin(list(constants))]
     bags = flat[flat["measure"].str.endswith(f".{main}")]
     windowed = bags["measure"].str.contains(r"\.w\d+\.")
-    shown = pd.concat([always, *(bags[kind].nlargest(1, "value") for kind in (windowed, ~windowed))])
-    names = [constants.get(str(measure), str(measure).removesuffix(f".{main}")) for measure in shown["measure"]]
-    lines = [(_short(name), float(value)) for name, value in zip(names, shown["value"], strict=True)]
+    level_rows = pd.concat([always, *(bags[kind].nlargest(1, "value") for kind in (windowed, ~windowed))])
+    names = [constants.get(str(measure), str(measure).removesuffix(f".{main}")) for measure in level_rows["measure"]]
+    lines = [(_short(name), float(value)) for name, value in zip(names, level_rows["value"], strict=True)]
     return pd.DataFrame(lines, columns=["line", "value"])
 
 
@@ -119,7 +119,7 @@ def _panel(rows: Table, title: str, unit: str, *, lines: Table | None = None, nu
     names = list(dict.fromkeys(rows["model"]))
     levels = [] if lines is None else lines["line"].tolist()
     domain = [*names, *levels]
-    looks = [at % len(COLOURS) for at in range(len(names))] + [6 - at for at in range(len(levels))]
+    looks = [index % len(COLOURS) for index in range(len(names))] + [6 - index for index in range(len(levels))]
     # Strokes: level lines have no points, and every line its own dash.
     legend = alt.Legend(
         title=None,
@@ -133,7 +133,7 @@ def _panel(rows: Table, title: str, unit: str, *, lines: Table | None = None, nu
     )
 
     def scale(values: tuple) -> alt.Scale:
-        return alt.Scale(domain=domain, range=[values[at % len(values)] for at in looks])
+        return alt.Scale(domain=domain, range=[values[index % len(values)] for index in looks])
 
     colour = alt.Color("model:N", scale=scale(COLOURS), legend=legend)
     # One name more than colours have: equal scales would share a legend, which would show points.
@@ -158,9 +158,9 @@ def _panel(rows: Table, title: str, unit: str, *, lines: Table | None = None, nu
         level = alt.Y("baseline:Q", title=unit, scale=scaled)
         marks.append(base.mark_line(strokeWidth=1.2, strokeDash=[2, 3]).encode(y=level))
     if lines is not None:
-        told = lines.rename(columns={"line": "model"})
+        level_rows = lines.rename(columns={"line": "model"})
         marks.append(
-            alt.Chart(told)
+            alt.Chart(level_rows)
             .mark_rule(strokeWidth=1.5, color=INK)
             .encode(y=value, color=colour, strokeDash=dash, tooltip=[alt.Tooltip("model:N"), tooltip[2]])
         )
@@ -168,9 +168,9 @@ def _panel(rows: Table, title: str, unit: str, *, lines: Table | None = None, nu
 
 
 def _beside(panels: list[alt.LayerChart], title: str, description: str) -> alt.TopLevelMixin:
-    said = alt.TitleParams(title, subtitle="shaded: 95 % intervals", offset=12)
+    heading = alt.TitleParams(title, subtitle="shaded: 95 % intervals", offset=12)
     chart = alt.concat(
-        *panels, columns=2, spacing=28, title=said, description=description, usermeta={"panelWidth": PANEL_WIDTH}
+        *panels, columns=2, spacing=28, title=heading, description=description, usermeta={"panelWidth": PANEL_WIDTH}
     )
     return themed(chart.resolve_scale(color="independent", shape="independent", strokeDash="independent"))
 
@@ -179,8 +179,8 @@ def _in_words(table: Table, measures: list[str]) -> str:
     """The first measures, layer by layer."""
     parts = []
     for measure in measures:
-        own = table[(table["measure"] == measure) & table["layer"].notna() & table["value"].notna()]
-        if len(own):
-            values = zip(own["layer"], own["value"], strict=True)
+        measure_rows = table[(table["measure"] == measure) & table["layer"].notna() & table["value"].notna()]
+        if len(measure_rows):
+            values = zip(measure_rows["layer"], measure_rows["value"], strict=True)
             parts.append(f"{measure} by layer: " + ", ".join(f"{layer} {value:.3f}" for layer, value in values) + ".")
     return " ".join(parts)

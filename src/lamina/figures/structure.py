@@ -96,20 +96,21 @@ def describe(table: Table, measure: str = "uuas") -> str:
         >>> describe(pd.DataFrame(rows, columns=columns))
         'UUAS, model: layer 3 0.50.'
     """
-    own = table[(table["of"] == "model") & (table["measure"] == measure)].dropna(subset=["value"])
-    own = own[own["rank"] == own["rank"].max()]
-    parts = [f"layer {layer} {value:.2f}" for layer, value in zip(own["layer"], own["value"], strict=True)]
+    scores = table[(table["of"] == "model") & (table["measure"] == measure)].dropna(subset=["value"])
+    scores = scores[scores["rank"] == scores["rank"].max()]
+    parts = [f"layer {layer} {value:.2f}" for layer, value in zip(scores["layer"], scores["value"], strict=True)]
     return f"{_MEASURES[measure]}, model: {', '.join(parts)}."
 
 
 def _layers(table: Table, name: str) -> alt.ConcatChart:
     largest = table["rank"].max()
-    own = table[(table["rank"] == largest) & table["of"].isin(list(_OF))].dropna(subset=["value"])
-    own = own[own["seed"] == own["seed"].min()].assign(series=lambda rows: rows["of"].map(_OF))
+    scores = table[(table["rank"] == largest) & table["of"].isin(list(_OF))].dropna(subset=["value"])
+    scores = scores[scores["seed"] == scores["seed"].min()].assign(series=lambda rows: rows["of"].map(_OF))
     chain = table[table["of"] == "chain"]
-    names = [said for of, said in _OF.items() if of in set(own["of"])]
+    names = [label for of, label in _OF.items() if of in set(scores["of"])]
     panels = [
-        _by_layer(own[own["measure"] == each], chain[chain["measure"] == each], each, names) for each in _MEASURES
+        _by_layer(scores[scores["measure"] == measure], chain[chain["measure"] == measure], measure, names)
+        for measure in _MEASURES
     ]
     title = alt.TitleParams(f"Trees in layers: {name}", subtitle=f"rank {largest}; lines: 95 % intervals", offset=12)
     return alt.concat(
@@ -122,7 +123,7 @@ def _by_layer(rows: Table, chain: Table, measure: str, names: list[str]) -> alt.
     colour = alt.Color("series:N", scale=alt.Scale(domain=names, range=list(COLOURS[: len(names)])), legend=legend)
     shape = alt.Shape("series:N", scale=alt.Scale(domain=names, range=list(SHAPES[: len(names)])), legend=legend)
     last = int(rows["layer"].max()) if len(rows) else 1
-    offsets = {each: (at - (len(names) - 1) / 2) * 0.12 for at, each in enumerate(names)}
+    offsets = {name: (index - (len(names) - 1) / 2) * 0.12 for index, name in enumerate(names)}
     place = rows["layer"].astype(float) + rows["series"].map(offsets).astype(float)
     data = pd.DataFrame(rows.assign(place=place)[["place", "layer", "series", "value", "low", "high"]])
     data["layer"] = data["layer"].astype(int)
@@ -133,7 +134,7 @@ def _by_layer(rows: Table, chain: Table, measure: str, names: list[str]) -> alt.
     scale = alt.Scale(domain=[min(lowest, 0), 1], nice=False)
     base = alt.Chart(data, width=PANEL_WIDTH, height=_HEIGHT).encode(x=x, color=colour)
     y = alt.Y("value:Q", title=unit, scale=scale, axis=alt.Axis(tickCount=5))
-    numbers = [alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "low", "high")]
+    numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")]
     marks = [
         base.mark_line(strokeWidth=1, opacity=0.5).encode(y=y),
         base.mark_rule(strokeWidth=2, opacity=0.6).encode(
@@ -149,7 +150,7 @@ def _by_layer(rows: Table, chain: Table, measure: str, names: list[str]) -> alt.
 
 
 def _ranks(table: Table, name: str) -> alt.ConcatChart:
-    panels = [_by_rank(table[table["measure"] == each], each) for each in ("uuas", "root")]
+    panels = [_by_rank(table[table["measure"] == measure], measure) for measure in ("uuas", "root")]
     title = alt.TitleParams(f"Trees by rank: {name}", subtitle="colour: layer; grey: random projections", offset=12)
     return alt.concat(
         *panels, columns=2, spacing=28, title=title, description=describe(table), usermeta={"panelWidth": PANEL_WIDTH}
@@ -158,24 +159,24 @@ def _ranks(table: Table, name: str) -> alt.ConcatChart:
 
 def _by_rank(rows: Table, measure: str) -> alt.LayerChart:
     def some(of: str) -> Table:
-        own = rows[rows["of"] == of].dropna(subset=["value"])
-        own = own[own["seed"] == own["seed"].min()]
-        return own.astype({"layer": int, "rank": int})[["layer", "rank", "value", "low", "high"]]
+        scores = rows[rows["of"] == of].dropna(subset=["value"])
+        scores = scores[scores["seed"] == scores["seed"].min()]
+        return scores.astype({"layer": int, "rank": int})[["layer", "rank", "value", "low", "high"]]
 
-    own, random = some("model"), some("projection")
+    model_rows, random = some("model"), some("projection")
     random = random.sort_values("value").groupby("rank", as_index=False).last()
     unit = _MEASURES[measure]
-    ticks = sorted(set(own["rank"]))
+    ticks = sorted(set(model_rows["rank"]))
     scale = alt.Scale(type="log", base=2, nice=False)
     x = alt.X("rank:Q", title="rank of the map", scale=scale, axis=alt.Axis(values=ticks, grid=False))
     y = alt.Y("value:Q", title=unit, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
     colour = alt.Color(
         "layer:O",
         scale=alt.Scale(scheme="viridis"),
-        legend=alt.Legend(title="layer", columns=1 + own["layer"].nunique() // 14),
+        legend=alt.Legend(title="layer", columns=1 + model_rows["layer"].nunique() // 14),
     )
-    numbers = [alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "low", "high")]
-    base = alt.Chart(own, width=PANEL_WIDTH, height=_HEIGHT).encode(x=x)
+    numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")]
+    base = alt.Chart(model_rows, width=PANEL_WIDTH, height=_HEIGHT).encode(x=x)
     grey = alt.Chart(random).encode(x=x)
     return alt.LayerChart(
         layer=[
@@ -195,37 +196,37 @@ def _by_rank(rows: Table, measure: str) -> alt.LayerChart:
 def _shown(trees: Table, training: Table, chosen: Table) -> Table:
     """One row per source, direction and measure: the layers are those that training sentences chose."""
     parts = []
-    for source, own in trees.groupby("source", sort=False):
+    for source, source_rows in trees.groupby("source", sort=False):
         if source == HEAD:
             continue
         if source == PROBE:
-            made = training[(training["of"] == "model") & (training["kind"] == "distance")]
-            made = made[made["rank"] == made["rank"].max()]
-            own = own[own["layer"] == int(made.sort_values("loss")["layer"].iloc[0])]
+            probes = training[(training["of"] == "model") & (training["kind"] == "distance")]
+            probes = probes[probes["rank"] == probes["rank"].max()]
+            source_rows = source_rows[source_rows["layer"] == int(probes.sort_values("loss")["layer"].iloc[0])]
         if source == LAYER:
             maps = chosen[chosen["source"] == LAYER]
-            own = own[own["layer"] == maps.sort_values("train_uas")["layer"].iloc[-1]]
-        parts.append(own)
+            source_rows = source_rows[source_rows["layer"] == maps.sort_values("train_uas")["layer"].iloc[-1]]
+        parts.append(source_rows)
     return pd.concat(parts, ignore_index=True).dropna(subset=["value"])
 
 
 def _trees(trees: Table, training: Table, chosen: Table, name: str) -> alt.ConcatChart:
     rows = _shown(trees, training, chosen).assign(said=lambda some: some["source"].map(_SOURCES))
     kinds = ["gold root", "free root", "no"]
-    names = [said for source, said in _SOURCES.items() if source in set(rows["source"])]
+    names = [label for source, label in _SOURCES.items() if source in set(rows["source"])]
     legend = alt.Legend(title="directed", orient="top")
     look = alt.Color("directed:N", scale=alt.Scale(domain=kinds, range=list(COLOURS[:3])), legend=legend)
     shape = alt.Shape("directed:N", scale=alt.Scale(domain=kinds, range=list(SHAPES[:3])), legend=legend)
     panels = []
     for measure, title in (("uas", "UAS: heads found"), ("uuas", "UUAS: links found")):
-        own = rows[rows["measure"] == measure][["said", "directed", "value", "low", "high"]]
-        base = alt.Chart(own, width=PANEL_WIDTH, height=30 * len(names)).encode(
+        measure_rows = rows[rows["measure"] == measure][["said", "directed", "value", "low", "high"]]
+        base = alt.Chart(measure_rows, width=PANEL_WIDTH, height=30 * len(names)).encode(
             y=alt.Y("said:N", sort=names, title=None, scale=alt.Scale(domain=names), axis=alt.Axis(labelLimit=260)),
             yOffset=alt.YOffset("directed:N", scale=alt.Scale(domain=kinds)),
             color=look,
         )
         x = alt.X("value:Q", title=title.partition(":")[0], scale=alt.Scale(domain=[0, 1]))
-        numbers = [alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "low", "high")]
+        numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")]
         panels.append(
             alt.LayerChart(
                 layer=[
@@ -239,7 +240,7 @@ def _trees(trees: Table, training: Table, chosen: Table, name: str) -> alt.Conca
                 title=title,
             )
         )
-    said = " ".join(
+    description = " ".join(
         f"{row.said}, {row.directed}: {str(row.measure).upper()} {row.value:.2f}."
         for row in rows.itertuples(index=False)
     )
@@ -247,16 +248,16 @@ def _trees(trees: Table, training: Table, chosen: Table, name: str) -> alt.Conca
         f"Trees from attention and from layers: {name}", subtitle="lines: 95 % intervals", offset=12
     )
     return alt.concat(
-        *panels, columns=2, spacing=28, title=title, description=said, usermeta={"panelWidth": PANEL_WIDTH}
+        *panels, columns=2, spacing=28, title=title, description=description, usermeta={"panelWidth": PANEL_WIDTH}
     )
 
 
 def _heads(trees: Table, name: str) -> alt.ConcatChart:
-    own = trees[(trees["source"] == HEAD) & (trees["measure"] == "uas") & (trees["directed"] == "free root")]
-    own = own.astype({"layer": int, "head": int})[["layer", "head", "value", "low", "high"]]
+    head_rows = trees[(trees["source"] == HEAD) & (trees["measure"] == "uas") & (trees["directed"] == "free root")]
+    head_rows = head_rows.astype({"layer": int, "head": int})[["layer", "head", "value", "low", "high"]]
     cell = 26
     grid = (
-        alt.Chart(own, width=cell * own["head"].nunique(), height=cell * own["layer"].nunique())
+        alt.Chart(head_rows, width=cell * head_rows["head"].nunique(), height=cell * head_rows["layer"].nunique())
         .mark_rect()
         .encode(
             x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
@@ -265,13 +266,15 @@ def _heads(trees: Table, name: str) -> alt.ConcatChart:
             tooltip=[
                 alt.Tooltip("layer:O"),
                 alt.Tooltip("head:O"),
-                *(alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "low", "high")),
+                *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")),
             ],
         )
     )
-    said = f"UAS of {len(own)} heads, from {own['value'].min():.2f} to {own['value'].max():.2f}."
+    description = (
+        f"UAS of {len(head_rows)} heads, from {head_rows['value'].min():.2f} to {head_rows['value'].max():.2f}."
+    )
     title = alt.TitleParams(f"Trees of single heads: {name}", subtitle="UAS, root free")
-    return alt.concat(grid, title=title, description=said, usermeta={"panelWidth": PANEL_WIDTH})
+    return alt.concat(grid, title=title, description=description, usermeta={"panelWidth": PANEL_WIDTH})
 
 
 _WORD = 9.0
@@ -279,38 +282,42 @@ _WORD = 9.0
 
 
 def _examples(rows: Table, name: str) -> alt.ConcatChart:
-    panels = [_sentence(own) for _, own in rows.groupby("sentence", sort=False)]
+    panels = [_sentence(sentence) for _, sentence in rows.groupby("sentence", sort=False)]
     layer = int(rows["layer"].iloc[0])
-    said = " ".join(" ".join(map(str, own["word"])) for _, own in rows.groupby("sentence", sort=False))
+    description = " ".join(" ".join(map(str, sentence["word"])) for _, sentence in rows.groupby("sentence", sort=False))
     title = alt.TitleParams(
         f"Trees beside gold: {name}",
         subtitle=f"above: annotated; below: distances at layer {layer}; solid blue: in both, dashed orange: in one",
         offset=12,
     )
     return alt.concat(
-        *panels, columns=1, spacing=18, title=title, description=said, usermeta={"panelWidth": 2 * PANEL_WIDTH}
+        *panels, columns=1, spacing=18, title=title, description=description, usermeta={"panelWidth": 2 * PANEL_WIDTH}
     )
 
 
 def _sentence(rows: Table) -> alt.LayerChart:
-    kept = rows[~rows["punctuation"].astype(bool)].reset_index(drop=True)
-    widths = kept["word"].astype(str).str.len().clip(lower=2) * _WORD * 0.8 + _WORD
+    word_rows = rows[~rows["punctuation"].astype(bool)].reset_index(drop=True)
+    widths = word_rows["word"].astype(str).str.len().clip(lower=2) * _WORD * 0.8 + _WORD
     middle = (widths.cumsum() - widths / 2).to_numpy()
-    place = {int(position): float(x) for position, x in zip(kept["position"], middle, strict=True)}
-    gold, found = ({(int(p), int(h)) for p, h in zip(kept["position"], kept[side], strict=True)
+    place = {int(position): float(x) for position, x in zip(word_rows["position"], middle, strict=True)}
+    gold, predicted = ({(int(p), int(h)) for p, h in zip(word_rows["position"], word_rows[side], strict=True)
                     if int(h) in place} for side in ("head", "linked"))  # fmt: skip
-    both = {frozenset(pair) for pair in gold} & {frozenset(pair) for pair in found}
+    both = {frozenset(pair) for pair in gold} & {frozenset(pair) for pair in predicted}
     points, number = [], 0
-    for links, sign in ((gold, 1), (found, -1)):
+    for links, sign in ((gold, 1), (predicted, -1)):
         for one, other in links:
             number += 1
             shared = "in both" if frozenset((one, other)) in both else "only here"
             points += [(number, x, sign * y, shared) for x, y in _arc(place[one], place[other])]
     arcs = pd.DataFrame(points, columns=["link", "x", "y", "shared"])
-    words = pd.DataFrame({"x": middle, "y": 0.0, "word": kept["word"].astype(str)})
+    words = pd.DataFrame({"x": middle, "y": 0.0, "word": word_rows["word"].astype(str)})
     roots = pd.DataFrame(
-        [(place[int(p)], 14.0) for p, h in zip(kept["position"], kept["head"], strict=True) if int(h) == 0]
-        + [(place[int(p)], -14.0) for p, h in zip(kept["position"], kept["linked"], strict=True) if int(h) == 0],
+        [(place[int(p)], 14.0) for p, h in zip(word_rows["position"], word_rows["head"], strict=True) if int(h) == 0]
+        + [
+            (place[int(p)], -14.0)
+            for p, h in zip(word_rows["position"], word_rows["linked"], strict=True)
+            if int(h) == 0
+        ],
         columns=["x", "y"],
     )
     total = float(widths.sum())

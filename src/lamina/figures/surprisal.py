@@ -40,10 +40,10 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     panels = [_panel(by, pd.DataFrame(rows), names) for by in _PANELS if len(rows := drawn[drawn["by"] == by])]
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
-    said = "bars: 95 % intervals over documents"
+    subtitle = "bars: 95 % intervals over documents"
     if is_masked(result):
-        said += f"; pseudo-surprisal: {names[0]} sees the words on both sides, n-gram models those before"
-    title = alt.TitleParams(f"{names[0]} on {corpus['name']}{split}", subtitle=said)
+        subtitle += f"; pseudo-surprisal: {names[0]} sees the words on both sides, n-gram models those before"
+    title = alt.TitleParams(f"{names[0]} on {corpus['name']}{split}", subtitle=subtitle)
     chart = alt.concat(*panels, columns=2, spacing=28, title=title, description=describe(bands))
     # Panels have groups of their own, and so different room for each.
     chart = chart.resolve_scale(x="independent", xOffset="independent", y="independent")
@@ -72,8 +72,8 @@ def _panel(by: str, rows: pd.DataFrame, names: list[str]) -> alt.LayerChart:
     look, (title, axis) = series(names), _PANELS[by]
     order = list(dict.fromkeys(rows["band"]))
     if by == "pos":
-        own = rows[rows["model"] == names[0]].sort_values("value")
-        order = list(own["band"])
+        model_rows = rows[rows["model"] == names[0]].sort_values("value")
+        order = list(model_rows["band"])
     x = alt.X("band:N", sort=order, title=axis, axis=alt.Axis(labelAngle=-45 if by == "pos" else 0, grid=False))
     # Side by side: intervals would hide each other.
     aside = alt.XOffset("model:N", sort=names, scale=alt.Scale(domain=names, paddingOuter=0.3))

@@ -184,12 +184,12 @@ def pooled(tables: Tables, metrics: Mapping[str, str] | None = None) -> Table | 
     scores = rows_of(tables, "scores")
     if scores is None:
         return None
-    kept = scores[(scores["seed"].astype(str) == "all") | (scores["probe"] == "constant")]
+    totals = scores[(scores["seed"].astype(str) == "all") | (scores["probe"] == "constant")]
     if metrics is None:
-        own = kept.groupby("task", sort=False)["metric"].transform("first")
+        metric = totals.groupby("task", sort=False)["metric"].transform("first")
     else:
-        own = kept["task"].map(dict(metrics))
-    return kept[kept["metric"] == own].drop_duplicates(["task", "probe", "of", "layer"])
+        metric = totals["task"].map(dict(metrics))
+    return totals[totals["metric"] == metric].drop_duplicates(["task", "probe", "of", "layer"])
 
 
 def metric_of(tables: Tables) -> dict[str, str]:
@@ -238,8 +238,8 @@ def reasons_of(tables: Tables, statistic: str) -> dict[str, str]:
     # A column without any reason is read back as one of NaN.
     return {
         str(task): part.removeprefix(start)
-        for task, said in zip(summary["task"], summary["reason"], strict=True)
-        for part in str(said).split("; ")
+        for task, reasons in zip(summary["task"], summary["reason"], strict=True)
+        for part in str(reasons).split("; ")
         if part.startswith(start)
     }
 
@@ -249,8 +249,8 @@ def seed_count(tables: Tables) -> int:
     scores = rows_of(tables, "scores")
     if scores is None:
         return 0
-    own = scores[scores["of"] == "model"]
-    return _numbers(own, "tuning_seed") or _numbers(own, "seed")
+    model_scores = scores[scores["of"] == "model"]
+    return _numbers(model_scores, "tuning_seed") or _numbers(model_scores, "seed")
 
 
 def seeds_name(tables: Tables) -> str:
@@ -261,14 +261,14 @@ def seeds_name(tables: Tables) -> str:
 
 def _numbers(scores: Table, column: str) -> int:
     """How many different numbers a column has; a column of them is read back as text, with or without `.0`."""
-    said = scores[column].astype(str).str.removesuffix(".0") if column in scores else pd.Series(dtype=str)
-    return said[said.str.isdigit()].nunique()
+    numbers = scores[column].astype(str).str.removesuffix(".0") if column in scores else pd.Series(dtype=str)
+    return numbers[numbers.str.isdigit()].nunique()
 
 
 def last_layer(tables: Tables) -> int:
     """The highest layer that any probe saw."""
-    found = [table["layer"].max() for name in ("scores", "mixing") if (table := rows_of(tables, name)) is not None]
-    return max((int(layer) for layer in found if pd.notna(layer)), default=0)
+    highest = [table["layer"].max() for name in ("scores", "mixing") if (table := rows_of(tables, name)) is not None]
+    return max((int(layer) for layer in highest if pd.notna(layer)), default=0)
 
 
 def in_order(tables: Tables) -> list[str]:

@@ -73,8 +73,8 @@ def not_drawn(result: Result) -> dict[str, str]:
     answers = result.tables["answer"]
     if len(answers) < 2:
         return {}
-    said = " ".join(f"{_asked(row)} {_judged(row)}" for row in answers.to_dict("records"))
-    return dict.fromkeys(("map", "layers"), f"Shown: {said}")
+    verdicts = " ".join(f"{_shortened_question(row)} {_judged(row)}" for row in answers.to_dict("records"))
+    return dict.fromkeys(("map", "layers"), f"Shown: {verdicts}")
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
@@ -86,7 +86,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         return _draw_beside(result)
     tokens, projection = result.tables["tokens"], result.tables["projection"]
     rows = _stable(drawn_rows(tokens), projection)
-    shown = [role for role in ROLES if role.name in set(rows["role"])]
+    roles = [role for role in ROLES if role.name in set(rows["role"])]
     title, reading = _title(result), _reading(result)
     colouring = alt.param(
         name="colouring", value="role", bind=alt.binding_select(options=list(_COLOURINGS), name="colour by ")
@@ -94,13 +94,13 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     last = int(max(rows["layer"]))
     slider = alt.param(name="layer", value=last // 2, bind=alt.binding_range(min=0, max=last, step=1, name="layer "))
     words = _in_words(result)
-    moving = _panel(rows, shown, SIZE, legend=True).transform_filter("datum.layer == layer")
+    moving = _panel(rows, roles, SIZE, legend=True).transform_filter("datum.layer == layer")
     above = alt.TitleParams(title, subtitle=[*reading, "drag the slider to go through the layers"])
     one = alt.concat(moving, title=above, description=words, usermeta={"keepShape": True}).add_params(slider, colouring)
     panels = []
     for layer, shares in zip(projection["layer"], _shares(projection), strict=True):
-        own = rows[rows["layer"] == layer]
-        panels.append(_panel(own, shown, SMALL, legend=not layer).properties(title=f"Layer {layer}{shares}"))
+        layer_rows = rows[rows["layer"] == layer]
+        panels.append(_panel(layer_rows, roles, SMALL, legend=not layer).properties(title=f"Layer {layer}{shares}"))
     page = alt.concat(
         *panels,
         columns=3,
@@ -115,26 +115,28 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 def _draw_beside(result: Result) -> dict[str, alt.TopLevelMixin]:
     """Two questions, with one slider for both."""
     examples = [_only(result, example) for example in result.tables["answer"]["example"]]
-    rows = [_stable(drawn_rows(each.tables["tokens"]), each.tables["projection"]) for each in examples]
-    shown = [role for role in ROLES if any(role.name in set(each["role"]) for each in rows)]
-    last = max(int(max(each["layer"])) for each in rows)
+    rows = [_stable(drawn_rows(example.tables["tokens"]), example.tables["projection"]) for example in examples]
+    roles = [role for role in ROLES if any(role.name in set(table["role"]) for table in rows)]
+    last = max(int(max(table["layer"])) for table in rows)
     slider = alt.param(name="layer", value=last // 2, bind=alt.binding_range(min=0, max=last, step=1, name="layer "))
     choices = alt.binding_select(options=list(_COLOURINGS), name="colour by ")
     colouring = alt.param(name="colouring", value="role", bind=choices)
     title = f"{result.provenance.model['name']}: a question answered rightly, and one answered wrongly"
     moving, panels = [], []
-    for each, own in zip(examples, rows, strict=True):
-        answer = each.tables["answer"].to_dict("records")[0]
-        above = alt.TitleParams(_asked(answer), subtitle=[_judged(answer), f"gold answer (outlined): {_gold(answer)}"])
-        moving.append(_panel(own, shown, BESIDE, legend=not moving).transform_filter("datum.layer == layer"))
+    for example, example_rows in zip(examples, rows, strict=True):
+        answer = example.tables["answer"].to_dict("records")[0]
+        above = alt.TitleParams(
+            _shortened_question(answer), subtitle=[_judged(answer), f"gold answer (outlined): {_gold(answer)}"]
+        )
+        moving.append(_panel(example_rows, roles, BESIDE, legend=not moving).transform_filter("datum.layer == layer"))
         moving[-1] = moving[-1].properties(title=above)
-    for at in range(last + 1):
-        for each, own in zip(examples, rows, strict=True):
-            projection = each.tables["projection"]
+    for layer in range(last + 1):
+        for example, example_rows in zip(examples, rows, strict=True):
+            projection = example.tables["projection"]
             shares = dict(zip(projection["layer"], _shares(projection), strict=True))
-            verdict = _verdict(each.tables["answer"].to_dict("records")[0])
-            panel = _panel(own[own["layer"] == at], shown, SMALL, legend=not panels)
-            panels.append(panel.properties(title=f"Layer {at}, {verdict}{shares.get(at, '')}"))
+            verdict = _verdict(example.tables["answer"].to_dict("records")[0])
+            panel = _panel(example_rows[example_rows["layer"] == layer], roles, SMALL, legend=not panels)
+            panels.append(panel.properties(title=f"Layer {layer}, {verdict}{shares.get(layer, '')}"))
     reading, words = _how(result), " ".join(map(_in_words, examples))
     one = alt.concat(
         *moving,
@@ -170,9 +172,9 @@ def _judged(answer: Mapping[Any, Any]) -> str:
     return f"{verdict[0].upper()}{verdict[1:]}: {answer['predicted']}, confidence {answer['confidence']:.2f}."
 
 
-def _asked(answer: Mapping[Any, Any]) -> str:
-    asked = str(answer["question"])
-    return asked if len(asked) <= 60 else f"{asked[:59]}…"
+def _shortened_question(answer: Mapping[Any, Any]) -> str:
+    question = str(answer["question"])
+    return question if len(question) <= 60 else f"{question[:59]}…"
 
 
 def _gold(answer: Mapping[Any, Any]) -> str:
@@ -226,8 +228,8 @@ def _roles(table: Table) -> list[str]:
         PREDICTED: table["predicted"],
     }
     role = np.full(len(table), OTHER.name, dtype=object)
-    for each in reversed(RAREST_FIRST):
-        role[holds[each].to_numpy()] = each.name
+    for kind in reversed(RAREST_FIRST):
+        role[holds[kind].to_numpy()] = kind.name
     return role.tolist()
 
 
@@ -238,10 +240,10 @@ def _labels(table: Table) -> list[str]:
     words = table.loc[answer & (table["layer"] == 0), ["token", "word", "sentence"]]
     # A word of several pieces is written once; other places of the same answer are only outlined.
     run = words[words["token"] - words["token"].rank() == first - 1]
-    said = " ".join(
+    text = " ".join(
         word for word, again in zip(run["word"], run["word"] == run["word"].shift(), strict=True) if not again
     )
-    return [said if token == first else "" for token in table["token"]]
+    return [text if token == first else "" for token in table["token"]]
 
 
 def _hits(table: Table) -> bool:
@@ -265,8 +267,8 @@ def _shade() -> str:
     )
 
 
-def _panel(rows: Table, shown: list[Role], size: int, *, legend: bool) -> alt.LayerChart:
-    names, shapes = [role.name for role in shown], [role.shape for role in shown]
+def _panel(rows: Table, roles: list[Role], size: int, *, legend: bool) -> alt.LayerChart:
+    names, shapes = [role.name for role in roles], [role.shape for role in roles]
     area = 90 if size != SMALL else 40
     look = alt.Legend(title=None, orient="top", columns=3, symbolSize=110, symbolOpacity=1, labelLimit=400)
     scale = alt.Scale(domain=names, range=shapes)
@@ -276,7 +278,7 @@ def _panel(rows: Table, shown: list[Role], size: int, *, legend: bool) -> alt.La
     tooltip = [alt.Tooltip(f"{name}:N") for name in ("word", "role", "gold", "sentence", "cluster")]
     key = alt.Color(
         "role:N",
-        scale=alt.Scale(domain=names, range=[role.colour for role in shown]),
+        scale=alt.Scale(domain=names, range=[role.colour for role in roles]),
         legend=look if legend else None,
     )
     plain = f"datum.role == '{OTHER.name}'"
@@ -315,20 +317,20 @@ def _shares(projection: Table) -> list[str]:
 
 
 def _title(result: Result) -> str:
-    asked = str(result.tables["answer"]["question"].iloc[0])
-    asked = asked if len(asked) <= 80 else f"{asked[:79]}…"
-    return f"{result.provenance.model['name']}: {asked}"
+    question = str(result.tables["answer"]["question"].iloc[0])
+    question = question if len(question) <= 80 else f"{question[:79]}…"
+    return f"{result.provenance.model['name']}: {question}"
 
 
 def _reading(result: Result) -> list[str]:
     """What the picture is, and what it leaves out."""
     answer = result.tables["answer"].iloc[0]
     accepted = str(answer["accepted"]).split(" | ")[0] or "not known"
-    said = f"gold answer (outlined): {accepted}"
+    answers = f"gold answer (outlined): {accepted}"
     if answer["predicted"]:
         judged = {1.0: " (right)", 0.0: " (not an exact match)"}.get(answer["exact_match"], "")
-        said += f"; predicted: {answer['predicted']}{judged}, confidence {answer['confidence']:.2f}"
-    return [said, *_how(result)]
+        answers += f"; predicted: {answer['predicted']}{judged}, confidence {answer['confidence']:.2f}"
+    return [answers, *_how(result)]
 
 
 def _how(result: Result) -> list[str]:

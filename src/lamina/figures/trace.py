@@ -78,23 +78,25 @@ def traces(tables: Tables, title: str, *, everything: bool = False) -> alt.Conca
     if table is None:
         return None
     seed = table["seed"].min()
-    own = table[table["seed"] == seed]
-    own = own.assign(span2=own["span2"].fillna(""))
-    ids = _first_of_each_task(own)[: None if everything else SENTENCES]
-    sentences = [_targets(own[own["text_id"] == text_id], None if everything else TARGETS) for text_id in ids]
+    seed_rows = table[table["seed"] == seed]
+    seed_rows = seed_rows.assign(span2=seed_rows["span2"].fillna(""))
+    ids = _first_of_each_task(seed_rows)[: None if everything else SENTENCES]
+    sentences = [
+        _targets(seed_rows[seed_rows["text_id"] == text_id], None if everything else TARGETS) for text_id in ids
+    ]
     words = [_words(tables, text_id) for text_id in ids]
-    last = int(own["layer"].max())
-    blocks = [_sentence(*each, last) for each in zip(words, sentences, strict=True)]
-    drawn, total = sum(map(len, sentences)), len(own.drop_duplicates(["text_id", *_KEYS]))
+    last = int(seed_rows["layer"].max())
+    blocks = [_sentence(sentence, targets, last) for sentence, targets in zip(words, sentences, strict=True)]
+    drawn, total = sum(map(len, sentences)), len(seed_rows.drop_duplicates(["text_id", *_KEYS]))
     of = f"{drawn} of {total} targets drawn; " if drawn < total else ""
-    said = alt.TitleParams(
+    heading = alt.TitleParams(
         f"From layer to layer: {title}", subtitle=f"{of}height: probability under P(l), 0 to 1; probes of seed {seed}"
     )
     return alt.concat(
         *blocks,
         columns=1,
         spacing=28,
-        title=said,
+        title=heading,
         description=" ".join(map(_in_words, words, sentences)),
     )
 
@@ -112,7 +114,7 @@ def _targets(rows: Table, most: int | None) -> list[Target]:
     if most is not None:
         tasks = pd.Series([key[0] for key, _ in groups])
         turns = tasks.groupby(tasks).cumcount()
-        groups = [groups[at] for at in sorted(turns.sort_values(kind="stable").index[:most])]
+        groups = [groups[index] for index in sorted(turns.sort_values(kind="stable").index[:most])]
     return [
         Target(str(task), _span(str(span1)), _span(str(span2)) if span2 else None, _two_labels(group))
         for (task, span1, span2), group in groups
@@ -122,9 +124,9 @@ def _targets(rows: Table, most: int | None) -> list[Target]:
 def _two_labels(rows: Table) -> Table:
     """The strongest gold label and the strongest wrong one; the two strongest where the gold labels are not known."""
     # Plain lists: there are hundreds of targets of a few rows, where each step of pandas costs more than all of this.
-    told = list(zip(rows["label"].astype(str), rows["layer"].tolist(), rows["probability"].tolist(), strict=True))
+    points = list(zip(rows["label"].astype(str), rows["layer"].tolist(), rows["probability"].tolist(), strict=True))
     every: dict[tuple[str, str], list[float]] = {}
-    for (label, _, probability), gold in zip(told, rows["gold"], strict=True):
+    for (label, _, probability), gold in zip(points, rows["gold"], strict=True):
         every.setdefault((label, str(gold)), []).append(probability)
     strongest = sorted(every, key=lambda pair: -fmean(every[pair]))
     right, wrong = ([label for label, gold in strongest if gold == known] for known in ("True", "False"))
@@ -132,20 +134,25 @@ def _two_labels(rows: Table) -> Table:
         roles = dict.fromkeys(right[:1], RIGHT) | dict.fromkeys(wrong[:1], WRONG)
     else:
         roles = dict(zip((label for label, _ in strongest), (FIRST, SECOND), strict=False))
-    shown = [each for label in roles for each in sorted(told, key=lambda each: each[1]) if each[0] == label]
+    drawn_points = [
+        point for label in roles for point in sorted(points, key=lambda point: point[1]) if point[0] == label
+    ]
     sums: defaultdict[int, float] = defaultdict(float)
-    for _, layer, probability in shown:
+    for _, layer, probability in drawn_points:
         sums[layer] += probability
     # Labels are scored one by one, so two rivals may sum to more than 1; several true labels are no rivals.
-    heights = [share / max(1, sums[layer]) if len(right) < 2 else share for _, layer, share in shown]
+    heights = [share / max(1, sums[layer]) if len(right) < 2 else share for _, layer, share in drawn_points]
     return pd.DataFrame(
-        [(label, roles[label], layer, high, share) for (label, layer, share), high in zip(shown, heights, strict=True)],
+        [
+            (label, roles[label], layer, high, share)
+            for (label, layer, share), high in zip(drawn_points, heights, strict=True)
+        ],
         columns=["label", "role", "layer", "height", "probability"],
     )
 
 
-def _span(said: str) -> tuple[int, int]:
-    start, end = said.split(":")
+def _span(text: str) -> tuple[int, int]:
+    start, end = text.split(":")
     return int(start), int(end)
 
 
@@ -171,12 +178,12 @@ def marked(words: list[str], targets: list[Target]) -> str:
         'he smoked [toronto]'
     """
     spans = {span for target in targets for span in (target.span1, target.span2) if span is not None}
-    if len({at for span in spans for at in range(*span)}) == len(words):
+    if len({position for span in spans for position in range(*span)}) == len(words):
         return " ".join(words)
     parts = []
-    for at, word in enumerate(words):
-        opened = sum(start == at for start, _ in spans)
-        closed = sum(end == at + 1 for _, end in spans)
+    for position, word in enumerate(words):
+        opened = sum(start == position for start, _ in spans)
+        closed = sum(end == position + 1 for _, end in spans)
         parts.append("[" * opened + word + "]" * closed)
     return " ".join(parts)
 
@@ -189,9 +196,9 @@ def _panel(words: list[str], target: Target, last: int) -> alt.Chart:
     height = alt.Axis(values=[0, 1], labels=False, ticks=False)
     header = alt.Header(labelOrient="top", labelAnchor="start", labelFontSize=11, labelPadding=2)
     title = alt.TitleParams(_named(words, target), subtitle=title_of(target.task), fontSize=12, subtitleFontSize=11)
-    shown = target.rows[["label", "role", "layer", "height", "probability"]]
+    rows = target.rows[["label", "role", "layer", "height", "probability"]]
     return (
-        alt.Chart(shown, width=PANEL_WIDTH, height=34, title=title)
+        alt.Chart(rows, width=PANEL_WIDTH, height=34, title=title)
         .mark_bar(size=step * 0.8)
         .encode(
             x=layer_axis(last, padding=step / 2 + 2).title("layer"),
@@ -216,8 +223,8 @@ def _panel(words: list[str], target: Target, last: int) -> alt.Chart:
 def _named(words: list[str], target: Target) -> str:
     """The target's own words, cut short; for a pair the first span, then the second."""
     spans = [span for span in (target.span1, target.span2) if span is not None]
-    said = [" ".join(words[start:end]) if words else f"words {start}:{end}" for start, end in spans]
-    return " + ".join(textwrap.shorten(each, 44 // len(said), placeholder=" ...") for each in said)
+    phrases = [" ".join(words[start:end]) if words else f"words {start}:{end}" for start, end in spans]
+    return " + ".join(textwrap.shorten(phrase, 44 // len(phrases), placeholder=" ...") for phrase in phrases)
 
 
 def _in_words(words: list[str], targets: list[Target]) -> str:
@@ -242,11 +249,11 @@ def revisions(tables: Tables, title: str) -> alt.ConcatChart | None:
     top = float(steps[["high", "seeds_differ"]].max().max())
     tasks = list(dict.fromkeys(steps["task"]))
     panels = [_revised(steps[steps["task"] == task], title_of(task), top) for task in tasks]
-    said = alt.TitleParams(f"Decisions revised from layer to layer: {title}")
+    heading = alt.TitleParams(f"Decisions revised from layer to layer: {title}")
     whole = table[table["layer"].isna()]
     shares = zip(whole["task"], whole["revised"], strict=True)
     described = [f"{title_of(task)}: {share:.2f} revised at least once." for task, share in shares]
-    return alt.concat(*panels, columns=COLUMNS, spacing=24, title=said, description=" ".join(described))
+    return alt.concat(*panels, columns=COLUMNS, spacing=24, title=heading, description=" ".join(described))
 
 
 def _revised(rows: Table, title: str, top: float) -> alt.LayerChart:
@@ -261,13 +268,13 @@ def _revised(rows: Table, title: str, top: float) -> alt.LayerChart:
     x = layer_axis(last, domain=(0, last)).title("layer")
     y = alt.Y("share:Q", title="share of targets", scale=alt.Scale(domain=[0, top * 1.05], nice=False))
     base = alt.Chart(long, width=PANEL_WIDTH * 1.2, height=130)
-    own = base.transform_filter(alt.datum.what == _REVISED)
-    band = own.mark_area(opacity=0.2, color=COLOURS[0]).encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    revised = base.transform_filter(alt.datum.what == _REVISED)
+    band = revised.mark_area(opacity=0.2, color=COLOURS[0]).encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     tooltip = [alt.Tooltip("what:N"), alt.Tooltip("layer:Q"), alt.Tooltip("share:Q", format=".3f")]
     line = base.mark_line(strokeWidth=2).encode(x=x, y=y, **look)
     more = rows[(rows["p_adjusted"] < SURE) & (rows["difference"] > 0)]["layer"].tolist()
     fill = alt.when(alt.FieldOneOfPredicate(field="layer", oneOf=more)).then(alt.value(COLOURS[0]))
-    points = own.mark_point(filled=False, size=30, color=COLOURS[0], opacity=1).encode(
+    points = revised.mark_point(filled=False, size=30, color=COLOURS[0], opacity=1).encode(
         x=x, y=y, tooltip=tooltip, fill=fill.otherwise(alt.value("white"))
     )
     return alt.LayerChart(layer=[band, line, points], title=alt.TitleParams(title, fontSize=12))
@@ -300,8 +307,8 @@ def revised_after(tables: Tables, title: str) -> alt.ConcatChart | None:
         )
         panels.append(_pairs(rows, name))
         described += [f"{row.pair}: {row.observed:.2f}, shuffled {row.shuffled:.2f}." for row in rows.itertuples()]
-    said = alt.TitleParams(f"Revised after another task: {title}", subtitle="* p < .05 by max-T")
-    return alt.concat(*panels, columns=1, spacing=28, title=said, description=" ".join(described))
+    heading = alt.TitleParams(f"Revised after another task: {title}", subtitle="* p < .05 by max-T")
+    return alt.concat(*panels, columns=1, spacing=28, title=heading, description=" ".join(described))
 
 
 def _pairs(rows: Table, title: str) -> alt.LayerChart:
@@ -319,7 +326,7 @@ def _pairs(rows: Table, title: str) -> alt.LayerChart:
         tooltip=[
             alt.Tooltip("pair:N"),
             alt.Tooltip("what:N"),
-            *(alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "difference", "p_adjusted")),
+            *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "difference", "p_adjusted")),
         ],
     )
     x = alt.X("value:Q", title="share of pairs of targets", scale=alt.Scale(domain=[0, 1]))

@@ -29,11 +29,11 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """The chart `windows`: one point per window, with its interval and the baselines."""
     scores = result.tables["scores"]
     metric = str(scores["metric"].iloc[0])
-    own = scores[scores["metric"] == metric].replace({"window": {"all": _WHOLE}})
-    means, single = own[own["seed"] == "all"], own[own["seed"] != "all"]
-    order = list(dict.fromkeys(own["window"]))
+    metric_rows = scores[scores["metric"] == metric].replace({"window": {"all": _WHOLE}})
+    means, single = metric_rows[metric_rows["seed"] == "all"], metric_rows[metric_rows["seed"] != "all"]
+    order = list(dict.fromkeys(metric_rows["window"]))
     title, beside = _TITLES.get(metric, metric), _best_baseline(result, metric)
-    least = float(min(own["low"].min(), beside["value"].max()))
+    least = float(min(metric_rows["low"].min(), beside["value"].max()))
     # Differences are small: the axis starts at the twentieth below the lowest number.
     scale = alt.Scale(domain=[max(0.0, floor(20 * least - 0.2) / 20), 1], zero=False)
     value, low = (alt.Y(f"{name}:Q", title=title, scale=scale) for name in ("value", "low"))
@@ -53,12 +53,12 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         layers.append(marks.mark_tick(color=INK, orient="horizontal", size=14, opacity=0.7))
     about = result.provenance
     task, model, data = about.parameters["task"].upper(), about.model["name"], about.corpus["name"]
-    said = alt.TitleParams(
+    heading = alt.TitleParams(
         f"{task} through attention windows: {model} on {data}",
         subtitle="bars: 95 % intervals; dashed: each word's most frequent label in training",
     )
     chart = alt.concat(
-        alt.LayerChart(layer=layers), title=said, description=describe(means), usermeta={"panelWidth": PANEL_WIDTH}
+        alt.LayerChart(layer=layers), title=heading, description=describe(means), usermeta={"panelWidth": PANEL_WIDTH}
     )
     return {"windows": themed(chart)}
 
