@@ -24,7 +24,7 @@ from lamina.cli import main
         ({"model": "no/such-model"}, "there is no model 'no/such-model'"),
         ({"model": "ewt"}, "is a corpus, not a model"),
         ({"--corpus": "ewtt"}, "did you mean ewt"),
-        ({"--corpus": "missing/file.conllu"}, "there is no file or folder missing/file.conllu"),
+        ({"--corpus": "missing/file.conllu"}, "file or folder not found: missing/file.conllu"),
         ({"--split": "validation"}, "validation"),
         ({"--unit": "paragraph"}, "paragraph"),
         ({"--unit": "window:0"}, "window"),

@@ -109,7 +109,7 @@ def test_a_model_is_not_scored_on_what_it_was_trained_on(answering: Path, squad:
         (("--question", "who?", "--context", " "), "the context is empty"),
         (("--question", "", "--context", "the cat."), "the question is empty"),
         (("--data", "stories", "--limit", "3", "--example", "nobody"), "no question 'nobody'"),
-        (("--data", "nowhere.json"), "there is no file or folder"),
+        (("--data", "nowhere.json"), "file or folder not found"),
     ],
 )
 def test_mistakes_end_in_one_line(bert: Path, tmp_path: Path, run, asked: tuple[str, ...], said: str) -> None:

@@ -94,7 +94,7 @@ def test_columns_without_a_name(tmp_path: Path) -> None:
     ("content", "what"),
     [
         (PARSEME + "1 Ada NOUN 0 root", "5 columns"),
-        (PARSEME + "1 Ada NOUN 0 root one:VID", "word 1: 'one:VID' is no number"),
+        (PARSEME + "1 Ada NOUN 0 root one:VID", "word 1: 'one:VID' is not the number"),
         (PARSEME + "1 Ada NOUN 3 root *", "head 3 is outside"),
         ("# global.columns = ID FORM UP:PRED UP:ARGHEADS\n1 Ada x A0:7", "word 1: 'A0:7' is no role"),
         ("# global.columns = ID LEMMA\n1 a", "columns ID LEMMA"),

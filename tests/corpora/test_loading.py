@@ -114,7 +114,7 @@ def test_doubled_ids_are_numbered(tmp_path: Path, treebank: Treebank) -> None:
 
 def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CorpusError, match=r"there is no file or folder nowhere/dev\.conllu"):
+    with pytest.raises(CorpusError, match=r"file or folder not found: nowhere/dev\.conllu"):
         load_corpus("nowhere/dev.conllu")
     with pytest.raises(CorpusError, match=r"did you mean ud_english_ewt.*`lamina data list`"):
         load_corpus("ud_english_etw")

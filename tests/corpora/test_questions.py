@@ -96,5 +96,5 @@ def test_what_has_no_questions_is_refused(tmp_path):
     path.write_text("It ended .\n")
     with pytest.raises(CorpusError, match="read as plain"):
         list(read_questions(path))
-    with pytest.raises(CorpusError, match="no file or folder"):
+    with pytest.raises(CorpusError, match="file or folder not found"):
         list(read_questions(tmp_path / "none.json"))

@@ -148,7 +148,7 @@ def compared_by(results: Sequence[Result]) -> Comparable:
         raise InputError(f"a comparison needs two results; name another folder that `lamina {analyses[0]}` wrote")
     declared = get_analysis(analyses[0]).compares
     if declared is None:
-        names = ", ".join(each.name for each in all_analyses() if each.compares is not None)
+        names = ", ".join(known.name for known in all_analyses() if known.compares is not None)
         raise InputError(f"results of {analyses[0]} are not compared; these are: results of {names}")
     return declared
 
@@ -349,23 +349,23 @@ def _overview(result: Result) -> Iterable[Overview]:
     full = apart[apart["statistic"].isin(["score_full", "items", MEAN]) & apart["difference"].notna()]
     if len(full):
         # Of many groups, those that models are clearly apart at; the table has them all.
-        shown = full if len(full) <= _MOST_SHOWN else full[(full["task"] == ALL) | (full["p_adjusted"] < SURE)]
-        told = [
+        selected = full if len(full) <= _MOST_SHOWN else full[(full["task"] == ALL) | (full["p_adjusted"] < SURE)]
+        cells = [
             (row.task, f"{row.a} - {row.b}", cell(row.difference, row.low, row.high), cell(row.p_adjusted))
-            for row in rows_of(shown.head(_MOST_SHOWN))
+            for row in rows_of(selected.head(_MOST_SHOWN))
         ]
         what = "Differences of the full probes, paired by document"
         if "items" in result.tables:
             what = "Differences, paired by item"
         elif (full["statistic"] == MEAN).any():
             what = "Differences of means over layers, paired"
-        more = len(full) - len(told)
+        more = len(full) - len(cells)
         what += f"; {more:,} more are in differences.csv" if more else ""
-        yield Overview(what, ("task", "models", "difference", "p"), told)
+        yield Overview(what, ("task", "models", "difference", "p"), cells)
     best = result.tables.get("best_layers")
     if best is not None and len(best):
-        shown = best[best["among_best"] | best["chosen"]]
-        told = [
+        selected = best[best["among_best"] | best["chosen"]]
+        cells = [
             (
                 row.task,
                 row.rank,
@@ -374,6 +374,6 @@ def _overview(result: Result) -> Iterable[Overview]:
                 cell(row.value, row.low, row.high),
                 "yes" if row.among_best else "no",
             )
-            for row in rows_of(shown)
+            for row in rows_of(selected)
         ]
-        yield Overview("The best single layers", ("task", "rank", "model", "layer", "score", "can be the best"), told)
+        yield Overview("The best single layers", ("task", "rank", "model", "layer", "score", "can be the best"), cells)

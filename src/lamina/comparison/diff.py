@@ -104,9 +104,11 @@ class TwoLanguageModels(TwoModels):
         if not suites:
             return loaded
         a, b, _ = loaded.arguments
-        prints = [speaking(each)["fingerprint"] for each in (*a, *b)]
+        prints = [speaking(encoder)["fingerprint"] for encoder in (*a, *b)]
         read = {name: _read(get_analysis(name), suite).describe() for name, suite in suites.items()}
-        texts = fingerprint_of(loaded.data["fingerprint"], *(each["fingerprint"] for each in read.values()))
+        texts = fingerprint_of(
+            loaded.data["fingerprint"], *(description["fingerprint"] for description in read.values())
+        )
         model = {**loaded.model, "fingerprint": fingerprint_of(loaded.model["fingerprint"], *prints)}
         return replace(loaded, model=model, data={**loaded.data, "fingerprint": texts, "suites": read})
 
@@ -160,12 +162,12 @@ def changed_items(
     answers = _two_sides(shared_items(models, declared), len(before))
     estimates, apart = answers.compare(samples=samples, seed=seed)
     called = Path(read.name).stem
-    left_out = {why: count for each in results for why, count in each.provenance.skipped.items()}
+    left_out = {why: count for result in results for why, count in result.provenance.skipped.items()}
     if lost := sum(answers.left_out.values()):
         left_out[f"items of {called} that not all models answered"] = lost
     table = answers.table.rename(columns={0: BEFORE, 1: AFTER}).assign(analysis=name, suite=called)
     table["difference"] = table[AFTER] - table[BEFORE]
-    rows = [BehaviourChange(name, called, *each) for each in _rows(answers.metric, estimates, apart)]
+    rows = [BehaviourChange(name, called, *numbers) for numbers in _rows(answers.metric, estimates, apart)]
     return SuiteChanges(rows, table[list(ITEMS)], left_out)
 
 
@@ -191,9 +193,9 @@ def _rows(metric: str, estimates: Sequence[GroupMean], apart: Sequence[GroupDiff
 
 def changes_in_words(table: pd.DataFrame) -> Iterator[Finding]:
     """For each suite, whether the model after answers it better or worse: over all groups, and at which group."""
-    for (_, suite), own in table.groupby(["analysis", "suite"], sort=False):
-        overall = own[own["group"] == ALL]
-        for some in (overall, own[own["group"] != ALL]):
+    for (_, suite), changes in table.groupby(["analysis", "suite"], sort=False):
+        overall = changes[changes["group"] == ALL]
+        for some in (overall, changes[changes["group"] != ALL]):
             leads = [_lead(row, of_several=len(overall) > 0) for row in rows_of(some)]
             yield from leads_in_words(leads, f"groups of {suite}")
 
@@ -363,10 +365,10 @@ def diff(
     for one, other in compared:
         _refuse_unlike(one, other, attention=attention)
     given = _both_probed(a, b, probed, tasks)
-    kept, skipped = _unseen(texts, (*a, *b))
-    scored = kept.scored if isinstance(kept, Splits) else kept
+    unseen_texts, skipped = _unseen(texts, (*a, *b))
+    scored = unseen_texts.scored if isinstance(unseen_texts, Splits) else unseen_texts
     rows, best = _layers(compared, scored, twin=twin, samples=samples, seed=seed, runtime=runtime)
-    untrusted = next((why for each in (*a, *b) if (why := each.refusal("maps")) is not None), None)
+    untrusted = next((why for encoder in (*a, *b) if (why := encoder.refusal("maps")) is not None), None)
     if attention and untrusted is not None:
         skipped[f"heads not compared ({untrusted.rstrip('.')})"] = a[0].blocks * a[0].heads
     elif attention and a[0].heads:
@@ -374,25 +376,25 @@ def diff(
         rows += heads
         skipped |= left_out
     if tasks:
-        asked: dict[str, Any] = {"tasks": list(tasks), "probes": ["layer"], "preset": preset, "seeds": seeds}
-        asked |= {"twin": False, "samples": samples, "seed": seed, "runtime": runtime}
-        given = (probe([*a], kept, **asked), probe([*b], kept, **asked))
+        probing: dict[str, Any] = {"tasks": list(tasks), "probes": ["layer"], "preset": preset, "seeds": seeds}
+        probing |= {"twin": False, "samples": samples, "seed": seed, "runtime": runtime}
+        given = (probe([*a], unseen_texts, **probing), probe([*b], unseen_texts, **probing))
     rows += _probes(given, samples=samples, seed=seed) if given else ()
     table = pd.DataFrame(rows, columns=list(DiffRow._fields)).astype({"head": "Int64"}).assign(seeds=len(compared))
     tables = {"diff": table, "best": best}
     suites = _suites(pairs, cloze)
-    found = [
+    changes = [
         changed_items(name, suite, a, b, items=items, samples=samples, seed=seed, runtime=runtime)
         for name, suite in suites.items()
     ]
-    if found:
+    if changes:
         tables["behaviour"] = pd.DataFrame(
-            [row for each in found for row in each.rows], columns=list(BehaviourChange._fields)
+            [row for suite_changes in changes for row in suite_changes.rows], columns=list(BehaviourChange._fields)
         )
-        tables["items"] = pd.concat([each.items for each in found], ignore_index=True)
-        skipped |= {why: count for each in found for why, count in each.left_out.items()}
+        tables["items"] = pd.concat([suite_changes.items for suite_changes in changes], ignore_index=True)
+        skipped |= {why: count for suite_changes in changes for why, count in suite_changes.left_out.items()}
     scored = given[0].provenance.corpus.get("scored", {}) if given else {}
-    return Tables(tables, skipped, scored=scored, data=_about(kept, suites))
+    return Tables(tables, skipped, scored=scored, data=_about(unseen_texts, suites))
 
 
 def _suites(pairs: str | None, cloze: str | None) -> dict[str, str]:
@@ -403,7 +405,7 @@ def _suites(pairs: str | None, cloze: str | None) -> dict[str, str]:
 def _about(texts: Corpus | Splits, suites: Mapping[str, str]) -> dict[str, Any]:
     """What provenance says of the texts; with suites, the fingerprint is that of all data together."""
     about = texts.describe()
-    return {name: each for name, each in about.items() if name != "fingerprint"} if suites else about
+    return {name: value for name, value in about.items() if name != "fingerprint"} if suites else about
 
 
 _PROBED = "probe_difference:"
@@ -457,16 +459,16 @@ def _changed_layers(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
             digits=3,
         )
         return
-    found = [row for row in rows_of(result.tables["best"]) if row.measure == "cka"]
-    outside = [row for row in found if not row.among_best]
-    others = [row for row in found if row.lead == row.lead]
-    if len(found) < 2 or not others:
+    layers = [row for row in rows_of(result.tables["best"]) if row.measure == "cka"]
+    outside = [row for row in layers if not row.among_best]
+    others = [row for row in layers if row.lead == row.lead]
+    if len(layers) < 2 or not others:
         return
-    first = next(row for row in found if row.lead != row.lead)
+    first = next(row for row in layers if row.lead != row.lead)
     other = (
         max(outside, key=lambda row: (row.p_beaten, -row.lead)) if outside else max(others, key=lambda row: row.lead)
     )
-    best = best_in_words([row.layer for row in found], [row.among_best for row in found])
+    best = best_in_words([row.layer for row in layers], [row.among_best for row in layers])
     alike = f"{number(first.value)} at layer {first.layer}, {number(other.value)} at layer {other.layer}"
     yield finding(
         claim=f"{best.capitalize()} changed most: CKA before and after is {alike}",
@@ -485,16 +487,20 @@ def _changed_heads(rows: Sequence[Any]) -> Iterator[Finding]:
     if not rows:
         return
     changed = [row for row in rows if row.p_adjusted < SURE and row.difference < 0]
-    kept = [row for row in rows if row.p_adjusted < SURE and row.difference > 0]
+    same_role = [row for row in rows if row.p_adjusted < SURE and row.difference > 0]
     if changed:
         row = _least_sure(changed)
     else:
         # That all heads kept their role is as sure as the head that is least so.
-        row = _least_sure(rows) if len(kept) == len(rows) else min(rows, key=lambda row: (row in kept, row.difference))
+        row = (
+            _least_sure(rows)
+            if len(same_role) == len(rows)
+            else min(rows, key=lambda row: (row in same_role, row.difference))
+        )
     head = f"{row.layer}-{row.head}"
     same = "the other heads of its layer before than like itself before"
     alike = f"cosine {number(row.baseline)} against {number(row.value)}"
-    names = [f"{each.layer}-{each.head}" for each in changed]
+    names = [f"{row.layer}-{row.head}" for row in changed]
     if len(changed) == 1:
         claim = f"One of {len(rows)} heads changed its role: head {head} is more like {same}, {alike}"
     elif changed:
@@ -529,7 +535,7 @@ def _changed_task(rows: Sequence[Any]) -> Finding:
     row = _least_sure(alike) if alike else _furthest(rows)
     change = "better" if most.difference > 0 else "worse"
     return finding(
-        claim=f"{task} is read {change} after fine-tuning at {layers_in_words(each.layer for each in alike or rows)}",
+        claim=f"{task} is read {change} after fine-tuning at {layers_in_words(row.layer for row in alike or rows)}",
         whether=f"{task} is read as well after fine-tuning as before",
         absent=f"{task} is read as well after fine-tuning as before at all {len(rows)} layers",
         contrast=f"difference in F1 at layer {row.layer}",
@@ -569,7 +575,7 @@ def _cost(
     shared: dict[str, Any] = {"samples": samples, "seed": seed, "runtime": estimator.runtime}
     probing: dict[str, Any] = {"tasks": tasks, "probes": ["layer"], "preset": preset, "seeds": seeds, "twin": False}
     looking = diff.estimate([*a], [*b], texts.scored, attention=attention, weights=weights, twin=twin, **shared)
-    both = [probe.estimate([*each], texts, **probing, **shared) for each in (a, b)]
+    both = [probe.estimate([*encoders], texts, **probing, **shared) for encoders in (a, b)]
     return sum(asking, looking + both[0] + both[1])
 
 
@@ -582,7 +588,7 @@ def _overview(result: Result) -> Iterable[Overview]:
     rows: list[tuple[str | int, ...]] = []
     for layer in sorted(set(table["layer"])):
         there = [means.loc[(name, layer)] if (name, layer) in means.index else None for name in measures]
-        cells = ("-" if each is None else f"{cell(each['value'])} ({cell(each['baseline'])})" for each in there)
+        cells = ("-" if mean is None else f"{cell(mean['value'])} ({cell(mean['baseline'])})" for mean in there)
         rows.append((layer, *cells))
     title = (
         f"{about.model['name']} on {about.corpus['name']} ({about.corpus.get('split', '')}); in brackets: the baseline"
@@ -600,7 +606,7 @@ def _pairs(a: Sequence[Encoder], b: Sequence[Encoder]) -> list[tuple[Encoder, En
             "folders with as many seeds, or one model of either"
         )
     size = max(len(a), len(b))
-    return list(zip(*(each if len(each) == size else [each[0]] * size for each in (a, b)), strict=True))
+    return list(zip(*(models if len(models) == size else [models[0]] * size for models in (a, b)), strict=True))
 
 
 def _refuse_unlike(a: Encoder, b: Encoder, *, attention: bool) -> None:
@@ -648,13 +654,18 @@ def _layers(
     alike: list[LayerSimilarity] = []
     with progress(f"layers of {first.name} and {second.name}", first.layers) as advance:
         for layer in range(first.layers):
-            found = [compare_layer(*both, random, layer, documents, samples=samples, seed=seed) for both in stored]
-            for measure in found[0]:
-                one = over_models([each[measure] for each in found])
+            similarities = [
+                compare_layer(*both, random, layer, documents, samples=samples, seed=seed) for both in stored
+            ]
+            for measure in similarities[0]:
+                one = over_models([by_measure[measure] for by_measure in similarities])
                 rows.append(DiffRow(layer, None, measure, one.value, *interval(one.draws), one.baseline))
                 alike += [one] if measure == "cka" else []
             advance()
-    values, draws = np.array([each.value for each in alike]), np.stack([each.draws for each in alike], 1)
+    values, draws = (
+        np.array([similarity.value for similarity in alike]),
+        np.stack([similarity.draws for similarity in alike], 1),
+    )
     units = len(set(documents))
     tests = changed_layers(values, draws, units)
     tested = [
@@ -669,28 +680,28 @@ def changed_layers(
 ) -> Contrasts:
     """1 - CKA of all layers, two-sided; spaces that are equal in every draw did not change."""
     # Draws follow Student's t already.
-    found = bootstrap_family(1 - values, 1 - draws, units, widen=False, bounds=(0.0, 2.0))
-    same = (np.abs(1 - values) < _SAME) & (np.abs(1 - draws).max(0) < _SAME) & (found.needed == 0)
-    estimate, low, high = (np.where(same, 0.0, ends) for ends in (found.estimate, found.low, found.high))
-    return found._replace(estimate=estimate, low=low, high=high, p=np.where(same, 1.0, found.p))
+    contrasts = bootstrap_family(1 - values, 1 - draws, units, widen=False, bounds=(0.0, 2.0))
+    same = (np.abs(1 - values) < _SAME) & (np.abs(1 - draws).max(0) < _SAME) & (contrasts.needed == 0)
+    estimate, low, high = (np.where(same, 0.0, ends) for ends in (contrasts.estimate, contrasts.low, contrasts.high))
+    return contrasts._replace(estimate=estimate, low=low, high=high, p=np.where(same, 1.0, contrasts.p))
 
 
 def best_table(
     values: Float[np.ndarray, " layer"], draws: Float[np.ndarray, "sample layer"], units: int, unit: str
 ) -> pd.DataFrame:
     """See the table `best`: the layers that can have changed most."""
-    found = leads(values, draws, units, higher=False)
+    leading = leads(values, draws, units, higher=False)
     rows = [
         ("cka", layer, value, lead, low, high, p, bool(among), units, needed, unit)
         for layer, (value, among, lead, low, high, p, _, needed) in enumerate(
-            zip(values.tolist(), found.best.among, *(each.tolist() for each in found.contrasts), strict=True)
+            zip(values.tolist(), leading.best.among, *(column.tolist() for column in leading.contrasts), strict=True)
         )
     ]
     return pd.DataFrame(rows, columns=list(_BEST))
 
 
-def _tested(row: DiffRow, tests: Contrasts, at: Any, unit: str) -> DiffRow:
-    estimate, low, high, p, units, needed = (float(numbers[at]) for numbers in tests)
+def _tested(row: DiffRow, tests: Contrasts, index: Any, unit: str) -> DiffRow:
+    estimate, low, high, p, units, needed = (float(numbers[index]) for numbers in tests)
     return row._replace(
         difference=estimate, diff_low=low, diff_high=high, p_adjusted=p, units=units, needed=needed, unit=unit
     )
@@ -699,19 +710,19 @@ def _tested(row: DiffRow, tests: Contrasts, at: Any, unit: str) -> DiffRow:
 def _heads(
     pairs: Sequence[tuple[Encoder, Encoder]], corpus: Corpus, *, samples: int, seed: int, weights: Weighting
 ) -> tuple[list[DiffRow], dict[str, int]]:
-    found = compare_heads(pairs, corpus, samples=samples, seed=seed, weights=weights)
-    numbers = [each.tolist() for each in found[:4]]
+    similarity = compare_heads(pairs, corpus, samples=samples, seed=seed, weights=weights)
+    numbers = [matrix.tolist() for matrix in similarity[:4]]
     by = unit_of(corpus).by
     rows = [
         _tested(
-            DiffRow(block + 1, head + 1, "attention_similarity", *(each[block][head] for each in numbers)),
-            found.apart,
+            DiffRow(block + 1, head + 1, "attention_similarity", *(matrix[block][head] for matrix in numbers)),
+            similarity.apart,
             (block, head),
             by,
         )
-        for block, head in np.ndindex(found.value.shape)
+        for block, head in np.ndindex(similarity.value.shape)
     ]
-    return rows, dict(found.skipped)
+    return rows, dict(similarity.skipped)
 
 
 def _both_probed(
@@ -731,10 +742,10 @@ def _both_probed(
 
 
 def _probes(probed: tuple[Result, Result], *, samples: int, seed: int) -> Iterator[DiffRow]:
-    found = list(layer_differences(*probed, samples=samples, seed=seed))
-    if not found:
+    probed_layers = list(layer_differences(*probed, samples=samples, seed=seed))
+    if not probed_layers:
         raise InputError("there are no probes of single layers in both results; probe both models with --probes layer")
-    for task, layer, before, after, apart, unit in found:
+    for task, layer, before, after, apart, unit in probed_layers:
         constants = [_constant(result, task) for result in probed]
         yield DiffRow(layer, None, f"probe_a:{task}", *before, constants[0])
         yield DiffRow(layer, None, f"probe_b:{task}", *after, constants[1])
@@ -750,12 +761,12 @@ def _refuse_unfair(a: Sequence[Encoder], b: Sequence[Encoder], probed: tuple[Res
                 "it is now"
             )
     for what in ("corpus", "parameters"):
-        one, other = (getattr(each.provenance, what) for each in probed)
+        one, other = (getattr(result.provenance, what) for result in probed)
         if one.get("fingerprint", one) != other.get("fingerprint", other):
             raise InputError(f"the two models were probed with different {what}; probe both in the same way")
 
 
 def _constant(result: Result, task: str) -> float:
     scores = result.tables["scores"]
-    found = scores.loc[(scores["task"] == task) & (scores["probe"] == "constant"), "value"]
-    return float(found.iloc[0]) if len(found) else math.nan
+    constants = scores.loc[(scores["task"] == task) & (scores["probe"] == "constant"), "value"]
+    return float(constants.iloc[0]) if len(constants) else math.nan

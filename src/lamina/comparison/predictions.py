@@ -70,7 +70,7 @@ class GroupDifference(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SharedItems:
-    """What models said about the items that all of them were asked."""
+    """The answers of models to the items that all of them were given."""
 
     models: tuple[str, ...]
     table: pd.DataFrame
@@ -84,7 +84,7 @@ class SharedItems:
 
     def groups(self) -> Iterator[tuple[str, pd.DataFrame]]:
         """The items by group, in the order of the first model's result."""
-        return ((str(name), own) for name, own in self.table.groupby("group", sort=False))
+        return ((str(name), rows) for name, rows in self.table.groupby("group", sort=False))
 
     def _values(self, rows: pd.DataFrame) -> Float[np.ndarray, "item model"]:
         return rows[list(range(len(self.models)))].to_numpy(float)
@@ -92,19 +92,21 @@ class SharedItems:
     def compare(self, *, samples: int, seed: int) -> tuple[list[GroupMean], list[GroupDifference]]:
         """Every model and every pair of models, over all groups and by group."""
         # Items of two groups may have one name.
-        groups = [(name, [f"{name}\t{item}" for item in own["item"]], self._values(own)) for name, own in self.groups()]
-        means = [_means(*each, samples=samples, seed=seed) for each in groups]
+        groups = [
+            (name, [f"{name}\t{item}" for item in rows["item"]], self._values(rows)) for name, rows in self.groups()
+        ]
+        means = [_means(*group, samples=samples, seed=seed) for group in groups]
         if len(means) > 1:
             means = [_overall(means), *means]
         shares = self.metric == "accuracy"
-        estimates = [row for each in means for row in each.estimates(self.models, shares=shares)]
+        estimates = [row for group in means for row in group.estimates(self.models, shares=shares)]
         return estimates, differences([name for name, *_ in groups], [values for *_, values in groups], self.models)
 
     def long(self) -> pd.DataFrame:
         """One row per item and model."""
         named = dict(enumerate(self.models))
-        made = self.table.melt(["item", "group"], list(named), "model", "value")
-        return made.assign(model=made["model"].map(named))[["item", "group", "model", "value"]]
+        rows = self.table.melt(["item", "group"], list(named), "model", "value")
+        return rows.assign(model=rows["model"].map(named))[["item", "group", "model", "value"]]
 
 
 def differences(
@@ -121,28 +123,28 @@ def differences(
         >>> row.difference, round(row.p_adjusted, 3)
         (0.8, 0.008)
     """
-    scored = np.concatenate([each.ravel() for each in values])
+    scored = np.concatenate([matrix.ravel() for matrix in values])
     shares = bool(np.isin(scored, (0.0, 0.5, 1.0)).all())
     bounds = (-1.0, 1.0) if shares else (-np.inf, np.inf)
     pairs = list(combinations(models, 2))
     left, right = (list(side) for side in zip(*combinations(range(len(models)), 2), strict=True))
-    apart = [each[:, left] - each[:, right] for each in values]
+    apart = [matrix[:, left] - matrix[:, right] for matrix in values]
     within, overall = sign_flip_strata(apart, bounds=bounds)
     rows: list[GroupDifference] = []
     if len(groups) > 1:
-        rows += (_row(ALL, sum(map(len, apart)), pair, overall, (at,)) for at, pair in enumerate(pairs))
-    for number, (group, own) in enumerate(zip(groups, apart, strict=True)):
-        for at, pair in enumerate(pairs):
-            row = _row(group, len(own), pair, within, (number, at))
-            if shares and np.ptp(own[:, at]) == 0:
-                low, high = _share_apart(row.difference, len(own))
+        rows += (_row(ALL, sum(map(len, apart)), pair, overall, (column,)) for column, pair in enumerate(pairs))
+    for number, (group, matrix) in enumerate(zip(groups, apart, strict=True)):
+        for column, pair in enumerate(pairs):
+            row = _row(group, len(matrix), pair, within, (number, column))
+            if shares and np.ptp(matrix[:, column]) == 0:
+                low, high = _share_apart(row.difference, len(matrix))
                 row = row._replace(low=low, high=high)
             rows.append(row)
     return rows
 
 
-def _row(group: str, items: int, pair: tuple[str, str], tests: Contrasts, at: tuple[int, ...]) -> GroupDifference:
-    estimate, low, high, p, units, needed = (float(each[at]) for each in tests)
+def _row(group: str, items: int, pair: tuple[str, str], tests: Contrasts, index: tuple[int, ...]) -> GroupDifference:
+    estimate, low, high, p, units, needed = (float(numbers[index]) for numbers in tests)
     return GroupDifference(group, items, *pair, estimate, low, high, p, int(units), int(needed))
 
 
@@ -172,8 +174,8 @@ class GroupDraws:
 
     def estimates(self, models: Sequence[str], *, shares: bool) -> Iterator[GroupMean]:
         """With a 95 % interval each."""
-        for at, model in enumerate(models):
-            value, (low, high) = float(self.value[at]), interval(self.draws[:, at])
+        for column, model in enumerate(models):
+            value, (low, high) = float(self.value[column]), interval(self.draws[:, column])
             if shares:
                 low, high = max(low, 0.0), min(high, 1.0)
             if shares and low == high and value in (0, 1):
@@ -193,11 +195,13 @@ def _means(
 
 def _overall(groups: Sequence[GroupDraws]) -> GroupDraws:
     """The mean over groups: every group counts as much as any other."""
-    drawn = np.stack([each.draws for each in groups])
+    drawn = np.stack([group.draws for group in groups])
     # A group of which a draw has no item does not count in that draw.
     present = np.isfinite(drawn)
     draws = np.where(present, drawn, 0).sum(0) / np.maximum(present.sum(0), 1)
-    return GroupDraws(ALL, sum(each.items for each in groups), np.mean([each.value for each in groups], axis=0), draws)
+    return GroupDraws(
+        ALL, sum(group.items for group in groups), np.mean([group.value for group in groups], axis=0), draws
+    )
 
 
 def models_with_items(results: Sequence[Result]) -> list[ModelResults]:
@@ -304,14 +308,14 @@ class ProbeAnswers:
 
     def value(self) -> Float[np.ndarray, " member"]:
         """The score of every probe, the mean over seeds."""
-        return np.mean([each.value() for each in self.seeds], axis=0)
+        return np.mean([tally.value() for tally in self.seeds], axis=0)
 
 
 def read_answers(path: Path, metric: Metric) -> ProbeAnswers:
     """Add up `TASK.predictions.parquet` for a metric: f1, macro_f1 or r2.
 
-    A label is said where its probability is at least 0.5. Gold labels that training never saw count as missed; labels
-    that the task does not score, or that annotators did not rate, do not count.
+    A label is predicted where its probability is at least 0.5. Gold labels that training never saw count as
+    missed; labels that the task does not score, or that annotators did not rate, do not count.
 
     Example:
         >>> read_answers(Path("results/probe/pos.predictions.parquet"), "f1").value()  # doctest: +SKIP
@@ -327,9 +331,9 @@ def read_answers(path: Path, metric: Metric) -> ProbeAnswers:
             seeds = _add_by_label(file, index, labels)
         else:
             seeds = _add_labels(file, index, labels)
-        asked = _hash_targets(file, index, labels.unscored)
+        targets = _hash_targets(file, index, labels.unscored)
     about = (head["task"], str(head.get("corpus") or ""))
-    return ProbeAnswers(*about, index.texts, index.documents, asked, index.cuts, tuple(seeds), index.units)
+    return ProbeAnswers(*about, index.texts, index.documents, targets, index.cuts, tuple(seeds), index.units)
 
 
 @contextmanager
@@ -353,17 +357,17 @@ class PredictionIndex:
         self.documents: tuple[str, ...] = tuple(documents[text] for text in self.texts)
         self._text = {text: number for number, text in enumerate(self.texts)}
         times = table.group_by(self._about).aggregate([([], "count_all")]).to_pylist()
-        found = [((row.get("tuning_seed"), row["seed"]), LayerCut(row["probe"], row["layer"])) for row in times]
+        probes = [((row.get("tuning_seed"), row["seed"]), LayerCut(row["probe"], row["layer"])) for row in times]
         if len({row["count_all"] for row in times}) > 1:
             raise ValueError("probes have different numbers of targets")
         self.targets: int = times[0]["count_all"] if times else 0
         # All or none of them have a fine-tuning seed.
-        self.seeds = sorted({seeds for seeds, _ in found}, key=lambda seeds: (seeds[0] or 0, seeds[1]))
+        self.seeds = sorted({seeds for seeds, _ in probes}, key=lambda seeds: (seeds[0] or 0, seeds[1]))
         tuned = len({seeds[0] for seeds in self.seeds}) > 1
         self.units: tuple[int, ...] = tuple(seeds[0] if tuned else seeds[1] for seeds in self.seeds)
         # `cumulative` comes before `layer` in the alphabet too.
-        self.cuts: tuple[LayerCut, ...] = tuple(sorted({cut for _, cut in found}))
-        if len(found) != len(self.seeds) * len(self.cuts):
+        self.cuts: tuple[LayerCut, ...] = tuple(sorted({cut for _, cut in probes}))
+        if len(probes) != len(self.seeds) * len(self.cuts):
             raise ValueError("seeds have different probes")
         self._member: dict[tuple[Any, ...], tuple[int, int]] = {
             (*seeds, *cut): (number, member)
@@ -374,7 +378,7 @@ class PredictionIndex:
     def text_of(self, rows: pa.RecordBatch) -> Int[np.ndarray, " row"]:
         """The number of each row's text."""
         ids: Any = rows["text_id"].dictionary_encode()
-        numbers = np.array([self._text[each] for each in ids.dictionary.to_pylist()], np.int64)
+        numbers = np.array([self._text[text] for text in ids.dictionary.to_pylist()], np.int64)
         return numbers[ids.indices.to_numpy()]
 
     def groups(self, file: pq.ParquetFile, columns: Sequence[str]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
@@ -383,10 +387,10 @@ class PredictionIndex:
         for batch in file.iter_batches(_ROWS, columns=["text_id", *self._about, *columns]):
             about = [batch[name] for name in self._about]
             # Rows of one probe of one seed stand together.
-            codes = [each.dictionary_encode("encode").indices.to_numpy() for each in about]
-            changes = np.flatnonzero(np.any([np.diff(each) != 0 for each in codes], axis=0)) + 1
+            codes = [column.dictionary_encode("encode").indices.to_numpy() for column in about]
+            changes = np.flatnonzero(np.any([np.diff(codes_of_column) != 0 for codes_of_column in codes], axis=0)) + 1
             for start, end in pairwise([0, *changes.tolist(), len(batch)]):
-                probe = (*older, *(each[start].as_py() for each in about))
+                probe = (*older, *(column[start].as_py() for column in about))
                 yield *self._member[probe], batch.slice(start, end - start)
 
 
@@ -428,23 +432,23 @@ def _numbers(rows: pa.RecordBatch) -> Float[np.ndarray, "row number"]:
 def _decided(
     file: pq.ParquetFile, index: PredictionIndex, labels: PredictedLabels
 ) -> Iterator[tuple[int, int, np.ndarray, np.ndarray, np.ndarray, pa.RecordBatch]]:
-    """Number of the seed and of the probe, then of some rows the text, what is said and what is gold, as scored."""
+    """Number of the seed and of the probe, then of some rows the text, the predicted and the gold labels, as scored."""
     named = [name for name in ("gold", "unseen", "scored") if name in file.schema_arrow.names]
     for seed, member, rows in index.groups(file, [*named, "probabilities"]):
         scored = labels.scored(rows)
-        said = (_numbers(rows) >= 0.5) & scored
-        yield seed, member, index.text_of(rows), said, labels.gold(rows) & scored, rows
+        predicted = (_numbers(rows) >= 0.5) & scored
+        yield seed, member, index.text_of(rows), predicted, labels.gold(rows) & scored, rows
 
 
 def _add_labels(file: pq.ParquetFile, index: PredictionIndex, labels: PredictedLabels) -> list[DecisionTally]:
     """Decisions per text."""
     texts = len(index.texts)
     sums = np.zeros((len(index.seeds), 3, len(index.cuts), texts))
-    for seed, member, text, said, gold, rows in _decided(file, index, labels):
+    for seed, member, text, predicted, gold, rows in _decided(file, index, labels):
         missed = rows["unseen"].to_numpy() if "unseen" in rows.schema.names else 0
-        parts = ((said & gold).sum(1), said.sum(1), gold.sum(1) + missed)
+        parts = ((predicted & gold).sum(1), predicted.sum(1), gold.sum(1) + missed)
         sums[seed, :, member] += [np.bincount(text, part, texts) for part in parts]
-    return [DecisionTally("f1", own) for own in sums]
+    return [DecisionTally("f1", seed_sums) for seed_sums in sums]
 
 
 def _add_by_label(file: pq.ParquetFile, index: PredictionIndex, labels: PredictedLabels) -> list[DecisionTally]:
@@ -453,20 +457,20 @@ def _add_by_label(file: pq.ParquetFile, index: PredictionIndex, labels: Predicte
     shape = (3, len(index.cuts), len(index.texts), len(labels.names) + len(unseen.names))
     # Single precision saves memory and counts exactly up to 16 million.
     sums = [np.zeros(shape, np.float32) for _ in index.seeds]
-    for seed, member, text, said, gold, rows in _decided(file, index, labels):
+    for seed, member, text, predicted, gold, rows in _decided(file, index, labels):
         every = np.hstack([gold, unseen.gold(rows)])
-        for into, part in zip(sums[seed], (said & gold, said, every), strict=True):
+        for into, part in zip(sums[seed], (predicted & gold, predicted, every), strict=True):
             row, column = np.nonzero(part)
             np.add.at(into[member], (text[row], column), 1)
-    return [DecisionTally("macro_f1", own) for own in sums]
+    return [DecisionTally("macro_f1", seed_sums) for seed_sums in sums]
 
 
 def _unseen(file: pq.ParquetFile, labels: PredictedLabels) -> tuple[str, ...]:
     """Scored gold labels that no probe can predict."""
-    found: set[str] = set()
+    gold_labels: set[str] = set()
     for batch in file.iter_batches(_ROWS, columns=["gold"]):
-        found.update(batch["gold"].flatten().unique().to_pylist())
-    return tuple(sorted(found - {*labels.names} - labels.unscored))
+        gold_labels.update(batch["gold"].flatten().unique().to_pylist())
+    return tuple(sorted(gold_labels - {*labels.names} - labels.unscored))
 
 
 def _add_values(file: pq.ParquetFile, index: PredictionIndex) -> list[DecisionTally]:
@@ -474,21 +478,23 @@ def _add_values(file: pq.ParquetFile, index: PredictionIndex) -> list[DecisionTa
     texts = len(index.texts)
     sums = np.zeros((len(index.seeds), 6, len(index.cuts), texts))
     for seed, member, rows in index.groups(file, ["value", "probabilities"]):
-        text, gold, said = index.text_of(rows), rows["value"].to_numpy(), _numbers(rows)[:, 0].astype(float)
-        parts = (np.ones_like(gold), gold, gold**2, said, said**2, said * gold)
+        text, gold, predicted = index.text_of(rows), rows["value"].to_numpy(), _numbers(rows)[:, 0].astype(float)
+        parts = (np.ones_like(gold), gold, gold**2, predicted, predicted**2, predicted * gold)
         sums[seed, :, member] += [np.bincount(text, part, texts) for part in parts]
-    return [DecisionTally("r2", own) for own in sums]
+    return [DecisionTally("r2", seed_sums) for seed_sums in sums]
 
 
 def _hash_targets(file: pq.ParquetFile, index: PredictionIndex, unscored: frozenset[str]) -> str:
     """Of what was asked and what is right: text, words, gold labels or value, labels that do not count."""
-    asked = [name for name in (*_PLACES, "gold", "value") if name in file.schema_arrow.names]
+    names = [name for name in (*_PLACES, "gold", "value") if name in file.schema_arrow.names]
     lines: list[str] = []
-    for seed, member, rows in index.groups(file, asked):
+    for seed, member, rows in index.groups(file, names):
         if (seed, member) == (0, 0):
-            columns = [rows[name].to_pylist() for name in ("text_id", *asked)]
-            lines += (json.dumps([sorted(each) if isinstance(each, list) else each for each in row])
-                      for row in zip(*columns, strict=True))  # fmt: skip
+            columns = [rows[name].to_pylist() for name in ("text_id", *names)]
+            lines += (
+                json.dumps([sorted(value) if isinstance(value, list) else value for value in row])
+                for row in zip(*columns, strict=True)
+            )
             if len(lines) == index.targets:
                 break
     return hashlib.sha256("\n".join([*sorted(unscored), *sorted(lines)]).encode()).hexdigest()
@@ -528,8 +534,8 @@ class SampledScores:
     def at(self, cut: LayerCut) -> tuple[float, Float[np.ndarray, " sample"]]:
         """The score of one probe, and its draws."""
         member = self.answers.cuts.index(cut)
-        own = self.by_seed[:, member]
-        return float(own.mean()), self.drawn[:, member] + self.shares @ (own - own.mean())
+        scores = self.by_seed[:, member]
+        return float(scores.mean()), self.drawn[:, member] + self.shares @ (scores - scores.mean())
 
     @property
     def last(self) -> int | None:
@@ -548,13 +554,13 @@ class SampledScores:
         It is a ratio of means, the moment of the gains over the gain; seeds vary by their distances from that ratio.
         """
         curves = self.by_seed[:, : (self.last or 0) + 1]
-        value, each = float(expected_layer(curves.mean(0))), expected_layer(curves)
+        value, layers = float(expected_layer(curves.mean(0))), expected_layer(curves)
         if not self.enough:
-            return value, each, None
+            return value, layers, None
         gains = curves[:, -1] - curves[:, 0]
         moments = np.diff(curves, axis=1) @ np.arange(1, curves.shape[1])
         apart = (moments - value * gains) / gains.mean()
-        return value, each, expected_layer(self.drawn[:, : curves.shape[1]]) + self.shares @ apart
+        return value, layers, expected_layer(self.drawn[:, : curves.shape[1]]) + self.shares @ apart
 
     def over_seeds(self, values: Float[np.ndarray, " unit"]) -> Float[np.ndarray, " sample"] | None:
         """Draws of a number that each seed has one of, which no resampling of documents can move; None with few."""
@@ -571,22 +577,22 @@ def resample(answers: Sequence[ProbeAnswers], *, samples: int, seed: int) -> lis
     others': probes of different models have nothing in common but a number. Where a model was fine-tuned with several
     seeds, those are what varies.
     """
-    if any(each.targets != answers[0].targets for each in answers):
+    if any(model.targets != answers[0].targets for model in answers):
         raise ValueError("these models were asked different things")
     # Results of older versions do not name the documents.
-    units = next((each for each in answers if each.documents != each.texts), answers[0]).sampled
+    units = next((model for model in answers if model.documents != model.texts), answers[0]).sampled
     weights, wider = units.weights(samples=samples, seed=seed), widening(len(units))
-    found = []
-    for number, each in enumerate(answers):
-        values = means_by_unit(np.stack([own.value() for own in each.seeds]), each.units)
+    sampled = []
+    for number, model in enumerate(answers):
+        values = means_by_unit(np.stack([tally.value() for tally in model.seeds]), model.units)
         shares = seed_shares(len(values), samples, np.random.default_rng([seed, number]))
-        by_seed = means_by_unit(np.stack([_scores(own, units, weights) for own in each.seeds]), each.units)
+        by_seed = means_by_unit(np.stack([_scores(tally, units, weights) for tally in model.seeds]), model.units)
         drawn = shared_by_seeds(by_seed) if len(values) >= ENOUGH_SEEDS else by_seed.mean(0)
         drawn = values.mean(0) + (drawn - values.mean(0)) * wider
         # A draw of no document at all, which only a handful of them can give, has no score.
         drawn[~weights.any(1)] = np.nan
-        found.append(SampledScores(each, values, drawn, shares, len(units), units.kind))
-    return found
+        sampled.append(SampledScores(model, values, drawn, shares, len(units), units.kind))
+    return sampled
 
 
 def _scores(
@@ -595,7 +601,7 @@ def _scores(
     sums = np.moveaxis(units.sums(np.moveaxis(tally.sums, 2, 0)), 0, 2)
     summed = DecisionTally(tally.metric, sums)
     chunks = range(0, len(weights), _CHUNK)
-    return np.concatenate([summed.value(weights[at : at + _CHUNK].astype(float)) for at in chunks])
+    return np.concatenate([summed.value(weights[start : start + _CHUNK].astype(float)) for start in chunks])
 
 
 class DrawnDifference(NamedTuple):
@@ -617,8 +623,8 @@ def difference_family(differences: Sequence[DrawnDifference], *, least: int) -> 
         >>> tests.p.round(2).tolist()
         [0.0, 0.61]
     """
-    estimates = np.array([each.estimate for each in differences])
-    draws = np.stack([each.draws for each in differences], axis=1)
+    estimates = np.array([difference.estimate for difference in differences])
+    draws = np.stack([difference.draws for difference in differences], axis=1)
     # Draws are spread for few units already.
-    counts = np.array([each.units for each in differences], float)
+    counts = np.array([difference.units for difference in differences], float)
     return bootstrap_family(estimates, draws, counts, least=least, widen=False)

@@ -33,7 +33,7 @@ class ModelResults(NamedTuple):
 
 def newest_results(entries: Sequence[SavedResult]) -> dict[str, SavedResult]:
     """Analysis -> its newest result; `entries` come newest first."""
-    return {each.analysis: each for each in reversed(entries)}
+    return {entry.analysis: entry for entry in reversed(entries)}
 
 
 def why_not_comparable(a: SavedResult, b: SavedResult) -> str:
@@ -46,8 +46,8 @@ def why_not_comparable(a: SavedResult, b: SavedResult) -> str:
         return f"measured on different texts ({on})"
     names = sorted({*a.parameters, *b.parameters} - _HARMLESS)
     unlike = [name for name in names if a.parameters.get(name) != b.parameters.get(name)]
-    said = [f"{name} {a.parameters.get(name)}, {b.parameters.get(name)}" for name in unlike]
-    return f"different settings: {'; '.join(said)}" if said else ""
+    settings = [f"{name} {a.parameters.get(name)}, {b.parameters.get(name)}" for name in unlike]
+    return f"different settings: {'; '.join(settings)}" if settings else ""
 
 
 def _data(entry: SavedResult) -> tuple[str, ...]:
@@ -67,25 +67,25 @@ class NotComparable(NamedTuple):
 
 def comparable_results(sides: Sequence[ModelResults]) -> tuple[dict[str, list[ModelResults]], list[NotComparable]]:
     """Analysis -> the sides whose results are like the first's that has it; and what is left out, with the reason."""
-    found: dict[str, list[ModelResults]] = {}
+    comparable: dict[str, list[ModelResults]] = {}
     unlike, missing = [], {side.name: [] for side in sides}
     for analysis in dict.fromkeys(name for side in sides for name in side.entries):
-        own = [side for side in sides if analysis in side.entries]
-        alike = [own[0]]
-        for side in own[1:]:
-            why = why_not_comparable(own[0].entries[analysis], side.entries[analysis])
+        holders = [side for side in sides if analysis in side.entries]
+        alike = [holders[0]]
+        for side in holders[1:]:
+            why = why_not_comparable(holders[0].entries[analysis], side.entries[analysis])
             if why:
                 unlike.append(NotComparable(f"{analysis} of {side.name}", why))
             else:
                 alike.append(side)
         for side in sides:
-            if side not in own:
+            if side not in holders:
                 missing[side.name].append(analysis)
         if len(alike) > 1:
-            found[analysis] = alike
-    return found, [
+            comparable[analysis] = alike
+    return comparable, [
         *unlike,
-        *(NotComparable(name, f"{NO_RESULT}{', '.join(own)}") for name, own in missing.items() if own),
+        *(NotComparable(name, f"{NO_RESULT}{', '.join(analyses)}") for name, analyses in missing.items() if analyses),
     ]
 
 
@@ -132,18 +132,18 @@ def _series(result: Result, table: pd.DataFrame, *, twin: bool) -> Iterator[pd.D
 
 def _of_side(table: pd.DataFrame, model: str, *, twin: bool) -> pd.DataFrame:
     """The rows of the model or of its twin, all seeds together."""
-    kept = table
-    if "seed" in kept and (kept["seed"].astype(str) == "all").any():
-        kept = kept[kept["seed"].astype(str) == "all"]
-    if "metric" in kept and "task" in kept:
+    rows = table
+    if "seed" in rows and (rows["seed"].astype(str) == "all").any():
+        rows = rows[rows["seed"].astype(str) == "all"]
+    if "metric" in rows and "task" in rows:
         # Each task by its own metric, which comes first.
-        kept = kept[kept["metric"] == kept.groupby("task", sort=False)["metric"].transform("first")]
-    told = False
-    if "of" in kept and {"model", _TWIN} & {*kept["of"].astype(str)}:
-        kept, told = kept[kept["of"] == (_TWIN if twin else "model")], True
-    elif "model" in kept and model in {*kept["model"].astype(str)}:
-        kept, told = kept[kept["model"] == (f"{model} ({_TWIN})" if twin else model)], True
-    return kept if told or not twin else kept[:0]
+        rows = rows[rows["metric"] == rows.groupby("task", sort=False)["metric"].transform("first")]
+    chosen = False
+    if "of" in rows and {"model", _TWIN} & {*rows["of"].astype(str)}:
+        rows, chosen = rows[rows["of"] == (_TWIN if twin else "model")], True
+    elif "model" in rows and model in {*rows["model"].astype(str)}:
+        rows, chosen = rows[rows["model"] == (f"{model} ({_TWIN})" if twin else model)], True
+    return rows if chosen or not twin else rows[:0]
 
 
 def _names_series(name: str, column: pd.Series) -> bool:
@@ -158,10 +158,10 @@ def all_layer_scores(result: Result, *, twin: bool) -> list[dict[str, Any]]:
     if table is None or "of" not in table:
         return []
     whose = table["of"] == (_TWIN if twin else "model")
-    own = table[whose & (table["probe"] == "cumulative") & (table["seed"].astype(str) == "all")]
-    found = []
-    for task, rows in own.groupby("task", sort=False):
+    scores = table[whose & (table["probe"] == "cumulative") & (table["seed"].astype(str) == "all")]
+    records = []
+    for task, rows in scores.groupby("task", sort=False):
         rows = rows[rows["metric"] == rows["metric"].iloc[0]]
         row = rows.loc[rows["layer"].astype(float).idxmax()]
-        found.append({"task": str(task), **{name: row[name] for name in ("metric", "value", "low", "high")}})
-    return found
+        records.append({"task": str(task), **{name: row[name] for name in ("metric", "value", "low", "high")}})
+    return records

@@ -88,8 +88,8 @@ def hsic(sums: HsicMoments) -> float:
     whole_k = sums.x @ sums.x - sums.x_length
     whole_l = sums.y @ sums.y - sums.y_length
     product = sums.x @ sums.xy @ sums.y - sums.y_by_x @ sums.y - sums.x_by_y @ sums.x + sums.both_lengths
-    found = trace + whole_k * whole_l / ((n - 1) * (n - 2)) - 2 * product / (n - 2)
-    return float(found) / (n * (n - 3))
+    total = trace + whole_k * whole_l / ((n - 1) * (n - 2)) - 2 * product / (n - 2)
+    return float(total) / (n * (n - 3))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +120,11 @@ class CkaSums:
     def cka(self) -> float:
         """Debiased linear CKA: 1 for spaces that differ by rotation and scale, about 0 for unrelated ones.
 
-        Plain CKA rises towards 1 where words are few for so many dimensions; this does not, and may fall a little below
-        0 by chance. Not available where a space has no spread.
+        Plain CKA rises towards 1 where there are few words for the number of dimensions; this does
+        not, and may fall a little below 0 by chance. Not available where a space has no spread.
         """
-        own, other = hsic(self.xx), hsic(self.yy)
-        return hsic(self.xy) / (own * other) ** 0.5 if own > 0 and other > 0 else float("nan")
+        of_x, of_y = hsic(self.xx), hsic(self.yy)
+        return hsic(self.xy) / (of_x * of_y) ** 0.5 if of_x > 0 and of_y > 0 else float("nan")
 
 
 class LeaveOneOut(NamedTuple):
@@ -138,14 +138,14 @@ def leave_out(groups: Sequence[CkaSums]) -> LeaveOneOut:
     """CKA of all groups together, and with one group left out at a time."""
     whole = reduce(add, groups)
     several = len(groups) > 1
-    return LeaveOneOut(whole.cka(), np.array([(whole - each).cka() for each in groups] if several else []))
+    return LeaveOneOut(whole.cka(), np.array([(whole - group).cka() for group in groups] if several else []))
 
 
 def jackknife_draws(measure: LeaveOneOut, *, samples: int, seed: int) -> Float[np.ndarray, " sample"]:
     """Draws around a measure, by Student's t with the jackknife's standard error; the same shares for all measures.
 
-    CKA is no ratio of sums over texts, and with texts drawn twice a word would be compared with itself: groups are left
-    out instead of drawn. Not available (NaN) with fewer groups than `ENOUGH_SEEDS`.
+    CKA is not a ratio of sums over texts, and with texts drawn twice a word would be compared with itself: groups
+    are left out instead of drawn. Not available (NaN) with fewer groups than `ENOUGH_SEEDS`.
 
     Example:
         >>> rows = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
@@ -179,9 +179,9 @@ class LayerSimilarity(NamedTuple):
 
 def over_models(pairs: Sequence[LayerSimilarity]) -> LayerSimilarity:
     """The mean over pairs of models; draws are over documents and, from `ENOUGH_SEEDS` pairs on, over pairs too."""
-    values = np.array([each.value for each in pairs])
-    draws = draws_over_seeds(values, np.stack([each.draws for each in pairs])).clip(-1, 1)
-    return LayerSimilarity(float(values.mean()), draws, float(np.mean([each.baseline for each in pairs])))
+    values = np.array([pair.value for pair in pairs])
+    draws = draws_over_seeds(values, np.stack([pair.draws for pair in pairs])).clip(-1, 1)
+    return LayerSimilarity(float(values.mean()), draws, float(np.mean([pair.baseline for pair in pairs])))
 
 
 class AlignedWords(NamedTuple):
@@ -243,8 +243,8 @@ def compare_layer(
         groups += [] if group is None else [group]
     whole = leave_out(groups)
     drawn = jackknife_draws(whole, samples=samples, seed=seed)
-    found = {"cka": LayerSimilarity(whole.value, drawn, beside.cka() if beside else float("nan"))}
-    return found | ({"cosine": cosines.measured()} if cosines else {})
+    similarities = {"cka": LayerSimilarity(whole.value, drawn, beside.cka() if beside else float("nan"))}
+    return similarities | ({"cosine": cosines.measured()} if cosines else {})
 
 
 def _plus(whole: CkaSums | None, part: CkaSums) -> CkaSums:
@@ -298,10 +298,10 @@ def grouped(documents: Sequence[str]) -> list[list[int]]:
     for name, size in sizes.items():
         group[name] = len(group) if len(sizes) <= GROUPS else GROUPS * before // len(documents)
         before += size
-    found: dict[int, list[int]] = {}
-    for at, name in enumerate(documents):
-        found.setdefault(group[name], []).append(at)
-    return [found[number] for number in sorted(found)]
+    members: dict[int, list[int]] = {}
+    for number, name in enumerate(documents):
+        members.setdefault(group[name], []).append(number)
+    return [members[number] for number in sorted(members)]
 
 
 def _read(
@@ -309,10 +309,10 @@ def _read(
 ) -> Iterator[AlignedWords]:
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
         some = list(texts[start : start + _TEXTS_AT_ONCE])
-        own, sizes = word_vectors([a[text] for text in some], layer)
+        words, sizes = word_vectors([a[text] for text in some], layer)
         other, _ = word_vectors([b[text] for text in some], layer)
-        beside = None if twin is None else word_vectors([twin[text] for text in some], layer)[0].to(own.device)
-        yield AlignedWords(own, other.to(own.device), beside, sizes, some)
+        beside = None if twin is None else word_vectors([twin[text] for text in some], layer)[0].to(words.device)
+        yield AlignedWords(words, other.to(words.device), beside, sizes, some)
 
 
 def word_vectors(texts: Sequence[Activations], layer: int) -> tuple[Float[torch.Tensor, "word width"], list[int]]:
@@ -326,10 +326,10 @@ def word_vectors(texts: Sequence[Activations], layer: int) -> tuple[Float[torch.
         >>> vectors.shape, sizes
         (torch.Size([3, 16]), [2, 1])
     """
-    states = torch.cat([each.states[:, layer] for each in texts if each.states is not None])
-    sizes = [int(each.tokens.words.max()) + 1 for each in texts]
-    words = np.concatenate([each.tokens.words for each in texts]).astype(np.int64)
-    starts = np.repeat(np.cumsum(sizes) - sizes, [len(each.tokens.words) for each in texts])
+    states = torch.cat([text.states[:, layer] for text in texts if text.states is not None])
+    sizes = [int(text.tokens.words.max()) + 1 for text in texts]
+    words = np.concatenate([text.tokens.words for text in texts]).astype(np.int64)
+    starts = np.repeat(np.cumsum(sizes) - sizes, [len(text.tokens.words) for text in texts])
     inside = words != SPECIAL
     owner = torch.from_numpy((words + starts)[inside]).to(states.device)
     sums = sum_rows(states[torch.from_numpy(inside)].float(), owner, sum(sizes))
@@ -382,7 +382,7 @@ def compare_heads(
         sums = UnitSums(2 * a.blocks * a.heads + 1, Halves(frozenset(), by.by))
         _head_cosines(a, b, texts, skipped, sums, weights=weights)
         collected.append(sums)
-    tables = np.stack([each.values() for each in collected]).astype(float)
+    tables = np.stack([sums.values() for sums in collected]).astype(float)
     if not tables.shape[1]:
         nothing, none = np.full(shape, np.nan), np.zeros(shape)
         apart = Contrasts(nothing, nothing, nothing, nothing, none, none)
@@ -412,12 +412,12 @@ def _apart(
         # A head that is alone in its layer has no others.
         known = np.isfinite(ahead).all(0)
         counts = np.where(known, mean[:, -1:], 0.0)
-        found = sign_flip_family(np.where(known, ahead, 0.0), counts, bounds=(-2.0, 2.0))
+        contrasts = sign_flip_family(np.where(known, ahead, 0.0), counts, bounds=(-2.0, 2.0))
     else:
-        each = values[:, :heads] - values[:, heads:]
-        over = draws_over_seeds(each, draws[..., :heads] - draws[..., heads:])
-        found = bootstrap_family(each.mean(0), over, int((tables[0, :, -1] > 0).sum()), bounds=(-2.0, 2.0))
-    return Contrasts(*(numbers.reshape(shape) for numbers in found))
+        ahead = values[:, :heads] - values[:, heads:]
+        over = draws_over_seeds(ahead, draws[..., :heads] - draws[..., heads:])
+        contrasts = bootstrap_family(ahead.mean(0), over, int((tables[0, :, -1] > 0).sum()), bounds=(-2.0, 2.0))
+    return Contrasts(*(numbers.reshape(shape) for numbers in contrasts))
 
 
 def _head_cosines(
@@ -433,12 +433,12 @@ def _head_cosines(
     # What is cut is cut for both, and counted once.
     counters = (skipped, Counter[str]())
     waiting: dict[str, Text] = {}
-    shown = (
-        each.encode(_fitting(a, b, texts, count, kept), wants(weights), ordered=False)
-        for each, count, kept in zip((a, b), counters, (waiting, None), strict=True)
+    streams = (
+        encoder.encode(_fitting(a, b, texts, count, pending), wants(weights), ordered=False)
+        for encoder, count, pending in zip((a, b), counters, (waiting, None), strict=True)
     )
     with progress(f"attention of {a.name} and {b.name}", None) as advance:
-        for one, other in _together(*shown):
+        for one, other in _together(*streams):
             advance()
             before, after = weighted_maps(a, one, weights), weighted_maps(b, other, weights)
             text = waiting.pop(one.text)
@@ -456,30 +456,30 @@ def _cosines(
     """Of every head with itself, then with the mean of the others; NaN for the only head of its layer."""
     old, new = (torch.nn.functional.normalize(maps.flatten(2).double(), dim=2) for maps in (one, other))
     cosines = old @ new.transpose(1, 2)
-    own = cosines.diagonal(dim1=1, dim2=2)
-    several = own.shape[1] - 1
-    others = (cosines.sum(1) - own) / several if several else torch.full_like(own, torch.nan)
-    return torch.stack([own, others]).flatten().numpy()
+    same = cosines.diagonal(dim1=1, dim2=2)
+    several = same.shape[1] - 1
+    others = (cosines.sum(1) - same) / several if several else torch.full_like(same, torch.nan)
+    return torch.stack([same, others]).flatten().numpy()
 
 
 def _fitting(
     a: Encoder, b: Encoder, texts: Iterable[Text], skipped: Counter[str], waiting: dict[str, Text] | None
 ) -> Iterator[Text]:
     for text in texts:
-        kept = fit(b, fit(a, text))
-        skipped.update([CUT] if kept is not text else [])
+        fitted = fit(b, fit(a, text))
+        skipped.update([CUT] if fitted is not text else [])
         if waiting is not None:
-            waiting[kept.id] = kept
-        yield kept
+            waiting[fitted.id] = fitted
+        yield fitted
 
 
 def _together(one: Iterable[Activations], other: Iterable[Activations]) -> Iterator[tuple[Activations, Activations]]:
     """The same text of both; models of one kind bring texts in one order, so that hardly any has to wait."""
     waiting: tuple[dict[str, Activations], dict[str, Activations]] = ({}, {})
     for brought in zip(one, other, strict=True):
-        for side, made in enumerate(brought):
-            partner = waiting[1 - side].pop(made.text, None)
+        for side, activations in enumerate(brought):
+            partner = waiting[1 - side].pop(activations.text, None)
             if partner is None:
-                waiting[side][made.text] = made
+                waiting[side][activations.text] = activations
             else:
-                yield (partner, made) if side else (made, partner)
+                yield (partner, activations) if side else (activations, partner)

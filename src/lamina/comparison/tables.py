@@ -230,14 +230,14 @@ def leads_in_words(leads: Sequence[ModelLead], places: str) -> Iterator[Finding]
         models = dict.fromkeys(lead.a for lead in both)
         several.update([where] if len(models) > 2 else [])
         for model in models:
-            own = [lead for lead in both if lead.a == model]
-            if all(lead.clear for lead in own):
-                hardest = max(own, key=lambda lead: (lead.test.p, -lead.test.estimate))
+            over_others = [lead for lead in both if lead.a == model]
+            if all(lead.clear for lead in over_others):
+                hardest = max(over_others, key=lambda lead: (lead.test.p, -lead.test.estimate))
                 wins.setdefault(model, []).append(hardest)
-    told = len(by_place)
-    for own in sorted(wins.values(), key=len, reverse=True):
-        top = max(own, key=lambda lead: lead.test.estimate)
-        count = f"It is clearly ahead at {len(own)} of {told} {places}." if told > 1 else ""
+    total = len(by_place)
+    for won in sorted(wins.values(), key=len, reverse=True):
+        top = max(won, key=lambda lead: lead.test.estimate)
+        count = f"It is clearly ahead at {len(won)} of {total} {places}." if total > 1 else ""
         yield _ahead(top, every=top.where in several, count=count)
     if wins or not leads:
         return
@@ -247,11 +247,11 @@ def leads_in_words(leads: Sequence[ModelLead], places: str) -> Iterator[Finding]
         return
     if all(lead.status == "null" for lead in leads):
         top = max(leads, key=lambda lead: abs(lead.test.estimate))
-        yield _ahead(top, every=False, count=f"So it is at all {told} {places}." if told > 1 else "")
+        yield _ahead(top, every=False, count=f"So it is at all {total} {places}." if total > 1 else "")
         return
     known = [lead for lead in leads if lead.status == "open"] or leads
     top = min(known, key=lambda lead: (_missing_last(lead.test.p), -abs(lead.test.estimate)))
-    yield _ahead(top, every=False, count=f"At none of {told} {places} is a difference clear." if told > 1 else "")
+    yield _ahead(top, every=False, count=f"At none of {total} {places} is a difference clear." if total > 1 else "")
 
 
 def _missing_last(p: float) -> float:

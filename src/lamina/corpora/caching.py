@@ -28,14 +28,14 @@ def contents_sha256(path: Path) -> str:
     """One sha256 for a file, or for all files directly in a folder, names included."""
     if path.is_file():
         return sha256_of(path)
-    inside = [f"{each.name} {sha256_of(each)}" for each in sorted(path.iterdir()) if each.is_file()]
+    inside = [f"{file.name} {sha256_of(file)}" for file in sorted(path.iterdir()) if file.is_file()]
     return hashlib.sha256("\n".join(inside).encode()).hexdigest()
 
 
 _VERSION = 3
 """Version of the cache's format; raised when it changes, so that older caches are not read."""
 _NAME = f"v{_VERSION}-{{}}.jsonl"
-"""Name of a cache: caches of older versions are told apart from damaged ones by it."""
+"""Name of a cache: its version distinguishes older caches from damaged ones."""
 _SEAL = "texts {count:012d} xxh3 {digest}\n"
 """The last line of a cache: how many lines come before it, and their hash."""
 _SEALED = re.compile(rb"texts (\d{12}) xxh3 ([0-9a-f]{32})\n")
@@ -56,7 +56,7 @@ def to_line(text: Text) -> str:
         True
     """
     ends = [segment.end for segment in text.segments]
-    edges = {name: [_edge_to_list(edge) for edge in found] for name, found in text.edges.items()}
+    edges = {name: [_edge_to_list(edge) for edge in targets] for name, targets in text.edges.items()}
     more: list[Any] = [text.origin, text.glued] if text.glued else [text.origin] if text.origin is not None else []
     return json.dumps([text.id, text.words, ends, text.doc, edges, *more], separators=(",", ":"))
 
@@ -67,8 +67,8 @@ def from_line(line: str) -> Text:
     origin = more[0] if more else None
     glued = tuple(more[1]) if len(more) > 1 else ()
     segments = tuple(Span(start, end) for start, end in zip([0, *ends], ends, strict=False))
-    found = {key: tuple(_edge_from_list(*edge) for edge in listed) for key, listed in edges.items()}
-    return Text(name, tuple(words), segments, found, doc, origin, glued)
+    annotations = {key: tuple(_edge_from_list(*edge) for edge in listed) for key, listed in edges.items()}
+    return Text(name, tuple(words), segments, annotations, doc, origin, glued)
 
 
 def _edge_to_list(edge: Edge) -> list[Any]:
@@ -98,26 +98,26 @@ def parsed_once(key: Sequence[str], read: Callable[[], Iterator[Text]]) -> Itera
     only if all of them were. It is compared with its hash before the first text is given; a damaged one is parsed
     again. Deleting it is always safe; if it cannot be written, reading works without it.
     """
-    kept = _folder() / _NAME.format(fingerprint_of(*key))
-    file = _open_sound(kept)
+    cache = _folder() / _NAME.format(fingerprint_of(*key))
+    file = _open_sound(cache)
     if file is None:
-        yield from _parsed_and_kept(kept, read)
+        yield from _parsed_and_kept(cache, read)
         return
     with file:
-        for line in islice(file, _seal_of(kept, file).texts):
+        for line in islice(file, _seal_of(cache, file).texts):
             yield from_line(line.decode("ascii"))
 
 
 def damaged_caches() -> list[Path]:
     """Caches of parsed corpora that do not match their hash, all hashed now."""
-    found = []
-    for kept in caches():
+    damaged = []
+    for cache in caches():
         try:
-            with open_regular(kept) as file:
-                _check(kept, file)
+            with open_regular(cache) as file:
+                _check(cache, file)
         except (DamagedError, InputError, OSError):
-            found.append(kept)
-    return found
+            damaged.append(cache)
+    return damaged
 
 
 def caches() -> list[Path]:
@@ -129,17 +129,17 @@ def _folder() -> Path:
     return cache_dir() / "parsed"
 
 
-def _open_sound(kept: Path) -> IO[bytes] | None:
+def _open_sound(cache: Path) -> IO[bytes] | None:
     """A cache that matches its hash, opened; None if there is none."""
     try:
-        file = open_regular(kept)
+        file = open_regular(cache)
     except (OSError, InputError):
         return None
     try:
         state = os.fstat(file.fileno())
-        seen = (str(kept), state.st_ino, state.st_size, state.st_mtime_ns)
+        seen = (str(cache), state.st_ino, state.st_size, state.st_mtime_ns)
         if seen not in _SOUND:
-            _check(kept, file)
+            _check(cache, file)
             _SOUND.add(seen)
     except (DamagedError, OSError) as error:
         file.close()
@@ -157,31 +157,31 @@ class _CacheSeal(NamedTuple):
     """How many bytes come before it."""
 
 
-def _check(kept: Path, file: IO[bytes]) -> None:
+def _check(cache: Path, file: IO[bytes]) -> None:
     """Compare a cache with its hash; a DamagedError if they differ."""
-    seal = _seal_of(kept, file)
+    seal = _seal_of(cache, file)
     digest, lines, left = xxhash.xxh3_128(), 0, seal.size
     while piece := file.read(min(_PIECE, left)):
         digest.update(piece)
         lines += piece.count(b"\n")
         left -= len(piece)
     if (digest.hexdigest(), lines) != (seal.digest, seal.texts):
-        raise DamagedError(f"{kept} is damaged (its hash does not match)")
+        raise DamagedError(f"{cache} is damaged (its hash does not match)")
 
 
-def _seal_of(kept: Path, file: IO[bytes]) -> _CacheSeal:
+def _seal_of(cache: Path, file: IO[bytes]) -> _CacheSeal:
     """The last line of a cache. The file is left at its start."""
     size = max(file.seek(0, os.SEEK_END) - _SEAL_SIZE, 0)
     file.seek(size)
     sealed = _SEALED.fullmatch(file.read())
     file.seek(0)
     if not sealed:
-        raise DamagedError(f"{kept} is damaged (its last line is missing)")
+        raise DamagedError(f"{cache} is damaged (its last line is missing)")
     return _CacheSeal(int(sealed[1]), sealed[2].decode(), size)
 
 
-def _parsed_and_kept(kept: Path, read: Callable[[], Iterator[Text]]) -> Iterator[Text]:
-    draft = _CacheDraft(kept)
+def _parsed_and_kept(cache: Path, read: Callable[[], Iterator[Text]]) -> Iterator[Text]:
+    draft = _CacheDraft(cache)
     try:
         for text in read():
             draft.add(text)

@@ -30,12 +30,12 @@ class CorpusEntry(NamedTuple):
 
     def splits_within(self, members: Iterable[str]) -> tuple[str, ...]:
         """The splits that files with these names (`*` matches anything) cover."""
-        found = [
+        splits = [
             split
             for split, pattern in self.files.items()
             if split and any(fnmatch(pattern.rpartition("/")[2], member) for member in members)
         ]
-        return tuple(found) or SPLITS
+        return tuple(splits) or SPLITS
 
 
 def _jsonl(stem: str) -> dict[str | None, str]:
@@ -46,7 +46,7 @@ def _ud(suffix: str) -> dict[str | None, str]:
     return {split: f"**/en_ewt-ud-{split}.{suffix}" for split in SPLITS}
 
 
-_ASKED = ("question", "sentence", "answer", "sup")
+_QUESTION_ANNOTATIONS = ("question", "sentence", "answer", "sup")
 _ARTICLES = MappingProxyType({"train": 36, "dev": 4, "test": 8})
 """The 48 articles of SQuAD dev. XQuAD has the same ones, so the same seed scores the same articles."""
 
@@ -125,7 +125,7 @@ CATALOGUE = (
         "SQuAD v1.1: questions about Wikipedia paragraphs, train and dev",
         "squad",
         "SQuAD",
-        _ASKED,
+        _QUESTION_ANNOTATIONS,
         {"train": "**/train-v1.1.json", "dev": "**/dev-v1.1.json"},
         # The official test is not public, and its train is used whole wherever results are compared.
         complete=True,
@@ -135,7 +135,7 @@ CATALOGUE = (
         "SQuAD v1.1 dev: questions about Wikipedia paragraphs",
         "squad",
         "SQuAD",
-        _ASKED,
+        _QUESTION_ANNOTATIONS,
         {None: "**/dev-v1.1.json"},
         _ARTICLES,
     ),
@@ -144,7 +144,7 @@ CATALOGUE = (
         "XQuAD, English: 240 paragraphs of SQuAD dev",
         "squad",
         "SQuAD",
-        _ASKED,
+        _QUESTION_ANNOTATIONS,
         {None: "**/xquad.en.json"},
         _ARTICLES,
     ),
@@ -153,7 +153,7 @@ CATALOGUE = (
         "HotpotQA, 200 questions: facts in two of ten paragraphs",
         "hotpot",
         "HotpotQA",
-        _ASKED,
+        _QUESTION_ANNOTATIONS,
         {"train": "**/hotpot_train_100.json", "dev": "**/hotpot_dev_distractor_100.json"},
     ),
     CorpusEntry(
@@ -161,7 +161,7 @@ CATALOGUE = (
         "bAbI: stories of 20 tasks, possible answers appended",
         "babi",
         "bAbI",
-        _ASKED,
+        _QUESTION_ANNOTATIONS,
         {"train": "**/qa*_train.txt", "test": "**/qa*_test.txt"},
     ),
     CorpusEntry(

@@ -60,7 +60,7 @@ class View:
     tasks: tuple[int, ...] | None = None
     """Some of bAbI's twenty tasks, or of the stories'; None for all."""
     max_words: int | None = None
-    """HotpotQA: whole distractor paragraphs are dropped until question and context have at most so many words."""
+    """HotpotQA: whole distractor paragraphs are dropped until question and context have at most this many words."""
     seed: int = 0
     """Of that draw."""
 
@@ -85,7 +85,7 @@ class View:
         return View(**{name: getattr(self, name) for name in _MATTERS.get(kind, ())})
 
     @classmethod
-    def of(cls, said: Any) -> View:
+    def of(cls, description: Any) -> View:
         """The view that `describe` wrote; an InputError for anything else.
 
         Example:
@@ -93,11 +93,11 @@ class View:
             Traceback (most recent call last):
             lamina.errors.InputError: a view's setting is distractor or support; got 'all'
         """
-        known = [each.name for each in fields(cls)]
-        if not isinstance(said, Mapping) or not all(name in known for name in said):
-            raise InputError(f"a view is an object with {', '.join(known)}; got {str(said)[:80]}")
-        tasks = said.get("tasks")
-        return cls(**{**said, "tasks": tuple(tasks) if isinstance(tasks, list) else tasks})
+        known = [option.name for option in fields(cls)]
+        if not isinstance(description, Mapping) or not all(name in known for name in description):
+            raise InputError(f"a view is an object with {', '.join(known)}; got {str(description)[:80]}")
+        tasks = description.get("tasks")
+        return cls(**{**description, "tasks": tuple(tasks) if isinstance(tasks, list) else tasks})
 
 
 def _is_count(value: object) -> bool:
@@ -167,7 +167,7 @@ class Corpus:
             yield text
         # After a complete pass both are known without another one.
         self.__dict__["_size"] = size
-        self.__dict__["_found"] = tuple(names)
+        self.__dict__["_annotations_read"] = tuple(names)
 
     def __len__(self) -> int:
         return self._size
@@ -179,19 +179,19 @@ class Corpus:
     @cached_property
     def annotations(self) -> tuple[str, ...]:
         """The names of the annotations in its texts, all of them read if no catalogue lists the annotations."""
-        return self._found if self.declared is None else self.declared
+        return self._annotations_read if self.declared is None else self.declared
 
     @cached_property
-    def _found(self) -> tuple[str, ...]:
+    def _annotations_read(self) -> tuple[str, ...]:
         known = _remembered().get(self.fingerprint)
         if known is not None:
             return tuple(known)
         size = sum(1 for _ in self)
         # Left there by the complete pass.
-        found = self.__dict__["_found"]
+        annotations = self.__dict__["_annotations_read"]
         if size >= _MANY:
-            _remember(self.fingerprint, found)
-        return found
+            _remember(self.fingerprint, annotations)
+        return annotations
 
     def take(self, n: int) -> Corpus:
         """The first `n` texts."""
@@ -207,7 +207,7 @@ class Corpus:
 
     def describe(self) -> dict[str, Any]:
         """The corpus's entry in a result's provenance."""
-        said = {
+        entry = {
             "name": self.name,
             "split": self.split,
             "unit": self.unit,
@@ -216,16 +216,16 @@ class Corpus:
             "files": dict(self.files),
         }
         if self.made_split is not None:
-            said["made_split"] = self.made_split
+            entry["made_split"] = self.made_split
         if self.limit is not None:
-            said["limit"] = self.limit
+            entry["limit"] = self.limit
         if self.view != View():
-            said["view"] = self.view.describe()
+            entry["view"] = self.view.describe()
         if self.revision is not None:
-            said["revision"] = self.revision
+            entry["revision"] = self.revision
         if self.unread:
-            said["files_not_read"] = dict(islice(self.unread.items(), _MOST_UNREAD))
-        return said
+            entry["files_not_read"] = dict(islice(self.unread.items(), _MOST_UNREAD))
+        return entry
 
 
 def _remembered() -> dict[str, list[str]]:
@@ -370,8 +370,8 @@ def origin_of(question: str, context: str) -> str:
         True
     """
     whole = "".join(context.split())
-    said = whole if len(whole) >= _PASSAGE else "".join(question.split()) + whole
-    return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    identity = whole if len(whole) >= _PASSAGE else "".join(question.split()) + whole
+    return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def origins(text: Text) -> tuple[str, ...]:
@@ -462,16 +462,16 @@ def _documents(texts: Iterable[Text]) -> Iterator[tuple[str | None, Iterator[Tex
 
 
 def _windows(sentences: Iterator[Text], size: int | None) -> Iterator[list[Text]]:
-    held: list[Text] = []
+    window: list[Text] = []
     words = 0
     for sentence in sentences:
-        if held and size is not None and words + len(sentence.words) > size:
-            yield held
-            held, words = [], 0
-        held.append(sentence)
+        if window and size is not None and words + len(sentence.words) > size:
+            yield window
+            window, words = [], 0
+        window.append(sentence)
         words += len(sentence.words)
-    if held:
-        yield held
+    if window:
+        yield window
 
 
 def _joined(name: str, doc: str | None, sentences: list[Text]) -> Text:
@@ -479,15 +479,15 @@ def _joined(name: str, doc: str | None, sentences: list[Text]) -> Text:
     glued: list[int] = []
     edges: defaultdict[str, list[Edge]] = defaultdict(list)
     for sentence in sentences:
-        at = len(words)
+        start = len(words)
         words.extend(sentence.words)
-        glued.extend(at + word for word in sentence.glued)
+        glued.extend(start + word for word in sentence.glued)
         if "sentence" not in sentence.edges:
-            edges["sentence"].append(Edge((sentence.id,), Span(at, len(words))))
-        for annotation, found in sentence.edges.items():
-            edges[annotation].extend(edge.shift(at) for edge in found)
+            edges["sentence"].append(Edge((sentence.id,), Span(start, len(words))))
+        for annotation, targets in sentence.edges.items():
+            edges[annotation].extend(edge.shift(start) for edge in targets)
     # A question and its context stay two segments; consecutive sentences become one.
     segments = sentences[0].segments if len(sentences) == 1 else ()
     origin = sentences[0].origin if len(sentences) == 1 else origin_of_joined(sentences)
-    made = {key: tuple(found) for key, found in edges.items()}
-    return Text(name, tuple(words), segments, made, doc, origin, tuple(glued))
+    joined = {key: tuple(targets) for key, targets in edges.items()}
+    return Text(name, tuple(words), segments, joined, doc, origin, tuple(glued))

@@ -52,7 +52,7 @@ class FolderContents(NamedTuple):
 
     def in_words(self) -> str:
         """The files that may hold texts and are not read, in half a sentence; empty if there are none."""
-        left = [f"{path.name} ({said.why})" for path, said in self.unread.items() if said.texts]
+        left = [f"{path.name} ({unread.why})" for path, unread in self.unread.items() if unread.texts]
         more = f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else ""
         return ", ".join(left[:_NAMED]) + more
 
@@ -70,11 +70,11 @@ def detect(path: Path) -> Format:
     if path.is_dir():
         return _detect_folder(path)
     check_regular(path)
-    found = _sniff(path)
-    if found is None:
+    form = _sniff(path)
+    if form is None:
         unknown = f"cannot detect the format of {path}; give it with --format ({format_names()})"
         raise CorpusError(why_not_read(path) or unknown)
-    return found
+    return form
 
 
 def folder_contents(path: Path, form: Format) -> FolderContents:
@@ -89,8 +89,8 @@ def folder_contents(path: Path, form: Format) -> FolderContents:
         >>> folder = Path(tempfile.mkdtemp())
         >>> _ = (folder / "tree.mrg").write_text("( (S (NP (NNS Dogs)) (VP (VBP bark))) )")
         >>> _ = (folder / "README").write_text("One tree")
-        >>> held = folder_contents(folder, get_format("ptb"))
-        >>> [file.name for file in held.read], [left.why for left in held.unread.values()]
+        >>> contents = folder_contents(folder, get_format("ptb"))
+        >>> [file.name for file in contents.read], [left.why for left in contents.unread.values()]
         (['tree.mrg'], ['it is about the corpus'])
     """
     if not path.is_dir():
@@ -104,7 +104,7 @@ def folder_contents(path: Path, form: Format) -> FolderContents:
         read, versions = _without_versions(path, form, _fitting(kinds, form))
         same = UnreadFile("it has the same name or split as a file that is read: another version of it")
         unread |= dict.fromkeys(versions, same)
-    with_them = {*read, *(each for one in read for each in form.companions(one))}
+    with_them = {*read, *(companion for one in read for companion in form.companions(one))}
     for file in sorted(file for files in kinds.values() for file in files):
         if file not in with_them and file not in unread:
             unread[file] = _left(file, form)
@@ -118,17 +118,17 @@ def _detect_folder(folder: Path) -> Format:
         if form.is_folder and form.looks_like(folder):
             return form
     kinds = _kinds(folder, dict(_set_aside(folder)))
-    found = {_sniff(file) for files in kinds.values() for file in files[:_JUDGED]} - {None}
+    formats = {_sniff(file) for files in kinds.values() for file in files[:_JUDGED]} - {None}
     # Most corpora come with notes, lists and tables of counts; those do not make a corpus plain text or a table.
-    specific = {form for form in found if form and not form.generic}
-    found = specific or found - {FORMATS[-1]} or found
-    if len(found) == 1:
-        return next(form for form in found if form)
-    if not found:
-        held = [file for files in kinds.values() for file in files]
-        why = next((f": {said}" for file in held[:_JUDGED] if (said := why_not_read(file))), "")
+    specific = {form for form in formats if form and not form.generic}
+    formats = specific or formats - {FORMATS[-1]} or formats
+    if len(formats) == 1:
+        return next(form for form in formats if form)
+    if not formats:
+        inside = [file for files in kinds.values() for file in files]
+        why = next((f": {reason}" for file in inside[:_JUDGED] if (reason := why_not_read(file))), "")
         raise CorpusError(f"{folder} holds no file in a format lamina reads ({format_names()}){why}")
-    candidates = ", ".join(form.name for form in FORMATS if form in found)
+    candidates = ", ".join(form.name for form in FORMATS if form in formats)
     raise CorpusError(f"{folder} holds files of several formats: {candidates}; choose one with --format")
 
 
@@ -166,18 +166,18 @@ def _fitting(kinds: Mapping[str, list[Path]], form: Format) -> list[Path]:
         return [file for files in kinds.values() for file in files]
     alike = [file for files in fitting for file in files if form.looks_like(file)]
     # A file that is read together with another is not read by itself.
-    beside = {each for file in alike for each in form.companions(file)} - {*alike}
+    beside = {companion for file in alike for companion in form.companions(file)} - {*alike}
     return [file for files in fitting for file in files if file not in beside and not _is_other(file, form)]
 
 
 def _is_other(file: Path, form: Format) -> bool:
-    """Whether a file is of another format; one that is of none is read, and its faults are told, but not as text."""
+    """Whether a file is of another format. One of no known format is read, to report its faults, but not as text."""
     if form.looks_like(file):
         return False
-    found = _sniff(file)
-    if found is None:
+    detected = _sniff(file)
+    if detected is None:
         return form.name == FORMATS[-1].name
-    return form.generic or not found.generic
+    return form.generic or not detected.generic
 
 
 def _without_versions(folder: Path, form: Format, files: list[Path]) -> tuple[tuple[Path, ...], list[Path]]:
@@ -197,13 +197,13 @@ def _without_versions(folder: Path, form: Format, files: list[Path]) -> tuple[tu
 
 
 def _left(file: Path, form: Format) -> UnreadFile:
-    found = _sniff(file)
-    if found is None:
-        held = not_running_text(file)
-        return UnreadFile("it is in no format that lamina reads" + (f"; it holds {held}" if held else ""))
-    if found is form:
+    detected = _sniff(file)
+    if detected is None:
+        content = not_running_text(file)
+        return UnreadFile("it is in no format that lamina reads" + (f"; it holds {content}" if content else ""))
+    if detected is form:
         return UnreadFile(f"it is {form.name}, and lies where {form.name} has no texts")
-    return UnreadFile(f"it looks like {found.name}, and the folder is read as {form.name}")
+    return UnreadFile(f"it looks like {detected.name}, and the folder is read as {form.name}")
 
 
 def _sniff(path: Path) -> Format | None:

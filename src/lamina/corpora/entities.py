@@ -66,13 +66,13 @@ def check_tags(tags: Sequence[str], scheme: Scheme) -> Iterator[tuple[int, str]]
         [(1, 'I-PER after O, with nothing to continue')]
     """
     before, name = _Tag("O", ""), "the start of the sentence"
-    for at, (text, tag) in enumerate(zip(tags, map(_Tag.parse, tags), strict=True)):
+    for position, (text, tag) in enumerate(zip(tags, map(_Tag.parse, tags), strict=True)):
         pending = before.prefix in ("B", "I")
         continues = pending and tag.prefix in ("I", "E") and tag.type == before.type
         if scheme != "IOB1" and tag.prefix in ("I", "E") and not continues:
-            yield at, f"{text} after {name}, with nothing to continue"
+            yield position, f"{text} after {name}, with nothing to continue"
         elif scheme == "BIOES" and pending and not continues:
-            yield at, f"{text} after {name}, which E- or L- should have ended"
+            yield position, f"{text} after {name}, which E- or L- should have ended"
         before, name = tag, text
     if scheme == "BIOES" and before.prefix in ("B", "I"):
         yield len(tags) - 1, f"{name} at the end of the sentence, which E- or L- should have ended"
@@ -96,16 +96,16 @@ def spans_of(tags: Sequence[str], scheme: Scheme) -> list[TaggedSpan]:
         >>> spans_of(["B-PER", "I-PER", "O", "B-LOC"], "IOB2")[1]
         TaggedSpan(type='LOC', span=Span(start=3, end=4))
     """
-    found: list[TaggedSpan] = []
+    spans: list[TaggedSpan] = []
     start, before = 0, _Tag("O", "")
-    for at, tag in enumerate([*map(_Tag.parse, tags), _Tag("O", "")]):
+    for position, tag in enumerate([*map(_Tag.parse, tags), _Tag("O", "")]):
         begins = tag.prefix in ("B", "S") or tag.type != before.type or (scheme == "BIOES" and before.prefix in "ES")
         if begins:
             if before.prefix != "O":
-                found.append(TaggedSpan(before.type, Span(start, at)))
-            start = at
+                spans.append(TaggedSpan(before.type, Span(start, position)))
+            start = position
         before = tag
-    return found
+    return spans
 
 
 STACKED = re.compile(r"\|(?:O|[BIESLUMW]-\S+)(?=\||$)")
@@ -121,27 +121,27 @@ def stacked_spans(cells: Sequence[str]) -> list[TaggedSpan]:
         >>> stacked_spans(["B-ORG|S-LOC", "I-ORG"])
         [TaggedSpan(type='ORG', span=Span(start=0, end=2)), TaggedSpan(type='LOC', span=Span(start=0, end=1))]
     """
-    found: list[TaggedSpan] = []
+    spans: list[TaggedSpan] = []
     pending: list[tuple[str, int]] = []
-    for at, cell in enumerate([*cells, "O"]):
+    for position, cell in enumerate([*cells, "O"]):
         going: list[tuple[str, int]] = []
         for tag in map(_Tag.parse, cell.split("|")):
             if tag.prefix in ("B", "S"):
-                entity = tag.type, at
+                entity = tag.type, position
             elif tag.prefix in ("I", "E"):
-                entity = next((each for each in pending if each[0] == tag.type), None)
+                entity = next((candidate for candidate in pending if candidate[0] == tag.type), None)
                 if entity is None:
-                    raise ValueError(f"{tag.prefix}-{tag.type} at word {at + 1}, with nothing to continue")
+                    raise ValueError(f"{tag.prefix}-{tag.type} at word {position + 1}, with nothing to continue")
                 pending.remove(entity)
             else:
                 continue
             if tag.prefix in ("S", "E"):
-                found.append(TaggedSpan(tag.type, Span(entity[1], at + 1)))
+                spans.append(TaggedSpan(tag.type, Span(entity[1], position + 1)))
             else:
                 going.append(entity)
-        found += [TaggedSpan(kind, Span(start, at)) for kind, start in pending]
+        spans += [TaggedSpan(kind, Span(start, position)) for kind, start in pending]
         pending = going
-    return sorted(found, key=lambda each: (each.span.start, -each.span.end))
+    return sorted(spans, key=lambda tagged: (tagged.span.start, -tagged.span.end))
 
 
 _MARK = re.compile(r"(\()?([^()|]+)(\))?")
@@ -182,8 +182,8 @@ def mentions_in(cells: Iterable[MentionCell], key: Callable[[str], str] = str) -
     if a bracket has no partner.
 
     Example:
-        >>> found = mentions_in([MentionCell("(1|(2)", 0, 1), MentionCell("_", 1, 2), MentionCell("1)", 2, 3)])
-        >>> [(mention.name, mention.span.start, mention.span.end) for mention in found]
+        >>> mentions = mentions_in([MentionCell("(1|(2)", 0, 1), MentionCell("_", 1, 2), MentionCell("1)", 2, 3)])
+        >>> [(mention.name, mention.span.start, mention.span.end) for mention in mentions]
         [('1', 0, 3), ('2', 0, 1)]
     """
     waiting: dict[str, list[int]] = {}
@@ -204,8 +204,12 @@ def mentions_in(cells: Iterable[MentionCell], key: Callable[[str], str] = str) -
                 ends[waiting[key(name)].pop()] = cell.end
             if not opens and not closes:
                 raise ValueError(f"{name!r} at word {cell.end} neither opens nor closes a mention")
-    for at, (name, start) in enumerate(opened):
-        if at not in ends:
+    for number, (name, start) in enumerate(opened):
+        if number not in ends:
             raise ValueError(f"mention {name!r} is opened at word {start + 1} but never closed")
-    found = [BracketMention(name, Span(start, ends[at])) for at, (name, start) in enumerate(opened) if start < ends[at]]
-    return sorted(found, key=lambda mention: (mention.span.start, -mention.span.end))
+    mentions = [
+        BracketMention(name, Span(start, ends[number]))
+        for number, (name, start) in enumerate(opened)
+        if start < ends[number]
+    ]
+    return sorted(mentions, key=lambda mention: (mention.span.start, -mention.span.end))

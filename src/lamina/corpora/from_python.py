@@ -18,10 +18,10 @@ from lamina.corpora.tables.columns import (
     TablePlan,
     edges_of,
     is_list,
+    label_text,
     missing,
     number_in,
     plan_table,
-    said,
     tag_edges,
     texts_of,
     values_by_column,
@@ -105,7 +105,7 @@ class _MemoryTable:
     def of(cls, data: Any) -> _MemoryTable | None:
         """The table that was given; None for a list of texts."""
         frame: Any = data
-        if isinstance(data, list | tuple) and data and all(isinstance(each, Mapping) for each in data):
+        if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
             return cls(list(dict.fromkeys(column for row in data for column in row)), data)
         if hasattr(frame, "to_dict") and hasattr(frame, "columns"):
             return cls([str(column) for column in frame.columns], data)
@@ -138,9 +138,11 @@ def _features(features: Mapping[str, Any]) -> tuple[dict[str, Sequence[str]], Co
     """Columns of class labels with their names, and columns of floats, as a dataset declares them."""
     inner = {column: getattr(feature, "feature", feature) for column, feature in features.items()}
     # Older datasets write a sequence as a list of one feature.
-    inner = {column: each[0] if isinstance(each, list) and each else each for column, each in inner.items()}
-    classes = {column: each.names for column, each in inner.items() if hasattr(each, "names")}
-    graded = {column for column, each in inner.items() if str(getattr(each, "dtype", "")).startswith("float")}
+    inner = {
+        column: feature[0] if isinstance(feature, list) and feature else feature for column, feature in inner.items()
+    }
+    classes = {column: feature.names for column, feature in inner.items() if hasattr(feature, "names")}
+    graded = {column for column, feature in inner.items() if str(getattr(feature, "dtype", "")).startswith("float")}
     return classes, graded
 
 
@@ -157,8 +159,10 @@ def _text_of_item(item: Any, about: str) -> Text:
     words, edges = item if labelled else (item, {})
     try:
         cut = _cut(words)
-        made = {name: found for name, given in edges.items() if (found := _edges(name, given, cut)) is not None}
-        return Text(about, cut.words, cut.segments, made, glued=cut.glued)
+        annotations = {
+            name: targets for name, given in edges.items() if (targets := _edges(name, given, cut)) is not None
+        }
+        return Text(about, cut.words, cut.segments, annotations, glued=cut.glued)
     except SpanError as error:
         raise CorpusError(f"text {about!r} cannot be used: {error}") from None
 
@@ -187,13 +191,13 @@ def _edges(name: str, given: Any, cut: RowWords) -> tuple[Edge, ...] | None:
     if isinstance(given, Edge):
         return (given,)
     if isinstance(given, set | frozenset):
-        return (Edge(tuple(sorted(str(said(each)) for each in given)), Span(0, len(cut.words))),)
+        return (Edge(tuple(sorted(str(label_text(label)) for label in given)), Span(0, len(cut.words))),)
     if not is_list(given):
-        # Text by text, a whole number cannot be told from the number of a class: it is one.
+        # One text does not show whether a whole number is a value or the number of a class; it is read as a class.
         whole = isinstance(given, str | Integral)
         if not whole and number_in(given) is None:
             raise SpanError(f"{name}: {str(given)[:60]!r} is neither a label nor a number, nor a list of labels")
         return edges_of(name, given, "class" if whole else "value", (), cut)
     if all(isinstance(one, Edge) for one in given):
         return tuple(given)
-    return tag_edges(name, [said(one) for one in given], len(cut.words))
+    return tag_edges(name, [label_text(one) for one in given], len(cut.words))

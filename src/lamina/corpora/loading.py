@@ -76,10 +76,10 @@ def parse_hub_name(name: str) -> HubName:
         >>> parse_hub_name("hf:nyu-mll/glue:sst2@main")
         HubName(repo='nyu-mll/glue', config='sst2', revision='main')
     """
-    found = _NAME.fullmatch(name.removeprefix(PREFIX))
-    if found is None:
+    match = _NAME.fullmatch(name.removeprefix(PREFIX))
+    if match is None:
         raise CorpusError(f"{name!r} is no name of a dataset of the Hugging Face hub; write {_GRAMMAR}")
-    return HubName(found["repo"], found["config"], found["revision"])
+    return HubName(match["repo"], match["config"], match["revision"])
 
 
 @cache
@@ -94,7 +94,7 @@ def hub_files(name: str) -> HubFiles:
     loaded = _loaded(name, wanted)
     files: dict[str | None, list[Path]] = {}
     for split, table in loaded.items():
-        files.setdefault(split_of(str(split)), []).extend(Path(each["filename"]) for each in table.cache_files)
+        files.setdefault(split_of(str(split)), []).extend(Path(file["filename"]) for file in table.cache_files)
     commit = wanted.revision or _commit(loaded.values())
     return HubFiles({split: tuple(paths) for split, paths in files.items() if paths}, commit)
 
@@ -107,7 +107,7 @@ def _loaded(name: str, wanted: HubName) -> Mapping[Any, Any]:
             f"{name} needs the package `datasets`: pip install 'lamina[datasets]', or download its files and give "
             "their path"
         ) from None
-    # Versions before 4 can run a dataset's program, if they are told to or an environment variable says so.
+    # Versions before 4 can run a dataset's program, by this argument or by an environment variable.
     runs_code = "trust_remote_code" in signature(datasets.load_dataset).parameters
     never: dict[str, Any] = {"trust_remote_code": False} if runs_code else {}
     try:
@@ -142,10 +142,10 @@ def _refusal(name: str, wanted: HubName, error: Exception) -> str:
 def _commit(tables: Iterable[Any]) -> str | None:
     """The commit that files were downloaded at, which is in their addresses or in the name of their folder."""
     for table in tables:
-        places = [*(table.info.download_checksums or {}), *(each["filename"] for each in table.cache_files)]
-        found = next((match[1] for place in places if (match := _COMMIT.search(str(place)))), None)
-        if found:
-            return found
+        places = [*(table.info.download_checksums or {}), *(file["filename"] for file in table.cache_files)]
+        commit = next((match[1] for place in places if (match := _COMMIT.search(str(place)))), None)
+        if commit:
+            return commit
     return None
 
 
@@ -156,7 +156,7 @@ _STRUCTURE = ("sentence",)
 """Annotations that lamina adds to windows and documents; they keep their names."""
 
 
-def renamed(corpus: Corpus, asked: str) -> Corpus:
+def renamed(corpus: Corpus, annotation: str) -> Corpus:
     """The corpus with its annotations renamed: `NAME` for the only one it has, or `OLD=NEW,...`.
 
     Example:
@@ -165,7 +165,7 @@ def renamed(corpus: Corpus, asked: str) -> Corpus:
         >>> renamed(corpus, "sentiment").annotations
         ('sentiment',)
     """
-    names = _names(asked)
+    names = _names(annotation)
     if corpus.declared is not None:
         known = dict.fromkeys(corpus.declared, ())
         _refuse(known, names, corpus.name)
@@ -176,7 +176,7 @@ def renamed(corpus: Corpus, asked: str) -> Corpus:
         corpus,
         source=lambda: _renamed(corpus.source(), names, corpus.name),
         declared=declared,
-        fingerprint=fingerprint_of("annotation", corpus.fingerprint, asked),
+        fingerprint=fingerprint_of("annotation", corpus.fingerprint, annotation),
     )
 
 
@@ -184,15 +184,15 @@ Names = Mapping[str, str] | str
 """Old name -> new name, or the new name of the only annotation."""
 
 
-def _names(asked: str) -> Names:
-    parts = [part.strip() for part in asked.split(",")]
+def _names(annotation: str) -> Names:
+    parts = [part.strip() for part in annotation.split(",")]
     pairs = [tuple(side.strip() for side in part.split("=")) for part in parts]
     if len(pairs) == 1 and len(pairs[0]) == 1 and pairs[0][0]:
         return pairs[0][0]
     news = [pair[-1] for pair in pairs]
     if any(len(pair) != 2 or not all(pair) for pair in pairs) or len(set(news)) < len(news):
         raise CorpusError(
-            f"--annotation {asked!r} cannot be read; give one NAME, or OLD=NEW for each that is to be renamed, "
+            f"--annotation {annotation!r} cannot be read; give one NAME, or OLD=NEW for each annotation to rename, "
             "separated by commas"
         )
     return {pair[0]: pair[1] for pair in pairs}
@@ -206,7 +206,7 @@ def _renamed(texts: Iterable[Text], names: Names, corpus: str) -> Iterator[Text]
             _refuse(seen, names, corpus)
         yield replace(text, edges=_new(text.edges, names))
     if isinstance(names, str):
-        missing = [] if _own(seen) else [names]
+        missing = [] if _without_structure(seen) else [names]
         what = f"it has no annotation that could be named {names!r}"
     else:
         missing = [old for old in names if old not in seen]
@@ -215,28 +215,30 @@ def _renamed(texts: Iterable[Text], names: Names, corpus: str) -> Iterator[Text]
         raise CorpusError(f"{corpus}: {what}; leave --annotation out")
 
 
-def _refuse(found: Mapping[str, object], names: Names, corpus: str) -> None:
+def _refuse(known: Mapping[str, object], names: Names, corpus: str) -> None:
     """Where one name is meant for several annotations, or is taken already."""
-    own = _own(found)
-    if isinstance(names, str) and len(own) > 1:
-        said = f"{corpus} has {len(own)} annotations ({', '.join(own)})"
-        if names in own:
-            raise CorpusError(f"{said}, and {names!r} is one of them already; leave --annotation out")
-        raise CorpusError(f"{said}, so which is to be named {names!r}? Say it as --annotation {own[0]}={names}")
+    annotations = _without_structure(known)
+    if isinstance(names, str) and len(annotations) > 1:
+        problem = f"{corpus} has {len(annotations)} annotations ({', '.join(annotations)})"
+        if names in annotations:
+            raise CorpusError(f"{problem}, and {names!r} is one of them already; leave --annotation out")
+        raise CorpusError(
+            f"{problem}, so which is to be named {names!r}? Say it as --annotation {annotations[0]}={names}"
+        )
     if not isinstance(names, str):
-        taken = [new for new in names.values() if new in found and new not in names]
+        taken = [new for new in names.values() if new in known and new not in names]
         if taken:
             raise CorpusError(f"{corpus} has an annotation {taken[0]!r} already; choose another name")
 
 
-def _own(found: Iterable[str]) -> list[str]:
-    return [name for name in found if name not in _STRUCTURE]
+def _without_structure(annotations: Iterable[str]) -> list[str]:
+    return [name for name in annotations if name not in _STRUCTURE]
 
 
 def _new(edges: Mapping[str, Value], names: Names) -> dict[str, Value]:
     if isinstance(names, str):
-        return {name if name in _STRUCTURE else names: each for name, each in edges.items()}
-    return {names.get(name, name): each for name, each in edges.items()}
+        return {name if name in _STRUCTURE else names: value for name, value in edges.items()}
+    return {names.get(name, name): value for name, value in edges.items()}
 
 
 class CorpusSource(NamedTuple):
@@ -261,9 +263,9 @@ class CorpusSource(NamedTuple):
     @property
     def not_made(self) -> dict[str, Path]:
         """Splits that are not made of train, since a file named like them lies there unread -> that file."""
-        held = FolderContents((), self.unread)
-        found = {split: held.unread_split(split) for split in ("dev", "test") if split not in self.files}
-        return {split: path for split, path in found.items() if path is not None}
+        contents = FolderContents((), self.unread)
+        files = {split: contents.unread_split(split) for split in ("dev", "test") if split not in self.files}
+        return {split: path for split, path in files.items() if path is not None}
 
 
 def load_corpus(
@@ -387,14 +389,14 @@ def find_source(name_or_path: str | Path, format: str | None = None) -> CorpusSo
     if not path.exists():
         raise CorpusError(_unknown(str(name_or_path)))
     form = get_format(format) if format else detect(path)
-    held = folder_contents(path, form)
-    if not held.read:
+    contents = folder_contents(path, form)
+    if not contents.read:
         raise CorpusError(f"{path} holds no {form.name} file ({form.title})")
-    if held.in_words():
-        _say_once(f"not read: {held.in_words()}; `lamina data check {path}` lists every file")
+    if contents.in_words():
+        _say_once(f"not read: {contents.in_words()}; `lamina data check {path}` lists every file")
     root = path if path.is_dir() else path.parent
-    by_split = files_by_split(path, held.read) if path.is_dir() else {split_of(path.name): held.read}
-    return CorpusSource(str(name_or_path), root, form, by_split, form.scheme, None, unread=held.unread)
+    by_split = files_by_split(path, contents.read) if path.is_dir() else {split_of(path.name): contents.read}
+    return CorpusSource(str(name_or_path), root, form, by_split, form.scheme, None, unread=contents.unread)
 
 
 @cache
@@ -405,26 +407,28 @@ def _say_once(line: str) -> None:
 
 def _stories(split: str, unit: str, seed: int, view: View) -> Corpus:
     """The corpus that is generated instead of read."""
-    shown = view.of_kind(STORIES)
-    note = split_note(split, seed, shown.tasks)
+    kind_view = view.of_kind(STORIES)
+    note = split_note(split, seed, kind_view.tasks)
     return Corpus(
         name=STORIES,
         split=split,
         unit=unit,
         scheme="bAbI",
         fingerprint=fingerprint_of(STORIES, VERSION, unit, note),
-        source=lambda: in_units((each.text for each in story_questions(split, tasks=shown.tasks, seed=seed)), unit),
+        source=lambda: in_units(
+            (question.text for question in story_questions(split, tasks=kind_view.tasks, seed=seed)), unit
+        ),
         made_split=note,
         declared=("question", "sentence", "answer", "sup"),
-        view=shown,
+        view=kind_view,
     )
 
 
 def _from_hub(name: str, format: str | None) -> CorpusSource:
-    held = hub_files(name)
+    dataset = hub_files(name)
     form = get_format(format or "table")
-    root = next(path.parent for paths in held.files.values() for path in paths)
-    return CorpusSource(name, root, form, held.files, form.scheme, None, revision=held.revision)
+    root = next(path.parent for paths in dataset.files.values() for path in paths)
+    return CorpusSource(name, root, form, dataset.files, form.scheme, None, revision=dataset.revision)
 
 
 def _from_catalogue(entry: CorpusEntry) -> CorpusSource:
@@ -474,14 +478,14 @@ def _corpus(source: CorpusSource, split: str, unit: str, chosen: SplitPart, view
     form = source.format
     hashes = {path: _sha256(path) for main in paths for path in (main, *form.companions(main))}
     files = {_relative(path, source.root): sha for path, sha in hashes.items()}
-    shown, notes = view.of_kind(form.name), Notes(chosen.keep)
+    kind_view, notes = view.of_kind(form.name), Notes(chosen.keep)
 
     def read() -> Iterator[Text]:
-        texts = (text for path in paths for text in _read_file(form, path, hashes, shown, notes))
+        texts = (text for path in paths for text in _read_file(form, path, hashes, kind_view, notes))
         return in_units(filter(chosen.holds, texts), unit)
 
     # Only what differs from the default, so that the fingerprints of all other corpora stay as they are.
-    named = [] if shown == View() else [shown.describe()]
+    named = [] if kind_view == View() else [kind_view.describe()]
     return Corpus(
         name=source.name,
         split=split,
@@ -492,7 +496,7 @@ def _corpus(source: CorpusSource, split: str, unit: str, chosen: SplitPart, view
         files=files,
         made_split=chosen.note,
         declared=_annotations(source.annotations, unit),
-        view=shown,
+        view=kind_view,
         notes=notes,
         unread={_relative(path, source.root): left.why for path, left in source.unread.items() if left.texts},
         revision=source.revision,
@@ -531,11 +535,11 @@ def _unknown(name: str) -> str:
 
     if "/" in name or "\\" in name or Path(name).suffix:
         hub = f", and so does a dataset of the Hugging Face hub: hf:{name}" if name.count("/") == 1 else ""
-        return f"there is no file or folder {name}; a catalogue name works too, see `lamina data list`{hub}"
+        return f"file or folder not found: {name}; a catalogue name works too, see `lamina data list`{hub}"
     if (card := cards().get(name)) and card.kind != "corpus":
         what = {"suite": "a test suite for language models", "vectors": "a set of word vectors"}
-        found = what.get(card.kind, "a model")
-        return f"{name} is {found}, not a corpus of texts with labels; `lamina data list` shows the corpora"
+        kind = what.get(card.kind, "a model")
+        return f"{name} is {kind}, not a corpus of texts with labels; `lamina data list` shows the corpora"
     close = get_close_matches(name, names(), n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(close)}? " if close else ""
     return (

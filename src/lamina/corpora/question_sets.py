@@ -53,8 +53,8 @@ class Questions(Corpus):
             if question.text.id == id:
                 return questions_from([question], self.name, self.split)
             ids.append(question.text.id)
-        shown = ", ".join(ids[:3])
-        raise InputError(f"{self.name} ({self.split}) has no question {id!r} among its {len(ids):,} ({shown}, ...)")
+        first = ", ".join(ids[:3])
+        raise InputError(f"{self.name} ({self.split}) has no question {id!r} among its {len(ids):,} ({first}, ...)")
 
 
 def load_questions(
@@ -74,18 +74,18 @@ def load_questions(
     if str(data) != STORIES:
         _refuse_statements(find_source(data, format))
     corpus = load_corpus(data, split, format=format, limit=limit, seed=seed, view=view)
-    common = {each.name: getattr(corpus, each.name) for each in fields(corpus)}
-    shown, notes = corpus.view, corpus.notes
+    common = {attribute.name: getattr(corpus, attribute.name) for attribute in fields(corpus)}
+    corpus_view, notes = corpus.view, corpus.notes
     if str(data) == STORIES:
-        told = partial(story_questions, split, tasks=shown.tasks, seed=seed)
-        return Questions(**common, question_source=lambda: map(_with_entities, told()))
+        stories = partial(story_questions, split, tasks=corpus_view.tasks, seed=seed)
+        return Questions(**common, question_source=lambda: map(_with_entities, stories()))
     source = find_source(data, format)
     chosen = part_of(source, split, seed)
 
     def read() -> Iterator[Question]:
         for part in chosen.sources:
             for path in source.files[part]:
-                for question in read_questions(path, format=source.format.name, view=shown, noted=notes):
+                for question in read_questions(path, format=source.format.name, view=corpus_view, noted=notes):
                     if chosen.holds(question.text):
                         yield question
 
@@ -125,7 +125,7 @@ def read_questions(
     """
     path = Path(path)
     if not path.exists():
-        raise CorpusError(f"there is no file or folder {path}")
+        raise CorpusError(f"file or folder not found: {path}")
     form = get_format(format) if format else detect(path)
     if form.questions is None:
         raise CorpusError(f"{path} is read as {form.name}, which has no questions; use {' or '.join(_asking())}")
@@ -152,36 +152,39 @@ def typed_question(question: str, context: str, answer: str = "") -> Questions:
     places = _places(answer.strip(), context)
     sentences = split_sentences(context, whole=places)
     support = sentences_of(places, sentences)
-    made = make_question("typed", question, context, sentences, places, support)
-    return questions_from([made], "a typed question")
+    typed = make_question("typed", question, context, sentences, places, support)
+    return questions_from([typed], "a typed question")
 
 
 def _places(answer: str, context: str) -> list[tuple[int, int]]:
     """Every occurrence of an answer as whole words."""
     if not answer:
         return []
-    found = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", context, re.IGNORECASE)]
-    if not found:
+    occurrences = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", context, re.IGNORECASE)]
+    if not occurrences:
         raise InputError(f"the answer {answer[:80]!r} is not in the context; copy it from there, or leave it empty")
-    return found
+    return occurrences
 
 
-def questions_from(made: Sequence[Question], name: str, split: str = "") -> Questions:
+def questions_from(questions: Sequence[Question], name: str, split: str = "") -> Questions:
     """A set made of these questions."""
-    said = [[question.text.id, question.question, question.context, question.answers] for question in made]
+    contents = [[question.text.id, question.question, question.context, question.answers] for question in questions]
     return Questions(
         name=name,
         split=split,
         unit="sentence",
         scheme="",
-        fingerprint=fingerprint_of("questions", name, split, said),
-        source=lambda: (question.text for question in made),
-        question_source=lambda: iter(made),
+        fingerprint=fingerprint_of("questions", name, split, contents),
+        source=lambda: (question.text for question in questions),
+        question_source=lambda: iter(questions),
     )
 
 
 def _with_entities(question: Question) -> Question:
     words = question.text.words
-    known = [(at, _ENTITIES[word]) for at, word in enumerate(words) if word in _ENTITIES]
-    edges = {**question.text.edges, "ner": tuple(Edge((kind,), Span(at, at + 1)) for at, kind in known)}
+    known = [(position, _ENTITIES[word]) for position, word in enumerate(words) if word in _ENTITIES]
+    edges = {
+        **question.text.edges,
+        "ner": tuple(Edge((kind,), Span(position, position + 1)) for position, kind in known),
+    }
     return replace(question, text=replace(question.text, edges=edges))

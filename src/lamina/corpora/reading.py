@@ -32,8 +32,8 @@ _LONGEST = 300
 """Characters of a fault's description that are shown: a file may hold a word of many megabytes."""
 
 
-def _cut(said: str) -> str:
-    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 Report = Callable[[Fault], None]
@@ -270,8 +270,8 @@ def document_of(sentence: str) -> str | None:
         >>> document_of("reviews-003418-0002"), document_of("s1")
         ('reviews-003418', None)
     """
-    found = _NUMBERED.fullmatch(sentence)
-    return found[1] if found else None
+    match = _NUMBERED.fullmatch(sentence)
+    return match[1] if match else None
 
 
 def words_of(value: object) -> tuple[str, ...]:
@@ -382,7 +382,7 @@ class Notes:
 
 # Summary of many faults: the first of each kind, and how many there are.
 
-_SHOWN = 5
+_MOST_FAULTS = 5
 """Faults shown of each kind."""
 _MOST_KINDS = 20
 """Kinds shown; a file of another format may have as many kinds as lines."""
@@ -430,7 +430,7 @@ class FaultKinds:
             self._other += 1
             return
         self._counts[kind] = self._counts.get(kind, 0) + 1
-        if self._counts[kind] <= _SHOWN:
+        if self._counts[kind] <= _MOST_FAULTS:
             self._first.setdefault(kind, []).append(fault)
 
     @property
@@ -442,7 +442,7 @@ class FaultKinds:
     @property
     def complete(self) -> bool:
         """Whether `lines` shows every fault."""
-        return not self._other and all(count <= _SHOWN for count in self._counts.values())
+        return not self._other and all(count <= _MOST_FAULTS for count in self._counts.values())
 
     def lines(self) -> Iterator[str]:
         """The first faults of each kind, and how many more there are."""

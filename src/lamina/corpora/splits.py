@@ -52,28 +52,28 @@ def split_of(name: str) -> str | None:
         'test'
     """
     words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)]
-    said = [_WORDS[word] for word in words if word in _WORDS]
-    return said[0] if said else None
+    splits = [_WORDS[word] for word in words if word in _WORDS]
+    return splits[0] if splits else None
 
 
 def files_by_split(root: Path, files: Iterable[Path]) -> Files:
     """Sort the files of a folder into splits, by lists in `splits/`, by file names or by folder names."""
     listed = _listed_documents(root)
-    found: dict[str | None, list[Path]] = {}
+    by_split: dict[str | None, list[Path]] = {}
     for path in files:
         if listed:
             split = listed.get(path.stem)
         else:
             # The innermost name that contains a split decides; the root's name is the corpus's name.
             inner = [path.name, *(part for part in reversed(path.relative_to(root).parent.parts))]
-            split = next((said for said in map(split_of, inner) if said), None)
-        found.setdefault(split, []).append(path)
-    if "train" not in found and len(found.get("dev", [])) > 1:
+            split = next((candidate for candidate in map(split_of, inner) if candidate), None)
+        by_split.setdefault(split, []).append(path)
+    if "train" not in by_split and len(by_split.get("dev", [])) > 1:
         # As in GAP: if there is a validation set, the development set is meant for training.
-        given = found["dev"]
-        found["train"] = [path for path in given if "development" in path.name.lower()]
-        found["dev"] = [path for path in given if "development" not in path.name.lower()]
-    return {split: tuple(paths) for split, paths in found.items() if paths}
+        given = by_split["dev"]
+        by_split["train"] = [path for path in given if "development" in path.name.lower()]
+        by_split["dev"] = [path for path in given if "development" not in path.name.lower()]
+    return {split: tuple(paths) for split, paths in by_split.items() if paths}
 
 
 def lists_documents(root: Path, path: Path) -> bool:
@@ -222,7 +222,7 @@ class Splits:
     def left_out(self) -> dict[str, int]:
         """What readers left out or changed in either set -> in how many texts; see `Corpus.left_out`."""
         named = (("training", self.train), ("scored", self.scored))
-        return {f"{name}: {what}": count for name, each in named for what, count in each.left_out().items()}
+        return {f"{name}: {what}": count for name, corpus in named for what, count in corpus.left_out().items()}
 
     def describe(self) -> dict[str, Any]:
         """The entry in provenance: the scored texts and the training texts."""
@@ -244,7 +244,7 @@ def split_by_document(corpus: Corpus, scored: str = "dev", *, seed: int = 0) -> 
     def cut(split: str) -> Corpus:
         chosen = part({None}, split, seed)
         fingerprint = fingerprint_of("split", corpus.fingerprint, chosen.note)
-        made = replace(
+        portion = replace(
             corpus,
             split=split,
             fingerprint=fingerprint,
@@ -252,9 +252,9 @@ def split_by_document(corpus: Corpus, scored: str = "dev", *, seed: int = 0) -> 
             made_split=chosen.note,
             limit=None,
         )
-        if not len(made):
+        if not len(portion):
             raise CorpusError(f"{corpus.name} is too small to be cut into train and {scored}: {split} would be empty")
-        return made
+        return portion
 
     return Splits(cut("train"), cut(scored))
 
@@ -286,11 +286,11 @@ def thin(corpus: Corpus, texts: int | None, seed: int) -> Corpus:
             break
         documents.add(document)
         taken += sizes[document]
-    held = tuple(text for text in corpus if _document(text) in documents)
+    drawn = tuple(text for text in corpus if _document(text) in documents)
     note = f"about {texts:,} texts, documents drawn by hash with seed {seed}"
-    made = note if corpus.made_split is None else f"{corpus.made_split}; {note}"
+    made_split = note if corpus.made_split is None else f"{corpus.made_split}; {note}"
     fingerprint = fingerprint_of("thin", corpus.fingerprint, texts, seed)
-    return replace(corpus, source=lambda: iter(held), fingerprint=fingerprint, made_split=made, limit=None)
+    return replace(corpus, source=lambda: iter(drawn), fingerprint=fingerprint, made_split=made_split, limit=None)
 
 
 def divide(splits: Splits, *, seed: int, most_stop: int | None = None) -> Division:
@@ -300,17 +300,17 @@ def divide(splits: Splits, *, seed: int, most_stop: int | None = None) -> Divisi
     there are so few documents that none falls on the stopping side, the nearest one is moved there.
     """
     scored = {origin for text in splits.scored for origin in origins(text)}
-    kept = [(number, _document(text)) for number, text in enumerate(splits.train) if scored.isdisjoint(origins(text))]
-    shares = {document: _share(seed, document) for _, document in kept}
+    usable = [(number, _document(text)) for number, text in enumerate(splits.train) if scored.isdisjoint(origins(text))]
+    shares = {document: _share(seed, document) for _, document in usable}
     stopping = max(STOPPING_SHARE, min(shares.values(), default=0.0))
-    stop = [number for number, document in kept if shares[document] <= stopping]
-    learn = [number for number, document in kept if shares[document] > stopping]
+    stop = [number for number, document in usable if shares[document] <= stopping]
+    learn = [number for number, document in usable if shares[document] > stopping]
     if not learn or not stop:
         raise CorpusError(
-            f"{splits.name}: {len(kept)} training texts cannot be split by document into texts to learn "
+            f"{splits.name}: {len(usable)} training texts cannot be split by document into texts to learn "
             "from and texts for early stopping; give more documents"
         )
-    return Division(tuple(learn), tuple(stop[:most_stop]), len(splits.train) - len(kept))
+    return Division(tuple(learn), tuple(stop[:most_stop]), len(splits.train) - len(usable))
 
 
 def _document(text: Text) -> str:

@@ -38,7 +38,7 @@ class Split(NamedTuple):
             (2, 3)
         """
         ends = enumerate(pairwise(self.offsets), start=1)
-        return tuple(at for at, ((_, end), (start, _)) in ends if start == end)
+        return tuple(index for index, ((_, end), (start, _)) in ends if start == end)
 
     def span(self, start: int, end: int) -> Span | None:
         """The words that lie completely within these characters, or None if there are none."""
@@ -53,15 +53,15 @@ class Split(NamedTuple):
             >>> split_words("Dogs bark.").exact_span(0, 9)
             Span(start=0, end=2)
         """
-        found = self.span(start, end)
-        if found is None:
+        span = self.span(start, end)
+        if span is None:
             raise ValueError(f"the characters [{start}, {end}) hold no whole word")
         # Only the words next to them can lie on both sides.
-        for at in (found.start - 1, found.end):
-            first, last = self.offsets[at] if 0 <= at < len(self.words) else (end, end)
+        for neighbour in (span.start - 1, span.end):
+            first, last = self.offsets[neighbour] if 0 <= neighbour < len(self.words) else (end, end)
             if first < start < last or first < end < last:
-                raise ValueError(f"the characters [{start}, {end}) cut the word {self.words[at][:40]!r}")
-        return found
+                raise ValueError(f"the characters [{start}, {end}) cut the word {self.words[neighbour][:40]!r}")
+        return span
 
 
 def split_words(text: str, cuts: Iterable[int] = ()) -> Split:
@@ -86,13 +86,13 @@ def find_words(text: str, words: Sequence[str]) -> Split:
         >>> find_words("New York's", ["New York", "'s"]).offsets
         ((0, 8), (8, 10))
     """
-    at, offsets = 0, []
+    end, offsets = 0, []
     for word in words:
-        start = text.find(word, at)
+        start = text.find(word, end)
         if start < 0:
-            raise ValueError(f"the word {word[:40]!r} is not in the text after character {at}")
-        at = start + len(word)
-        offsets.append((start, at))
+            raise ValueError(f"the word {word[:40]!r} is not in the text after character {end}")
+        end = start + len(word)
+        offsets.append((start, end))
     return Split(tuple(words), tuple(offsets))
 
 
@@ -137,17 +137,17 @@ def split_sentences(
         >>> [text[start:end] for start, end in split_sentences(text, whole=[(20, 30)])]
         ['Dr. Ann met J. R. Smith. They talked!', 'In the U.S. it rained.']
     """
-    kept = _merged(whole)
-    starts = [start for start, _ in kept]
-    # Of the kept ranges, only the last one that starts before an end can reach over it.
+    unbroken = _merged(whole)
+    starts = [start for start, _ in unbroken]
+    # Of these ranges, only the last one that starts before an end can reach over it.
     known = sentence_ends(text) if ends is None else ends
-    final = [end for end in known if not (at := bisect_left(starts, end)) or kept[at - 1][1] <= end]
-    found = []
+    final = [end for end in known if not (index := bisect_left(starts, end)) or unbroken[index - 1][1] <= end]
+    sentences = []
     for start, end in pairwise([0, *final, len(text)]):
         part = text[start:end]
         if part.strip():
-            found.append((start + len(part) - len(part.lstrip()), start + len(part.rstrip())))
-    return found
+            sentences.append((start + len(part) - len(part.lstrip()), start + len(part.rstrip())))
+    return sentences
 
 
 def sentences_of(places: Iterable[tuple[int, int]], sentences: Sequence[tuple[int, int]]) -> set[int]:
@@ -158,8 +158,8 @@ def sentences_of(places: Iterable[tuple[int, int]], sentences: Sequence[tuple[in
         {1}
     """
     starts = [start for start, _ in sentences]
-    found = ((first, bisect_right(starts, first) - 1) for first, _ in places)
-    return {number for first, number in found if number >= 0 and first < sentences[number][1]}
+    candidates = ((first, bisect_right(starts, first) - 1) for first, _ in places)
+    return {number for first, number in candidates if number >= 0 and first < sentences[number][1]}
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -187,11 +187,11 @@ def sentence_ends(text: str) -> Iterator[int]:
             yield mark.end()
 
 
-def _starts_sentence(text: str, at: int) -> bool:
+def _starts_sentence(text: str, position: int) -> bool:
     """Whether the next character, after white space and opening quotes, is a letter or digit, but not lower case."""
-    while at < len(text) and text[at] in _OPENERS:
-        at += 1
-    return at < len(text) and text[at].isalnum() and not text[at].islower()
+    while position < len(text) and text[position] in _OPENERS:
+        position += 1
+    return position < len(text) and text[position].isalnum() and not text[position].islower()
 
 
 def _abbreviated(text: str, stop: int) -> bool:

@@ -97,7 +97,7 @@ def load_treebank(name_or_path: str | Path, split: str = "all", *, seed: int = 0
             "for example ud_english_ewt"
         )
     chosen = part_of(source, split, seed)
-    own: list[TreebankSentence] = []
+    sentences: list[TreebankSentence] = []
     others: list[TreebankSentence] = []
     hashes: dict[str, str] = {}
     try:
@@ -105,12 +105,12 @@ def load_treebank(name_or_path: str | Path, split: str = "all", *, seed: int = 0
             hashes[path.relative_to(source.root).as_posix()] = sha256_of(path)
             for sentence in read(path):
                 inside = chosen.keep is None or chosen.keep(sentence.doc or sentence.id)
-                (own if given in chosen.sources and inside else others).append(sentence)
+                (sentences if given in chosen.sources and inside else others).append(sentence)
     except OSError as error:
         raise CorpusError(f"{name_or_path} cannot be read: {error}") from error
-    if not any(word.lemma for sentence in own for word in sentence.words):
+    if not any(word.lemma for sentence in sentences for word in sentence.words):
         raise CorpusError(f"{name_or_path} ({split}) has no lemmas; give a treebank that has, such as ud_english_ewt")
-    return LemmaTreebank(str(name_or_path), split, hashes, tuple(own), tuple(others), chosen.note)
+    return LemmaTreebank(str(name_or_path), split, hashes, tuple(sentences), tuple(others), chosen.note)
 
 
 def _conllu(path: Path) -> Iterator[TreebankSentence]:
@@ -125,7 +125,7 @@ def _conllu(path: Path) -> Iterator[TreebankSentence]:
             for number, cells in lines:
                 if not columns.fits(cells):
                     raise FormatError(f"{path}:{number}: {len(cells)} columns; expected {len(columns.names)}")
-            lines = [(at, columns.standard(cells, n)) for n, (at, cells) in enumerate(lines, start=1)]
+            lines = [(number, columns.standard(cells, n)) for n, (number, cells) in enumerate(lines, start=1)]
         rows = [ConlluRow(*line) for line in lines]
         for fault in check(path, block[0].number, rows):
             raise_fault(fault)
@@ -139,21 +139,23 @@ def _words(rows: Sequence[ConlluRow]) -> Iterator[TreebankWord]:
     glued: set[str] = set()
     for token in tokens.values():
         first, _, last = token.cells[0].partition("-")
-        own = [str(number) for number in range(int(first), int(last) + 1)]
-        if "".join(words[number].form for number in own) != token.form:
-            written |= {number: token.form if number == first else "" for number in own}
-        glued |= {*own[:-1]}
+        parts = [str(number) for number in range(int(first), int(last) + 1)]
+        if "".join(words[number].form for number in parts) != token.form:
+            written |= {number: token.form if number == first else "" for number in parts}
+        glued |= {*parts[:-1]}
         if not _has_space(token):
             glued.add(last)
     for number, row in words.items():
-        lemma, pos, tag, features = (_said(row.cells[column]) for column in (2, 3, 4, 5))
+        lemma, pos, tag, features = (_value_of(row.cells[column]) for column in (2, 3, 4, 5))
         head = int(row.head) - 1 if row.head not in ("_", "0") else int(number) - 1
-        told = dict(each.split("=", 1) for each in features.split("|") if "=" in each)
-        yield TreebankWord(row.form, lemma, pos, tag, told, head, _said(row.relation), before, written.get(number))
+        morphology = dict(feature.split("=", 1) for feature in features.split("|") if "=" in feature)
+        yield TreebankWord(
+            row.form, lemma, pos, tag, morphology, head, _value_of(row.relation), before, written.get(number)
+        )
         before = " " if number not in glued and _has_space(row) else ""
 
 
-def _said(cell: str) -> str:
+def _value_of(cell: str) -> str:
     return "" if cell == "_" else cell
 
 

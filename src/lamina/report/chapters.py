@@ -136,9 +136,9 @@ def part_of(id: str, result: Result, folder: Path | None) -> ReportedResult:
 def figure_of(id: str, spec: dict[str, Any], caption: str, folder: Path | None = None, name: str = "") -> ReportFigure:
     """A chart with its still image."""
     svg = (folder and saved_svg(spec, folder, name)) or to_svg(spec)
-    found = _SIZE.search(svg)
+    size_match = _SIZE.search(svg)
     title, subtitle = _titles(spec.get("title"))
-    size = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+    size = (float(size_match[1]), float(size_match[2])) if size_match else (0.0, 0.0)
     return ReportFigure(id, id, title, subtitle, spec, svg, *size, str(spec.get("description", "")), caption)
 
 
@@ -155,7 +155,7 @@ def at_a_glance(results: Sequence[Result]) -> list[ReportFigure]:
     if not panels:
         return []
     spec = spec_of(overview.beside(*panels))
-    spec["description"] = " ".join(str(each.description) for each in panels)
+    spec["description"] = " ".join(str(panel.description) for panel in panels)
     return [figure_of("overview-figure", spec, " ".join(captions))]
 
 
@@ -171,20 +171,20 @@ def _chapter(card: ChapterCard, parts: list[ReportedResult]) -> ReportChapter:
     lead, figure = _lead(card, parts)
     ordered = [lead, *(part for part in parts if part is not lead)]
     by_finding = {id(finding): part for part in ordered for finding in part.findings}
-    ranked = strongest_first(finding for part in ordered for finding in part.findings)
-    found = [(finding, by_finding[id(finding)]) for finding in ranked]
-    told = [
-        RankedFinding(finding.text, finding.status, card.name, part.title, finding.weight) for finding, part in found
+    findings = strongest_first(finding for part in ordered for finding in part.findings)
+    ranked = [
+        RankedFinding(finding.text, finding.status, card.name, by_finding[id(finding)].title, finding.weight)
+        for finding in findings
     ]
-    best = found[0][0] if found else None
+    best = findings[0] if findings else None
     return ReportChapter(
         card.name,
         card.title,
         card.question,
-        told[0] if told else None,
+        ranked[0] if ranked else None,
         figure,
-        how_sure(best, [finding for finding, _ in found], [part.provenance for part in ordered]),
-        told[1:],
+        how_sure(best, findings, [part.provenance for part in ordered]),
+        ranked[1:],
         ordered,
         own_command([part.provenance.command for part in ordered], [part.analysis for part in ordered]),
     )
@@ -196,48 +196,50 @@ def _lead(card: ChapterCard, parts: list[ReportedResult]) -> tuple[ReportedResul
     wanted = [f"{analysis}-{chart}" for analysis, chart in card.leads]
     leading = {analysis for analysis, _ in card.leads}
     drawn = [(part, part.figures[0]) for part in parts if part.figures]
-    drawn.sort(key=lambda each: each[0].analysis not in leading)
-    return next((named[each] for each in wanted if each in named), drawn[0] if drawn else (parts[0], None))
+    drawn.sort(key=lambda opening: opening[0].analysis not in leading)
+    return next(
+        (named[figure_id] for figure_id in wanted if figure_id in named), drawn[0] if drawn else (parts[0], None)
+    )
 
 
 def strongest(chapters: Sequence[ReportChapter]) -> list[RankedFinding]:
     """All findings, clear and important ones first; among equals the headline of each chapter first."""
     turns = [
-        (turn, place, told)
+        (turn, place, finding)
         for place, chapter in enumerate(chapters)
-        for turn, told in enumerate(filter(None, [chapter.headline, *chapter.others]))
+        for turn, finding in enumerate(filter(None, [chapter.headline, *chapter.others]))
     ]
-    return list(strongest_first(told for _, _, told in sorted(turns, key=lambda each: each[:2])))
+    return list(strongest_first(finding for _, _, finding in sorted(turns, key=lambda entry: entry[:2])))
 
 
 def how_sure(best: Finding | None, findings: Sequence[Finding], about: Sequence[Provenance]) -> list[str]:
     """How far a chapter can be trusted, in sentences: interval, further findings, sample, warnings.
 
     Example:
-        >>> found = Finding("Layer 3 reads it", "lead", "clear", 0.4, 0.3, 0.5, 0.01, n=9, unit="document")
+        >>> finding = Finding("Layer 3 reads it", "lead", "clear", 0.4, 0.3, 0.5, 0.01, n=9, unit="document")
         >>> plain = Provenance({}, {"scored": {"pos": 1200}}, {"samples": 500}, warnings=("Small sample.",))
-        >>> " ".join(how_sure(found, [found], [plain]))
+        >>> " ".join(how_sure(finding, [finding], [plain]))
         'The headline was tested by its lead: .40 [.30, .50], p = .010 after correction for all tests of its family \
 over 9 documents. Scored: 1,200 (pos). Bootstrap samples: 500. Small sample.'
     """
-    said = [_tested(best)] if best is not None else []
-    counts = {status: sum(each.status == status for each in findings) for status in get_args(Status)}
+    sentences = [_tested(best)] if best is not None else []
+    counts = {status: sum(finding.status == status for finding in findings) for status in get_args(Status)}
     if len(findings) > 1:
-        told = ", ".join(
+        by_status = ", ".join(
             f"{count} {'are' if count > 1 else 'is'} {status}" for status, count in counts.items() if count
         )
-        said.append(f"Of the chapter's {len(findings)} findings {told}.")
-    scored = {what: count for each in about for what, count in each.corpus.get("scored", {}).items()}
+        sentences.append(f"Of the chapter's {len(findings)} findings {by_status}.")
+    scored = {what: count for provenance in about for what, count in provenance.corpus.get("scored", {}).items()}
     if scored:
-        said.append(f"Scored: {', '.join(f'{count:,} ({what})' for what, count in scored.items())}.")
-    samples = sorted({drawn for each in about if (drawn := _drawn(each))})
+        sentences.append(f"Scored: {', '.join(f'{count:,} ({what})' for what, count in scored.items())}.")
+    samples = sorted({drawn for provenance in about if (drawn := _drawn(provenance))})
     if samples:
-        said.append(
-            f"Bootstrap samples: {' to '.join(f'{each:,}' for each in dict.fromkeys([samples[0], samples[-1]]))}."
+        sentences.append(
+            f"Bootstrap samples: {' to '.join(f'{count:,}' for count in dict.fromkeys([samples[0], samples[-1]]))}."
         )
-    seeds = {len(set(each.seeds)) for each in about if len(set(each.seeds)) > 1}
-    said += [f"Seeds: {max(seeds)}."] if seeds else []
-    return [*said, *dict.fromkeys(warning for each in about for warning in each.warnings)]
+    seeds = {len(set(provenance.seeds)) for provenance in about if len(set(provenance.seeds)) > 1}
+    sentences += [f"Seeds: {max(seeds)}."] if seeds else []
+    return [*sentences, *dict.fromkeys(warning for provenance in about for warning in provenance.warnings)]
 
 
 def _drawn(about: Provenance) -> int:
@@ -289,16 +291,16 @@ def words_of(analysis: str) -> tuple[str, str, str]:
 
 def about_the_run(results: Sequence[Result]) -> str:
     """Model and corpus in a line."""
-    first = next((each.provenance for each in results if each.analysis == "geometry"), results[0].provenance)
+    first = next((result.provenance for result in results if result.analysis == "geometry"), results[0].provenance)
     heads = head_roles(results)
-    said = []
+    details = []
     if not heads.empty:
-        said.append(f"{heads['layer'].max()} layers of {heads['head'].max()} heads")
+        details.append(f"{heads['layer'].max()} layers of {heads['head'].max()} heads")
     corpus = first.corpus
-    said += [f"one text per {corpus['unit']}"] if corpus.get("unit") else []
-    said += [str(corpus["scheme"])] if corpus.get("scheme") else []
-    said.append(f"lamina {first.versions.get('lamina', '')}, {first.created[:10]}")
-    return "; ".join(said)
+    details += [f"one text per {corpus['unit']}"] if corpus.get("unit") else []
+    details += [str(corpus["scheme"])] if corpus.get("scheme") else []
+    details.append(f"lamina {first.versions.get('lamina', '')}, {first.created[:10]}")
+    return "; ".join(details)
 
 
 def saved_svg(spec: Mapping[str, Any], folder: Path, name: str) -> str | None:
@@ -312,19 +314,19 @@ def saved_svg(spec: Mapping[str, Any], folder: Path, name: str) -> str | None:
 
 def _titles(title: Any) -> tuple[str, list[str]]:
     """Title and lines below it, of a chart's specification."""
-    told = title if isinstance(title, Mapping) else {"text": title or ""}
-    return " ".join(_lines(told.get("text"))), _lines(told.get("subtitle"))
+    heading = title if isinstance(title, Mapping) else {"text": title or ""}
+    return " ".join(_lines(heading.get("text"))), _lines(heading.get("subtitle"))
 
 
-def _lines(said: Any) -> list[str]:
-    return [str(each) for each in said] if isinstance(said, list) else [str(said)] if said else []
+def _lines(text: Any) -> list[str]:
+    return [str(line) for line in text] if isinstance(text, list) else [str(text)] if text else []
 
 
 def _sheet(result: Result, name: str, table: pandas.DataFrame) -> TablePreview:
     columns = [str(column) for column in table.columns]
     rows = [[_cell(value) for value in row] for row in table.head(SHOWN_ROWS).itertuples(index=False)]
-    kept = "parquet" if name in result.parquet else "csv"
-    return TablePreview(name, columns, rows, len(table), f"{name}.{kept}", table)
+    suffix = "parquet" if name in result.parquet else "csv"
+    return TablePreview(name, columns, rows, len(table), f"{name}.{suffix}", table)
 
 
 def _cell(value: object) -> str:

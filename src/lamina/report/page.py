@@ -94,18 +94,18 @@ class ReportPage:
             parts.append(self._part(result, folder, times[result.analysis]))
         chapters, glance = chapters_of(parts), at_a_glance(results)
         figures = [*glance, *(figure for part in parts for figure in part.figures)]
-        of_models = dict.fromkeys(note for each in results for note in passport_notes(each.provenance.model))
-        found = strongest(chapters)
+        of_models = dict.fromkeys(note for result in results for note in passport_notes(result.provenance.model))
+        findings = strongest(chapters)
         html = _template().render(
             title=self.title,
             about=about_the_run(results),
             notes=[*of_models, *notes],
-            coming=[each.in_words for each in coming],
-            left=sum(each.seconds or 0 for each in coming),
+            coming=[analysis.in_words for analysis in coming],
+            left=sum(analysis.seconds or 0 for analysis in coming),
             stopped=stopped,
             glance=glance,
-            findings=found[:FIRST],
-            further=found[FIRST:],
+            findings=findings[:FIRST],
+            further=findings[FIRST:],
             chapters=chapters,
             stills={figure.id: self._still(figure) for figure in figures},
             links={(part.id, sheet.name): self._link(part, sheet) for part in parts for sheet in part.sheets},
@@ -346,8 +346,8 @@ def folder_names(models: Sequence[Any]) -> list[str]:
     """
     from lamina.framework.run import safe_name
 
-    named = [safe_name(Path(str(each if isinstance(each, str | Path) else each.name)).name) for each in models]
-    twice = sorted({each for each in named if named.count(each) > 1})
+    named = [safe_name(Path(str(model if isinstance(model, str | Path) else model.name)).name) for model in models]
+    twice = sorted({name for name in named if named.count(name) > 1})
     if twice:
         raise InputError(f"several models are called {', '.join(twice)}; give models with different names")
     return named
@@ -368,12 +368,12 @@ def write_several(
     """
     from lamina.comparison.tables import in_words
 
-    made: dict[str, dict[str, Result]] = {}
+    answers: dict[str, dict[str, Result]] = {}
     folders, notes, left_out, title = [], [], [], ""
     for name, load in reports.items():
         report = load(out / "results" / name)
         # What one of the models cannot answer may be compared between the others.
-        made[name] = report.answer(names, asked_for=False)
+        answers[name] = report.answer(names, asked_for=False)
         folders += report.folders
         notes += [f"{report.encoder.name}: {note}" for note in report.notes]
         left_out += report.left_out
@@ -382,15 +382,17 @@ def write_several(
         del report
     compared = {}
     for name in names:
-        results = [each[name] for each in made.values() if name in each]
+        results = [by_analysis[name] for by_analysis in answers.values() if name in by_analysis]
         if len(results) > 1:
             compared[name] = _compare(results, out / "results" / f"compare-{name}", replace=replace)
     if not compared:
         raise CorpusError("; ".join(notes) or "none of the models was asked the same")
-    alone = [name for name in names if sum(name in each for each in made.values()) == 1]
+    alone = [name for name in names if sum(name in by_analysis for by_analysis in answers.values()) == 1]
     notes += [f"{outline(name).title} is left out: only one of the models has it." for name in alone]
     where = [out / "results" / f"compare-{name}" for name in compared]
-    called = [next(iter(each.values())).provenance.model["name"] for each in made.values() if each]
+    called = [
+        next(iter(by_analysis.values())).provenance.model["name"] for by_analysis in answers.values() if by_analysis
+    ]
     page = write_report(
         list(compared.values()),
         out,

@@ -30,7 +30,7 @@ function valuesOf(view, field) {
   return x?.field === field && x.scale?.domain ? x.scale.domain : views(view).map((each) => valuesOf(each, field)).find(Boolean);
 }
 
-/** Words inside a view that are longer than so many pixels end in an ellipsis. */
+/** Words inside a view that are longer than `pixels` end in an ellipsis. */
 function shorten(view, pixels) {
   if (view.mark?.limit) view.mark = { ...view.mark, limit: pixels };
   views(view).forEach((each) => shorten(each, pixels));
@@ -77,7 +77,7 @@ function resize(view, ratio, { shape, cells, phone, outer = 0 }) {
   views(view).forEach((each) => resize(each, ratio, { shape, cells, phone, outer: own }));
 }
 
-/** Legends above and below a panel have as many columns as fit into so many pixels, in place. */
+/** Legends above and below a panel get as many columns as fit into `pixels`, in place. */
 function legends(view, pixels) {
   for (const channel of Object.values(view.encoding ?? {})) {
     const legend = channel?.legend;

@@ -59,10 +59,10 @@ def inputs_key(
     of_model = _model_files(model)
     if of_model is None or any(entry_points(group=GROUP)):
         return None
-    read = [[each.name, each.split, each.fingerprint] for each in (texts, train) if each is not None]
-    installed = sorted(f"{each.name} {each.version}" for each in distributions())
-    asked = sorted(only) if only else None
-    return fingerprint_of(_FORMAT, str(model), of_model, read, asked, dict(options), _source_files(), installed)
+    read = [[corpus.name, corpus.split, corpus.fingerprint] for corpus in (texts, train) if corpus is not None]
+    installed = sorted(f"{package.name} {package.version}" for package in distributions())
+    requested = sorted(only) if only else None
+    return fingerprint_of(_FORMAT, str(model), of_model, read, requested, dict(options), _source_files(), installed)
 
 
 def page_up_to_date(out: Path, key: str) -> Path | None:
@@ -154,36 +154,36 @@ def in_minutes(seconds: float) -> str:
     return f"about {max(1, round(seconds))} s" if seconds < 100 else f"about {round(seconds / 60)} minutes"
 
 
-def too_slow(asked: Query, cost: Cost) -> str:
+def too_slow(question: Query, cost: Cost) -> str:
     """Why fine-tuning is left out, and how to ask for it."""
     return (
-        f"Answering stories is left out: fine-tuning {asked.loaded.model['name']} for it would take "
-        f"{in_minutes(cost.seconds)}; ask for it with --with {asked.analysis.name}"
+        f"Answering stories is left out: fine-tuning {question.loaded.model['name']} for it would take "
+        f"{in_minutes(cost.seconds)}; ask for it with --with {question.analysis.name}"
     )
 
 
-def cost_in_words(asked: Query, cost: Cost) -> str:
+def cost_in_words(question: Query, cost: Cost) -> str:
     """What is about to be done, and how to do without."""
     return (
-        f"fine-tuning {asked.loaded.model['name']} on stories ({cost.steps:,} steps): {in_minutes(cost.seconds)}; "
-        f"leave it out with --without {asked.analysis.name}"
+        f"fine-tuning {question.loaded.model['name']} on stories ({cost.steps:,} steps): {in_minutes(cost.seconds)}; "
+        f"leave it out with --without {question.analysis.name}"
     )
 
 
-def announce(asked: Query, folder: Path, *, wanted: bool) -> None:
-    """Say how long the fine-tuning takes; raise SlowError where that is too long and nobody wants it.
+def announce(question: Query, folder: Path, *, wanted: bool) -> None:
+    """Print how long fine-tuning takes; raise SlowFineTuningError where that is too long and it was not `wanted`.
 
-    Nothing is said of one that is done already.
+    Prints nothing where the fine-tuned model is saved already.
     """
     from lamina.framework.estimate import estimate
     from lamina.framework.run import saved
 
-    if saved(asked, folder) is not None:
+    if saved(question, folder) is not None:
         return
-    cost = estimate(asked)
+    cost = estimate(question)
     if cost.seconds > LONGEST and not wanted:
-        raise SlowFineTuningError(too_slow(asked, cost))
-    say(cost_in_words(asked, cost))
+        raise SlowFineTuningError(too_slow(question, cost))
+    say(cost_in_words(question, cost))
 
 
 _FULL: Precision = "float32"
@@ -219,15 +219,15 @@ def expand(names: Sequence[str]) -> set[str]:
     """The analyses that are named, by themselves or by their chapter; an analysis goes before a chapter of its name."""
     known = in_report()
     chapters: dict[str, set[str]] = {}
-    for each in known.values():
-        chapters.setdefault(each.chapter, set()).add(each.name)
+    for analysis in known.values():
+        chapters.setdefault(analysis.chapter, set()).add(analysis.name)
     unknown = [name for name in names if name not in known and name not in chapters]
     if unknown:
         raise InputError(
             f"a report has no analysis {', '.join(map(repr, unknown))}; it has: {', '.join(known)}; in the chapters: "
             f"{', '.join(chapters)}"
         )
-    return {own for name in names for own in ({name} if name in known else chapters[name])}
+    return {analysis for name in names for analysis in ({name} if name in known else chapters[name])}
 
 
 def make_report(
@@ -357,7 +357,7 @@ def find_report(
 def _key(model: Any, data: Any, only: Sequence[str] | None, options: Mapping[str, Any]) -> str | None:
     """What a report is known by, of models and texts given by name."""
     if isinstance(model, list):
-        keys = [_key(each, data, only, options) for each in model]
+        keys = [_key(single, data, only, options) for single in model]
         return None if None in keys else fingerprint_of("several", keys)
     if not isinstance(model, str | Path) or not isinstance(data, str | Path):
         return None
@@ -384,25 +384,25 @@ def estimate_report(
     names = choose(only, options.get("without"))
     if isinstance(model, list):
         folder_names(model)
-        asked = names_compared(names, only)
-        each = [estimate_report(one, data, only=asked, options=options, runtime=runtime) for one in model]
-        return ReportCost(sum((cost.total for cost in each), Cost(passes=0)), [])
+        compared = names_compared(names, only)
+        costs = [estimate_report(one, data, only=compared, options=options, runtime=runtime) for one in model]
+        return ReportCost(sum((cost.total for cost in costs), Cost(passes=0)), [])
     report = ReportRun.of(model, data, options, Path("report"), runtime, replace=False)
     total, notes, left_out = Cost(passes=0), [], set()
     for name in sorted(names, key=lambda name: name != FINETUNE):
         if name in left_out:
             continue
         try:
-            asked = report.question(name, tuned=lambda: report.encoder)
-            cost = estimate(asked)
+            question = report.question(name, tuned=lambda: report.encoder)
+            cost = estimate(question)
         except _LEFT_OUT:
             continue
         if name == FINETUNE:
             if cost.seconds > LONGEST and not report.wants_learning(only):
-                notes.append(f"{too_slow(asked, cost)}.")
+                notes.append(f"{too_slow(question, cost)}.")
                 left_out = _learned()
                 continue
-            notes.append(f"of this, {cost_in_words(asked, cost)}")
+            notes.append(f"of this, {cost_in_words(question, cost)}")
         total += cost
     return ReportCost(total, notes)
 
@@ -466,9 +466,9 @@ class ReportRun:
         encoder = as_encoder(model, options, where)
         # Every analysis reads them, most several times.
         texts, train = in_memory(texts), None if train is None else in_memory(train)
-        kept: dict[str, Any] = {"replace": replace, "single_file": bool(options.get("single_file"))}
-        kept |= {"limit": options.get("limit"), "also": options.get("also", ()), "results": results}
-        return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), **kept)
+        keywords: dict[str, Any] = {"replace": replace, "single_file": bool(options.get("single_file"))}
+        keywords |= {"limit": options.get("limit"), "also": options.get("also", ()), "results": results}
+        return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), **keywords)
 
     def wants_learning(self, only: Sequence[str] | None) -> bool:
         """Whether something that needs fine-tuning was asked for by name."""
@@ -547,10 +547,10 @@ class ReportRun:
 
     def _ask(self, name: str) -> None:
         """One analysis; fine-tuning says first how long it takes."""
-        asked = self.question(name)
+        question = self.question(name)
         if name == FINETUNE:
-            announce(asked, self._folder(name), wanted=self._wanted)
-        self._answer({name: asked})
+            announce(question, self._folder(name), wanted=self._wanted)
+        self._answer({name: question})
 
     def _cannot_ask(self, declared: Analysis) -> InputError:
         """Why an analysis of the report has nothing to read; a model without a head says so itself."""
@@ -558,7 +558,7 @@ class ReportRun:
 
         if declared.reads.speaks:
             language_model(self.encoder)
-        suite = next((each.default for each in declared.reads.given if each.kind == "suite"), None)
+        suite = next((given.default for given in declared.reads.given if given.kind == "suite"), None)
         if suite is not None:
             return CorpusError(f"{suite} is not on this machine; get it with `lamina assets get {suite}`")
         return InputError(f"{declared.name} cannot be part of a report")

@@ -97,11 +97,11 @@ def parse(path: Path, lines: Iterable[Line], text: str, report: Report) -> BratA
     Example:
         >>> from lamina.corpora.reading import raise_fault
         >>> lines = [Line(1, "T1\\tPer 0 3\\tAda"), Line(2, "A1\\tAlive T1")]
-        >>> found = parse(Path("a.ann"), lines, "Ada left.", raise_fault)
-        >>> found.bound["T1"].places, found.attributes[0].name
+        >>> annotations = parse(Path("a.ann"), lines, "Ada left.", raise_fault)
+        >>> annotations.bound["T1"].places, annotations.attributes[0].name
         (((0, 3),), 'Alive')
     """
-    found = BratAnnotations()
+    annotations = BratAnnotations()
     used: list[tuple[int, str]] = []
     for line in lines:
         if not line.text.strip():
@@ -112,13 +112,13 @@ def parse(path: Path, lines: Iterable[Line], text: str, report: Report) -> BratA
                 raise _BratLineError(
                     f"{line.text[:40]!r} is not an annotation", "an id such as T1, R1 or E1, and a tab"
                 )
-            used += [(line.number, target) for target in _ADD[id[0]](found, id, rest, text)]
+            used += [(line.number, target) for target in _ADD[id[0]](annotations, id, rest, text)]
         except _BratLineError as error:
             report(Fault(path, line.number, error.what, error.expected))
     for number, target in used:
-        if target not in found.bound and target not in found.events:
+        if target not in annotations.bound and target not in annotations.events:
             report(Fault(path, number, f"it points at {target}", "the id of a T or an E in the same file"))
-    return found
+    return annotations
 
 
 class _BratLineError(Exception):
@@ -127,24 +127,24 @@ class _BratLineError(Exception):
         self.what, self.expected = what, expected
 
 
-def _add_bound(found: BratAnnotations, id: str, rest: str, text: str) -> list[str]:
+def _add_bound(annotations: BratAnnotations, id: str, rest: str, text: str) -> list[str]:
     fields = rest.split("\t")
     match = _BOUND.fullmatch(fields[0].strip())
     if match is None or len(fields) < 2:
         raise _BratLineError(f"{id} is {rest[:40]!r}", "a type, a start, an end, a tab and the text between them")
     places = tuple(_range(part) for part in match["places"].split(";"))
-    said = "\t".join(fields[1:])
+    quoted = "\t".join(fields[1:])
     there = " ".join(text[start:end] for start, end in places)
     if any(start >= end or end > len(text) for start, end in places):
         raise _BratLineError(f"{id} is at {match['places']}", f"a range within the {len(text)} characters of the text")
-    if there.split() != said.split():
+    if there.split() != quoted.split():
         what = f"{id}: characters {match['places']} of the text are {there[:40]!r}"
-        raise _BratLineError(what, f"{said[:40]!r} there, counted in Unicode characters from 0, line breaks included")
+        raise _BratLineError(what, f"{quoted[:40]!r} there, counted in Unicode characters from 0, line breaks included")
     if not there.strip():
         raise _BratLineError(f"{id} covers white space only", "at least one word")
-    if id in found.bound:
+    if id in annotations.bound:
         raise _BratLineError(f"a second {id}", "an id of its own")
-    found.bound[id] = BratSpan(id, match["type"], _joined(places, text))
+    annotations.bound[id] = BratSpan(id, match["type"], _joined(places, text))
     return []
 
 
@@ -165,47 +165,47 @@ def _joined(places: tuple[tuple[int, int], ...], text: str) -> tuple[tuple[int, 
     return tuple(joined)
 
 
-def _add_relation(found: BratAnnotations, id: str, rest: str, _text: str) -> list[str]:
+def _add_relation(annotations: BratAnnotations, id: str, rest: str, _text: str) -> list[str]:
     name, *arguments = rest.split() or [""]
     ends = [match[2] for argument in arguments if (match := _NAMED.fullmatch(argument))]
     if len(ends) != 2 or len(arguments) != 2:
         raise _BratLineError(f"{id} is {rest[:40]!r}", "a type and two arguments, as in Located Arg1:T1 Arg2:T2")
-    found.relations.append(BratRelation(id, name, *ends))
+    annotations.relations.append(BratRelation(id, name, *ends))
     return ends
 
 
-def _add_event(found: BratAnnotations, id: str, rest: str, _text: str) -> list[str]:
+def _add_event(annotations: BratAnnotations, id: str, rest: str, _text: str) -> list[str]:
     parts = [_NAMED.fullmatch(part) for part in rest.split()]
     named = [(match[1], match[2]) for match in parts if match is not None]
-    if not named or len(named) != len(parts) or id in found.events:
+    if not named or len(named) != len(parts) or id in annotations.events:
         raise _BratLineError(
             f"{id} is {rest[:40]!r}", "TYPE:trigger and ROLE:argument, as in Merge:T2 Org:T1; one per id"
         )
     (kind, trigger), *arguments = named
-    found.events[id] = kind, trigger
-    found.roles += [BratRelation(id, role, trigger, argument) for role, argument in arguments]
+    annotations.events[id] = kind, trigger
+    annotations.roles += [BratRelation(id, role, trigger, argument) for role, argument in arguments]
     return [trigger, *(argument for _, argument in arguments)]
 
 
-def _add_attribute(found: BratAnnotations, id: str, rest: str, _text: str) -> list[str]:
+def _add_attribute(annotations: BratAnnotations, id: str, rest: str, _text: str) -> list[str]:
     parts = rest.split()
     if len(parts) < 2:
         raise _BratLineError(f"{id} is {rest[:40]!r}", "a name and the id it is about, and a value if there is one")
-    found.attributes.append(BratAttribute(id, parts[0], parts[1], " ".join(parts[2:]) or None))
+    annotations.attributes.append(BratAttribute(id, parts[0], parts[1], " ".join(parts[2:]) or None))
     # A relation may have one too; it has no words of its own.
     return [] if parts[1].startswith("R") else [parts[1]]
 
 
-def _add_equivalence(found: BratAnnotations, id: str, rest: str, _text: str) -> list[str]:
+def _add_equivalence(annotations: BratAnnotations, id: str, rest: str, _text: str) -> list[str]:
     _, *members = rest.split() or [""]
     if len(members) < 2:
         raise _BratLineError(f"{id} {rest[:40]!r}", "a type and two ids or more, as in Alias T1 T2")
-    found.equivalences.append(tuple(members))
+    annotations.equivalences.append(tuple(members))
     return members
 
 
-def _ignore(found: BratAnnotations, id: str, _rest: str, _text: str) -> list[str]:
-    found.ignored.append(f"{id}-{len(found.ignored) + 1}")
+def _ignore(annotations: BratAnnotations, id: str, _rest: str, _text: str) -> list[str]:
+    annotations.ignored.append(f"{id}-{len(annotations.ignored) + 1}")
     return []
 
 
@@ -241,8 +241,8 @@ def looks_like(path: Path) -> bool:
     """Whether the file is `.ann` (or `.a1`) and its lines are BRAT's; an empty one is what the others beside it are."""
     if path.suffix.lower() not in _ENDINGS or not path.is_file():
         return False
-    shown = first_lines(path)
-    return all(LINE.fullmatch(line) for line in shown)
+    lines = first_lines(path)
+    return all(LINE.fullmatch(line) for line in lines)
 
 
 def first_lines(path: Path) -> list[str]:
@@ -275,12 +275,12 @@ def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -
     text = read_text(path.with_suffix(".txt"), faults.append)
     files = (path, *(other for other in companions(path) if other.suffix == ".a2"))
     lines = [line for file in files for line in read_lines(file, faults.append) if line is not None]
-    found = parse(path, lines, text, faults.append) if text is not None else BratAnnotations()
+    annotations = parse(path, lines, text, faults.append) if text is not None else BratAnnotations()
     for fault in faults:
         report(fault)
     if not faults and text is not None:
         whole = is_pre_tokenised(text)
-        yield from _BratDocument(path.stem, text, found, noted or Notes()).texts(whole)
+        yield from _BratDocument(path.stem, text, annotations, noted or Notes()).texts(whole)
 
 
 def read_text(path: Path, report: Report) -> str | None:
@@ -308,16 +308,16 @@ class _BratPlace(NamedTuple):
 class _BratDocument:
     """One document: its lines, and its annotations placed in them."""
 
-    def __init__(self, name: str, text: str, found: BratAnnotations, noted: Notes) -> None:
-        self.name, self.text, self.found, self.noted = name, text, found, noted
+    def __init__(self, name: str, text: str, annotations: BratAnnotations, noted: Notes) -> None:
+        self.name, self.text, self.annotations, self.noted = name, text, annotations, noted
         lines = text.split("\n")
         self.starts = [0, *accumulate(len(line) + 1 for line in lines)]
-        self.places = {id: place for id in found.bound if (place := self._place(id)) is not None}
-        numbered = {one.type for one in found.bound.values() if _CHAIN.fullmatch(one.type)}
+        self.places = {id: place for id in annotations.bound if (place := self._place(id)) is not None}
+        numbered = {one.type for one in annotations.bound.values() if _CHAIN.fullmatch(one.type)}
         self.chain_types = numbered if len(numbered) > _MANY else set[str]()
 
     def _place(self, id: str) -> _BratPlace | None:
-        places = self.found.bound[id].places
+        places = self.annotations.bound[id].places
         (start, end), *more = places
         line = bisect_right(self.starts, start) - 1
         if more or end > self.starts[line + 1]:
@@ -326,11 +326,11 @@ class _BratDocument:
         return _BratPlace(line, start, end)
 
     def texts(self, at_spaces: bool) -> Iterator[Text]:
-        if self.found.is_empty():
+        if self.annotations.is_empty():
             self.noted.add(EMPTY, self.name)
         if self.chain_types:
             self.noted.add(CHAINS, self.name)
-        for id in self.found.ignored:
+        for id in self.annotations.ignored:
             self.noted.add(IGNORED, f"{self.name}:{id}", self.name)
         edges = self._edges()
         cuts: defaultdict[int, set[int]] = defaultdict(set)
@@ -338,7 +338,7 @@ class _BratDocument:
             cuts[place.line] |= {place.start, place.end}
         for number, (start, end) in enumerate(pairwise(self.starts)):
             line = self.text[start : end - 1]
-            split, cut = _words(line, [at - start for at in cuts[number]], at_spaces)
+            split, cut = _words(line, [position - start for position in cuts[number]], at_spaces)
             if not split.words:
                 continue
             id = f"{self.name}-{number + 1}"
@@ -354,33 +354,33 @@ class _BratDocument:
 
     def _edges(self) -> dict[str, dict[int, list[_BratEdge]]]:
         """Annotation -> line -> its edges, in characters."""
-        found = self.found
-        triggers = {trigger for _, trigger in found.events.values()}
+        annotations = self.annotations
+        triggers = {trigger for _, trigger in annotations.events.values()}
         spans: list[tuple[str, str, str]] = []
-        for id, one in found.bound.items():
+        for id, one in annotations.bound.items():
             if one.type in self.chain_types:
                 spans.append(("chains", one.type, id))
             elif id not in triggers:
                 spans.append(("ner", one.type, id))
-        spans += [("event", kind, trigger) for kind, trigger in found.events.values()]
-        spans += [("chains", chain, id) for chain, id in _chains(found.equivalences)]
-        for one in found.attributes:
-            if one.target in found.bound or one.target in found.events:
+        spans += [("event", kind, trigger) for kind, trigger in annotations.events.values()]
+        spans += [("chains", chain, id) for chain, id in _chains(annotations.equivalences)]
+        for one in annotations.attributes:
+            if one.target in annotations.bound or one.target in annotations.events:
                 spans.append((f"attribute_{one.name.lower()}", one.value or _NO_VALUE, one.target))
             else:
                 self.noted.add(IGNORED, f"{self.name}:{one.id}", self.name)
         edges: dict[str, dict[int, list[_BratEdge]]] = {}
         for name, label, id in spans:
             per_line = edges.setdefault(name, {})
-            if (place := self.places.get(found.anchor(id))) is not None:
+            if (place := self.places.get(annotations.anchor(id))) is not None:
                 per_line.setdefault(place.line, []).append(_BratEdge(label, place))
-        for name, pairs in (("rel", found.relations), ("event_role", found.roles)):
+        for name, pairs in (("rel", annotations.relations), ("event_role", annotations.roles)):
             for pair in pairs:
                 self._add_pair(edges.setdefault(name, {}), pair)
         return edges
 
     def _add_pair(self, per_line: dict[int, list[_BratEdge]], pair: BratRelation) -> None:
-        first, second = (self.places.get(self.found.anchor(id)) for id in (pair.first, pair.second))
+        first, second = (self.places.get(self.annotations.anchor(id)) for id in (pair.first, pair.second))
         if first is None or second is None or first.line != second.line:
             self.noted.add(APART, f"{self.name}:{pair.id}:{pair.label}:{pair.second}", self.name)
         else:
@@ -397,10 +397,10 @@ class _BratEdge(NamedTuple):
 
 def _placed(sketches: Iterable[_BratEdge], split: Split, start: int) -> tuple[Edge, ...]:
     def span(place: _BratPlace) -> Span:
-        found = split.span(place.start - start, place.end - start)
-        if found is None:
+        words = split.span(place.start - start, place.end - start)
+        if words is None:
             raise FormatError(f"characters {place.start} to {place.end} hold no word")
-        return found
+        return words
 
     edges = [Edge((one.label,), span(one.place), span(one.other) if one.other else None) for one in sketches]
     return tuple(sorted(edges, key=lambda edge: (edge.span.start, -edge.span.end)))
@@ -411,7 +411,7 @@ def _words(line: str, cuts: Sequence[int], at_spaces: bool) -> tuple[Split, bool
     whole = _at_spaces(line, ()) if at_spaces else split_words(line)
     starts = [start for start, _ in whole.offsets]
     words = ((cut, bisect_left(starts, cut) - 1) for cut in cuts)
-    if not any(at >= 0 and cut < whole.offsets[at][1] for cut, at in words):
+    if not any(index >= 0 and cut < whole.offsets[index][1] for cut, index in words):
         return whole, False
     return (_at_spaces(line, cuts) if at_spaces else split_words(line, cuts)), True
 

@@ -231,7 +231,7 @@ FORMATS = (
         read_gap,
         looks_like_gap,
     ),
-    # Version 2: STS-B's scores and CoLA are read; quotation marks that a program put around cells are taken away.
+    # Version 2: STS-B's scores and CoLA are read; quotation marks that a program put around cells are removed.
     Format(
         "glue",
         "sentences or sentence pairs with a class, GLUE's files (TSV)",

@@ -52,7 +52,7 @@ from lamina.types import Edge, Span, Text
 
 STANDARD = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 _SIZE = len(STANDARD)
-_FLAG, _MISC, _OWN = 8, 9, 10
+_FLAG, _MISC, _SENSE = 8, 9, 10
 _MOST_LABELS = 500
 _EMPTY = ("_", "*")
 _BLANK = ("_", "")
@@ -65,7 +65,7 @@ Frames = Literal["flagged", "own"]
 class ExtraColumn(NamedTuple):
     """One additional column."""
 
-    at: int
+    position: int
     annotation: str
     tags: tuple[str, ...] = ()
     """All tags of the file, if it holds spans; they show the scheme."""
@@ -93,12 +93,12 @@ class ConlluColumns(NamedTuple):
         if self.is_plain:
             return list(row)
         if self.frames is not None:
-            kept = list(row[:_SIZE])
-            return [*kept[:_FLAG], "_", "_"] if self.frames == "flagged" else kept
+            basic = list(row[:_SIZE])
+            return [*basic[:_FLAG], "_", "_"] if self.frames == "flagged" else basic
         cells = dict(zip(self.names, row, strict=False))
         return [cells.get(name, str(number) if name == "ID" else "_") for name in STANDARD]
 
-    def said(self) -> Iterator[str]:
+    def remarks(self) -> Iterator[str]:
         """What a reader of the file should know."""
         if self.unread:
             yield f"files with columns whose cells are no labels, which are not read ({', '.join(self.unread)})"
@@ -168,17 +168,17 @@ _KNOWN = {"PARSEME:MWE": "mwe", "UP:PRED": "predicate", "UP:ARGSPANS": "srl", "U
 def _named(names: tuple[str, ...], values: dict[str, set[str]]) -> ConlluColumns:
     extras: list[ExtraColumn] = []
     unread: list[str] = []
-    for at, name in enumerate(names):
+    for index, name in enumerate(names):
         if name in STANDARD or not values[name] - set(_EMPTY) or (name == "UP:ARGHEADS" and "UP:ARGSPANS" in names):
             continue
         labels = values[name] - set(_EMPTY)
         if name in _KNOWN:
-            extras.append(ExtraColumn(at, _KNOWN[name]))
+            extras.append(ExtraColumn(index, _KNOWN[name]))
         elif len(values[name]) > _MOST_LABELS:
             unread.append(name)
         else:
             spans = all(TAG.fullmatch(label) for label in labels) and any(label != "O" for label in labels)
-            extras.append(ExtraColumn(at, name.lower().replace(":", "_"), tuple(sorted(labels)) if spans else ()))
+            extras.append(ExtraColumn(index, name.lower().replace(":", "_"), tuple(sorted(labels)) if spans else ()))
     return ConlluColumns(names, tuple(extras), None, tuple(unread))
 
 
@@ -188,7 +188,7 @@ class _SentenceShape(NamedTuple):
     width: int
     """0 if its rows differ."""
     flagged: int
-    own: int
+    senses: int
     filled: int
     """Columns up to the last one that has a cell other than `_`."""
 
@@ -197,8 +197,8 @@ class _SentenceShape(NamedTuple):
         return self.width == _SIZE + self.flagged
 
     @property
-    def fits_own(self) -> bool:
-        return self.width > _SIZE and self.filled <= _OWN + 1 + self.own <= self.width
+    def fits_senses(self) -> bool:
+        return self.width > _SIZE and self.filled <= _SENSE + 1 + self.senses <= self.width
 
 
 def _shape(rows: Sequence[Sequence[str]]) -> _SentenceShape:
@@ -206,21 +206,21 @@ def _shape(rows: Sequence[Sequence[str]]) -> _SentenceShape:
     if width < _SIZE:
         return _SentenceShape(0, 0, 0, 0)
     flagged = sum(row[_FLAG] == "Y" for row in rows)
-    own = sum(row[_OWN] not in _BLANK for row in rows) if width > _SIZE else 0
-    filled = max(at + 1 for row in rows for at, cell in enumerate(row) if cell not in _BLANK)
-    return _SentenceShape(width, flagged, own, filled)
+    senses = sum(row[_SENSE] not in _BLANK for row in rows) if width > _SIZE else 0
+    filled = max(index + 1 for row in rows for index, cell in enumerate(row) if cell not in _BLANK)
+    return _SentenceShape(width, flagged, senses, filled)
 
 
 def _unnamed(path: Path, shapes: Sequence[_SentenceShape]) -> ConlluColumns:
     wide = [shape for shape in shapes if shape.width > _SIZE]
     if 2 * sum(shape.fits_flagged for shape in wide) > len(wide):
         return ConlluColumns(frames="flagged")
-    if 2 * sum(shape.fits_own for shape in wide) > len(wide) and len({shape.width for shape in wide}) > 1:
+    if 2 * sum(shape.fits_senses for shape in wide) > len(wide) and len({shape.width for shape in wide}) > 1:
         return ConlluColumns(frames="own")
     width = wide[0].width if wide else _SIZE
     if 2 * sum(shape.width == width for shape in shapes) <= len(shapes):
         return ConlluColumns()
-    names = (*STANDARD, *(f"column_{at + 1}" for at in range(_SIZE, width)))
+    names = (*STANDARD, *(f"column_{index + 1}" for index in range(_SIZE, width)))
     return _named(names, _values(path, names))
 
 
@@ -245,8 +245,8 @@ def edges_of(columns: ConlluColumns, rows: Sequence[Sequence[str]]) -> ExtraEdge
     edges: dict[str, tuple[Edge, ...]] = {}
     gaps = 0
     for extra in columns.extras:
-        cells = [row[extra.at] for row in rows]
-        name = columns.names[extra.at]
+        cells = [row[extra.position] for row in rows]
+        name = columns.names[extra.position]
         if all(cell == "_" for cell in cells):
             continue
         if name == "PARSEME:MWE":
@@ -261,14 +261,14 @@ def edges_of(columns: ConlluColumns, rows: Sequence[Sequence[str]]) -> ExtraEdge
 
 
 def _per_word(cells: Sequence[str]) -> tuple[Edge, ...]:
-    return tuple(Edge((cell,), Span(at, at + 1)) for at, cell in enumerate(cells) if cell not in _EMPTY)
+    return tuple(Edge((cell,), Span(word, word + 1)) for word, cell in enumerate(cells) if cell not in _EMPTY)
 
 
 def _spans(cells: Sequence[str], extra: ExtraColumn) -> tuple[Edge, ...]:
     tags = ["O" if cell in _EMPTY else cell for cell in cells]
     scheme = scheme_of([*([tag] for tag in extra.tags if tag[0] in "BESLUW"), tags])
-    for at, what in check_tags(tags, scheme):
-        raise ValueError(f"{extra.annotation}, word {at + 1}: {what}")
+    for word, what in check_tags(tags, scheme):
+        raise ValueError(f"{extra.annotation}, word {word + 1}: {what}")
     return tuple(Edge((label,), span) for label, span in spans_of(tags, scheme))
 
 
@@ -276,51 +276,55 @@ def _expressions(cells: Sequence[str]) -> tuple[tuple[Edge, ...], int]:
     """Expressions of a PARSEME column (`1:VID`, `1`, `1;2:LVC.full`), and how many have a gap."""
     members: dict[str, list[int]] = {}
     categories: dict[str, str] = {}
-    for at, cell in enumerate(cells):
+    for word, cell in enumerate(cells):
         for part in cell.split(";") if cell not in _EMPTY else ():
             number, _, category = part.partition(":")
             if whole_number(number) is None:
-                raise ValueError(f"word {at + 1}: {cell!r} is no number of a multi-word expression")
-            members.setdefault(number, []).append(at)
+                raise ValueError(f"word {word + 1}: {cell!r} is not the number of a multi-word expression")
+            members.setdefault(number, []).append(word)
             categories |= {number: category} if category else {}
     whole = {number: places for number, places in members.items() if places[-1] - places[0] == len(places) - 1}
-    edges = (Edge((categories.get(number, "MWE"),), Span(at[0], at[-1] + 1)) for number, at in whole.items())
+    edges = (Edge((categories.get(number, "MWE"),), Span(words[0], words[-1] + 1)) for number, words in whole.items())
     return tuple(edges), len(members) - len(whole)
 
 
 def _arguments(cells: Sequence[str]) -> Iterator[Edge]:
     """Arguments in the row of their predicate: `A0:3|A1:5-8`, by the ids of words."""
-    for at, cell in enumerate(cells):
+    for word, cell in enumerate(cells):
         for part in cell.split("|") if cell not in _EMPTY else ():
             role, _, place = part.rpartition(":")
             first, _, last = place.partition("-")
             start, end = whole_number(first), whole_number(last or first)
             if not role or start is None or end is None or not 0 < start <= end <= len(cells):
-                raise ValueError(f"word {at + 1}: {part!r} is no role and words of this sentence (A0:3, A1:5-8)")
+                raise ValueError(f"word {word + 1}: {part!r} is no role and words of this sentence (A0:3, A1:5-8)")
             if role != "V":
-                yield Edge((role,), Span(at, at + 1), Span(start - 1, end))
+                yield Edge((role,), Span(word, word + 1), Span(start - 1, end))
 
 
 def _frames(frames: Frames, rows: Sequence[Sequence[str]]) -> dict[str, tuple[Edge, ...]]:
     """Predicates and their arguments, one column per predicate."""
     width = len(rows[0])
-    first, sense = (_SIZE, _MISC) if frames == "flagged" else (_OWN + 1, _OWN)
-    marked = [at for at, row in enumerate(rows) if _is_predicate(frames, row)]
-    filled = max((at + 1 for row in rows for at in range(first, width) if row[at] not in _BLANK), default=first)
+    first, sense = (_SIZE, _MISC) if frames == "flagged" else (_SENSE + 1, _SENSE)
+    marked = [word for word, row in enumerate(rows) if _is_predicate(frames, row)]
+    filled = max(
+        (index + 1 for row in rows for index in range(first, width) if row[index] not in _BLANK), default=first
+    )
     if any(len(row) != width for row in rows) or not filled <= first + len(marked) <= max(width, first):
         raise ValueError(f"{len(marked)} predicates and {width} columns; one column after {first} per predicate")
-    predicates = tuple(Edge((rows[at][sense],), Span(at, at + 1)) for at in marked if rows[at][sense] not in _BLANK)
+    predicates = tuple(
+        Edge((rows[word][sense],), Span(word, word + 1)) for word in marked if rows[word][sense] not in _BLANK
+    )
     arguments = (
-        Edge((row[first + number],), Span(predicate, predicate + 1), Span(at, at + 1))
+        Edge((row[first + number],), Span(predicate, predicate + 1), Span(word, word + 1))
         for number, predicate in enumerate(marked)
-        for at, row in enumerate(rows)
+        for word, row in enumerate(rows)
         if row[first + number] not in (*_BLANK, "V")
     )
     return {"predicate": predicates, "srl": tuple(arguments)}
 
 
 def _is_predicate(frames: Frames, row: Sequence[str]) -> bool:
-    return row[_FLAG] == "Y" if frames == "flagged" else len(row) > _OWN and row[_OWN] not in _BLANK
+    return row[_FLAG] == "Y" if frames == "flagged" else len(row) > _SENSE and row[_SENSE] not in _BLANK
 
 
 COLUMNS = len(STANDARD)
@@ -432,11 +436,11 @@ def _check_tree(path: Path, words: Sequence[ConlluRow]) -> Iterator[Fault]:
     sound = {0}
     for row, start in zip(words, range(1, len(heads)), strict=True):
         seen: set[int] = set()
-        at = start
-        while at not in sound and at not in seen:
-            seen.add(at)
-            at = heads[at]
-        if at not in sound:
+        word = start
+        while word not in sound and word not in seen:
+            seen.add(word)
+            word = heads[word]
+        if word not in sound:
             yield Fault(path, row.line, f"word {start} is its own ancestor", "a tree: heads that lead to the root")
             return
         sound.update(seen)
@@ -479,7 +483,7 @@ def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -
     if "FORM" not in columns.names:
         report(Fault(path, 1, f"columns {' '.join(columns.names)}", "# global.columns with FORM, the word"))
         return
-    for what in columns.said():
+    for what in columns.remarks():
         noted.add(what, path.name)
     for block in read_blocks(path, report):
         about = [line.text for line in block if line.text.startswith("#")]
@@ -531,7 +535,9 @@ class _ConlluSentence(NamedTuple):
         wrong = [(number, cells) for number, cells in lines if not columns.fits(cells)]
         faults = [Fault(path, number, f"{len(cells)} columns", expected) for number, cells in wrong]
         rows = (
-            [] if wrong else [ConlluRow(at, columns.standard(cells, n)) for n, (at, cells) in enumerate(lines, start=1)]
+            []
+            if wrong
+            else [ConlluRow(number, columns.standard(cells, n)) for n, (number, cells) in enumerate(lines, start=1)]
         )
         faults = faults or list(check(path, block[0].number, rows))
         words = [cells for (_, cells), row in zip(lines, rows, strict=False) if row.is_word]
@@ -559,19 +565,21 @@ def _glued(rows: Sequence[ConlluRow]) -> tuple[int, ...]:
                 followed.update(range(first, last))
             if _NO_SPACE in row.cells[9].split("|"):
                 followed.add(last)
-    followed |= {at for at, row in enumerate(words, 1) if at not in parts and _NO_SPACE in row.cells[9].split("|")}
-    return tuple(sorted(at for at in followed if at < len(words)))
+    followed |= {
+        number for number, row in enumerate(words, 1) if number not in parts and _NO_SPACE in row.cells[9].split("|")
+    }
+    return tuple(sorted(number for number in followed if number < len(words)))
 
 
 def _columns(words: Sequence[ConlluRow]) -> dict[str, tuple[Edge, ...]]:
     """The annotations of all columns that have one."""
     # One span per word, shared by its edges: spans are most of the objects created here.
-    spans = [Span(at, at + 1) for at in range(len(words))]
+    spans = [Span(word, word + 1) for word in range(len(words))]
     edges: dict[str, tuple[Edge, ...]] = {}
     for name, column in (("pos", 3), ("xpos", 4)):
         tags = (row.cells[column] for row in words)
-        if found := tuple(Edge((tag,), span) for tag, span in zip(tags, spans, strict=True) if tag != "_"):
-            edges[name] = found
+        if targets := tuple(Edge((tag,), span) for tag, span in zip(tags, spans, strict=True) if tag != "_"):
+            edges[name] = targets
     if words[0].head != "_":
         heads = (spans[int(row.head) - 1] if row.head != "0" else span for row, span in zip(words, spans, strict=True))
         relations = (row.relation for row in words)
@@ -590,8 +598,8 @@ class _EntityFields(NamedTuple):
     @classmethod
     def declared(cls, header: str) -> _EntityFields:
         fields = header.split("-")
-        names = [at for at, field in enumerate(fields) if field in ("GRP", "eid")]
-        types = [at for at, field in enumerate(fields) if field in ("etype", "entity")]
+        names = [index for index, field in enumerate(fields) if field in ("GRP", "eid")]
+        types = [index for index, field in enumerate(fields) if field in ("etype", "entity")]
         return cls(names[0] if names else 0, types[0] if types else None)
 
     def key(self, mention: str) -> str:

@@ -57,8 +57,8 @@ _NAMES = {
 
 def looks_like(path: Path) -> bool:
     """Whether the first line has a text, or tokens, and targets."""
-    held = first_record(path).keys()
-    return "targets" in held and not held.isdisjoint({"text", "tokens"})
+    keys = first_record(path).keys()
+    return "targets" in keys and not keys.isdisjoint({"text", "tokens"})
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
@@ -118,7 +118,7 @@ def _words(record: Record, info: Record) -> tuple[tuple[str, ...], Callable[[obj
     text = record["text"]
     if given is None:
         spans = [target[name] for target in record["targets"] for name in ("span1", "span2") if target.get(name)]
-        cut = split_words(text, [at for span in spans for at in (span_of(span).start, span_of(span).end)])
+        cut = split_words(text, [border for span in spans for border in (span_of(span).start, span_of(span).end)])
     else:
         cut = find_words(text, words_of(given))
 

@@ -80,13 +80,13 @@ def _read_document(dep: Path, report: Report) -> Iterator[Text]:
         if _coref(dep, scheme).parent.is_dir():
             layers[name] = _chains(dep, _coref(dep, scheme), texts, count)
     if not faults:
-        yield from (_joined(text, at, layers) for at, text in enumerate(texts))
+        yield from (_joined(text, number, layers) for number, text in enumerate(texts))
 
 
-def _joined(text: Text, at: int, layers: Mapping[str, _Layer]) -> Text:
+def _joined(text: Text, number: int, layers: Mapping[str, _Layer]) -> Text:
     # `Entity=` has chains too, in GUM's own scheme, as `coref/gum` has them.
-    syntax = {name: found for name, found in text.edges.items() if name not in _SCHEMES}
-    edges = {**syntax, **{name: layer[at] for name, layer in layers.items()}}
+    syntax = {name: targets for name, targets in text.edges.items() if name not in _SCHEMES}
+    edges = {**syntax, **{name: layer[number] for name, layer in layers.items()}}
     return replace(text, edges=edges)
 
 
@@ -121,15 +121,17 @@ def _chains(dep: Path, path: Path, texts: list[Text], report: Report) -> _Layer:
     if len(rows) != len(words):
         report(Fault(path, 0, f"{len(rows)} words", f"{len(words)}, as in {dep}"))
         return []
-    layer, at = [], 0
+    layer, start = [], 0
     for text in texts:
-        cells = [MentionCell(row[2], place, place + 1) for place, row in enumerate(rows[at : at + len(text.words)])]
+        cells = [
+            MentionCell(row[2], place, place + 1) for place, row in enumerate(rows[start : start + len(text.words)])
+        ]
         try:
             layer.append(tuple(Edge((chain_of(name),), span) for name, span in mentions_in(cells, chain_of)))
         except ValueError as error:
             within = "every mention opened and closed within its sentence"
-            report(Fault(path, rows[at][0], f"sentence {text.id}: {error}", within))
-        at += len(text.words)
+            report(Fault(path, rows[start][0], f"sentence {text.id}: {error}", within))
+        start += len(text.words)
     return layer
 
 

@@ -87,11 +87,11 @@ def _is_number(cell: str) -> bool:
 
 def why_not_read(path: Path) -> str | None:
     """Why no reader takes a file, and what to do; None if nothing is known about it."""
-    said = reader.why_not(path)
-    if said is not None:
-        return said
-    held = not_running_text(path)
-    return None if held is None else f"{path} holds {held}; no reader of lamina fits"
+    reason = reader.why_not(path)
+    if reason is not None:
+        return reason
+    content = not_running_text(path)
+    return None if content is None else f"{path} holds {content}; no reader of lamina fits"
 
 
 _SAMPLE = 1 << 16
@@ -207,8 +207,8 @@ _BLOCK = 1 << 20
 
 def looks_like_parallel(path: Path) -> bool:
     """Whether there is a file of labels beside it, with as many lines."""
-    found = _labels(path) if path.is_file() else {}
-    return bool(found) and len({_count(each) for each in (path, *found.values())}) == 1
+    labels = _labels(path) if path.is_file() else {}
+    return bool(labels) and len({_count(file) for file in (path, *labels.values())}) == 1
 
 
 def parallel_companions(path: Path) -> tuple[Path, ...]:
@@ -219,13 +219,13 @@ def parallel_companions(path: Path) -> tuple[Path, ...]:
 
 def read_parallel(path: Path, report: Report = raise_fault, noted: Notes | None = None) -> Iterator[Text]:
     """One text per line, named by its line number."""
-    found = _labels(path)
-    if not found:
+    labels = _labels(path)
+    if not labels:
         report(Fault(path, 0, "no file of labels beside it", "two files such as train_text.txt and train_labels.txt"))
         return
     names = _class_names(path.parent / _MAPPING)
-    columns = ("text", *found)
-    table = TableFile(path, "a file of texts and a file of labels", columns, partial(_rows, path, found, names), {})
+    columns = ("text", *labels)
+    table = TableFile(path, "a file of texts and a file of labels", columns, partial(_rows, path, labels, names), {})
     try:
         planned = PlannedTable(table, {name: name for name in columns}, SAMPLED)
     except CorpusError as error:
@@ -236,15 +236,15 @@ def read_parallel(path: Path, report: Report = raise_fault, noted: Notes | None 
 
 def _labels(path: Path) -> dict[str, Path]:
     """Annotation -> its file, for a file of texts."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for word, partners in _PARTNERS.items():
         # The last one: the name of a corpus may contain the word too.
         places = list(re.finditer(rf"(?<![A-Za-z]){re.escape(word)}(?![A-Za-z])", path.name))
         for partner in partners if places else ():
             beside = path.with_name(path.name[: places[-1].start()] + partner + path.name[places[-1].end() :])
             if beside != path and beside.is_file():
-                found.setdefault(_ANNOTATIONS[partner], beside)
-    return found
+                files.setdefault(_ANNOTATIONS[partner], beside)
+    return files
 
 
 def _rows(
@@ -255,7 +255,7 @@ def _rows(
     columns: Sequence[str] | None = None,  # noqa: ARG001 - as any table
 ) -> Iterator[TableRow]:
     files = [path, *labels.values()]
-    together = zip_longest(*(_lines(each, report) for each in files), fillvalue=False)
+    together = zip_longest(*(_lines(file, report) for file in files), fillvalue=False)
     for number, (text, *given) in enumerate(together, start=1):
         short = [file.name for file, line in zip(files, (text, *given), strict=True) if line is False]
         if short:

@@ -38,8 +38,8 @@ def looks_like(path: Path) -> bool:
     """Whether the file is `.ann` and its rows are LitBank's; an empty one is what the others beside it are."""
     if path.suffix.lower() != ".ann" or not path.is_file():
         return False
-    shown = first_lines(path)
-    return bool(shown) and all(line.split("\t")[0] in _COLUMNS for line in shown)
+    lines = first_lines(path)
+    return bool(lines) and all(line.split("\t")[0] in _COLUMNS for line in lines)
 
 
 def companions(path: Path) -> tuple[Path, ...]:
@@ -62,11 +62,11 @@ def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -
     faults: list[Fault] = []
     text = read_text(path.with_suffix(".txt"), faults.append)
     sentences = [line.split() for line in (text or "").split("\n")]
-    found = _LitbankAnnotations(path, sentences, faults.append, noted or Notes())
+    annotations = _LitbankAnnotations(path, sentences, faults.append, noted or Notes())
     for line in read_lines(path, faults.append):
         if line is not None and line.text.strip():
-            found.add(line)
-    edges = found.edges()
+            annotations.add(line)
+    edges = annotations.edges()
     for fault in faults:
         report(fault)
     if not faults:
@@ -108,15 +108,15 @@ class _LitbankAnnotations:
             return
         spans: list[tuple[int, Span]] = []
         words: list[str] = []
-        said = fields[5].split()
+        quoted = fields[5].split()
         # No further than there are words, so that many wrong rows take no longer than right ones.
-        for number in range(first, min(last + 1, first + len(said), len(self._sentences))):
+        for number in range(first, min(last + 1, first + len(quoted), len(self._sentences))):
             sentence = self._sentences[number]
             bounds = start if number == first else 0, end + 1 if number == last else len(sentence)
             if bounds[0] < min(bounds[1], len(sentence)):
                 spans.append((number, Span(bounds[0], min(bounds[1], len(sentence)))))
                 words += sentence[slice(*bounds)]
-        if words != said:
+        if words != quoted:
             expected = f"{fields[5][:60]!r} there, sentences and words counted from 0"
             self._fault(line, f"{id}: the words at {' '.join(places)} are {' '.join(words)[:60]!r}", expected)
             return
@@ -144,16 +144,16 @@ class _LitbankAnnotations:
             self._noted.add(EMPTY, self._path.stem)
         for line, kind, id, other in self._later:
             needed = (id,) if kind in ("COREF", "ATTRIB") else (id, other)
-            unknown = next((each for each in needed if each not in self._words), None)
+            unknown = next((target for target in needed if target not in self._words), None)
             if unknown is not None:
                 self._fault(line, f"it points at {unknown}", "the id of a MENTION or QUOTE in the same file")
             elif kind in ("COREF", "ATTRIB"):
                 self._put("chains" if kind == "COREF" else "speaker", id, other)
             else:
                 self._relate(kind.lower(), id, other)
-        ordered = {name: dict(found) for name, found in self._edges.items()}
-        for found in ordered.values():
-            for edges in found.values():
+        ordered = {name: dict(per_sentence) for name, per_sentence in self._edges.items()}
+        for per_sentence in ordered.values():
+            for edges in per_sentence.values():
                 edges.sort(key=lambda edge: (edge.span.start, -edge.span.end))
         return ordered
 

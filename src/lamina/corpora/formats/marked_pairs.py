@@ -145,8 +145,8 @@ def _place(row: Mapping[str, str], name: str) -> tuple[int, int]:
         raise _GapRowError(f"{column} is {row[column]!r}", "a character offset")
     end = start + len(mention)
     if row["Text"][start:end] != mention:
-        found = row["Text"][start:end]
-        raise _GapRowError(f"{column} {start} points at {found!r}", f"{mention!r} there, counted in characters from 0")
+        there = row["Text"][start:end]
+        raise _GapRowError(f"{column} {start} points at {there!r}", f"{mention!r} there, counted in characters from 0")
     return start, end
 
 

@@ -99,29 +99,29 @@ class EntityLayout(NamedTuple):
         cells = cells_of(row)
         return cells[: len(cells) - self.dropped] if self.dropped and not cells[-1] else cells
 
-    def is_tag(self, cell: str, at: int) -> bool:
-        """Whether a cell of column `at` may be a tag of this file."""
-        if at == self.chunk or self.tags in ("prefixed", "stacked"):
+    def is_tag(self, cell: str, column: int) -> bool:
+        """Whether a cell of a column may be a tag of this file."""
+        if column == self.chunk or self.tags in ("prefixed", "stacked"):
             return TAG.fullmatch(cell) is not None
         return cell == "O" or (cell in _TYPELESS if self.tags == "typeless" else cell in self.types)
 
-    def said(self) -> list[str]:
+    def remarks(self) -> list[str]:
         """What a reader of the file should know."""
-        found: list[str] = []
+        remarks: list[str] = []
         if self.tags == "stacked":
-            found.append("files with nested entities in one column (B-ORG|B-LOC), all of them read as ner")
+            remarks.append("files with nested entities in one column (B-ORG|B-LOC), all of them read as ner")
         if len(self.levels) > 1 and not self.untagged:
-            found.append(f"files with {len(self.levels)} columns of nested entities, all of them read as ner")
+            remarks.append(f"files with {len(self.levels)} columns of nested entities, all of them read as ner")
         if self.unread:
-            columns = ", ".join(str(at + 1) for at in self.unread)
-            found.append(f"files with columns of unknown content, which are not read (column {columns})")
+            columns = ", ".join(str(column + 1) for column in self.unread)
+            remarks.append(f"files with columns of unknown content, which are not read (column {columns})")
         if self.tags == "plain" and len(self.types) > 1:
-            found.append("files with entity types but no B- or I-: neighbouring words of one type are one entity")
+            remarks.append("files with entity types but no B- or I-: neighbouring words of one type are one entity")
         if self.untagged:
-            found.append("files in which every tag is O, read without ner (what they annotate is not known)")
+            remarks.append("files in which every tag is O, read without ner (what they annotate is not known)")
         if self.prefix:
-            found.append(f"files in which every token starts with {self.prefix!r}, which is removed")
-        return found
+            remarks.append(f"files in which every token starts with {self.prefix!r}, which is removed")
+        return remarks
 
 
 def cells_of(row: str) -> list[str]:
@@ -234,28 +234,30 @@ def layout_of(read_rows: Callable[[], Iterable[Sequence[str]]]) -> EntityLayout 
 
 def _arranged(columns: Sequence[_ColumnSurvey], dropped: int) -> EntityLayout | None:
     size = len(columns)
-    prefixed = [at for at in range(size) if columns[at].is_prefixed]
+    prefixed = [index for index in range(size) if columns[index].is_prefixed]
     numbered = size > 2 and columns[0].is_number
     # The tag may come first, as in `B-Genre<TAB>comedy`; character offsets may follow it.
     first = 0 in prefixed and not numbered
-    words = (at for at in range(size) if at not in prefixed and not columns[at].is_number)
+    words = (index for index in range(size) if index not in prefixed and not columns[index].is_number)
     token = 1 if numbered else next(words, 0) if first else 0
-    tagged = [at for at in prefixed if at != token]
-    chunk = next((at for at in tagged if columns[at].is_chunk(len(tagged) > 1)), None)
-    levels = tuple(at for at in tagged if at != chunk and (at < token or not first))
-    tags: Tags = "stacked" if any(columns[at].is_stacked for at in levels) else "prefixed"
+    tagged = [index for index in prefixed if index != token]
+    chunk = next((index for index in tagged if columns[index].is_chunk(len(tagged) > 1)), None)
+    levels = tuple(index for index in tagged if index != chunk and (index < token or not first))
+    tags: Tags = "stacked" if any(columns[index].is_stacked for index in levels) else "prefixed"
     types: tuple[str, ...] = ()
     if not tagged:
         last = columns[-1]
         if size - 1 == token or not (last.is_typeless or last.is_plain):
             return None
         levels, tags, types = (size - 1,), "typeless" if last.is_typeless else "plain", tuple(sorted(last.tagged))
-    pos = next((at for at in range(size) if at not in (token, *tagged, *levels) and _is_pos(columns[at])), None)
+    pos = next(
+        (index for index in range(size) if index not in (token, *tagged, *levels) and _is_pos(columns[index])), None
+    )
     # Where tokens are numbered, the columns after the tag say where it is from (Universal NER).
     beyond = range(max((*levels, *tagged)) + 1, size) if numbered else ()
     known = {token, chunk, *levels, pos, *beyond, *([0] if numbered else [])}
-    unread = tuple(at for at in range(size) if at not in known and columns[at].is_informative)
-    untagged = bool(levels) and all(set(columns[at].values) <= {"O"} for at in levels)
+    unread = tuple(index for index in range(size) if index not in known and columns[index].is_informative)
+    untagged = bool(levels) and all(set(columns[index].values) <= {"O"} for index in levels)
     return EntityLayout(
         size, dropped, token, levels, tags, types, chunk, pos, unread, _prefix(columns[token]), untagged
     )
@@ -267,8 +269,10 @@ def _is_pos(column: _ColumnSurvey) -> bool:
 
 def _prefix(column: _ColumnSurvey) -> str:
     """The language that every token of WikiANN starts with."""
-    found = next((match[0] for value in column.values if (match := _LANGUAGE.match(value))), "")
-    return found if found and len(column.values) > 1 and all(value.startswith(found) for value in column.values) else ""
+    prefix = next((match[0] for value in column.values if (match := _LANGUAGE.match(value))), "")
+    return (
+        prefix if prefix and len(column.values) > 1 and all(value.startswith(prefix) for value in column.values) else ""
+    )
 
 
 _DOCSTART = "-DOCSTART-"
@@ -285,17 +289,19 @@ def looks_like(path: Path) -> bool:
     if path.is_dir():
         return False
     lines = [Line(0, line) for line in head_lines(path, 16384)]
-    kept = [line.text for line in lines if line.text.strip() and not _is_apart(line)]
-    layout = layout_of(lambda: map(cells_of, kept))
-    if layout is None or len(kept) < 2:
+    data_lines = [line.text for line in lines if line.text.strip() and not _is_apart(line)]
+    layout = layout_of(lambda: map(cells_of, data_lines))
+    if layout is None or len(data_lines) < 2:
         return False
-    rows = [layout.cells(row) for row in kept]
+    rows = [layout.cells(row) for row in data_lines]
     if layout.tags != "prefixed":
         # A table of words and classes looks the same, but has no blank lines and not one class called O.
         outside = sum(row[-1] == "O" for row in rows)
         if outside < 0.3 * len(rows) or all(line.text.strip() for line in lines[:-1]):
             return False
-    return all(len(row) == layout.columns and all(layout.is_tag(row[at], at) for at in layout.levels) for row in rows)
+    return all(
+        len(row) == layout.columns and all(layout.is_tag(row[level], level) for level in layout.levels) for row in rows
+    )
 
 
 def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -> Iterator[Text]:
@@ -311,7 +317,7 @@ def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -
     layout = layout_of(lambda: (row for block in read_blocks(path, _ignore) for row in _rows(block))) or _DEFAULT
     columns = _columns(path, layout)
     noted = noted or Notes()
-    for what in layout.said():
+    for what in layout.remarks():
         noted.add(what, path.name)
     heading = Heading(path.stem)
     for block in read_blocks(path, report):
@@ -335,13 +341,13 @@ def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -
 class _TagColumn(NamedTuple):
     """One column of tagged spans: where it is, what it becomes, and how it is written."""
 
-    at: int
+    position: int
     annotation: str
     scheme: Scheme
     written: Tags = "prefixed"
 
     def tags(self, rows: Sequence[Sequence[str]]) -> list[str]:
-        cells = (row[self.at] for row in rows if self.at < len(row))
+        cells = (row[self.position] for row in rows if self.position < len(row))
         if self.written == "typeless":
             return [cell if cell == "O" else f"{cell}-{_NO_TYPE}" for cell in cells]
         return [_ALSO.sub(",", cell) for cell in cells]
@@ -365,16 +371,16 @@ def _columns(path: Path, layout: EntityLayout) -> list[_TagColumn]:
     """The columns of spans; all levels of nested entities share their scheme."""
     if layout.tags == "plain":
         return []
-    found: list[_TagColumn] = []
+    columns: list[_TagColumn] = []
     chunks = () if layout.chunk is None else (layout.chunk,)
     levels = () if layout.untagged else layout.levels
     kinds: tuple[tuple[str, tuple[int, ...], Tags], ...] = (("ner", levels, layout.tags), ("chunk", chunks, "prefixed"))
     for annotation, places, written in kinds:
-        tried = [_TagColumn(at, annotation, "IOB2", written) for at in places]
+        tried = [_TagColumn(place, annotation, "IOB2", written) for place in places]
         tags = (column.tags(_rows(block)) for block in read_blocks(path, _ignore) for column in tried)
         scheme = scheme_of([tag for tag in sentence if TAG.fullmatch(tag)] for sentence in tags) if tried else "IOB2"
-        found += [column._replace(scheme=scheme) for column in tried]
-    return found
+        columns += [column._replace(scheme=scheme) for column in tried]
+    return columns
 
 
 def _ignore(_: Fault) -> None:
@@ -403,7 +409,7 @@ def _check(path: Path, lines: Sequence[Line], rows: Sequence[Sequence[str]], lay
     )
     places = layout.levels if layout.chunk is None else (*layout.levels, layout.chunk)
     for line, row in zip(lines, rows, strict=True):
-        wrong = next((at for at in places if at < len(row) and not layout.is_tag(row[at], at)), None)
+        wrong = next((place for place in places if place < len(row) and not layout.is_tag(row[place], place)), None)
         if len(row) != layout.columns:
             yield Fault(path, line.number, f"{len(row)} columns", f"{layout.columns}, as in most lines")
         elif not row[layout.token].removeprefix(layout.prefix):
@@ -416,8 +422,8 @@ def _check_schemes(
     path: Path, lines: Sequence[Line], rows: Sequence[Sequence[str]], columns: Sequence[_TagColumn]
 ) -> Iterator[Fault]:
     for column in columns:
-        for at, what in column.wrong(rows):
-            yield Fault(path, lines[at].number, what, f"tags in {column.scheme}")
+        for number, what in column.wrong(rows):
+            yield Fault(path, lines[number].number, what, f"tags in {column.scheme}")
 
 
 def _edges(
@@ -425,8 +431,8 @@ def _edges(
 ) -> dict[str, tuple[Edge, ...]]:
     edges: dict[str, tuple[Edge, ...]] = {}
     for column in columns:
-        found = (Edge(tuple(label.split(",")), span) for label, span in column.spans(rows))
-        together = (*edges.get(column.annotation, ()), *found)
+        spans = (Edge(tuple(label.split(",")), span) for label, span in column.spans(rows))
+        together = (*edges.get(column.annotation, ()), *spans)
         edges[column.annotation] = tuple(sorted(together, key=lambda edge: (edge.span.start, -edge.span.end)))
     if layout.tags == "plain":
         tags = [row[-1] for row in rows]
@@ -442,4 +448,4 @@ def _edges(
 
 
 def _per_word(tags: Sequence[str]) -> tuple[Edge, ...]:
-    return tuple(Edge((tag,), Span(at, at + 1)) for at, tag in enumerate(tags))
+    return tuple(Edge((tag,), Span(word, word + 1)) for word, tag in enumerate(tags))

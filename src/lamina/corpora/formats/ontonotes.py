@@ -76,7 +76,7 @@ class Conll2012Layout(NamedTuple):
         return cells[: len(cells) - self.dropped]
 
     def fits(self, width: int) -> bool:
-        """Whether a row may have so many columns."""
+        """Whether a row may have this number of columns."""
         return width >= _LEAST if self.full else width == self.width
 
     @property
@@ -84,13 +84,13 @@ class Conll2012Layout(NamedTuple):
         """The number of columns that `fits`, in words."""
         return f"at least {_LEAST}" if self.full else f"{self.width}, as in most lines of the file"
 
-    def said(self) -> Iterator[str]:
+    def remarks(self) -> Iterator[str]:
         """What a reader of the file should know, to be noted for each of its documents."""
         names = [*_COLUMN_OF, "srl", "chains"] if self.full else ["chains"]
         if absent := [name for name in names if name not in self.annotated]:
             yield f"documents without {', '.join(absent)} (columns that are empty in the whole file)"
         if self.unknown:
-            columns = ", ".join(str(at + 1) for at in sorted(self.unknown))
+            columns = ", ".join(str(column + 1) for column in sorted(self.unknown))
             yield f"documents with columns of unknown content, which are not read (column {columns})"
         if self.unbroken:
             yield "documents without sentence breaks (each is one text)"
@@ -133,15 +133,15 @@ class _LayoutSurvey:
             self.sample.append(rows)
         for row in rows:
             self.has_end |= row[-1] != ""
-            self.filled.update(at for at, cell in enumerate(row) if cell not in _BLANK)
-            self.filled.update(at for at in (-1, -2) if len(row) > 1 and row[at] not in _BLANK)
-            self.starred.update(at for at, cell in enumerate(row[:-1]) if "*" in cell)
+            self.filled.update(column for column, cell in enumerate(row) if cell not in _BLANK)
+            self.filled.update(column for column in (-1, -2) if len(row) > 1 and row[column] not in _BLANK)
+            self.starred.update(column for column, cell in enumerate(row[:-1]) if "*" in cell)
 
     def layout(self) -> Conll2012Layout:
         dropped = int(not self.has_end and -2 in self.filled)
         widths = {width - dropped: count for width, count in self.widths.items()}
         full = 2 * sum(count for width, count in widths.items() if width >= _LEAST) > self.rows
-        width = max(widths, key=lambda each: widths[each], default=0)
+        width = max(widths, key=lambda columns: widths[columns], default=0)
         number = 2 if full else _number_column(self.sample, width)
         word = WORD if full else 0 if number is None else number + 1
         # The number of columns varies with that of predicates; where it does, each of them is known.
@@ -158,17 +158,19 @@ class _LayoutSurvey:
             word=word,
             annotated=self._annotated(full, dropped),
             starred_entities=ENTITIES in self.starred,
-            unknown=frozenset(at for at in extra if at in self.filled and not (full and at in self.starred)),
+            unknown=frozenset(
+                column for column in extra if column in self.filled and not (full and column in self.starred)
+            ),
             unbroken=running and self.sentences == 1 and self.rows > 1,
         )
 
     def _annotated(self, full: bool, dropped: int) -> frozenset[str]:
-        found = {"chains"} if -1 - dropped in self.filled else set[str]()
+        annotated = {"chains"} if -1 - dropped in self.filled else set[str]()
         if full:
-            found |= {name for name, at in _COLUMN_OF.items() if at in self.filled}
+            annotated |= {name for name, column in _COLUMN_OF.items() if column in self.filled}
             predicates = LEMMA in self.filled or FRAMESET in self.filled
-            found |= {"srl"} if predicates or any(at >= ROLES for at in self.starred) else set()
-        return frozenset(found)
+            annotated |= {"srl"} if predicates or any(column >= ROLES for column in self.starred) else set()
+        return frozenset(annotated)
 
 
 def _cells(row: str) -> list[str]:
@@ -179,9 +181,9 @@ def _cells(row: str) -> list[str]:
 def _number_column(sentences: Sequence[Sequence[Sequence[str]]], width: int) -> int | None:
     """The first column that counts the words of every sentence."""
     long = [rows for rows in sentences if len(rows) > 1 and all(len(row) == width for row in rows)]
-    for at in range(min(3, width - 1)):
-        if long and all(_counts([row[at] for row in rows]) for rows in long):
-            return at
+    for column in range(min(3, width - 1)):
+        if long and all(_counts([row[column] for row in rows]) for rows in long):
+            return column
     if not long and width > 4:
         return 2
     return None
@@ -239,12 +241,12 @@ def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -
 
 def _read_file(path: Path, report: Report, noted: Notes) -> Iterator[Text]:
     layout = survey(sentence.lines for sentence in _sentences(path, _ignore))
-    said = layout.said()
+    remarks = layout.remarks()
     before, doc = -1, ""
     for sentence in _sentences(path, report):
         if sentence.doc != doc:
             before, doc = -1, sentence.doc
-            for what in said:
+            for what in remarks:
                 noted.add(what, doc)
         rows = [layout.cells(line.text) for line in sentence.lines]
         faults = [*_check(path, sentence.lines, rows, layout, before)]
@@ -308,8 +310,8 @@ def _check(
 ) -> Iterator[Fault]:
     """The faults of a sentence's rows; `before` is the place of the last word, where numbers run on."""
     width = len(rows[0])
-    for at, (line, row) in enumerate(zip(lines, rows, strict=True), start=before + 1):
-        number = str(at + layout.first)
+    for place, (line, row) in enumerate(zip(lines, rows, strict=True), start=before + 1):
+        number = str(place + layout.first)
         if len(row) != width or not layout.fits(width):
             expected = f"{width}, as in the first line of the sentence" if layout.fits(width) else layout.widths
             yield Fault(path, line.number, f"{len(row)} columns", expected)
@@ -331,16 +333,16 @@ def _edges(
     for name, make in _MAKERS.items():
         if name in layout.annotated:
             try:
-                found = make(columns, layout)
+                targets = make(columns, layout)
             except ValueError as error:
                 faults.append(Fault(path, line, f"{name}: {error}", "brackets that match in their column"))
             else:
-                edges |= {} if found is None else {name: found}
+                edges |= {} if targets is None else {name: targets}
     return edges, faults
 
 
 def _tags(columns: _Columns, _: Conll2012Layout) -> tuple[Edge, ...] | None:
-    tags = tuple(Edge((tag,), Span(at, at + 1)) for at, tag in enumerate(columns[POS]) if not is_blank(tag))
+    tags = tuple(Edge((tag,), Span(word, word + 1)) for word, tag in enumerate(columns[POS]) if not is_blank(tag))
     return tags or None
 
 
@@ -355,7 +357,7 @@ def _entities(columns: _Columns, layout: Conll2012Layout) -> tuple[Edge, ...] | 
 
 
 def _roles(columns: _Columns, layout: Conll2012Layout) -> tuple[Edge, ...]:
-    frames = (column for at, column in enumerate(columns[ROLES:-1], start=ROLES) if at not in layout.unknown)
+    frames = (column for index, column in enumerate(columns[ROLES:-1], start=ROLES) if index not in layout.unknown)
     return tuple(edge for column in frames if not all(map(is_blank, column)) for edge in _frame(column))
 
 
@@ -372,7 +374,7 @@ def _chains(columns: _Columns, _: Conll2012Layout) -> tuple[Edge, ...]:
 
 
 def _mentions(column: Sequence[str]) -> tuple[Edge, ...]:
-    cells = (MentionCell(marks, at, at + 1) for at, marks in enumerate(column))
+    cells = (MentionCell(marks, word, word + 1) for word, marks in enumerate(column))
     return tuple(Edge((chain_of(name),), span) for name, span in mentions_in(cells, chain_of))
 
 

@@ -58,7 +58,7 @@ def _text(row: Record, _: int) -> Text:
     if not len(words) == len(tags) == len(bits):
         raise ValueError(f"{len(words)} tokens, {len(tags)} tags and {len(bits)} parse bits")
     edges = {
-        "pos": tuple(Edge((tag,), Span(at, at + 1)) for at, tag in enumerate(tags)),
+        "pos": tuple(Edge((tag,), Span(word, word + 1)) for word, tag in enumerate(tags)),
         "const": without_top(starred(bits)),
         "srl": tuple(edge for frame in row["props"] for edge in _roles(frame)),
     }

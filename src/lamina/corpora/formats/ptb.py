@@ -46,25 +46,25 @@ class _BracketSpans:
 
     def __init__(self) -> None:
         self.words = 0
-        self._found: list[tuple[str, int, int]] = []
+        self._spans: list[tuple[str, int, int]] = []
         self._open: list[int] = []
 
     def open(self, label: str) -> None:
-        self._open.append(len(self._found))
-        self._found.append((label, self.words, self.words))
+        self._open.append(len(self._spans))
+        self._spans.append((label, self.words, self.words))
 
     def close(self) -> None:
         if not self._open:
             raise ValueError("one closing bracket too many")
-        at = self._open.pop()
-        label, start, _ = self._found[at]
-        self._found[at] = (label, start, self.words)
+        index = self._open.pop()
+        label, start, _ = self._spans[index]
+        self._spans[index] = (label, start, self.words)
 
     def edges(self) -> tuple[Edge, ...]:
         """The spans that contain words; spans left empty by removed traces are dropped."""
         if self._open:
-            raise ValueError(f"bracket ({self._found[self._open[-1]][0]} is never closed")
-        return tuple(Edge((label,), Span(start, end)) for label, start, end in self._found if start < end)
+            raise ValueError(f"bracket ({self._spans[self._open[-1]][0]} is never closed")
+        return tuple(Edge((label,), Span(start, end)) for label, start, end in self._spans if start < end)
 
 
 def starred(column: Sequence[str]) -> tuple[Edge, ...]:
@@ -228,7 +228,7 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
     """
     for file in _files(path) if path.is_dir() else (path,):
         for tree in read_trees(file, report):
-            pos = tuple(Edge((tag,), Span(at, at + 1)) for at, tag in enumerate(tree.tags))
+            pos = tuple(Edge((tag,), Span(word, word + 1)) for word, tag in enumerate(tree.tags))
             edges = {"pos": pos, "const": tree.constituents}
             yield Text(f"{file.stem}-{tree.number}", tree.words, edges=edges, doc=file.stem)
 

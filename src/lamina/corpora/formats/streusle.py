@@ -62,13 +62,13 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
 
 
 def _supersenses(expressions: Iterable[_Expression]) -> dict[str, tuple[Edge, ...]]:
-    found: dict[str, list[Edge]] = {name: [] for name in (*_KINDS.values(), "supersense_prep_function")}
+    targets: dict[str, list[Edge]] = {name: [] for name in (*_KINDS.values(), "supersense_prep_function")}
     for span, sense, function in expressions:
         if sense is not None and (kind := _KINDS.get(sense.partition(".")[0])) and "." in sense:
-            found[kind].append(Edge((sense,), span))
+            targets[kind].append(Edge((sense,), span))
             if function is not None and function.startswith("p."):
-                found["supersense_prep_function"].append(Edge((function,), span))
-    return {name: tuple(edges) for name, edges in found.items()}
+                targets["supersense_prep_function"].append(Edge((function,), span))
+    return {name: tuple(edges) for name, edges in targets.items()}
 
 
 def _text_of_record(record: Record, _line: int) -> Text:

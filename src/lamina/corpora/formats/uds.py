@@ -140,15 +140,15 @@ def _reaches(link: _UdsArc, kind: str) -> bool:
 
 
 def _dependencies(links: list[_UdsArc], places: Mapping[str, int]) -> tuple[Edge, ...]:
-    found = {}
+    edges = {}
     for link in links:
         if link.about["domain"] == "syntax" and link.about["type"] == "dependency":
             dependent = places[link.target]
             # The artificial root is not a token: its dependent becomes its own head.
-            found[dependent] = Edge(
+            edges[dependent] = Edge(
                 (link.about["deprel"],), _word(dependent), _word(places.get(link.source, dependent))
             )
-    return tuple(found[place] for place in sorted(found))
+    return tuple(edges[place] for place in sorted(edges))
 
 
 def _proto_roles(links: list[_UdsArc], places: Mapping[str, int], heads: Mapping[str, int]) -> tuple[Edge, ...]:

@@ -73,13 +73,15 @@ def read_simple_wsd(path: Path, report: Report = raise_fault, noted: Notes | Non
 
 
 def _sense_text(sentence: list[_SenseWord], number: int, doc: str) -> Text:
-    senses = tuple(Edge((word.sense,), Span(at, at + 1)) for at, word in enumerate(sentence) if word.sense)
+    senses = tuple(
+        Edge((word.sense,), Span(position, position + 1)) for position, word in enumerate(sentence) if word.sense
+    )
     return Text(f"{doc}-{number}", tuple(word.text for word in sentence), edges={"sense": senses}, doc=doc)
 
 
 def _without_name(document: _SenseDocument, noted: Notes) -> Iterator[_SenseWord]:
     """The words that are not empty, without those at the start that spell the name of the document's file."""
-    held: list[_SenseWord] = []
+    opening: list[_SenseWord] = []
     spelled, spelling = "", True
     for word in document.words():
         if not word.text:
@@ -87,16 +89,16 @@ def _without_name(document: _SenseDocument, noted: Notes) -> Iterator[_SenseWord
         elif not spelling:
             yield word
         else:
-            held.append(word)
+            opening.append(word)
             spelled += _letters(word.text)
             file = _letters(f"{document.name}.txt")
             spelling = file.startswith(spelled) and spelled != file
             if spelled == file:
                 noted.add(OWN_NAME, document.name)
             elif not spelling:
-                yield from held
+                yield from opening
     if spelling:
-        yield from held
+        yield from opening
 
 
 def _letters(text: str) -> str:
@@ -112,7 +114,7 @@ class _SenseDocument:
         """Whether the file could be read to its end."""
         self._path = path
         self._report = report
-        self._found: list[_SenseWord] = []
+        self._pending: list[_SenseWord] = []
         self._depth = 0
         self._parser = expat.ParserCreate()
         self._parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
@@ -129,10 +131,10 @@ class _SenseDocument:
                     self._parser.Parse(chunk, False)
                     if given - self._parser.CurrentByteIndex > _LONGEST_TAG:
                         raise _SenseFileError(f"a tag of more than {_LONGEST_TAG:,} bytes")
-                    yield from self._found
-                    self._found.clear()
+                    yield from self._pending
+                    self._pending.clear()
                 self._parser.Parse(b"", True)
-                yield from self._found
+                yield from self._pending
         except (_SenseFileError, expat.ExpatError, ValueError, LookupError) as error:
             self.whole = False
             self._report(Fault(self._path, self._parser.CurrentLineNumber, _reason(error), _EXPECTED))
@@ -149,7 +151,7 @@ class _SenseDocument:
         elif tag == "word":
             if "text" not in given or "break_level" not in given:
                 raise _SenseFileError("a word without text or break_level")
-            self._found.append(_word(given))
+            self._pending.append(_word(given))
 
     def _end(self, tag: str) -> None:
         self._depth -= 1
@@ -281,11 +283,11 @@ def _coarse_text(
     name: str, index: str, sentence: str, label: str, path: Path, number: int, report: Report
 ) -> Iterator[Text]:
     words = tuple(sentence.split())
-    at = whole_number(index)
-    if at is None or at >= len(words):
+    position = whole_number(index)
+    if position is None or position >= len(words):
         report(Fault(path, number, f"index {index[:20]!r} in {len(words)} words", "the place of a word, from 0, a tab"))
         return
-    yield Text(name, words, edges={"sense": (Edge((label,), Span(at, at + 1)),)})
+    yield Text(name, words, edges={"sense": (Edge((label,), Span(position, position + 1)),)})
 
 
 # Wiki-PSE: running text, one sentence per line, in which `@new_york@-location` is a word with its semantic class.
@@ -307,8 +309,8 @@ def looks_like_wiki_pse(path: Path) -> bool:
 def wiki_pse_companions(path: Path) -> tuple[Path, ...]:
     """The word lists for a file, from the nearest folder that has some."""
     places = [place for folder in path.absolute().parents[:2] for place in (folder, folder / "dataset")]
-    found = [tuple(place / name for name in _LISTS if _is_list(place / name)) for place in places]
-    return next((lists for lists in found if lists), ())
+    by_place = [tuple(place / name for name in _LISTS if _is_list(place / name)) for place in places]
+    return next((lists for lists in by_place if lists), ())
 
 
 def read_wiki_pse(path: Path, report: Report = raise_fault) -> Iterator[Text]:

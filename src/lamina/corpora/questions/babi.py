@@ -92,39 +92,41 @@ def questions(
     if len(appended) > _MOST_ANSWERS:
         what = f"task {task} has {len(appended):,} different answers"
         return report(Fault(path, 0, what, f"at most {_MOST_ANSWERS:,}: every question is shown all of them"))
-    for asked in _babi_lines(path, report):
-        yield _question(path, asked, appended, task, noted)
+    for question in _babi_lines(path, report):
+        yield _question(path, question, appended, task, noted)
 
 
 def possible_answers(path: Path) -> tuple[str, ...]:
     """The answers of all files of the task, sorted."""
     files = (path, *companions(path))
-    return tuple(sorted({asked.answer for file in files for asked in _babi_lines(file, lambda _: None)}))
+    return tuple(sorted({question.answer for file in files for question in _babi_lines(file, lambda _: None)}))
 
 
-def _question(path: Path, asked: _BabiQuestion, appended: tuple[str, ...], task: str, noted: Notes | None) -> Question:
-    context = story = " ".join(asked.facts)
-    ranges, at = [], 0
-    for fact in asked.facts:
-        ranges.append((at, at + len(fact)))
-        at += len(fact) + 1
+def _question(
+    path: Path, question: _BabiQuestion, appended: tuple[str, ...], task: str, noted: Notes | None
+) -> Question:
+    context = story = " ".join(question.facts)
+    ranges, offset = [], 0
+    for fact in question.facts:
+        ranges.append((offset, offset + len(fact)))
+        offset += len(fact) + 1
     places = []
     if appended:
-        start = at + len(_START) + sum(len(answer) + 2 for answer in appended[: appended.index(asked.answer)])
-        places = [(start, start + len(asked.answer))]
+        start = offset + len(_START) + sum(len(answer) + 2 for answer in appended[: appended.index(question.answer)])
+        places = [(start, start + len(question.answer))]
         context = f"{context} {_START}{'; '.join(appended)}."
-    doc = f"{path.stem}-{asked.story}"
-    id = f"{path.stem}-{asked.line}"
+    doc = f"{path.stem}-{question.story}"
+    id = f"{path.stem}-{question.line}"
     return make_question(
         id,
-        asked.question,
+        question.question,
         context,
         ranges,
         places,
-        asked.support,
+        question.support,
         doc=doc,
-        origin=origin_of(asked.question, story),
-        answers=[asked.answer],
+        origin=origin_of(question.question, story),
+        answers=[question.answer],
         task=task,
         noted=noted,
     )
@@ -156,15 +158,15 @@ def _babi_lines(path: Path, report: Report) -> Iterator[_BabiQuestion]:
             continue
         if "\t" not in numbered[2]:
             facts[number] = numbered[2].strip()
-        elif (asked := _parsed(numbered[2], line.number, story, facts, path, report)) is not None:
-            yield asked
+        elif (question := _parsed(numbered[2], line.number, story, facts, path, report)) is not None:
+            yield question
 
 
 def _parsed(
-    said: str, line: int, story: int, facts: dict[int, str], path: Path, report: Report
+    content: str, line: int, story: int, facts: dict[int, str], path: Path, report: Report
 ) -> _BabiQuestion | None:
     """The question of a line; None after a fault."""
-    parts = _QUESTION.fullmatch(said)
+    parts = _QUESTION.fullmatch(content)
     id = f"{path.stem}-{line}"
     if parts is None:
         report(Fault(path, line, f"question {id} is not complete", "question, tab, answer, tab, numbers of facts"))
@@ -271,14 +273,14 @@ def make_stories(task: int, count: int, seed: int, *, split: str | None = None) 
 @lru_cache(maxsize=32)
 def _made(task: int, count: int, seed: int, split: str | None) -> tuple[Question, ...]:
     chance = _Chance(task, seed)
-    told: dict[tuple[str, ...], Story] = {}
-    while len(told) < count:
+    stories: dict[tuple[str, ...], Story] = {}
+    while len(stories) < count:
         story = _TASKS[task](chance)
         if story is not None and split in (None, _split_of(story)):
-            told.setdefault(story.facts, story)
+            stories.setdefault(story.facts, story)
     name = "-".join(filter(None, (STORIES, f"qa{task}", split)))
     return tuple(
-        _story_question(f"{name}-{number}", story, task) for number, story in enumerate(told.values(), start=1)
+        _story_question(f"{name}-{number}", story, task) for number, story in enumerate(stories.values(), start=1)
     )
 
 
@@ -307,10 +309,10 @@ def _split_of(story: Story) -> str:
 
 
 def _story_question(id: str, story: Story, task: int) -> Question:
-    ranges, at = [], 0
+    ranges, offset = [], 0
     for fact in story.facts:
-        ranges.append((at, at + len(fact)))
-        at += len(fact) + 1
+        ranges.append((offset, offset + len(fact)))
+        offset += len(fact) + 1
     holds = story.support[0]
     start = ranges[holds][0] + story.facts[holds].rindex(story.answer)
     place = (start, start + len(story.answer))
@@ -329,24 +331,24 @@ def _somebody(chance: _Chance) -> Story:
 def _something(chance: _Chance) -> Story | None:
     """Task 2: where a thing is that somebody carries or has put down."""
     events = _events(chance, chance.randint(6, 10), things=3)
-    touched = {event.what: at for at, event in enumerate(events) if event.does != "go"}
+    touched = {event.what: position for position, event in enumerate(events) if event.does != "go"}
     if not touched:
         return None
     thing = chance.choice(list(touched))
-    at = touched[thing]
+    position = touched[thing]
     # A carried thing moves along; one that was put down stays.
-    until = len(events) if events[at].does == "take" else at
-    went = _last(events[:until], events[at].who, "go")
-    return Story(_told(events, chance), f"Where is the {thing}?", events[went].what, (went, at))
+    until = len(events) if events[position].does == "take" else position
+    went = _last(events[:until], events[position].who, "go")
+    return Story(_told(events, chance), f"Where is the {thing}?", events[went].what, (went, position))
 
 
 def _before(chance: _Chance) -> Story | None:
     """Task 3: where a thing was before the place somebody carried it to."""
     events = _events(chance, chance.randint(8, 14), things=2)
-    found = [carried for thing in THINGS for carried in _carried(events, thing)]
-    if not found:
+    moves = [carried for thing in THINGS for carried in _carried(events, thing)]
+    if not moves:
         return None
-    thing, came, left, taken = chance.choice(found)
+    thing, came, left, taken = chance.choice(moves)
     question = f"Where was the {thing} before the {events[came].what}?"
     return Story(_told(events, chance), question, events[left].what, (left, came, taken))
 
@@ -355,13 +357,13 @@ def _carried(events: list[_StoryEvent], thing: str) -> Iterator[tuple[str, int, 
     """Every place a thing was carried to just once: the thing, that move, the move before, and the taking."""
     moves, taken = [], None
     places: list[str] = []
-    for at, event in enumerate(events):
+    for position, event in enumerate(events):
         if event.what == thing:
-            taken = at if event.does == "take" else None
+            taken = position if event.does == "take" else None
             if taken is not None and not places:
-                places.append(events[_last(events[:at], event.who, "go")].what)
+                places.append(events[_last(events[:position], event.who, "go")].what)
         elif taken is not None and event.does == "go" and event.who == events[taken].who:
-            moves.append((thing, at, _last(events[:at], event.who, "go"), taken))
+            moves.append((thing, position, _last(events[:position], event.who, "go"), taken))
             places.append(event.what)
     return (move for move in moves if places.count(events[move[1]].what) == 1)
 
@@ -390,8 +392,8 @@ def _events(chance: _Chance, length: int, things: int) -> list[_StoryEvent]:
     while len(events) < length:
         who = chance.choice(people)
         near = [thing for thing in at_hand if thing not in holder and lies.get(thing) in (None, place.get(who))]
-        held = [thing for thing in at_hand if holder.get(thing) == who]
-        can = ["go", "go"] + ["take"] * (bool(near) and who in place) + ["drop"] * bool(held)
+        carried = [thing for thing in at_hand if holder.get(thing) == who]
+        can = ["go", "go"] + ["take"] * (bool(near) and who in place) + ["drop"] * bool(carried)
         does = chance.choice(can)
         if does == "go":
             place[who] = chance.choice([one for one in PLACES if one != place.get(who)])
@@ -401,7 +403,7 @@ def _events(chance: _Chance, length: int, things: int) -> list[_StoryEvent]:
             holder[thing] = who
             events.append(_StoryEvent(who, does, thing))
         else:
-            thing = chance.choice(held)
+            thing = chance.choice(carried)
             del holder[thing]
             lies[thing] = place[who]
             events.append(_StoryEvent(who, does, thing))
@@ -409,7 +411,7 @@ def _events(chance: _Chance, length: int, things: int) -> list[_StoryEvent]:
 
 
 def _last(events: list[_StoryEvent], who: str, does: str) -> int:
-    return max(at for at, event in enumerate(events) if (event.who, event.does) == (who, does))
+    return max(position for position, event in enumerate(events) if (event.who, event.does) == (who, does))
 
 
 def _told(events: list[_StoryEvent], chance: _Chance) -> tuple[str, ...]:

@@ -48,14 +48,14 @@ class Exchange(NamedTuple):
 
 
 def class_of(answer: str, task: str = "") -> Class | None:
-    """The class of an answer, told from how it is written; None where it has none.
+    """The class of an answer, by how it is written; None where it has none.
 
     A year has four digits, from 1000 to 2099; a number is written in digits, or is one number word; a name is made of
     capitalised words. In stories (bAbI and the generated ones), where all answers come from a short list, any other
     single word is of the class `word`.
 
     Example:
-        >>> [class_of(each) for each in ("1985", "1,200", "seven", "New York", "the dog")]
+        >>> [class_of(answer) for answer in ("1985", "1,200", "seven", "New York", "the dog")]
         ['year', 'number', 'number', 'name', None]
         >>> class_of("attic", task="qa1")
         'word'
@@ -67,11 +67,11 @@ def class_of(answer: str, task: str = "") -> Class | None:
 
 def known_answers(questions: Sequence[Question]) -> dict[str, frozenset[str]]:
     """Task of stories -> all answers to its questions."""
-    found: dict[str, set[str]] = {}
+    by_task: dict[str, set[str]] = {}
     for question in questions:
         if question.task.startswith(_STORIES):
-            found.setdefault(question.task, set()).update(question.answers)
-    return {task: frozenset(answers) for task, answers in found.items()}
+            by_task.setdefault(question.task, set()).update(question.answers)
+    return {task: frozenset(answers) for task, answers in by_task.items()}
 
 
 def exchanges(question: Question, known: Mapping[str, Collection[str]], *, seed: int = 0) -> Iterator[Exchange]:
@@ -83,27 +83,35 @@ def exchanges(question: Question, known: Mapping[str, Collection[str]], *, seed:
 
     Example:
         >>> from lamina.corpora.question_sets import typed_question
-        >>> asked = next(typed_question("When was Ada born?", "Ada: 1815. Bo: 1822.", "1815").questions())
-        >>> found = next(exchanges(asked, {}))
-        >>> found.kind, exchanged(asked, found).context, exchanged(asked, found).answers
+        >>> question = next(typed_question("When was Ada born?", "Ada: 1815. Bo: 1822.", "1815").questions())
+        >>> exchange = next(exchanges(question, {}))
+        >>> exchange.kind, exchanged(question, exchange).context, exchanged(question, exchange).answers
         ('year', 'Ada: 1822. Bo: 1815.', ('1822',))
     """
     place = _answer_place(question)
     if place is None:
         return
     answer, kind = place
-    own = _written(question, answer)
-    if not _is_free(question, own):
+    answer_string = _written(question, answer)
+    if not _is_free(question, answer_string):
         return
     rivals = []
     opening = {edge.span.start for edge in question.text.edges["sentence"]} if kind == "name" else set()
     for span in _strings(question, kind, known.get(question.task, ())):
         string = _written(question, span)
-        alike = len(span) == len(answer) and string[0].isdigit() == own[0].isdigit() and span.start not in opening
-        accepted = any(_times(string.lower(), each.lower()) for each in question.answers if each != own)
-        if alike and string != own and not accepted and not _overlap(span, answer) and _is_free(question, string):
+        alike = (
+            len(span) == len(answer) and string[0].isdigit() == answer_string[0].isdigit() and span.start not in opening
+        )
+        accepted = any(_times(string.lower(), other.lower()) for other in question.answers if other != answer_string)
+        if (
+            alike
+            and string != answer_string
+            and not accepted
+            and not _overlap(span, answer)
+            and _is_free(question, string)
+        ):
             rivals.append((_drawn(seed, question.text.id, string), span))
-    for _, span in sorted(rivals, key=lambda each: each[0]):
+    for _, span in sorted(rivals, key=lambda rival: rival[0]):
         yield Exchange((answer,), (span,), kind)
 
 
@@ -116,22 +124,22 @@ def asked_exchanges(question: Question, *, seed: int = 0) -> Iterator[Exchange]:
 
     Example:
         >>> from lamina.corpora.question_sets import typed_question
-        >>> asked = next(typed_question("When was Ada born?", "In 1815 Ada, in 1822 Bo.", "1815").questions())
-        >>> exchanged(asked, next(asked_exchanges(asked))).context
+        >>> question = next(typed_question("When was Ada born?", "In 1815 Ada, in 1822 Bo.", "1815").questions())
+        >>> exchanged(question, next(asked_exchanges(question))).context
         'In 1815 Bo, in 1822 Ada.'
     """
     by_string = _named(question)
     answers = " ".join(question.answers).lower()
-    free = {string: each for string, each in by_string.items() if not _times(string.lower(), answers)}
-    asked = {string: each for string, each in free.items() if _times(string, question.question)}
-    found = []
-    for one, (kind, spans) in asked.items():
+    free = {string: places for string, places in by_string.items() if not _times(string.lower(), answers)}
+    named = {string: places for string, places in free.items() if _times(string, question.question)}
+    candidates = []
+    for one, (kind, spans) in named.items():
         for other, (its_kind, others) in free.items():
             alike = its_kind == kind and len(others[0]) == len(spans[0]) and one[0].isdigit() == other[0].isdigit()
             inside = _times(one.lower(), other.lower()) or _times(other.lower(), one.lower())
-            if alike and other not in asked and not inside and not _times(other.lower(), question.question.lower()):
-                found.append((_drawn(seed, question.text.id, f"{one}:{other}"), Exchange(spans, others, kind)))
-    for _, exchange in sorted(found, key=lambda each: each[0]):
+            if alike and other not in named and not inside and not _times(other.lower(), question.question.lower()):
+                candidates.append((_drawn(seed, question.text.id, f"{one}:{other}"), Exchange(spans, others, kind)))
+    for _, exchange in sorted(candidates, key=lambda candidate: candidate[0]):
         yield exchange
 
 
@@ -143,63 +151,63 @@ def exchanged(question: Question, exchange: Exchange) -> Question:
     text, start = question.text, question.text.segments[1].start
     by_place = dict.fromkeys(exchange.one, exchange.other[0]) | dict.fromkeys(exchange.other, exchange.one[0])
     begins = {place.start: place for place in by_place}
-    words, pieces, offsets, at, number, written = list(text.words), [], [], 0, start, 0
+    words, pieces, offsets, position, number, written = list(text.words), [], [], 0, start, 0
     while number < len(text.words):
         place = begins.get(number, Span(number, number + 1))
         source = by_place.get(place, place)
         (first, last), (begin, end) = question.characters(place), question.characters(source)
-        written += first - at
-        own = question.offsets[source.start - start : source.end - start]
-        offsets += [(written + low - begin, written + high - begin) for low, high in own]
-        pieces += [question.context[at:first], question.context[begin:end]]
+        written += first - position
+        source_offsets = question.offsets[source.start - start : source.end - start]
+        offsets += [(written + low - begin, written + high - begin) for low, high in source_offsets]
+        pieces += [question.context[position:first], question.context[begin:end]]
         words[place.start : place.end] = text.words[source.start : source.end]
         written += end - begin
-        at, number = last, place.end
-    context = "".join((*pieces, question.context[at:]))
-    one, other = (_written(question, each[0]) for each in (exchange.one, exchange.other))
+        position, number = last, place.end
+    context = "".join((*pieces, question.context[position:]))
+    one, other = (_written(question, spans[0]) for spans in (exchange.one, exchange.other))
     accepted = [answer for answer in question.answers if _times(one, answer) == 1]
     answers = tuple(dict.fromkeys(_put(answer, one, other) for answer in accepted)) or question.answers
     edges = {**text.edges, "answer": tuple(Edge((other,), span) for span in exchange.one)} if accepted else text.edges
-    made = replace(text, words=tuple(words), edges=edges)
-    return replace(question, text=made, context=context, offsets=tuple(offsets), answers=answers)
+    changed = replace(text, words=tuple(words), edges=edges)
+    return replace(question, text=changed, context=context, offsets=tuple(offsets), answers=answers)
 
 
 def _named(question: Question) -> dict[str, tuple[str, tuple[Span, ...]]]:
     """String -> its class, and its places in the context; entities where these are annotated."""
-    found: dict[str, tuple[str, list[Span]]] = {}
+    by_string: dict[str, tuple[str, list[Span]]] = {}
     context = question.text.segments[1]
     entities = [edge for edge in question.text.edges.get("ner", ()) if edge.span.start >= context.start]
     if entities:
         for edge in entities:
-            found.setdefault(_written(question, edge.span), (edge.labels[0], []))[1].append(edge.span)
+            by_string.setdefault(_written(question, edge.span), (edge.labels[0], []))[1].append(edge.span)
     else:
         opening = {edge.span.start for edge in question.text.edges["sentence"]}
         story = question.task.startswith(_STORIES)
         for kind in _PATTERNS:
             for span in _strings(question, kind, ()) if not story or kind == "name" else ():
-                found.setdefault(_written(question, span), (kind, []))[1].append(span)
+                by_string.setdefault(_written(question, span), (kind, []))[1].append(span)
         # A word that is capitalised at the beginning of a sentence alone may be no name; in stories it is one.
-        found = {
+        by_string = {
             string: (kind, spans)
-            for string, (kind, spans) in found.items()
+            for string, (kind, spans) in by_string.items()
             if kind != "name" or story or any(span.start not in opening for span in spans)
         }
     # Each occurrence has to be one that changes places.
     return {
         string: (kind, tuple(spans))
-        for string, (kind, spans) in found.items()
+        for string, (kind, spans) in by_string.items()
         if _times(string, question.context) == len(spans)
     }
 
 
 def _answer_place(question: Question) -> tuple[Span, Class] | None:
     """The shortest accepted answer that has a class."""
-    found = []
+    candidates = []
     for edge in question.text.edges.get("answer", ()):
         kind = class_of(_written(question, edge.span), question.task)
         if kind is not None:
-            found.append((edge.span, kind))
-    return min(found, key=lambda each: len(each[0]), default=None)
+            candidates.append((edge.span, kind))
+    return min(candidates, key=lambda candidate: len(candidate[0]), default=None)
 
 
 def _strings(question: Question, kind: Class, known: Collection[str]) -> list[Span]:
@@ -244,5 +252,5 @@ def _overlap(one: Span, other: Span) -> bool:
 
 
 def _drawn(seed: int, id: str, string: str) -> bytes:
-    said = f"{seed}:{id}:{string}".encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(said, digest_size=8).digest()
+    key = f"{seed}:{id}:{string}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(key, digest_size=8).digest()

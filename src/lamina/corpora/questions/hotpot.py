@@ -62,13 +62,13 @@ def questions(
     for number, item in enumerate(document.items(None, _EXPECTED), start=1):
         given = item.get("_id", item.get("id", f"{path.stem}-{number}"))
         id = document.new_id(given, f"question {number}")
-        if id is not None and (made := _question(id, item, view, document, noted)) is not None:
-            yield made
+        if id is not None and (question := _question(id, item, view, document, noted)) is not None:
+            yield question
 
 
 def _question(id: str, item: dict[str, Any], view: View, document: QuestionFile, noted: Notes) -> Question | None:
-    asked, answer = item.get("question"), item.get("answer")
-    if not isinstance(asked, str) or not asked.strip():
+    question, answer = item.get("question"), item.get("answer")
+    if not isinstance(question, str) or not question.strip():
         return document.fault(id, "the question is empty", "a question")
     if not isinstance(answer, str) or not answer.strip():
         return document.fault(id, "the answer is empty", "an answer")
@@ -84,41 +84,43 @@ def _question(id: str, item: dict[str, Any], view: View, document: QuestionFile,
         noted.add(POINTLESS, id)
     if not sentences:
         return document.fault(id, "the context is empty", "the sentences that hold the answer")
-    kept = _shown(sentences, asked, id, view, noted)
-    context = _joined(kept)
-    ranges = _ranges(kept)
-    support = {n for n, one in enumerate(kept) if one.support}
+    selected = _selected(sentences, question, id, view, noted)
+    context = _joined(selected)
+    ranges = _ranges(selected)
+    support = {n for n, one in enumerate(selected) if one.support}
     place = _placed(context, answer.strip(), [ranges[n] for n in sorted(support)])
     if place is None:
         return noted.add(NOWHERE, id)
     return make_question(
         id,
-        asked,
+        question,
         context,
         ranges,
         [place],
         support,
         doc=id,
-        origin=origin_of(asked, _joined(sentences)),
+        origin=origin_of(question, _joined(sentences)),
         answers=[answer],
         task=f"hotpot_{view.setting}",
         noted=noted,
     )
 
 
-def _shown(sentences: list[_HotpotSentence], asked: str, id: str, view: View, noted: Notes) -> list[_HotpotSentence]:
+def _selected(
+    sentences: list[_HotpotSentence], question: str, id: str, view: View, noted: Notes
+) -> list[_HotpotSentence]:
     """The sentences that the view leaves."""
     if view.setting == "support":
         return [one for one in sentences if one.support]
     if view.max_words is None:
         return sentences
-    room = view.max_words - len(split_words(asked).words)
-    kept = _shortened(sentences, room, f"{view.seed}:{id}")
-    if len(kept) < len(sentences):
+    room = view.max_words - len(split_words(question).words)
+    shortened = _shortened(sentences, room, f"{view.seed}:{id}")
+    if len(shortened) < len(sentences):
         noted.add(SHORTENED, id)
-    if sum(len(split_words(one.text).words) for one in kept) > room:
+    if sum(len(split_words(one.text).words) for one in shortened) > room:
         noted.add(LONG, id)
-    return kept
+    return shortened
 
 
 def _joined(sentences: Sequence[_HotpotSentence]) -> str:
@@ -133,7 +135,7 @@ def _sentences(item: dict[str, Any]) -> tuple[list[_HotpotSentence], bool]:
     if isinstance(facts, dict):
         facts = list(zip(facts["title"], facts["sent_id"], strict=True))
     wanted = {(title, number) for title, number in facts}
-    found, seen = [], set()
+    nonblank, seen = [], set()
     for paragraph, (title, sentences) in enumerate(context):
         if not isinstance(sentences, list):
             raise TypeError("not a list of sentences")
@@ -144,8 +146,8 @@ def _sentences(item: dict[str, Any]) -> tuple[list[_HotpotSentence], bool]:
                 seen.add((title, number))
                 # In the original, a sentence starts with the space before it; paragraphs are separated the same way.
                 lead = sentence if sentence[0].isspace() else f" {sentence}"
-                found.append(_HotpotSentence(lead.rstrip(), (title, number) in wanted, paragraph))
-    return found, not wanted <= seen
+                nonblank.append(_HotpotSentence(lead.rstrip(), (title, number) in wanted, paragraph))
+    return nonblank, not wanted <= seen
 
 
 def _shortened(sentences: Sequence[_HotpotSentence], room: int, seed: str) -> list[_HotpotSentence]:
@@ -171,11 +173,11 @@ def _drawn(seed: str, paragraph: int) -> bytes:
 
 def _ranges(sentences: Sequence[_HotpotSentence]) -> list[tuple[int, int]]:
     """The character range of each sentence in the context."""
-    ranges, at = [], -(len(sentences[0].text) - len(sentences[0].text.lstrip())) if sentences else 0
+    ranges, start = [], -(len(sentences[0].text) - len(sentences[0].text.lstrip())) if sentences else 0
     for one in sentences:
-        end = at + len(one.text)
+        end = start + len(one.text)
         ranges.append((end - len(one.text.lstrip()), end))
-        at = end
+        start = end
     return ranges
 
 
@@ -183,11 +185,11 @@ def _placed(context: str, answer: str, support: Sequence[tuple[int, int]]) -> tu
     """The first occurrence of the answer; prefers whole words, then supporting facts."""
     for whole_words in (True, False):
         for start, end in [*support, (0, len(context))]:
-            at = context.find(answer, start, end)
-            while at >= 0 and whole_words and not _stands_alone(context, at, at + len(answer)):
-                at = context.find(answer, at + 1, end)
-            if at >= 0:
-                return at, at + len(answer)
+            position = context.find(answer, start, end)
+            while position >= 0 and whole_words and not _stands_alone(context, position, position + len(answer)):
+                position = context.find(answer, position + 1, end)
+            if position >= 0:
+                return position, position + len(answer)
     return None
 
 

@@ -40,21 +40,21 @@ class QuestionFile:
     def items(self, key: str | None, expected: str) -> list[Item]:
         """The objects of the list under `key` (None: the file itself is the list); empty after a fault."""
         loaded = self._load()
-        found = loaded.get(key) if key and isinstance(loaded, dict) else loaded
+        entries = loaded.get(key) if key and isinstance(loaded, dict) else loaded
         if loaded is None:
             return []
-        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        if not isinstance(entries, list) or not all(isinstance(item, dict) for item in entries):
             self._report(Fault(self.path, 1, f"no list of {key or 'questions'}", expected))
             return []
-        return found
+        return entries
 
     def inner(self, item: Item, key: str, where: str) -> list[Item]:
         """The objects of a list within an item; empty after a fault."""
-        found = item.get(key)
-        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        entries = item.get(key)
+        if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
             self._report(Fault(self.path, 1, f"{where} has no list of {key}", f'"{key}": [{{...}}, ...]'))
             return []
-        return found
+        return entries
 
     def new_id(self, id: object, where: str) -> str | None:
         """The id of a question, as a string; None after a fault."""
@@ -75,10 +75,10 @@ class QuestionFile:
     def _lines(self) -> Mapping[str, Sequence[int]]:
         """Id -> the line of each of its uses; found in one pass, however many faults there are."""
         lines = defaultdict[str, list[int]](list)
-        line, at = 1, 0
-        for found in _ID.finditer(self._raw):
-            line, at = line + self._raw.count("\n", at, found.start()), found.start()
-            lines[str(json.loads(found[1]))].append(line)
+        line, position = 1, 0
+        for match in _ID.finditer(self._raw):
+            line, position = line + self._raw.count("\n", position, match.start()), match.start()
+            lines[str(json.loads(match[1]))].append(line)
         return lines
 
     def _load(self) -> Any:
@@ -173,27 +173,28 @@ def make_question(
     """
     passage = context if isinstance(context, QuestionContext) else QuestionContext(context)
     typed = split_words(question)
-    asked = typed.words
-    found = list(dict.fromkeys(trimmed(passage.text, *place) for place in places))
-    split = passage.cut_at({border for place in found for border in place})
+    question_words = typed.words
+    answer_places = list(dict.fromkeys(trimmed(passage.text, *place) for place in places))
+    split = passage.cut_at({border for place in answer_places for border in place})
     if noted is not None and split is not passage.split:
         noted.add(CUT, id, doc)
-    head = Span(0, len(asked))
-    spans = [span.shift(len(asked)) for span in passage.spans(sentences, split)]
+    head = Span(0, len(question_words))
+    spans = [span.shift(len(question_words)) for span in passage.spans(sentences, split)]
     edges = {
         "question": (Edge(("question",), head),),
         "sentence": tuple(Edge((str(n),), span) for n, span in enumerate(spans)),
         "answer": tuple(
-            Edge((passage.text[start:end],), _words_within(split, start, end).shift(len(asked))) for start, end in found
+            Edge((passage.text[start:end],), _words_within(split, start, end).shift(len(question_words)))
+            for start, end in answer_places
         ),
     }
     if len(spans) > 1:
         edges["sup"] = tuple(Edge(("1" if n in support else "0",), head, span) for n, span in enumerate(spans))
-    words = (*asked, *split.words)
-    segments = (head, Span(len(asked), len(words)))
-    glued = (*typed.glued, *(len(asked) + word for word in split.glued))
+    words = (*question_words, *split.words)
+    segments = (head, Span(len(question_words), len(words)))
+    glued = (*typed.glued, *(len(question_words) + word for word in split.glued))
     text = Text(id, words, segments, edges, doc, origin or origin_of(question, passage.text), glued)
-    given = (passage.text[start:end] for start, end in found) if answers is None else answers
+    given = (passage.text[start:end] for start, end in answer_places) if answers is None else answers
     return Question(text, question, passage.text, split.offsets, tuple(dict.fromkeys(given)), task)
 
 
@@ -209,8 +210,8 @@ def labelled_question(text: Text, annotation: str, task: str) -> Question:
     first = text.segments[0]
     classes = tuple(label for edge in text.edges.get(annotation, ()) for label in edge.labels)
     edges = {**text.edges, "question": (Edge(("question",), first),), "sentence": (), "answer": ()}
-    made = replace(text, edges=edges, origin=" ".join(origins(text)))
-    return Question(made, " ".join(text.words[first.start : first.end]), "", (), classes, task)
+    labelled = replace(text, edges=edges, origin=" ".join(origins(text)))
+    return Question(labelled, " ".join(text.words[first.start : first.end]), "", (), classes, task)
 
 
 @dataclass(frozen=True)
@@ -251,8 +252,8 @@ class QuestionContext:
     def cut_at(self, borders: Collection[int]) -> Split:
         """The words, with a boundary at every border; the same object if no border falls inside a word."""
         for border in borders:
-            at = bisect_left(self._starts, border) - 1
-            if at >= 0 and border < self.split.offsets[at][1]:
+            index = bisect_left(self._starts, border) - 1
+            if index >= 0 and border < self.split.offsets[index][1]:
                 return split_words(self.text, borders)
         return self.split
 

@@ -59,9 +59,9 @@ def questions(
 
 def _of_paragraph(paragraph: dict[str, Any], title: Any, document: QuestionFile, noted: Notes) -> Iterator[Question]:
     context = paragraph.get("context")
-    asked = document.inner(paragraph, "qas", f"a paragraph of article {title!r}")
+    entries = document.inner(paragraph, "qas", f"a paragraph of article {title!r}")
     passage = QuestionContext(context) if isinstance(context, str) else None
-    for number, qa in enumerate(asked):
+    for number, qa in enumerate(entries):
         id = document.new_id(qa.get("id"), f"question {number} of a paragraph of article {title!r}")
         if id is None:
             continue
@@ -69,27 +69,27 @@ def _of_paragraph(paragraph: dict[str, Any], title: Any, document: QuestionFile,
             document.fault(id, "the context is empty", "the text that holds the answer")
         elif qa.get("is_impossible"):
             noted.add(IMPOSSIBLE, id, str(title))
-        elif (made := _question(id, qa, passage, title, document, noted)) is not None:
-            yield made
+        elif (question := _question(id, qa, passage, title, document, noted)) is not None:
+            yield question
 
 
 def _question(
     id: str, qa: dict[str, Any], passage: QuestionContext, title: Any, document: QuestionFile, noted: Notes
 ) -> Question | None:
-    asked = qa.get("question")
-    if not isinstance(asked, str) or not asked.strip():
+    question = qa.get("question")
+    if not isinstance(question, str) or not question.strip():
         return document.fault(id, "the question is empty", "a question")
     given = document.inner(qa, "answers", f"question {id}")
     places = [_place(id, answer, passage.text, str(title), document, noted) for answer in given]
     if not places:
         return document.fault(id, "the question has no answer", "an answer, or is_impossible as in version 2")
-    found = [place for place in places if place is not None]
-    if len(found) < len(places):
+    valid = [place for place in places if place is not None]
+    if len(valid) < len(places):
         return None
-    sentences = passage.sentences(whole=found)
-    support = sentences_of(found, sentences)
+    sentences = passage.sentences(whole=valid)
+    support = sentences_of(valid, sentences)
     about: dict[str, Any] = {"doc": str(title), "task": "squad", "origin": passage.origin, "noted": noted}
-    return make_question(id, asked, passage, sentences, found, support, **about)
+    return make_question(id, question, passage, sentences, valid, support, **about)
 
 
 def _place(
@@ -100,12 +100,12 @@ def _place(
     if not isinstance(text, str) or not text.strip() or type(offset) is not int:
         return document.fault(id, f"{json.dumps(answer)[:80]} is not an answer", "a text and answer_start")
     for slip in _SLIPS:
-        at = offset + slip
-        if at >= 0 and context[at : at + len(text)] == text:
+        position = offset + slip
+        if position >= 0 and context[position : position + len(text)] == text:
             if slip:
                 noted.add(SLIPPED, id, title)
             lead = len(text) - len(text.lstrip())
-            return at + lead, at + lead + len(text.strip())
+            return position + lead, position + lead + len(text.strip())
     if text not in context:
         return document.fault(id, f"the answer {text!r} is not in the context", "an answer copied from the context")
     there = context[max(offset, 0) : max(offset, 0) + len(text)]

@@ -76,21 +76,25 @@ class Inflections:
         number = number_of(verb)
         if number is None:
             return None
-        same, found = (self._forms.get((*_lexeme(verb), each), Counter()) for each in (number, _NUMBERS[number]))
-        often, elsewhere = _by_form(found), _by_form(same)
+        same, opposite = (self._forms.get((*_lexeme(verb), value), Counter()) for value in (number, _NUMBERS[number]))
+        often, elsewhere = _by_form(opposite), _by_form(same)
         # One slip of an annotator does not make "is" a plural.
-        known = [each for each in found if often[each.form] > elsewhere[each.form]]
-        own = _agreeing(verb)
-        best = min(known, key=lambda each: (-len(own & each.agrees), -often[each.form], each.form), default=None)
+        known = [variant for variant in opposite if often[variant.form] > elsewhere[variant.form]]
+        agreeing = _agreeing(verb)
+        best = min(
+            known,
+            key=lambda variant: (-len(agreeing & variant.agrees), -often[variant.form], variant.form),
+            default=None,
+        )
         if best is None:
             return "" if verb.form.lower() in often else None
         return "" if best.form == verb.form.lower() else _like(verb.form, best.form)
 
 
-def _by_form(found: Counter[_InflectedForm]) -> Counter[str]:
+def _by_form(forms: Counter[_InflectedForm]) -> Counter[str]:
     often: Counter[str] = Counter()
-    for each, times in found.items():
-        often[each.form] += times
+    for variant, times in forms.items():
+        often[variant.form] += times
     return often
 
 
@@ -104,7 +108,7 @@ def agreement_pairs(name_or_path: str | Path = DEFAULT, split: str = "all", *, s
     treebank = load_treebank(name_or_path, split, seed=seed)
     inflections = Inflections([*treebank.sentences, *treebank.others])
     left_out: Counter[str] = Counter()
-    pairs = [pair for each in treebank.sentences for pair in pairs_of(each, inflections, left_out)]
+    pairs = [pair for sentence in treebank.sentences for pair in pairs_of(sentence, inflections, left_out)]
     pairs = list(_once(pairs, left_out))
     if not pairs:
         raise CorpusError(_nothing(treebank, left_out))
@@ -127,19 +131,21 @@ def pairs_of(sentence: TreebankSentence, inflections: Inflections, left_out: Cou
     for place, subject in enumerate(sentence.words):
         if subject.relation not in _SUBJECTS:
             continue
-        at = _verb_of(sentence, subject.head)
-        if at is None:
+        verb_place = _verb_of(sentence, subject.head)
+        if verb_place is None:
             continue
-        other = inflections.other(sentence.words[at])
-        why_not = _why_not(sentence, place, at) or (_UNSEEN if other is None else _ALIKE if not other else None)
+        other = inflections.other(sentence.words[verb_place])
+        why_not = _why_not(sentence, place, verb_place) or (_UNSEEN if other is None else _ALIKE if not other else None)
         if why_not or not other:
             left_out[str(why_not)] += 1
             continue
         number = number_of(subject)
-        between = (word for word in sentence.words[place + 1 : at] if word.pos in _NOUNS)
+        between = (word for word in sentence.words[place + 1 : verb_place] if word.pos in _NOUNS)
         attractors = sum(number_of(word) == _NUMBERS[number or ""] for word in between)
-        id = f"{sentence.id}:{at + 1}"
-        yield MinimalPair(id, FIELD, TERM, _paradigm_of(attractors), sentence.text(), sentence.text({at: other}))
+        id = f"{sentence.id}:{verb_place + 1}"
+        yield MinimalPair(
+            id, FIELD, TERM, _paradigm_of(attractors), sentence.text(), sentence.text({verb_place: other})
+        )
 
 
 def number_of(word: TreebankWord) -> str | None:
@@ -153,14 +159,14 @@ def number_of(word: TreebankWord) -> str | None:
     return number if number in _NUMBERS else None
 
 
-def _why_not(sentence: TreebankSentence, place: int, at: int) -> str | None:
+def _why_not(sentence: TreebankSentence, place: int, verb_place: int) -> str | None:
     """Why a subject and its verb make no pair."""
-    subject, verb = sentence.words[place], sentence.words[at]
+    subject, verb = sentence.words[place], sentence.words[verb_place]
     if subject.pos not in _NOUNS:
         return _PRONOUN
     if any(word.head == place and word.relation.split(":")[0] == "conj" for word in sentence.words):
         return _JOINED
-    if place > at:
+    if place > verb_place:
         return _AFTER
     if number_of(subject) is None or number_of(verb) is None:
         return _UNCLEAR
@@ -176,10 +182,10 @@ def _verb_of(sentence: TreebankSentence, head: int) -> int | None:
 
     None where that has no number to agree in: a past or an infinitive of English, a modal, a headline without a verb.
     """
-    carriers = [at for at, word in enumerate(sentence.words) if word.head == head and word.relation in _CARRIERS]
-    at = carriers[0] if carriers else head
-    word = sentence.words[at]
-    return at if _is_finite(word) and (number_of(word) or "Number" in word.features) else None
+    carriers = [place for place, word in enumerate(sentence.words) if word.head == head and word.relation in _CARRIERS]
+    place = carriers[0] if carriers else head
+    word = sentence.words[place]
+    return place if _is_finite(word) and (number_of(word) or "Number" in word.features) else None
 
 
 def _is_finite(word: TreebankWord) -> bool:

@@ -71,16 +71,16 @@ class Clozes:
     def describe(self) -> dict[str, Any]:
         """What provenance says of it."""
         about = {"name": self.name, "fingerprint": self.fingerprint, "split": "", "files": dict(self.files)}
-        return about | {"items": len(self.items), "parts": len({each.part for each in self.items})}
+        return about | {"items": len(self.items), "parts": len({cloze.part for cloze in self.items})}
 
     def take(self, limit: int) -> Clozes:
         """The first items of every part; the others are counted in `left_out`."""
-        kept = first_of_each(self.items, limit, lambda each: each.part)
-        if len(kept) == len(self.items):
+        first = first_of_each(self.items, limit, lambda cloze: cloze.part)
+        if len(first) == len(self.items):
             return self
-        left_out = {**self.left_out, f"items beyond the first {limit:,} of a part": len(self.items) - len(kept)}
+        left_out = {**self.left_out, f"items beyond the first {limit:,} of a part": len(self.items) - len(first)}
         fingerprint = fingerprint_of(self.fingerprint, "take", limit)
-        return replace(self, items=tuple(kept), fingerprint=fingerprint, left_out=left_out)
+        return replace(self, items=tuple(first), fingerprint=fingerprint, left_out=left_out)
 
 
 def first_of_each(items: Iterable[Any], limit: int, group: Any) -> list[Any]:
@@ -91,12 +91,12 @@ def first_of_each(items: Iterable[Any], limit: int, group: Any) -> list[Any]:
         ['a1', 'b1']
     """
     taken: Counter[Any] = Counter()
-    kept = []
-    for each in items:
-        taken[group(each)] += 1
-        if taken[group(each)] <= limit:
-            kept.append(each)
-    return kept
+    first = []
+    for item in items:
+        taken[group(item)] += 1
+        if taken[group(item)] <= limit:
+            first.append(item)
+    return first
 
 
 def read_cloze(name_or_path: str | Path) -> Clozes | Diagnostics | Relations:
@@ -117,10 +117,10 @@ def read_cloze(name_or_path: str | Path) -> Clozes | Diagnostics | Relations:
     # Files without a header or with notes only belong to no layout.
     columns = {path: frozenset(map(str, first_row(path).values)) for path in files}
     for layout in (lm_diagnostics, pararel):
-        if own := {path: named for path, named in columns.items() if layout.holds(named)}:
-            others = len(files) - len(own)
-            return layout.read(name, root, list(own), {"files in another layout": others} if others else {})
-    items = tuple(each for path in files for each in _read(path))
+        if in_layout := {path: named for path, named in columns.items() if layout.holds(named)}:
+            others = len(files) - len(in_layout)
+            return layout.read(name, root, list(in_layout), {"files in another layout": others} if others else {})
+    items = tuple(cloze for path in files for cloze in _read(path))
     if not items:
         raise CorpusError(f"{root} holds no text with a slot; expected a table with {_COLUMNS}")
     hashes = hashes_of(root, files)
@@ -136,11 +136,11 @@ def clozes_from(rows: Iterable[tuple[str, str] | Cloze], name: str = "clozes") -
         lamina.errors.FormatError: clozes:1: no slot in 'Paris is in France.'; expected one [MASK], [Y] or ___
     """
     items = []
-    for number, each in enumerate(rows, start=1):
-        if isinstance(each, Cloze):
-            items.append(each)
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, Cloze):
+            items.append(row)
         else:
-            items.append(_cloze(TableRow(number, {"text": each[0], "answer": each[1]}), "text", Path(name), name))
+            items.append(_cloze(TableRow(number, {"text": row[0], "answer": row[1]}), "text", Path(name), name))
     return Clozes(name, fingerprint_of("clozes", items), tuple(items))
 
 
@@ -167,8 +167,8 @@ def _text_column(row: TableRow, path: Path) -> str:
     if "answer" not in named:
         there = ", ".join(map(str, row.values)) or "none"
         raise_fault(Fault(path, 1, f"no column 'answer' (the columns are: {there[:200]})", f"{_COLUMNS}, and a header"))
-    if found := next((named[name] for name in _TEXT if name in named), None):
-        return found
+    if column := next((named[name] for name in _TEXT if name in named), None):
+        return column
     slotted = [str(name) for name, cell in row.values.items() if isinstance(cell, str) and SLOT.search(cell)]
     if len(slotted) != 1:
         what = f"{len(slotted) or 'no'} columns with a slot" if slotted else "no column with a slot"
@@ -194,17 +194,17 @@ def _cloze(row: TableRow, column: str, path: Path, part: str) -> Cloze:
 
 def split_slot(text: str, path: Path, line: int, slot: re.Pattern[str] = SLOT) -> tuple[str, str]:
     """What comes before the slot of a text and what comes after it; anything but one slot is a fault."""
-    found = list(slot.finditer(text))
-    if len(found) != 1:
-        what = f"{len(found)} slots in {text[:80]!r}" if found else f"no slot in {text[:80]!r}"
+    slots = list(slot.finditer(text))
+    if len(slots) != 1:
+        what = f"{len(slots)} slots in {text[:80]!r}" if slots else f"no slot in {text[:80]!r}"
         raise_fault(Fault(path, line, what, "one [MASK], [Y] or ___"))
-    return text[: found[0].start()], text[found[0].end() :]
+    return text[: slots[0].start()], text[slots[0].end() :]
 
 
 def _alternatives(cell: Any) -> tuple[str, ...]:
     """Texts separated by `|`, or a JSON list of them."""
     parts = cell if isinstance(cell, list) else _name(cell).split("|")
-    return tuple(dict.fromkeys(part for each in parts if (part := _name(each))))
+    return tuple(dict.fromkeys(part for text in parts if (part := _name(text))))
 
 
 def _name(cell: Any) -> str:

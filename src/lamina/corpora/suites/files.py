@@ -53,16 +53,16 @@ def table_files(root: Path) -> list[Path]:
     """The tables of a suite, by name: the file itself, or those in a folder that are not hidden."""
     if not root.is_dir():
         return [root]
-    found = sorted(
+    tables = sorted(
         path
         for path in root.rglob("*")
         if path.suffix.lower() in _SUFFIXES
         and path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(root).parts)
     )
-    if not found:
+    if not tables:
         raise CorpusError(f"{root} has no table in it ({', '.join(_SUFFIXES)})")
-    return found
+    return tables
 
 
 def table_rows(path: Path, expected: str) -> Iterable[TableRow]:
@@ -84,7 +84,7 @@ def table_rows(path: Path, expected: str) -> Iterable[TableRow]:
         return json_rows(path, None, raise_fault)
     layout = layout_of(path, header=True) or _layout_by_name(path)
     if layout is None:
-        raise FormatError(f"{path} is no table; expected TSV, CSV or JSONL with {expected}")
+        raise FormatError(f"{path} is not a table; expected TSV, CSV or JSONL with {expected}")
     return delimited_rows(path, layout, raise_fault)
 
 

@@ -98,12 +98,14 @@ class Diagnostics:
 
     def take(self, limit: int) -> Diagnostics:
         """The first items of every part; the others are counted in `left_out`."""
-        kept = {name: items[:limit] for name, items in self.parts.items()}
-        fewer = sum(map(len, self.parts.values())) - sum(map(len, kept.values()))
+        parts = {name: items[:limit] for name, items in self.parts.items()}
+        fewer = sum(map(len, self.parts.values())) - sum(map(len, parts.values()))
         if not fewer:
             return self
         left_out = {**self.left_out, f"items beyond the first {limit:,} of a part": fewer}
-        return replace(self, parts=kept, fingerprint=fingerprint_of(self.fingerprint, "take", limit), left_out=left_out)
+        return replace(
+            self, parts=parts, fingerprint=fingerprint_of(self.fingerprint, "take", limit), left_out=left_out
+        )
 
 
 def holds(columns: frozenset[str]) -> bool:
@@ -135,7 +137,7 @@ def _items(path: Path, rows: list[TableRow]) -> tuple[Any, ...]:
 
 def _completion(path: Path, row: TableRow) -> Completion:
     contexts = (str(row.values.get(column) or "").strip() for column in ("context_s1", "context_s2"))
-    context = " ".join(each for each in contexts if each)
+    context = " ".join(context_part for context_part in contexts if context_part)
     expected, within, between = (
         _cell(path, row, column) for column in ("expected", "within_category", "between_category")
     )
@@ -155,16 +157,16 @@ def _negation(path: Path, row: TableRow) -> Negation:
 
 
 def _role_pairs(path: Path, rows: Iterable[TableRow]) -> tuple[RolePair, ...]:
-    found: dict[str, dict[str, TableRow]] = {}
+    by_item: dict[str, dict[str, TableRow]] = {}
     for row in rows:
         id, dash, condition = _id(row).rpartition("-")
         if not dash or condition not in ("a", "b"):
             raise_fault(Fault(path, row.number, f"item {_id(row)!r}", "NUMBER-a or NUMBER-b"))
-        if condition in found.setdefault(id, {}):
+        if condition in by_item.setdefault(id, {}):
             raise_fault(Fault(path, row.number, f"a second item {_id(row)!r}", "each item once"))
-        found[id][condition] = row
+        by_item[id][condition] = row
     pairs = []
-    for id, both in found.items():
+    for id, both in by_item.items():
         if len(both) < 2:
             row = next(iter(both.values()))
             raise_fault(Fault(path, row.number, f"item {_id(row)!r} has no partner", "items in pairs, -a and -b"))
@@ -177,7 +179,7 @@ def _role_pairs(path: Path, rows: Iterable[TableRow]) -> tuple[RolePair, ...]:
 
 def _expected(path: Path, row: TableRow) -> tuple[str, ...]:
     """What people say; of an answer in several words, the first is what comes next."""
-    return tuple(each.split()[0] for each in _cell(path, row, "expected").split("|") if each.split())
+    return tuple(answer.split()[0] for answer in _cell(path, row, "expected").split("|") if answer.split())
 
 
 def _id(row: TableRow) -> str:
@@ -185,7 +187,7 @@ def _id(row: TableRow) -> str:
 
 
 def _cell(path: Path, row: TableRow, column: str) -> str:
-    found = str(row.values.get(column) or "").strip()
-    if not found:
+    text = str(row.values.get(column) or "").strip()
+    if not text:
         raise_fault(Fault(path, row.number, f"nothing in column {column!r}", "text"))
-    return found
+    return text

@@ -101,28 +101,30 @@ class MinimalPairs:
     def take(self, limit: int) -> MinimalPairs:
         """The first pairs of every paradigm; the others are counted in `left_out`."""
         taken: Counter[str] = Counter()
-        kept = []
+        first = []
         for pair in self.pairs:
             taken[pair.paradigm] += 1
             if taken[pair.paradigm] <= limit:
-                kept.append(pair)
-        return self._with(kept, f"pairs beyond the first {limit:,} of a paradigm", "take", limit)
+                first.append(pair)
+        return self._with(first, f"pairs beyond the first {limit:,} of a paradigm", "take", limit)
 
     def only(self, names: Sequence[str]) -> MinimalPairs:
         """The pairs of some paradigms, or of all paradigms of some terms or fields."""
         wanted = set(names)
-        known = {each for pair in self.pairs for each in (pair.paradigm, pair.term, pair.field)} - {UNNAMED}
+        known = {group for pair in self.pairs for group in (pair.paradigm, pair.term, pair.field)} - {UNNAMED}
         for name in names:
             if name not in known:
                 raise InputError(f"{self.name} has no paradigm, term or field {name!r}; it has {_some(sorted(known))}")
-        kept = [pair for pair in self.pairs if wanted & {pair.paradigm, pair.term, pair.field}]
-        return self._with(kept, "pairs of paradigms that were not asked for", "only", sorted(wanted))
+        selected = [pair for pair in self.pairs if wanted & {pair.paradigm, pair.term, pair.field}]
+        return self._with(selected, "pairs of paradigms that were not asked for", "only", sorted(wanted))
 
-    def _with(self, kept: Sequence[MinimalPair], why: str, *how: Any) -> MinimalPairs:
-        if len(kept) == len(self.pairs):
+    def _with(self, selected: Sequence[MinimalPair], why: str, *how: Any) -> MinimalPairs:
+        if len(selected) == len(self.pairs):
             return self
-        left_out = {**self.left_out, why: len(self.pairs) - len(kept)}
-        return replace(self, pairs=tuple(kept), fingerprint=fingerprint_of(self.fingerprint, *how), left_out=left_out)
+        left_out = {**self.left_out, why: len(self.pairs) - len(selected)}
+        return replace(
+            self, pairs=tuple(selected), fingerprint=fingerprint_of(self.fingerprint, *how), left_out=left_out
+        )
 
 
 def pairs_from(pairs: Iterable[MinimalPair | Sequence[str]], name: str = "pairs") -> MinimalPairs:
@@ -133,19 +135,19 @@ def pairs_from(pairs: Iterable[MinimalPair | Sequence[str]], name: str = "pairs"
         Traceback (most recent call last):
         lamina.errors.InputError: pairs: pair 1: both sentences are 'Dogs bark.'; expected two sentences that differ
     """
-    made = []
-    for number, each in enumerate(pairs, start=1):
+    checked = []
+    for number, given in enumerate(pairs, start=1):
         pair = (
-            each
-            if isinstance(each, MinimalPair)
-            else MinimalPair(str(number), UNNAMED, UNNAMED, name, *map(str.strip, each))
+            given
+            if isinstance(given, MinimalPair)
+            else MinimalPair(str(number), UNNAMED, UNNAMED, name, *map(str.strip, given))
         )
         if wrong := _empty(pair) or _equal(pair):
             raise InputError(f"{name}: pair {pair.id}: {wrong}; expected {_TWO}")
-        made.append(pair)
-    if repeated := [item for item, times in Counter(pair.item for pair in made).items() if times > 1]:
+        checked.append(pair)
+    if repeated := [item for item, times in Counter(pair.item for pair in checked).items() if times > 1]:
         raise InputError(f"{name}: two pairs are called {repeated[0]!r}; give each its own id")
-    return MinimalPairs(name, fingerprint_of("pairs", made), tuple(made))
+    return MinimalPairs(name, fingerprint_of("pairs", checked), tuple(checked))
 
 
 def read_pairs(name_or_path: str | Path, *, skip_equal: bool = False) -> MinimalPairs:
@@ -163,13 +165,13 @@ def read_pairs(name_or_path: str | Path, *, skip_equal: bool = False) -> Minimal
     """
     root = suite_root(name_or_path)
     files = table_files(root)
-    placed = _by_file([each for path in files for each in _read(path, alone=len(files) == 1)])
-    equal = [each for each in placed if _equal(each.pair)]
+    placed = _by_file([place for path in files for place in _read(path, alone=len(files) == 1)])
+    equal = [place for place in placed if _equal(place.pair)]
     if equal and not skip_equal and not is_named(name_or_path):
         way = f"{_TWO}: remove the pair, or leave out all that are equal with --skip-equal"
         raise_fault(Fault(equal[0].path, equal[0].line, _equal(equal[0].pair), way))
     _refuse_repeated(placed)
-    pairs = [pair for pair in _told_apart([each.pair for each in placed]) if not _equal(pair)]
+    pairs = [pair for pair in _distinguished([place.pair for place in placed]) if not _equal(pair)]
     if not pairs:
         raise CorpusError(f"{root} holds no pairs; expected a table with {_COLUMNS}")
     hashes = hashes_of(root, files)
@@ -193,30 +195,30 @@ def _read(path: Path, *, alone: bool) -> Iterator[_PairPlace]:
         return
     columns = _columns(first.values)
     if "good" in columns and "bad" in columns:
-        found = _one_per_row([first, *rows], columns, path, alone)
+        placed = _one_per_row([first, *rows], columns, path, alone)
     elif "sentence" in columns and "judgement" in columns:
-        found = _one_per_item([first, *rows], columns, path, alone)
+        placed = _one_per_item([first, *rows], columns, path, alone)
     else:
         there = ", ".join(map(str, first.values)) or "none"
         missing = next((name for name in ("good", "bad") if name not in columns), "good")
         raise FormatError(
             str(Fault(path, 1, f"no column {missing!r} (the columns are: {there[:200]})", f"{_COLUMNS}, and a header"))
         )
-    for each in found:
-        if wrong := _empty(each.pair):
-            raise_fault(Fault(each.path, each.line, wrong, _TWO))
-        yield each
+    for place in placed:
+        if wrong := _empty(place.pair):
+            raise_fault(Fault(place.path, place.line, wrong, _TWO))
+        yield place
 
 
 def _columns(named: Iterable[Any]) -> dict[str, str]:
-    """What is held -> the column that holds it."""
+    """Role -> the column that has it."""
     there = {_plain(str(name)): str(name) for name in reversed(list(named))}
-    found = {}
+    columns = {}
     for what, names in _NAMES.items():
         column = next((there[_plain(name)] for name in names if _plain(name) in there), None)
         if column is not None:
-            found[what] = column
-    return found
+            columns[what] = column
+    return columns
 
 
 def _plain(name: str) -> str:
@@ -258,18 +260,18 @@ def _one_per_item(
 
 
 def _sentence(row: TableRow, column: str, path: Path) -> str:
-    found = row.values.get(column)
-    if not isinstance(found, str):
+    cell = row.values.get(column)
+    if not isinstance(cell, str):
         raise_fault(Fault(path, row.number, f"no sentence in {column!r}", "text"))
-    return str(found).strip()
+    return str(cell).strip()
 
 
 def _pair(row: TableRow, columns: Mapping[str, str], path: Path, alone: bool) -> MinimalPair:
     """What a row says of its pair, without the sentences."""
-    asked = ("field", "term", "paradigm", "id")
-    said = {what: _name(row.values.get(columns[what])) for what in asked if what in columns}
+    roles = ("field", "term", "paradigm", "id")
+    labels = {what: _name(row.values.get(columns[what])) for what in roles if what in columns}
     # Without paradigms, a file of many is one; a file that is alone has those that its terms tell apart.
-    paradigm = said.get("paradigm") or (alone and said.get("term")) or path.stem
+    paradigm = labels.get("paradigm") or (alone and labels.get("term")) or path.stem
     if paradigm == ALL:
         raise_fault(
             Fault(path, row.number, f"a paradigm called {ALL!r}", "another name: it is the mean over paradigms")
@@ -277,7 +279,7 @@ def _pair(row: TableRow, columns: Mapping[str, str], path: Path, alone: bool) ->
     # Several files may hold pairs of one paradigm, and then their lines have the same numbers.
     numbered = str(row.number) if paradigm == path.stem else f"{path.stem}:{row.number}"
     return MinimalPair(
-        said.get("id") or numbered, said.get("field") or UNNAMED, said.get("term") or UNNAMED, paradigm, "", ""
+        labels.get("id") or numbered, labels.get("field") or UNNAMED, labels.get("term") or UNNAMED, paradigm, "", ""
     )
 
 
@@ -300,31 +302,31 @@ def _by_file(placed: Sequence[_PairPlace]) -> list[_PairPlace]:
     """Where several files use a paradigm's name and count its pairs anew, each file is a paradigm of its own."""
     first: dict[MinimalPair, _PairPlace] = {}
     torn = set()
-    for each in placed:
-        other = first.setdefault(each.pair._replace(good="", bad=""), each)
+    for place in placed:
+        other = first.setdefault(place.pair._replace(good="", bad=""), place)
         # The same sentences again are a copy of the file, which is refused.
-        if other.path != each.path and other.pair != each.pair:
-            torn.add((each.pair.term, each.pair.paradigm))
-    found = []
-    for each in placed:
-        named = f"{each.pair.paradigm}: {each.path.stem}"
-        own = each.pair._replace(paradigm=named) if (each.pair.term, each.pair.paradigm) in torn else each.pair
-        found.append(each._replace(pair=own))
-    return found
+        if other.path != place.path and other.pair != place.pair:
+            torn.add((place.pair.term, place.pair.paradigm))
+    regrouped = []
+    for place in placed:
+        named = f"{place.pair.paradigm}: {place.path.stem}"
+        pair = place.pair._replace(paradigm=named) if (place.pair.term, place.pair.paradigm) in torn else place.pair
+        regrouped.append(place._replace(pair=pair))
+    return regrouped
 
 
 def _refuse_repeated(placed: Iterable[_PairPlace]) -> None:
     seen: dict[tuple[str, str], _PairPlace] = {}
-    for each in placed:
-        # A paradigm's name may serve several terms; those are told apart later.
-        first = seen.setdefault((each.pair.term, each.pair.item), each)
-        if first is not each:
-            where = f"line {first.line}" if first.path == each.path else f"{first.path}:{first.line}"
-            what = f"a second pair {each.pair.id!r} of paradigm {each.pair.paradigm!r} (the first is at {where})"
-            raise_fault(Fault(each.path, each.line, what, "each id once in a paradigm"))
+    for place in placed:
+        # A paradigm's name may serve several terms; those are distinguished later.
+        first = seen.setdefault((place.pair.term, place.pair.item), place)
+        if first is not place:
+            where = f"line {first.line}" if first.path == place.path else f"{first.path}:{first.line}"
+            what = f"a second pair {place.pair.id!r} of paradigm {place.pair.paradigm!r} (the first is at {where})"
+            raise_fault(Fault(place.path, place.line, what, "each id once in a paradigm"))
 
 
-def _told_apart(pairs: Sequence[MinimalPair]) -> list[MinimalPair]:
+def _distinguished(pairs: Sequence[MinimalPair]) -> list[MinimalPair]:
     """Paradigms of one name under several terms get the term into their name."""
     terms: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for pair in pairs:

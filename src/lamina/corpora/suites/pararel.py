@@ -115,10 +115,10 @@ class Relation:
     @cached_property
     def objects_of(self) -> dict[str, set[str]]:
         """Subject -> its objects: some have several."""
-        found: dict[str, set[str]] = {}
+        objects: dict[str, set[str]] = {}
         for fact in self.facts:
-            found.setdefault(fact.subject, set()).add(fact.object)
-        return found
+            objects.setdefault(fact.subject, set()).add(fact.object)
+        return objects
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,9 @@ class Relations:
     def describe(self) -> dict[str, Any]:
         """What provenance says of it."""
         about = {"name": self.name, "fingerprint": self.fingerprint, "split": "", "files": dict(self.files)}
-        facts, patterns = (sum(len(getattr(each, what)) for each in self.relations) for what in ("facts", "patterns"))
+        facts, patterns = (
+            sum(len(getattr(relation, what)) for relation in self.relations) for what in ("facts", "patterns")
+        )
         return about | {"relations": len(self.relations), "facts": facts, "patterns": patterns}
 
 
@@ -165,18 +167,18 @@ def read(name: str, root: Path, files: Iterable[Path], left_out: Mapping[str, in
             for id, pattern, label in _patterns(path, rows):
                 patterns.setdefault(id, []).append(pattern)
                 names |= {id: label} if label else {}
-    found = [
-        Relation(id, names.get(id) or NAMES.get(id, id), own, tuple(dict.fromkeys(patterns[id])))
-        for id, own in facts.items()
+    relations = [
+        Relation(id, names.get(id) or NAMES.get(id, id), relation_facts, tuple(dict.fromkeys(patterns[id])))
+        for id, relation_facts in facts.items()
         if id in patterns
     ]
-    if not found:
+    if not relations:
         missing = "patterns ({'pattern': '[X] ... [Y].'})" if facts else "facts ({'sub_label': ..., 'obj_label': ...})"
         raise CorpusError(f"{root} has no {missing} for its relations; expected files of both with the same names")
-    counted[WITHOUT_PATTERNS] = len(facts) - len(found)
+    counted[WITHOUT_PATTERNS] = len(facts) - len(relations)
     counted["relations without a fact"] = len(patterns.keys() - facts.keys())
     hashes = hashes_of(root, files)
-    return Relations(name, fingerprint_of("relations 1", hashes), tuple(found), hashes, dict(+counted))
+    return Relations(name, fingerprint_of("relations 1", hashes), tuple(relations), hashes, dict(+counted))
 
 
 def _fact(path: Path, row: TableRow) -> Fact:

@@ -144,10 +144,10 @@ def degree(formulas: Sequence[Formula], values: Values) -> float:
         (1.0, 0.5)
     """
     broken = _tie_breaks(tuple(named_regions(formulas))) if has_tie(formulas, values) else {}
-    found = np.asarray(True)
+    holds = np.asarray(True)
     for formula in formulas:
-        found = found & _holds(formula, values, broken)
-    return float(np.mean(found))
+        holds = holds & _holds(formula, values, broken)
+    return float(np.mean(holds))
 
 
 def margin(formulas: Sequence[Formula], values: Values) -> float:
@@ -165,9 +165,9 @@ def margin(formulas: Sequence[Formula], values: Values) -> float:
 def has_tie(formulas: Sequence[Formula], values: Values) -> bool:
     """Whether a comparison by < or > has two sides that are tied."""
     return any(
-        each.relation != "=" and abs(_amount(each.left, values) - _amount(each.right, values)) <= TIE
+        comparison.relation != "=" and abs(_amount(comparison.left, values) - _amount(comparison.right, values)) <= TIE
         for formula in formulas
-        for each in comparisons_in(formula)
+        for comparison in comparisons_in(formula)
     )
 
 
@@ -185,7 +185,7 @@ def chance(formulas: tuple[Formula, ...], regions: tuple[int, ...]) -> float:
         >>> round(chance((both,), (1,)), 4), chance((parse("(*;%a%) - (*;%b%) > 0"),), (1, 2))
         (0.3333, 0.5)
     """
-    if not all(_is_free_of_scale(each) for formula in formulas for each in comparisons_in(formula)):
+    if not all(_is_free_of_scale(comparison) for formula in formulas for comparison in comparisons_in(formula)):
         return float("nan")
     named = named_regions(formulas)
     if len(named) <= _MOST_ORDERED and all(map(_orders_regions, formulas)):
@@ -206,8 +206,8 @@ def contradicts(formula: Formula, earlier: Sequence[Formula]) -> bool:
         >>> contradicts(same, [more]), contradicts(more, [more])
         (True, False)
     """
-    said = {kind for each in earlier for kind in _demands(each)}
-    return any((form, not equal) in said for form, equal in _demands(formula))
+    demanded = {kind for prior in earlier for kind in _demands(prior)}
+    return any((form, not equal) in demanded for form, equal in _demands(formula))
 
 
 def _margin(formula: Formula, values: Values) -> float:
@@ -231,9 +231,9 @@ def _demands(formula: Formula) -> Iterator[tuple[frozenset[tuple[str, float]], b
     weights: dict[str, float] = {}
     _weigh(formula.left, 1.0, weights)
     _weigh(formula.right, -1.0, weights)
-    told = sorted((name, weight) for name, weight in weights.items() if weight)
-    turn = -1.0 if told and told[0][1] < 0 else 1.0
-    yield frozenset((name, turn * weight) for name, weight in told), formula.relation == "="
+    terms = sorted((name, weight) for name, weight in weights.items() if weight)
+    turn = -1.0 if terms and terms[0][1] < 0 else 1.0
+    yield frozenset((name, turn * weight) for name, weight in terms), formula.relation == "="
 
 
 def _weigh(amount: Amount, weight: float, weights: dict[str, float]) -> None:
@@ -248,7 +248,7 @@ def _weigh(amount: Amount, weight: float, weights: dict[str, float]) -> None:
 
 def _orders_regions(formula: Formula) -> bool:
     """Whether each comparison is between two single regions."""
-    sides = (side for each in comparisons_in(formula) for side in (each.left, each.right))
+    sides = (side for comparison in comparisons_in(formula) for side in (comparison.left, comparison.right))
     return all(isinstance(side, FormulaRegion) and side.number is not None for side in sides)
 
 
@@ -332,39 +332,41 @@ def parse(formula: str) -> Formula:
 
 
 class _Parser:
-    """Recursive descent; amounts and statements are told apart, so that `1 & 2` is refused."""
+    """Recursive descent; amounts and statements are separate types, so that `1 & 2` is refused."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
+        self._text, self._position = text, 0
         self._depth = self._operators = 0
 
     def formula(self) -> Formula:
-        found = self._logic()
+        parsed = self._logic()
         self._space()
-        if self._at < len(self._text):
+        if self._position < len(self._text):
             raise self._error("an operator (+ - < > = & |) or the end")
-        if not isinstance(found, Statement):
+        if not isinstance(parsed, Statement):
             raise FormulaError(
                 f"at character {len(self._text.rstrip()) + 1}: expected a comparison (< > =), found none"
             )
-        return found
+        return parsed
 
     def _logic(self) -> Amount | Statement:
         start = self._next()
         left = self._comparison()
         while sign := self._operator(Connective):
-            at = self._next()
+            position = self._next()
             right = self._comparison()
-            left = JoinedStatement(self._statement(left, start), cast(Connective, sign), self._statement(right, at))
+            left = JoinedStatement(
+                self._statement(left, start), cast(Connective, sign), self._statement(right, position)
+            )
         return left
 
     def _comparison(self) -> Amount | Statement:
         start = self._next()
         left = self._sum()
         if sign := self._operator(Relation):
-            at = self._next()
+            position = self._next()
             right = self._sum()
-            left = RegionComparison(self._quantity(left, start), cast(Relation, sign), self._quantity(right, at))
+            left = RegionComparison(self._quantity(left, start), cast(Relation, sign), self._quantity(right, position))
             if self._peek() in get_args(Relation):
                 raise self._error("&, | or the end, since a comparison has two sides")
         return left
@@ -373,21 +375,21 @@ class _Parser:
         start = self._next()
         left = self._atom()
         while sign := self._operator(Sign):
-            at = self._next()
+            position = self._next()
             right = self._atom()
-            left = Arithmetic(self._quantity(left, start), cast(Sign, sign), self._quantity(right, at))
+            left = Arithmetic(self._quantity(left, start), cast(Sign, sign), self._quantity(right, position))
         return left
 
     def _atom(self) -> Amount | Statement:
         self._space()
-        if region := _REGION.match(self._text, self._at):
-            self._at = region.end()
+        if region := _REGION.match(self._text, self._position):
+            self._position = region.end()
             return FormulaRegion(None if region[1] == "*" else int(region[1]), region[2].strip())
-        if start := _REGION_START.match(self._text, self._at):
-            self._at = start.end()
+        if start := _REGION_START.match(self._text, self._position):
+            self._position = start.end()
             raise self._error("the condition as %name% and a closing )")
-        if number := _NUMBER.match(self._text, self._at):
-            self._at = number.end()
+        if number := _NUMBER.match(self._text, self._position):
+            self._position = number.end()
             return Constant(float(number[0]))
         if (opened := self._peek()) in _CLOSING:
             return self._group(opened)
@@ -397,53 +399,55 @@ class _Parser:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise self._error(f"brackets nested at most {_DEEPEST} levels deep")
-        self._at += 1
+        self._position += 1
         inner = self._logic()
         if self._peek() != _CLOSING[opened]:
             raise self._error(f"an operator (+ - < > = & |) or the closing {_CLOSING[opened]}")
-        self._at += 1
+        self._position += 1
         self._depth -= 1
         return inner
 
     def _operator(self, kind: object) -> str:
         """The next character if it is such an operator, otherwise empty."""
-        found = self._peek()
-        if found not in get_args(kind):
+        operator = self._peek()
+        if operator not in get_args(kind):
             return ""
         self._operators += 1
         if self._operators > _MOST_OPERATORS:
             raise self._error(f"at most {_MOST_OPERATORS} operators")
-        self._at += 1
-        return found
+        self._position += 1
+        return operator
 
-    def _statement(self, found: Amount | Statement, at: int) -> Statement:
-        if isinstance(found, Statement):
-            return found
+    def _statement(self, parsed: Amount | Statement, position: int) -> Statement:
+        if isinstance(parsed, Statement):
+            return parsed
         raise FormulaError(
-            f"at character {at + 1}: expected a comparison such as (2;%bad%) > (2;%good%), found {found}"
+            f"at character {position + 1}: expected a comparison such as (2;%bad%) > (2;%good%), found {parsed}"
         )
 
-    def _quantity(self, found: Amount | Statement, at: int) -> Amount:
-        if isinstance(found, Amount):
-            return found
-        raise FormulaError(f"at character {at + 1}: expected an amount of surprisal, found the comparison {found}")
+    def _quantity(self, parsed: Amount | Statement, position: int) -> Amount:
+        if isinstance(parsed, Amount):
+            return parsed
+        raise FormulaError(
+            f"at character {position + 1}: expected an amount of surprisal, found the comparison {parsed}"
+        )
 
     def _space(self) -> None:
-        while self._at < len(self._text) and self._text[self._at].isspace():
-            self._at += 1
+        while self._position < len(self._text) and self._text[self._position].isspace():
+            self._position += 1
 
     def _next(self) -> int:
         self._space()
-        return self._at
+        return self._position
 
     def _peek(self) -> str:
         self._space()
-        return self._text[self._at : self._at + 1]
+        return self._text[self._position : self._position + 1]
 
     def _error(self, expected: str) -> FormulaError:
         self._space()
-        found = repr(self._text[self._at : self._at + 20]) if self._at < len(self._text) else "the end"
-        return FormulaError(f"at character {self._at + 1}: expected {expected}, found {found}")
+        rest = repr(self._text[self._position : self._position + 20]) if self._position < len(self._text) else "the end"
+        return FormulaError(f"at character {self._position + 1}: expected {expected}, found {rest}")
 
 
 Metric = Literal["sum", "mean", "median", "range", "max", "min"]
@@ -538,27 +542,29 @@ class RegionSuites:
     def take(self, limit: int) -> RegionSuites:
         """The first items of every suite; the others are counted in `left_out`."""
         taken: Counter[str] = Counter()
-        kept = []
+        first = []
         for item in self.items:
             taken[item.paradigm] += 1
             if taken[item.paradigm] <= limit:
-                kept.append(item)
-        return self._with(kept, f"items beyond the first {limit:,} of a suite", "take", limit)
+                first.append(item)
+        return self._with(first, f"items beyond the first {limit:,} of a suite", "take", limit)
 
     def only(self, names: Sequence[str]) -> RegionSuites:
         """Some suites, or all of some circuits."""
-        known = sorted({each for item in self.items for each in (item.paradigm, item.term, item.field)})
+        known = sorted({group for item in self.items for group in (item.paradigm, item.term, item.field)})
         for name in names:
             if name not in known:
                 raise InputError(f"{self.name} has no suite or circuit {name!r}; it has {', '.join(known)}")
-        kept = [item for item in self.items if {*names} & {item.paradigm, item.term, item.field}]
-        return self._with(kept, "items of suites that were not asked for", "only", sorted({*names}))
+        selected = [item for item in self.items if {*names} & {item.paradigm, item.term, item.field}]
+        return self._with(selected, "items of suites that were not asked for", "only", sorted({*names}))
 
-    def _with(self, kept: Sequence[RegionItem], why: str, *how: Any) -> RegionSuites:
-        if len(kept) == len(self.items):
+    def _with(self, selected: Sequence[RegionItem], why: str, *how: Any) -> RegionSuites:
+        if len(selected) == len(self.items):
             return self
-        left_out = {**self.left_out, why: len(self.items) - len(kept)}
-        return replace(self, items=tuple(kept), fingerprint=fingerprint_of(self.fingerprint, *how), left_out=left_out)
+        left_out = {**self.left_out, why: len(self.items) - len(selected)}
+        return replace(
+            self, items=tuple(selected), fingerprint=fingerprint_of(self.fingerprint, *how), left_out=left_out
+        )
 
 
 def circuit_of(suite: str) -> str:
@@ -580,7 +586,7 @@ def looks_like_regions(path: Path) -> bool:
     content = read_regular(path).decode("utf-8", errors="replace")
     if not content.lstrip("\ufeff \t\r\n").startswith("{"):
         return False
-    # Looked for as text: a suite with a fault in its JSON should be told so, not taken for something else.
+    # Searched as text, so that a suite with a fault in its JSON is reported as one, not taken for something else.
     return '"region_number"' in content or ('"predictions"' in content and '"items"' in content)
 
 
@@ -599,12 +605,12 @@ def read_region_suites(name_or_path: str | Path) -> RegionSuites:
         [('own/1', 0.5)]
     """
     root = suite_root(name_or_path)
-    found = _json_files(root) if root.is_dir() else [root]
-    paths = [path for path in found if looks_like_regions(path)]
+    files = _json_files(root) if root.is_dir() else [root]
+    paths = [path for path in files if looks_like_regions(path)]
     if not paths:
         raise CorpusError(f"{root} holds no suite of regions; expected JSON with meta, predictions and items")
     items: list[RegionItem] = []
-    left_out = Counter({"JSON files without a suite": len(found) - len(paths)})
+    left_out = Counter({"JSON files without a suite": len(files) - len(paths)})
     named: dict[str, Path] = {}
     for path in paths:
         suite = _SuiteFile.read(path)
@@ -618,8 +624,8 @@ def read_region_suites(name_or_path: str | Path) -> RegionSuites:
 
 
 def _json_files(root: Path) -> list[Path]:
-    found = (path for path in root.rglob("*.json") if path.is_file())
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(root).parts))
+    files = (path for path in root.rglob("*.json") if path.is_file())
+    return sorted(path for path in files if not any(part.startswith(".") for part in path.relative_to(root).parts))
 
 
 class _SuiteFile(NamedTuple):
@@ -639,31 +645,40 @@ class _SuiteFile(NamedTuple):
     @classmethod
     def read(cls, path: Path) -> _SuiteFile:
         try:
-            made = parse_json(read_regular(path).decode("utf-8-sig"))
+            content = parse_json(read_regular(path).decode("utf-8-sig"))
         except json.JSONDecodeError as error:
             raise FormatError(f"{path}:{error.lineno}: not JSON ({error.msg} at column {error.colno})") from None
         except ValueError as error:
             raise FormatError(f"{path}: not JSON ({error})") from None
-        meta = _entry(made, "meta", dict, f"{path}: the suite", {})
+        meta = _entry(content, "meta", dict, f"{path}: the suite", {})
         name = meta.get("name") or path.stem
         where = f"{path}: suite {name}"
         metric = meta.get("metric", "sum")
         if metric not in get_args(Metric):
             raise FormatError(f"{where}: unknown metric {metric!r}; use one of {', '.join(get_args(Metric))}")
-        declared = _entry(made, "region_meta", dict, where, None)
-        regions = None if declared is None else tuple(sorted(_number(each, where) for each in declared))
-        formulas = _formulas(_entry(made, "predictions", list, where), where)
-        kept: list[Formula] = []
+        declared = _entry(content, "region_meta", dict, where, None)
+        regions = None if declared is None else tuple(sorted(_number(region, where) for region in declared))
+        formulas = _formulas(_entry(content, "predictions", list, where), where)
+        consistent: list[Formula] = []
         for formula in formulas:
-            if not contradicts(formula, kept):
-                kept.append(formula)
-        items = _entry(made, "items", list, where)
+            if not contradicts(formula, consistent):
+                consistent.append(formula)
+        items = _entry(content, "items", list, where)
         if not items:
             raise FormatError(f"{where}: it has no items")
         tags = [tag for tag in _entry(meta, "tags", list, where, []) if isinstance(tag, str) and tag]
         term = circuit_of(str(name))
         term = tags[0] if term == OTHER and tags else term
-        return cls(path, str(name), term, cast(Metric, metric), tuple(kept), len(formulas) - len(kept), regions, items)
+        return cls(
+            path,
+            str(name),
+            term,
+            cast(Metric, metric),
+            tuple(consistent),
+            len(formulas) - len(consistent),
+            regions,
+            items,
+        )
 
     def items(self) -> Iterator[RegionItem]:
         """The items, checked against the predictions."""
@@ -683,21 +698,21 @@ class _SuiteFile(NamedTuple):
 
     def _sentences(self, given: list[Any], where: str) -> dict[str, dict[int, str]]:
         sentences: dict[str, dict[int, str]] = {}
-        for each in given:
-            condition = _entry(each, "condition_name", str, where).strip()
+        for entry in given:
+            condition = _entry(entry, "condition_name", str, where).strip()
             if condition in sentences:
                 raise FormatError(f"{where}: two conditions are called {condition!r}; name every condition once")
-            at = f"{where}, condition {condition}"
+            inside = f"{where}, condition {condition}"
             regions: dict[int, str] = {}
-            for region in _entry(each, "regions", list, at):
-                number = _number(_entry(region, "region_number", (int, str), at), at)
+            for region in _entry(entry, "regions", list, inside):
+                number = _number(_entry(region, "region_number", (int, str), inside), inside)
                 if number in regions:
-                    raise FormatError(f"{at}: two regions have the number {number}; number every region once")
+                    raise FormatError(f"{inside}: two regions have the number {number}; number every region once")
                 if self.regions is not None and number not in self.regions:
-                    raise FormatError(f"{at}: region {number} is not in region_meta ({_list(self.regions)})")
-                regions[number] = " ".join(_entry(region, "content", str, f"{at}, region {number}").split())
+                    raise FormatError(f"{inside}: region {number} is not in region_meta ({_list(self.regions)})")
+                regions[number] = " ".join(_entry(region, "content", str, f"{inside}, region {number}").split())
             if not any(regions.values()):
-                raise FormatError(f"{at}: every region is empty; expected a sentence")
+                raise FormatError(f"{inside}: every region is empty; expected a sentence")
             sentences[condition] = regions
         if not sentences:
             raise FormatError(f"{where}: it has no conditions")
@@ -723,34 +738,34 @@ class _SuiteFile(NamedTuple):
 def _formulas(given: list[Any], where: str) -> list[Formula]:
     if not given:
         raise FormatError(f"{where}: it has no predictions, so nothing can be right or wrong")
-    found = []
-    for order, each in enumerate(given, start=1):
-        at = f"{where}: formula {order}"
-        written = each if isinstance(each, str) else _entry(each, "formula", str, at)
-        if isinstance(each, dict) and each.get("type", "formula") != "formula":
-            raise FormatError(f"{at}: unknown type {each['type']!r}; expected 'formula'")
+    formulas = []
+    for order, entry in enumerate(given, start=1):
+        inside = f"{where}: formula {order}"
+        written = entry if isinstance(entry, str) else _entry(entry, "formula", str, inside)
+        if isinstance(entry, dict) and entry.get("type", "formula") != "formula":
+            raise FormatError(f"{inside}: unknown type {entry['type']!r}; expected 'formula'")
         try:
-            found.append(parse(written))
+            formulas.append(parse(written))
         except FormulaError as error:
-            raise FormatError(f"{at}, {error}; the formula is {written!r:.300}") from None
-    return found
+            raise FormatError(f"{inside}, {error}; the formula is {written!r:.300}") from None
+    return formulas
 
 
 _REQUIRED = object()
 _CALLED: Mapping[Any, str] = {dict: "an object", list: "a list", str: "text", (int, str): "a number"}
 
 
-def _entry(made: Any, key: str, kind: Any, where: str, default: Any = _REQUIRED) -> Any:
+def _entry(parent: Any, key: str, kind: Any, where: str, default: Any = _REQUIRED) -> Any:
     """An entry of a JSON object, checked."""
-    if not isinstance(made, dict):
-        raise FormatError(f"{where}: found {made!r:.40}; expected an object with {key!r}")
-    if key not in made:
+    if not isinstance(parent, dict):
+        raise FormatError(f"{where}: found {parent!r:.40}; expected an object with {key!r}")
+    if key not in parent:
         if default is _REQUIRED:
             raise FormatError(f"{where}: {key!r} is missing")
         return default
-    if not isinstance(made[key], kind) or isinstance(made[key], bool):
-        raise FormatError(f"{where}: {key!r} is {made[key]!r:.40}; expected {_CALLED[kind]}")
-    return made[key]
+    if not isinstance(parent[key], kind) or isinstance(parent[key], bool):
+        raise FormatError(f"{where}: {key!r} is {parent[key]!r:.40}; expected {_CALLED[kind]}")
+    return parent[key]
 
 
 def _number(given: Any, where: str) -> int:

@@ -58,11 +58,11 @@ def is_list(value: Any) -> bool:
     return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
 
 
-def said(value: Any) -> str | None:
+def label_text(value: Any) -> str | None:
     """A label or name as a string; None for a missing one. Whole numbers that a table made fractions are whole again.
 
     Example:
-        >>> said("NOUN"), said(1.0), said(None)
+        >>> label_text("NOUN"), label_text(1.0), label_text(None)
         ('NOUN', '1', None)
     """
     if isinstance(value, str):
@@ -77,10 +77,10 @@ def number_in(cell: Any) -> float | None:
     if isinstance(cell, bool) or (not isinstance(cell, int | float | str) and not hasattr(cell, "__float__")):
         return None
     try:
-        found = float(cell)
+        number = float(cell)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 class RowWords(NamedTuple):
@@ -110,9 +110,11 @@ class RowWords(NamedTuple):
         if not spans or len(cells) > 1:
             splits = [split_words(cell) for cell in cells]
             starts = accumulate((len(split.words) for split in splits), initial=0)
-            glued = tuple(at + word for at, split in zip(starts, splits, strict=False) for word in split.glued)
+            glued = tuple(start + word for start, split in zip(starts, splits, strict=False) for word in split.glued)
             return cls._joined([split.words for split in splits])._replace(glued=glued)
-        cuts = [at for cell in spans if not missing(cell) for start, end, _ in _triples(cell) for at in (start, end)]
+        cuts = [
+            border for cell in spans if not missing(cell) for start, end, _ in _triples(cell) for border in (start, end)
+        ]
         split = split_words(cells[0], cuts)
         return cls._joined([split.words])._replace(places=split, glued=split.glued)
 
@@ -128,7 +130,7 @@ class RowWords(NamedTuple):
 
 
 def kind_of_lists(values: Sequence[Any], sizes: Sequence[int | None]) -> tuple[Kind | None, str]:
-    """What a column of lists holds, beside texts of so many words (None: running text); or why it cannot be used."""
+    """What a column of lists holds, or why it cannot be used. `sizes`: words per text, None for running text."""
     inner = [item for cell in values for item in (_items(cell) or ())]
     if inner and all(_is_span(item) for item in inner):
         return "spans", ""
@@ -168,7 +170,7 @@ class ColumnValues:
             self._numeric = number is not None
             self._fractions = self._fractions or _is_graded(cell, number)
         if len(self._distinct) <= _MOST_CLASSES:
-            self._distinct.add(said(cell))
+            self._distinct.add(label_text(cell))
 
     def kind(self, name: str, *, chosen: bool = False) -> tuple[Kind | None, str]:
         """What a column of this name holds, or why it cannot be used."""
@@ -198,9 +200,9 @@ def edges_of(annotation: str, cell: Any, kind: Kind, classes: Sequence[str], cut
     if kind == "spans":
         return tuple(_span_edges(annotation, cell, cut))
     if kind == "tags":
-        return tag_edges(annotation, [_named(each, classes) for each in cell], len(cut.words))
+        return tag_edges(annotation, [_named(tag, classes) for tag in cell], len(cut.words))
     if kind == "classes":
-        labels = tuple(dict.fromkeys(label for each in cell if (label := _named(each, classes)) is not None))
+        labels = tuple(dict.fromkeys(label for value in cell if (label := _named(value, classes)) is not None))
         return (Edge(labels, Span(0, len(cut.words))),)
     return whole_text(annotation, cell if kind == "value" else _named(cell, classes), kind, len(cut.words))
 
@@ -220,11 +222,11 @@ def whole_text(annotation: str, cell: Any, kind: Kind, size: int) -> tuple[Edge,
 def _named(cell: Any, classes: Sequence[str]) -> str | None:
     """The label of a cell; with numbered classes its name, where -1 marks an unknown class."""
     if not classes or missing(cell) or isinstance(cell, str):
-        return said(cell)
-    at = int(cell)
-    if at >= len(classes):
-        raise SpanError(f"there is no class number {at}; there are {len(classes)} classes")
-    return None if at < 0 else classes[at]
+        return label_text(cell)
+    number = int(cell)
+    if number >= len(classes):
+        raise SpanError(f"there is no class number {number}; there are {len(classes)} classes")
+    return None if number < 0 else classes[number]
 
 
 def tag_edges(annotation: str, labels: Sequence[str | None], size: int) -> tuple[Edge, ...]:
@@ -236,7 +238,7 @@ def tag_edges(annotation: str, labels: Sequence[str | None], size: int) -> tuple
         if all(map(TAG.fullmatch, tags)):
             return tuple(Edge((kind,), span) for kind, span in spans_of(tags, scheme_of([tags])))
         labels = [None if label == "O" else label for label in labels]
-    return tuple(Edge((label,), Span(at, at + 1)) for at, label in enumerate(labels) if label is not None)
+    return tuple(Edge((label,), Span(word, word + 1)) for word, label in enumerate(labels) if label is not None)
 
 
 _SPAN_KEYS = (
@@ -254,8 +256,8 @@ def _items(cell: Any) -> Any:
 def _triple(item: Any) -> tuple[Any, Any, Any] | None:
     """Start, end and label of a span; None if it is none."""
     if isinstance(item, Mapping):
-        found = [next((item[key] for key in keys if key in item), None) for keys in _SPAN_KEYS]
-        return None if found[0] is None or found[1] is None else (found[0], found[1], found[2])
+        parts = [next((item[key] for key in keys if key in item), None) for keys in _SPAN_KEYS]
+        return None if parts[0] is None or parts[1] is None else (parts[0], parts[1], parts[2])
     if is_list(item) and len(item) == 3:
         return item[0], item[1], item[2]
     return None
@@ -263,7 +265,7 @@ def _triple(item: Any) -> tuple[Any, Any, Any] | None:
 
 def _is_span(item: Any) -> bool:
     triple = _triple(item)
-    return triple is not None and all(number_in(each) is not None for each in triple[:2])
+    return triple is not None and all(number_in(border) is not None for border in triple[:2])
 
 
 def _triples(cell: Any) -> Iterator[tuple[int, int, Any]]:
@@ -277,8 +279,8 @@ def _triples(cell: Any) -> Iterator[tuple[int, int, Any]]:
 
 def _span_edges(annotation: str, cell: Any, cut: RowWords) -> Iterator[Edge]:
     for start, end, label in _triples(cell):
-        labels = tuple(map(said, label)) if is_list(label) else (said(label),)
-        named = tuple(each for each in labels if each is not None)
+        labels = tuple(map(label_text, label)) if is_list(label) else (label_text(label),)
+        named = tuple(name for name in labels if name is not None)
         if not named:
             raise SpanError(f"a span of {annotation} has no label")
         span = Span(start, end) if cut.places is None else cut.places.span(start, end)
@@ -370,8 +372,8 @@ class TablePlan:
         """
         one = {"texts": "one text per row", "words": "one word per row", "spans": "one labelled span per row"}
         texts = " and ".join(map(repr, self.texts))
-        held = "words" if self.split or self.layout == "words" else "text"
-        parts = [f"{one[self.layout]}: {held} in {texts}", *(label.in_words() for label in self.labels)]
+        content = "words" if self.split or self.layout == "words" else "text"
+        parts = [f"{one[self.layout]}: {content} in {texts}", *(label.in_words() for label in self.labels)]
         return "; ".join([*parts, *self.notes()])
 
     def notes(self) -> tuple[str, ...]:
@@ -380,7 +382,7 @@ class TablePlan:
 
 
 class UnplannedError(CorpusError):
-    """A table of which it cannot be told what its columns hold."""
+    """A table whose columns are ambiguous or hold no texts."""
 
 
 def plan_table(
@@ -414,8 +416,8 @@ def plan_table(
     if layout == "words":
         plan = replace(plan, id=table.needed("id", _TEXT_OF_WORD, "the text that each word belongs to"))
     else:
-        plan = replace(plan, id=table.found("id", _ID))
-    plan = replace(plan, doc=table.found("doc", _DOC))
+        plan = replace(plan, id=table.take("id", _ID))
+    plan = replace(plan, doc=table.take("doc", _DOC))
     if layout == "spans":
         plan = replace(plan, ends=(table.needed("start", _START, ""), table.needed("end", _END, "")))
     labels = table.labels(plan)
@@ -440,7 +442,7 @@ def merged(rows: Iterable[RowCells], plan: TablePlan) -> Iterator[tuple[int, Row
     if plan.layout == "texts":
         yield from numbered
         return
-    for _, run in groupby(_keyed(numbered, plan), key=lambda each: each[0]):
+    for _, run in groupby(_keyed(numbered, plan), key=lambda keyed: keyed[0]):
         together = [(number, row) for _, number, row in run]
         number, first = together[0]
         about = {column: first.get(column) for column in (plan.id, plan.doc) if column is not None}
@@ -452,10 +454,10 @@ def _keyed(numbered: Iterable[tuple[int, RowCells]], plan: TablePlan) -> Iterato
     key: Any = None
     for number, row in numbered:
         if plan.layout == "words":
-            own = said(row.get(plan.id or ""))
-            key = key if own in (None, "") else own
+            text_id = label_text(row.get(plan.id or ""))
+            key = key if text_id in (None, "") else text_id
         else:
-            key = tuple(said(row.get(column)) for column in (plan.id, *plan.texts) if column is not None)
+            key = tuple(label_text(row.get(column)) for column in (plan.id, *plan.texts) if column is not None)
         yield key, number, row
 
 
@@ -473,7 +475,7 @@ def _joined(rows: Sequence[RowCells], plan: TablePlan) -> dict[str, Any]:
 
 def text_of(row: RowCells, plan: TablePlan, name: str) -> Text:
     """The text of one row; `name` is used where the table has no ids. What cannot be used is a `CorpusError`."""
-    about = name if plan.id is None else said(row.get(plan.id)) or name
+    about = name if plan.id is None else label_text(row.get(plan.id)) or name
     try:
         cut = _row_words([row.get(column) for column in plan.texts], plan, row)
         edges: dict[str, tuple[Edge, ...]] = {}
@@ -481,10 +483,10 @@ def text_of(row: RowCells, plan: TablePlan, name: str) -> Text:
             cell = row.get(label.name)
             # Without a label a text does not carry the annotation; without a tag only the word goes without.
             if not missing(cell):
-                made = edges_of(label.annotation, cell, label.kind, label.classes, cut)
-                if made is not None:
-                    edges[label.annotation] = made
-        doc = None if plan.doc is None else said(row.get(plan.doc))
+                targets = edges_of(label.annotation, cell, label.kind, label.classes, cut)
+                if targets is not None:
+                    edges[label.annotation] = targets
+        doc = None if plan.doc is None else label_text(row.get(plan.doc))
         return Text(about, cut.words, cut.segments, edges, doc, glued=cut.glued)
     except (SpanError, ValueError) as error:
         raise CorpusError(f"text {about!r} cannot be used: {error}") from None
@@ -520,7 +522,7 @@ class _TablePlanner:
         self.unused: dict[str, str] = {}
 
     def _real(self, column: str) -> str:
-        close = [each for each in self.columns if each.strip().lower() == column.strip().lower()]
+        close = [name for name in self.columns if name.strip().lower() == column.strip().lower()]
         if column in self.columns or close:
             return column if column in self.columns else close[0]
         raise UnplannedError(f"there is no column {column!r}; the columns are {', '.join(self.columns) or 'none'}")
@@ -542,16 +544,16 @@ class _TablePlanner:
                 columns = tuple(column for column in pair if column is not None)
                 return self._spans_or_texts(), columns, all(map(self.holds_lists, columns))
         for names in _WORDS:
-            found = self._all(names)
-            if found and all(map(self.holds_lists, found)):
-                return "texts", found, True
+            columns = self._all(names)
+            if columns and all(map(self.holds_lists, columns)):
+                return "texts", columns, True
         word = self._first(_WORD)
         if word is not None and not self.holds_lists(word):
             return "words", (word,), False
         for names in (*_PAIRS, *((name,) for name in _SINGLE)):
-            found = self._all(names)
-            if found and (len(self.columns) > 1 or len(found) == 1):
-                return self._spans_or_texts(), found, all(map(self.holds_lists, found))
+            columns = self._all(names)
+            if columns and (len(self.columns) > 1 or len(columns) == 1):
+                return self._spans_or_texts(), columns, all(map(self.holds_lists, columns))
         return self._spans_or_texts(), (self._longest(),), False
 
     def _spans_or_texts(self) -> RowKind:
@@ -568,9 +570,9 @@ class _TablePlanner:
                 running.append(column)
         if len(running) == 1:
             return running[0]
-        held = "no column holds texts" if not running else f"several columns hold texts ({', '.join(running)})"
+        problem = "no column holds texts" if not running else f"several columns hold texts ({', '.join(running)})"
         raise UnplannedError(
-            f"no column of words: {held}; columns are {', '.join(self.columns) or 'none'}; expected `word` (one row "
+            f"no column of words: {problem}; columns are {', '.join(self.columns) or 'none'}; expected `word` (one row "
             "per word), `words` or `tokens` (a list per row), or `text` or `sentence` (running text); say which column "
             "is what"
         )
@@ -582,7 +584,7 @@ class _TablePlanner:
         free = (self.by_name[name] for name in names if name in self.by_name)
         return next((column for column in free if column not in self.used), None)
 
-    def found(self, role: str, names: Sequence[str]) -> str | None:
+    def take(self, role: str, names: Sequence[str]) -> str | None:
         column = self.chosen.get(role) or self._first(names)
         taken = column is not None and column in self._annotated()
         if column is None or taken:
@@ -591,7 +593,7 @@ class _TablePlanner:
         return column
 
     def needed(self, role: str, names: Sequence[str], what: str) -> str:
-        column = self.found(role, names)
+        column = self.take(role, names)
         if column is None:
             raise UnplannedError(
                 f"a table with one row per word needs a column `text` (or {', '.join(names[1:])}) that names {what}"
@@ -600,34 +602,34 @@ class _TablePlanner:
 
     def _annotated(self) -> dict[str, tuple[str, str | None]]:
         """Column -> the annotation it was chosen for, and its kind where that was said."""
-        found: dict[str, tuple[str, str | None]] = {}
+        annotated: dict[str, tuple[str, str | None]] = {}
         for name, column in self.chosen.items():
             if name not in RESERVED:
                 annotation, colon, kind = name.rpartition(":")
                 settled = bool(colon) and kind in ("class", "value")
-                found[column] = (annotation, kind) if settled else (name, None)
-        return found
+                annotated[column] = (annotation, kind) if settled else (name, None)
+        return annotated
 
     def labels(self, plan: TablePlan) -> tuple[LabelColumn, ...]:
-        asked = self._annotated()
-        found: list[LabelColumn] = []
-        for column in dict.fromkeys([*asked, *self.columns]):
+        annotated = self._annotated()
+        labels: list[LabelColumn] = []
+        for column in dict.fromkeys([*annotated, *self.columns]):
             if column in self.used:
                 continue
-            if asked and column not in asked:
+            if annotated and column not in annotated:
                 self.unused[column] = "not among the chosen columns"
                 continue
-            annotation, settled = asked.get(column, (column.strip(), None))
-            kind, why = self._kind(column, plan, chosen=column in asked)
+            annotation, settled = annotated.get(column, (column.strip(), None))
+            kind, why = self._kind(column, plan, chosen=column in annotated)
             if settled is not None:
                 kind, why = ("value" if settled == "value" else "class"), ""
             if kind is None:
-                if column in asked:
+                if column in annotated:
                     raise UnplannedError(f"column {column!r} cannot be the annotation {annotation!r}: {why}")
                 self.unused[column] = why
             else:
-                found.append(LabelColumn(column, annotation, kind, tuple(self.classes.get(column, ()))))
-        return tuple(found)
+                labels.append(LabelColumn(column, annotation, kind, tuple(self.classes.get(column, ()))))
+        return tuple(labels)
 
     def _size(self, row: RowCells, plan: TablePlan) -> int | None:
         """How many words a row has, where it has one list of them."""
@@ -661,12 +663,12 @@ def _values_of(cells: Iterable[Any]) -> ColumnValues:
 
 def values_by_column(rows: Iterable[RowCells]) -> dict[str, ColumnValues]:
     """The single cells of all rows, by column; lists are left out, since a few rows show what they are."""
-    found: dict[str, ColumnValues] = {}
+    values: dict[str, ColumnValues] = {}
     for row in rows:
         for column, cell in row.items():
             if not is_list(cell) and not missing(cell):
-                found.setdefault(column, ColumnValues()).add(cell)
-    return found
+                values.setdefault(column, ColumnValues()).add(cell)
+    return values
 
 
 def is_column_name(name: str) -> bool:

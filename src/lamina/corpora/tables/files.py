@@ -86,26 +86,26 @@ def layout_of(path: Path, header: bool | None = None) -> DelimitedLayout | None:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "own.csv"
         >>> _ = path.write_text('text,label\\n"Dogs, too, bark",1\\nCats do not,0\\n')
-        >>> found = layout_of(path)
-        >>> found.columns, found.separator, found.sample[0]
+        >>> layout = layout_of(path)
+        >>> layout.columns, layout.separator, layout.sample[0]
         (('text', 'label'), 'commas', ('Dogs, too, bark', '1'))
     """
     lines = head_lines(path, _SAMPLE) or head_lines(path, _LONGEST_LINE)
     if not lines or "\0" in lines[0] or "\r" in lines[0]:
         return None
-    found = max((_Attempt.of(lines, *way) for way in _ways(lines)), key=_Attempt.merit, default=None)
-    if found is None or not found.is_table:
+    attempt = max((_Attempt.of(lines, *way) for way in _ways(lines)), key=_Attempt.merit, default=None)
+    if attempt is None or not attempt.is_table:
         return None
-    first, *rest = found.records
+    first, *rest = attempt.records
     has_header = _is_header(first, rest) if header is None else header
-    if not has_header and (not rest or (found.delimiter != "\t" and _is_prose(lines, found.delimiter))):
+    if not has_header and (not rest or (attempt.delimiter != "\t" and _is_prose(lines, attempt.delimiter))):
         return None
     columns = unique_names(first) if has_header else unique_names([""] * len(first))
-    kept = tuple(tuple(cells) for cells in (rest if has_header else found.records) if len(cells) == len(first))
-    if not has_header and sum(any(map(str.strip, cells)) for cells in zip(*kept, strict=True)) < 2:
+    sample = tuple(tuple(cells) for cells in (rest if has_header else attempt.records) if len(cells) == len(first))
+    if not has_header and sum(any(map(str.strip, cells)) for cells in zip(*sample, strict=True)) < 2:
         # Indented lines: nothing but white space before the delimiter.
         return None
-    return DelimitedLayout(found.delimiter, found.quoted, columns, has_header, kept, _in_blocks(lines))
+    return DelimitedLayout(attempt.delimiter, attempt.quoted, columns, has_header, sample, _in_blocks(lines))
 
 
 def delimited_rows(path: Path, layout: DelimitedLayout, report: Report) -> Iterator[TableRow]:
@@ -159,13 +159,13 @@ def _quoted_record(line: Line, following: Iterator[Line | None], delimiter: str)
     """The row that starts on this line, and the lines that were looked at but belong to other rows."""
     cells: list[str] = []
     taken: list[Line] = []
-    text, at = line.text, 0
+    text, position = line.text, 0
     while True:
-        if text.startswith('"', at):
+        if text.startswith('"', position):
             parts: list[str] = []
-            at += 1
-            while (end := _closing(text, at)) < 0:
-                parts.append(text[at:])
+            position += 1
+            while (end := _closing(text, position)) < 0:
+                parts.append(text[position:])
                 further = next(following, _END)
                 if further is _END or len(taken) > _MOST_LINES:
                     more = [] if further is None or further is _END else [further]
@@ -173,20 +173,20 @@ def _quoted_record(line: Line, following: Iterator[Line | None], delimiter: str)
                         line.number, [], False, "a quotation mark is opened and never closed"
                     ), taken + more
                 # A line that cannot be read has been reported; the rest of its cell is kept.
-                text, at = ("", 0) if further is None else (further.text, 0)
+                text, position = ("", 0) if further is None else (further.text, 0)
                 taken += [] if further is None else [further]
-            parts.append(text[at:end])
+            parts.append(text[position:end])
             cells.append("\n".join(parts).replace('""', '"'))
-            at = end + 1
-            if at < len(text) and not text.startswith(delimiter, at):
+            position = end + 1
+            if position < len(text) and not text.startswith(delimiter, position):
                 return _DelimitedRecord(line.number, [], False, "text after a closing quotation mark"), taken
         else:
-            end = text.find(delimiter, at)
-            cells.append(text[at:] if end < 0 else text[at:end])
-            at = len(text) if end < 0 else end
-        if at >= len(text):
+            end = text.find(delimiter, position)
+            cells.append(text[position:] if end < 0 else text[position:end])
+            position = len(text) if end < 0 else end
+        if position >= len(text):
             return _DelimitedRecord(line.number, cells, False, _too_long(cells)), []
-        at += 1
+        position += 1
 
 
 def _too_long(cells: Iterable[Any]) -> str:
@@ -204,12 +204,12 @@ def without_long_cells(rows: Iterable[TableRow], path: Path, report: Report) -> 
             yield row
 
 
-def _closing(text: str, at: int) -> int:
+def _closing(text: str, position: int) -> int:
     """Where the quotation mark is that closes a cell, doubled ones skipped; -1 if it is not on this line."""
-    while (found := text.find('"', at)) >= 0:
-        if not text.startswith('"', found + 1):
-            return found
-        at = found + 2
+    while (mark := text.find('"', position)) >= 0:
+        if not text.startswith('"', mark + 1):
+            return mark
+        position = mark + 2
     return -1
 
 
@@ -282,7 +282,7 @@ def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     below = [cells for cells in rest if len(cells) == len(names)]
     if not below or len(set(names)) < len(names) or any(map(_is_number, names)):
         return False
-    return any(_differs(name, [cells[at] for cells in below]) for at, name in enumerate(names)) and not any(
+    return any(_differs(name, [cells[column] for cells in below]) for column, name in enumerate(names)) and not any(
         " " in name and name[-1:] in ".!?" for name in names
     )
 
@@ -315,11 +315,11 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
         ('1', 'text', 'text (2)')
     """
     times: Counter[str] = Counter()
-    found = []
+    unique = []
     for number, name in enumerate((name.strip() for name in names), start=1):
         times[name] += 1
-        found.append(str(number) if not name else name if times[name] == 1 else f"{name} ({times[name]})")
-    return tuple(found)
+        unique.append(str(number) if not name else name if times[name] == 1 else f"{name} ({times[name]})")
+    return tuple(unique)
 
 
 def _in_blocks(lines: Sequence[str]) -> bool:
@@ -374,10 +374,10 @@ def _opens(line: str) -> bool:
 
 def _parsed(line: str) -> Any:
     try:
-        found = parse_json(line)
+        value = parse_json(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict | list) else None
+    return value if isinstance(value, dict | list) else None
 
 
 def _is_one_long_line(path: Path) -> bool:
@@ -389,10 +389,10 @@ def _is_one_long_line(path: Path) -> bool:
 
 def json_rows(path: Path, where: str | None, report: Report) -> Iterator[TableRow]:
     """The rows: of every line if `where` is None, otherwise of the list that `list_of` found."""
-    for number, found in _lines(path, report) if where is None else _items(path, where, report):
-        row = flattened(found)
+    for number, value in _lines(path, report) if where is None else _items(path, where, report):
+        row = flattened(value)
         if row is None:
-            report(Fault(path, number, f"{str(found)[:60]!r} is no JSON object", _RECORD))
+            report(Fault(path, number, f"{str(value)[:60]!r} is no JSON object", _RECORD))
         else:
             yield TableRow(number, row)
 
@@ -421,11 +421,11 @@ def _items(path: Path, where: str, report: Report) -> Iterator[tuple[int, Any]]:
     with open_regular(path) as file:
         if file.read(3) != b"\xef\xbb\xbf":
             file.seek(0)
-        found = ijson.items(BoundedJson(file), where, use_float=True)
+        items = ijson.items(BoundedJson(file), where, use_float=True)
         number = 0
         while True:
             try:
-                item = next(found, None)
+                item = next(items, None)
             except (ijson.JSONError, ValueError) as error:
                 what = f"after row {number}: {str(error).splitlines()[0]}"
                 report(Fault(path, 0, what, "one whole JSON list"))
@@ -459,7 +459,11 @@ def flattened(record: Any) -> dict[str, Any] | None:
 
 def _label_studio(annotations: list[Any]) -> dict[str, Any]:
     """The columns of a Label Studio task: the answers of its first annotation that was not cancelled."""
-    done = [each for each in annotations if isinstance(each, Mapping) and not each.get("was_cancelled")]
+    done = [
+        annotation
+        for annotation in annotations
+        if isinstance(annotation, Mapping) and not annotation.get("was_cancelled")
+    ]
     columns: dict[str, Any] = {}
     for result in done[0].get("result") or () if done else ():
         value = result.get("value") if isinstance(result, Mapping) else None
@@ -534,12 +538,12 @@ def arrow_rows(path: Path, make: ArrowKind, columns: Sequence[str] | None, repor
         if batch is None:
             return
         named = enumerate(unique_names(batch.schema.names))
-        held = {name: batch.column(at) for at, name in named if columns is None or name in columns}
-        for at in range(batch.num_rows):
+        selected = {name: batch.column(index) for index, name in named if columns is None or name in columns}
+        for row in range(batch.num_rows):
             number += 1
             try:
                 # One row at a time: a value that a dictionary holds once may occur in every row.
-                values = {name: column[at].as_py() for name, column in held.items()}
+                values = {name: column[row].as_py() for name, column in selected.items()}
             except (pyarrow.ArrowException, ValueError, OverflowError) as error:
                 report(Fault(path, number, f"a cell that cannot be read ({_first_line(error)})", "text or numbers"))
                 continue
@@ -553,11 +557,11 @@ def arrow_rows(path: Path, make: ArrowKind, columns: Sequence[str] | None, repor
 
 def class_names(schema: pyarrow.Schema) -> dict[str, tuple[str, ...]]:
     """Column -> names of its classes, where `datasets` wrote them into the file."""
-    found: dict[str, tuple[str, ...]] = {}
+    classes: dict[str, tuple[str, ...]] = {}
     with suppress(ValueError, LookupError, TypeError, AttributeError):
         features = parse_json((schema.metadata or {})[b"huggingface"].decode())["info"]["features"]
-        found = {column: names for column, feature in features.items() if (names := _names_in(feature))}
-    return found
+        classes = {column: names for column, feature in features.items() if (names := _names_in(feature))}
+    return classes
 
 
 def _names_in(feature: Any) -> tuple[str, ...]:
@@ -579,7 +583,7 @@ def _parquet(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
     import pyarrow.parquet
 
     schema = pyarrow.parquet.read_schema(path)
-    # Columns of the same name can only be told apart when all are read.
+    # Columns of the same name can only be distinguished when all are read.
     columns = columns if len(set(schema.names)) == len(schema.names) else None
     strings = [field.name for field in schema if pyarrow.types.is_string(field.type)]
     with pyarrow.parquet.ParquetFile(path, read_dictionary=strings) as file:

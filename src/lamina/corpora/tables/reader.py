@@ -83,11 +83,11 @@ class ListColumns:
 
     def apply_all(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Rows with their lists as lists; those that have a cell that is none are left out."""
-        found = []
+        converted = []
         for row in rows:
             with suppress(ValueError):
-                found.append(self.apply(row))
-        return found
+                converted.append(self.apply(row))
+        return converted
 
     def apply(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A row with its lists as lists; a ValueError says which cell is none."""
@@ -121,12 +121,12 @@ def list_in(cell: str) -> list[Any]:
     """
     cell = cell.strip()
     try:
-        found = parse_json(cell)
+        value = parse_json(cell)
     except ValueError:
-        found = _as_python(cell)
-    if not isinstance(found, list):
+        value = _as_python(cell)
+    if not isinstance(value, list):
         raise ValueError(f"{cell[:60]!r} is not a list")
-    return found
+    return value
 
 
 def _as_python(cell: str) -> Any:
@@ -145,11 +145,11 @@ def _as_python(cell: str) -> Any:
 
 
 def _all_lists(cells: Sequence[Any]) -> bool:
-    held = [cell for cell in cells if not missing(cell)]
-    if not held or not all(isinstance(cell, str) and cell.strip()[:1] == "[" for cell in held):
+    present = [cell for cell in cells if not missing(cell)]
+    if not present or not all(isinstance(cell, str) and cell.strip()[:1] == "[" for cell in present):
         return False
     # A few that are no lists are faults of their rows.
-    return 2 * sum(map(_is_list, held)) > len(held)
+    return 2 * sum(map(_is_list, present)) > len(present)
 
 
 def _is_list(cell: str) -> bool:
@@ -262,8 +262,8 @@ class PlannedTable:
     def read(self, report: Report, noted: Notes, unlabelled: bool = True) -> Iterator[Text]:
         """The texts of all rows; what is not used is noted, and so are texts without a label, or they are faults."""
         path = self._table.path
-        for said in self.plan.notes():
-            noted.add_file(said, path.name)
+        for note in self.plan.notes():
+            noted.add_file(note, path.name)
         annotations = [label.annotation for label in self.plan.labels]
         for line, text in self._texts(report):
             if len(text.edges) == len(annotations):
@@ -297,7 +297,7 @@ class PlannedTable:
         for number, row in merged(self._numbered(report, lines), self.plan):
             yield lines[number], row
             # The rows of the texts before are done with.
-            for done in [each for each in lines if each <= number]:
+            for done in [earlier for earlier in lines if earlier <= number]:
                 del lines[done]
 
     def _numbered(self, report: Report, lines: dict[int, int]) -> Iterator[Mapping[str, Any]]:
@@ -336,15 +336,15 @@ def _iob_columns(
     plan: TablePlan, sample: Sequence[Mapping[str, Any]], classes: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
     """The columns of tags that mark where entities begin, but are not called `ner`."""
-    found = []
+    columns = []
     for label in plan.labels:
         if label.kind == "tags" and label.annotation != "ner":
             cells = [row.get(label.name) for row in sample]
-            given = (each for cell in cells for each in (cell if isinstance(cell, list) else [cell]))
-            tags = set(classes.get(label.name, ())) or {str(each) for each in given if each is not None}
+            given = (tag for cell in cells for tag in (cell if isinstance(cell, list) else [cell]))
+            tags = set(classes.get(label.name, ())) or {str(tag) for tag in given if tag is not None}
             if any(tag.startswith("B-") for tag in tags) and all(map(TAG.fullmatch, tags)):
-                found.append(label.name)
-    return tuple(found)
+                columns.append(label.name)
+    return tuple(columns)
 
 
 def _by_number(column: str, table: TableFile) -> str:
@@ -435,8 +435,8 @@ def _delimited_rows(
 def _obvious(layout: DelimitedLayout) -> Mapping[str, str] | None:
     """One or two columns of running text and one of labels, in a file without a header; None if it is not so clear."""
     texts, labels = [], []
-    for at, column in enumerate(layout.columns):
-        cells = [cells[at].strip() for cells in layout.sample]
+    for index, column in enumerate(layout.columns):
+        cells = [cells[index].strip() for cells in layout.sample]
         if sum(len(words_in(cell)) for cell in cells) >= 3 * len(cells):
             texts.append(column)
         elif all(cells) and (2 * len(set(cells)) <= len(cells) or len(cells) < 10):
@@ -472,7 +472,7 @@ def explain(path: Path, chosen: Mapping[str, str] | None = None) -> str:
 
 
 def why_not(path: Path) -> str | None:
-    """Why a table cannot be read, and what to do; None if the file is no table, or can be read."""
+    """Why a table cannot be read, and what to do; None if the file is not a table, or can be read."""
     try:
         table = open_table(path)
     except CorpusError as error:
@@ -513,7 +513,7 @@ def read(
     yield from planned.read(report, noted or Notes(), unlabelled)
 
 
-def parse_columns(said: str) -> dict[str, str]:
+def parse_columns(text: str) -> dict[str, str]:
     """What a user says about the columns, as `NAME=COLUMN,...`.
 
     Example:
@@ -521,8 +521,8 @@ def parse_columns(said: str) -> dict[str, str]:
         {'text': 'review', 'rating:value': 'stars'}
     """
     chosen: dict[str, str] = {}
-    for part in said.split(","):
-        name, equals, column = (each.strip() for each in part.partition("="))
+    for part in text.split(","):
+        name, equals, column = (piece.strip() for piece in part.partition("="))
         if not name or not equals or not column:
             raise CorpusError(f"{part.strip()!r} does not say which column is what; write it as in {_EXAMPLE}")
         if name in chosen:
@@ -534,6 +534,6 @@ def parse_columns(said: str) -> dict[str, str]:
 
 
 def _planned(path: Path, chosen: Mapping[str, str], sampled: int) -> PlannedTable | None:
-    """The table in a file with what its columns hold; None if it is none, a CorpusError if that cannot be told."""
+    """The table in a file, planned; None if the file is not a table; CorpusError if its columns are ambiguous."""
     table = open_table(path, {"yes": True, "no": False}.get(chosen.get("header", "")))
     return None if table is None else PlannedTable(table, chosen, sampled)
