@@ -167,7 +167,7 @@ class Text:
     def _check_edges(self) -> None:
         size = len(self.words)
         if not all(type(edges) is tuple for edges in self.edges.values()):
-            object.__setattr__(self, "edges", {name: _tuple(each) for name, each in self.edges.items()})
+            object.__setattr__(self, "edges", {name: _tuple(edges) for name, edges in self.edges.items()})
         for name, edges in self.edges.items():
             for edge in edges:
                 if not isinstance(edge, Edge):

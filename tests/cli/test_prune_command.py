@@ -61,14 +61,14 @@ def test_blocks_are_really_removed(run: Callable[..., Done], speaker: Path, tree
     ("arguments", "sentence"),
     [
         (("--by", "luck"), "each item one of importance, effect, random, top, bottom"),
-        (("--step", "7"), "has only 6 heads to take away"),
+        (("--step", "7"), "has only 6 heads; name 1 to 6"),
         (("--save", "importance"), "write BY:REMOVED, such as importance:2"),
         (("--save", "top:7"), "7 of 6 heads cannot be removed; name 1 to 6"),
         (("--component", "block", "--save", "top:3"), "3 of 3 blocks cannot be removed; name 1 to 2"),
         (("--by", "top", "--save", "bottom:1"), "name the order with --by bottom too"),
-        (("--retrain", "3"), "say which with --save, such as --save importance:24"),
+        (("--retrain", "3"), "name one with --save, such as --save importance:24"),
         (("--save", "top:1", "--retrain", "3"), "has no training texts; name a corpus that has some, such as ewt"),
-        (("--target", "pairs", "--suite", "nowhere.tsv"), "one target at a time: a curve is of one score"),
+        (("--target", "pairs", "--suite", "nowhere.tsv"), "--target: a curve has one target"),
     ],
     ids=["order", "step", "save", "heads", "blocks", "unasked", "unsaved", "untaught", "targets"],
 )

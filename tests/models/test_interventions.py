@@ -1,4 +1,4 @@
-"""Parts of models taken away: the contract in every kind of architecture, what breaks it, and what cannot be done."""
+"""Parts of models ablated: the contract in every kind of architecture, what breaks it, and what cannot be done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A saved model without some parts makes what the model makes while they are taken away by hooks."""
+"""A saved model without some parts gives the states of the model with these parts ablated by hooks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def loaded(folder: Path) -> HuggingFaceEncoder:
 
 
 def last_states(parts: Interventions, removed: RemovedParts) -> list[torch.Tensor]:
-    """Of each text, the last layer while parts are taken away."""
+    """Of each text, the last layer while parts are ablated."""
     encoder = parts.encoder
     rows = [row for at, text in enumerate(TEXTS) for row in encoder.rows(at, encoder.word_tokenizer(text))]
     found: dict[int, torch.Tensor] = {}

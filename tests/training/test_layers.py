@@ -1,4 +1,4 @@
-"""Layers that are frozen keep their weights, and layers that are drawn anew forget theirs."""
+"""Layers that are frozen keep their weights, and layers that are re-initialised do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A typed sentence with heads and blocks switched off, as a program asks the server."""
+"""A typed sentence with heads and blocks disabled, as a program asks the server."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_without_a_head_the_model_says_something_else(client, models):
     assert links["before"]["3-1"] != links["after"]["3-1"]
     assert answer["before"]["measures"] != answer["after"]["measures"]
     assert answer["before"]["answer"] is None
-    # Nothing stays switched off.
+    # Nothing stays disabled.
     assert next(token_logprobs(model, [slot])).exp().topk(3).values.tolist() == pytest.approx(before, abs=1e-6)
 
 

@@ -156,7 +156,7 @@ def _predicted_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
     """Whether a layer, through the model's own head, says the piece that is there."""
     lens = result.tables["lens"]
     for name in ("plain", "tuned"):
-        own, twin = (
+        trained, twin = (
             _of_lens(result.tables.get(table, lens.iloc[:0]), "plain" if table == "twin" else name)
             for table in ("lens", "twin")
         )
@@ -165,7 +165,7 @@ def _predicted_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
         if baseline is not None:
             constant = float(baseline.loc[baseline["measure"] == "accuracy", "value"].max())
         beside = dict(zip(twin["layer"].astype(int), twin["value"], strict=True))
-        line = _AbilityLine(f"Next word, {name} lens", "accuracy", own, beside, constant, "most frequent piece")
+        line = _AbilityLine(f"Next word, {name} lens", "accuracy", trained, beside, constant, "most frequent piece")
         yield from line.rows(result.analysis)
 
 

@@ -113,7 +113,7 @@ def _opener() -> request.OpenerDirector:
 # <LAMINA_ORIGINS>/OWNER/NAME    a clone (bare or not), a checkout, or an unpacked archive of github.com/OWNER/NAME
 # <LAMINA_ORIGINS>/OWNER+NAME    the same, in one level
 #
-# A clone is asked for the pinned commit, whatever is checked out. Whoever reads from here checks the hash.
+# A clone is read at the pinned commit, whatever is checked out. The caller checks the hash.
 
 
 def local_origins() -> Path | None:

@@ -41,7 +41,7 @@ from lamina.progress import progress
 def check_first_download(repo: str, revision: str, folder: Path, names: Iterable[str]) -> None:
     """Raise `HashError` if a file of a hub repository is not what it was when it was first downloaded.
 
-    What is new is recorded. The record is kept when an asset is removed from the cache.
+    New hashes are recorded. The record is kept when an asset is removed from the cache.
     """
     hashes = {f"{repo}@{revision}/{name}": sha256_of(folder / name) for name in names}
     if not hashes:

@@ -1,4 +1,4 @@
-"""Write the manifest of an origin out of a clone of its repository, for whoever adds a recipe.
+"""Write the manifest of an origin from a clone of its repository, when adding a recipe.
 
     python -m lamina.assets.write_manifest NAME CLONE OWNER/NAME PATTERN... [--commit COMMIT] [--archive] [--unknown N]
 

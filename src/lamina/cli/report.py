@@ -55,8 +55,8 @@ def report(
 ) -> None:
     """Run all analyses of a model and write one page to read, print or send.
 
-    OUT/index.html needs no network; tables and still images lie beside it (with --single-file, inside it). It is there
-    after the first analysis and is written again after each: reload it to see more. A run that is stopped leaves it,
+    OUT/index.html needs no network; tables and still images are saved next to it (with --single-file, inside it). It
+    appears after the first analysis and is rewritten after each; reload it to see more. A stopped run leaves it,
     and the same command goes on from there.
 
     Results in OUT for the same model, corpus and settings are reused. Run again with nothing changed, the command finds

@@ -150,7 +150,7 @@ def _runs(root: Path | None) -> _VerifiedPart:
         )
         for problem in _of_no_living_process(problems(root))
     ]
-    damaged = sum(not each.leftover for each in problems_found)
+    damaged = sum(not problem.leftover for problem in problems_found)
     return _VerifiedPart(
         f"probing runs: {damaged:,} damaged files" if damaged else "probing runs: intact", problems_found
     )

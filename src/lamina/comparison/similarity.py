@@ -430,7 +430,7 @@ def _head_cosines(
     weights: Weighting,
 ) -> None:
     """Adds each head's cosines (with itself, then with the others), and the number of texts, by document."""
-    # What is cut is cut for both, and counted once.
+    # Texts are cut for both models alike, and counted once.
     counters = (skipped, Counter[str]())
     waiting: dict[str, Text] = {}
     streams = (

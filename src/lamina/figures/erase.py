@@ -98,7 +98,7 @@ def _effects(rows: Table, task: str, target: str) -> alt.LayerChart:
     scale = alt.Scale(domain=[low - room / 2, high + room], nice=False)
     zero = pd.DataFrame({"value": [0.0]})
     letters = points[points["what"] == CONCEPT].assign(
-        letter=lambda some: some["verdict"].map(_LETTERS), top=high + room / 2
+        letter=lambda some: some["verdict"].map(_LETTERS).fillna(_LETTERS[OPEN]), top=high + room / 2
     )
     marked = (
         alt.Chart(letters)

@@ -58,7 +58,7 @@ def _chart(system: str) -> str:
 
 
 def not_drawn(result: Result) -> dict[str, str]:
-    """Chart -> what it leaves out: without separators a decoder's first token stands in for them, weight by weight."""
+    """Chart -> what it leaves out: for models without separators, a decoder's first token takes their place."""
     note = "Not drawn, since the model puts no separators into a text: the root's attention to separators."
     weights = result.tables["weights"]
     return {

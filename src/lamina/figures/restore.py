@@ -47,7 +47,7 @@ _PANELS = {
     "single": "Layer l alone",
     "linear": "Linear head on frozen layer l",
 }
-_TITLES = {"f1": "F1", "accuracy": "accuracy", "loss": "loss (nats per hidden piece, lower is better)"}
+_TITLES = {"f1": "F1", "accuracy": "accuracy", "loss": "loss (nats per masked token, lower is better)"}
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:

@@ -1,4 +1,4 @@
-"""Writing files and folders: all of it or nothing, and on the disk when it is said to be.
+"""Writing files and folders: whole or not at all, and synced to the disk before the call returns.
 
 What is being written has a hidden name beside its target, with the machine and the process that write it in it. So a
 later writer can tell what a killed process left behind (it is swept) from what another one is writing (left alone).

@@ -73,7 +73,7 @@ def _refuse_seeds(folder: Path) -> None:
 def as_encoders(model: Any, options: Mapping[str, Any], runtime: Runtime) -> tuple[Encoder, ...]:
     """One encoder per seed for a folder of `lamina finetune --seeds` or a list of models; one encoder otherwise.
 
-    The encoders of a folder have its name: what is measured is the mean over them.
+    The encoders of a folder have its name: measurements are means over them.
     """
     from lamina.training.provenance import ABOUT, folder_of, refuse_unlike, seed_folders
 
@@ -522,13 +522,13 @@ class TwoModels(Texts):
 
         a, b = (as_encoders(given[name], options, runtime) for name in ("model", "other"))
         _refuse_views(given["data"], options, self.split, a[0], b[0])
-        shown = {**options, "view": chosen_view(options, a[0], b[0])}
+        read_with = {**options, "view": chosen_view(options, a[0], b[0])}
         probing = bool(settings.get("tasks"))
-        texts = as_splits(given["data"], shown) if probing else as_corpus(given["data"], shown, self.split)
-        sides = [describe_models(each) for each in (a, b)]
-        fingerprint = fingerprint_of(*(each["fingerprint"] for each in sides))
+        texts = as_splits(given["data"], read_with) if probing else as_corpus(given["data"], read_with, self.split)
+        sides = [describe_models(encoders) for encoders in (a, b)]
+        fingerprint = fingerprint_of(*(side["fingerprint"] for side in sides))
         about = {"name": f"{a[0].name} and {b[0].name}", "fingerprint": fingerprint, "a": sides[0], "b": sides[1]}
-        short = [short_name(given[name], each[0]) for name, each in (("model", a), ("other", b))]
+        short = [short_name(given[name], encoders[0]) for name, encoders in (("model", a), ("other", b))]
         return LoadedInputs((a, b, texts), about, texts.describe(), (*short, Path(texts.name).stem, options["split"]))
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
@@ -665,13 +665,13 @@ class SavedResults(Reads):
         """See `Reads.load`."""
         from lamina.corpora.corpus import fingerprint_of
 
-        results = [as_result(each) for each in given["results"]]
-        model, data = ([dict(getattr(each.provenance, part)) for each in results] for part in ("model", "corpus"))
-        names = tuple(dict.fromkeys(str(each.get("name", "")) for each in model))
-        about = {"name": " and ".join(names), "fingerprint": fingerprint_of([each.key for each in results])}
+        results = [as_result(result) for result in given["results"]]
+        model, data = ([dict(getattr(result.provenance, part)) for result in results] for part in ("model", "corpus"))
+        names = tuple(dict.fromkeys(str(about.get("name", "")) for about in model))
+        about = {"name": " and ".join(names), "fingerprint": fingerprint_of([result.key for result in results])}
         about |= passports_in(model)
-        texts = " and ".join(dict.fromkeys(str(each.get("name", "")) for each in data))
-        fingerprint = fingerprint_of([each.get("fingerprint", "") for each in data])
+        texts = " and ".join(dict.fromkeys(str(about.get("name", "")) for about in data))
+        fingerprint = fingerprint_of([about.get("fingerprint", "") for about in data])
         shorts = tuple(Path(name).name for name in names)
         return LoadedInputs((results,), about, {"name": texts, "fingerprint": fingerprint}, shorts)
 

@@ -69,15 +69,15 @@ class Request:
         return table | paths | where | {"replace": self.replace}
 
     def _words(self) -> Iterator[str]:
-        for each in self.analysis.reads.given:
-            given = self.inputs.get(each.name, each.default)
-            if given != each.default:
-                yield from () if each.option is None else (each.option,)
-                yield from map(str, given) if each.many else (str(given),)
+        for expected in self.analysis.reads.given:
+            given = self.inputs.get(expected.name, expected.default)
+            if given != expected.default:
+                yield from () if expected.option is None else (expected.option,)
+                yield from map(str, given) if expected.many else (str(given),)
         values = {**self.options, **self.settings}
-        for each in (*self.analysis.options, *self.analysis.settings.values()):
-            if each.name in values and _plain(values[each.name]) != _plain(each.default):
-                yield from _option_words(each, values[each.name])
+        for setting in (*self.analysis.options, *self.analysis.settings.values()):
+            if setting.name in values and _plain(values[setting.name]) != _plain(setting.default):
+                yield from _option_words(setting, values[setting.name])
         for name in ("out", "store", "device"):
             if getattr(self, name) is not None:
                 yield from (f"--{name}", str(getattr(self, name)))
@@ -108,7 +108,7 @@ def read_request(table: Mapping[str, Any]) -> Request:
     if not isinstance(table, Mapping) or not isinstance(table.get("analysis"), str):
         raise InputError("a request names its analysis: analysis = 'heads'; `lamina describe` lists them")
     analysis = get_analysis(table["analysis"])
-    expected = {each.name: each for each in analysis.reads.given}
+    expected = {wanted.name: wanted for wanted in analysis.reads.given}
     unknown = [name for name in table if name not in (*_KNOWN, *expected)]
     if unknown:
         raise InputError(
@@ -116,16 +116,16 @@ def read_request(table: Mapping[str, Any]) -> Request:
             "out, store, device and keep"
         )
     inputs, options = {}, {}
-    for name, each in expected.items():
+    for name, wanted in expected.items():
         if name not in table:
-            if each.default is REQUIRED:
-                raise InputError(f"{analysis.name}: {name} is missing; {each.help[0].lower()}{each.help[1:]}")
+            if wanted.default is REQUIRED:
+                raise InputError(f"{analysis.name}: {name} is missing; {wanted.help[0].lower()}{wanted.help[1:]}")
             continue
         given = table[name]
         if name == data_of(analysis) and isinstance(given, Mapping):
             options = {key: value for key, value in given.items() if key != "name"}
-            given = given.get("name", each.default)
-        if not isinstance(given, str) and not (each.many and isinstance(given, list)):
+            given = given.get("name", wanted.default)
+        if not isinstance(given, str) and not (wanted.many and isinstance(given, list)):
             raise InputError(f"{analysis.name}: {name} is text in a request; got {type(given).__name__}")
         inputs[name] = given
     settings = table.get("settings", {})

@@ -12,7 +12,7 @@ from lamina.results.finding import Finding
 from lamina.tasks import TASKS
 
 LEAST_TARGETS = 200
-"""Minimum of scored targets; the 95 % interval of a share of so many is about 0.14 wide."""
+"""Minimum number of scored targets; the 95 % interval of a share of 200 is about 0.14 wide."""
 LEAST_DOCUMENTS = 10
 """Minimum of scored documents; intervals that resample fewer are too narrow."""
 
@@ -107,9 +107,11 @@ def sample_of(inputs: Sequence[Any], targets: Mapping[str, int]) -> Sample:
         >>> sample_of([corpus_from([["Dogs", "bark"]] * 10)], {"pos": 200}).warnings()
         ()
     """
-    results = [each for given in inputs for each in (given if isinstance(given, list | tuple) else (given,))]
+    results = [source for given in inputs for source in (given if isinstance(given, list | tuple) else (given,))]
     inherited = tuple(
-        dict.fromkeys(warning for each in results if isinstance(each, Result) for warning in each.provenance.warnings)
+        dict.fromkeys(
+            warning for source in results if isinstance(source, Result) for warning in source.provenance.warnings
+        )
     )
     smallest: tuple[int, str] | None = None
     varies = "document"
@@ -124,8 +126,8 @@ def sample_of(inputs: Sequence[Any], targets: Mapping[str, int]) -> Sample:
                 break
         else:
             varies = "document" if known and len(names) > 1 else "text"
-            found = (len(names), "documents" if known else "texts")
-            smallest = found if smallest is None else min(smallest, found)
+            sampled = (len(names), "documents" if known else "texts")
+            smallest = sampled if smallest is None else min(smallest, sampled)
     if smallest is None:
         return Sample(targets, inherited=inherited, varies=varies)
     return Sample(targets, *smallest, inherited=inherited, varies=varies)
@@ -158,5 +160,5 @@ def _counted(count: int, what: str) -> str:
 def _mentions(text: str, name: str) -> bool:
     """Whether a sentence mentions a task by its name or title."""
     plain = name.partition(" (")[0]
-    names = "|".join(re.escape(each) for each in dict.fromkeys((name, plain, _TITLES.get(plain, plain))))
+    names = "|".join(re.escape(title) for title in dict.fromkeys((name, plain, _TITLES.get(plain, plain))))
     return re.search(rf"(?<!\w)(?:{names})(?!\w)", text, re.IGNORECASE) is not None

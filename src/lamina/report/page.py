@@ -244,7 +244,7 @@ _REUSED = 1.0
 class Pace:
     """How fast analyses are on this machine with this model, against what they take in the default report.
 
-    What is left is told from that, scaled by how long the finished ones took here; others have no time.
+    The remaining time is estimated from that, scaled by the times of the finished ones; others have none.
 
     Example:
         >>> pace = Pace()

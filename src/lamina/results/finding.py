@@ -242,7 +242,7 @@ def strongest_first(findings: Iterable[AnyFinding]) -> tuple[AnyFinding, ...]:
         >>> [found.claim for found in strongest_first([weak, strong])]
         ['Layer 3 is best', 'POS comes before dependencies']
     """
-    return tuple(sorted(findings, key=lambda found: (_STRENGTH[found.status], -found.weight)))
+    return tuple(sorted(findings, key=lambda item: (_STRENGTH[item.status], -item.weight)))
 
 
 def number(value: float, low: float | None = None, high: float | None = None, digits: int = 2) -> str:

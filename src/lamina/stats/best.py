@@ -143,11 +143,11 @@ def leads(
     others = scored & (np.arange(len(scores)) != best.first)
     apart = sign * (scores[best.first] - np.where(others, scores, np.nan))
     drawn = sign * (draws[:, [best.first]] - np.where(others, draws, np.nan))
-    found = bootstrap_family(apart, drawn, units, least=least)
+    contrasts = bootstrap_family(apart, drawn, units, least=least)
     known = units >= least
     return Leads(
         best._replace(among=best.among if known else scored),
-        found._replace(p=np.where(others & (found.needed == 0), best.p, np.nan)),
+        contrasts._replace(p=np.where(others & (contrasts.needed == 0), best.p, np.nan)),
     )
 
 

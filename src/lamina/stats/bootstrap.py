@@ -18,7 +18,7 @@ DRAWS = ("measure", "layer", "sample", "value")
 """Columns of `draws`: what pairs models whose measures are no sums over texts, or would be large text by text."""
 _KEYS, _TEXTS = 128, 1024
 """Keys, and texts, whose sums are held until they are weighed together ..."""
-_HELD = 2**22
+_BUFFERED = 2**22
 """... and numbers in these sums: where there are many of them, fewer keys are held."""
 
 
@@ -45,7 +45,7 @@ class StreamedBootstrap:
         self._samples = torch.zeros(samples, size)
         self._value = torch.zeros(size, dtype=torch.float64)
         # Texts of one key are drawn together, so they are summed first.
-        self._held = torch.zeros(max(8, min(_KEYS, _HELD // size)), size, dtype=torch.float64)
+        self._held = torch.zeros(max(8, min(_KEYS, _BUFFERED // size)), size, dtype=torch.float64)
         self._rows: dict[str, int] = {}
         self._texts = 0
 
@@ -66,8 +66,8 @@ class StreamedBootstrap:
             if len(self._rows.keys() | set(some)) > most or self._texts >= _TEXTS:
                 self._weigh()
             rows = [self._rows.setdefault(key, len(self._rows)) for key in some]
-            at = torch.tensor(rows, device=values.device)
-            self._held.index_add_(0, at, values[start : start + most].double())
+            index = torch.tensor(rows, device=values.device)
+            self._held.index_add_(0, index, values[start : start + most].double())
             self._texts += len(some)
 
     @property
@@ -85,7 +85,7 @@ class StreamedBootstrap:
     def _move(self, device: torch.device) -> None:
         if self._held.device != device:
             self._samples, self._value, self._held = (
-                each.to(device) for each in (self._samples, self._value, self._held)
+                tensor.to(device) for tensor in (self._samples, self._value, self._held)
             )
 
     def _weigh(self) -> None:
@@ -93,11 +93,11 @@ class StreamedBootstrap:
             return
         import torch
 
-        held = self._held[: len(self._rows)]
+        summed = self._held[: len(self._rows)]
         drawn = np.stack([weights_of(key, samples=len(self._samples), seed=self._seed) for key in self._rows])
-        self._value += held.sum(0)
-        self._samples.addmm_(torch.from_numpy(drawn).to(held.device).T, held.float())
-        held.zero_()
+        self._value += summed.sum(0)
+        self._samples.addmm_(torch.from_numpy(drawn).to(summed.device).T, summed.float())
+        summed.zero_()
         self._rows.clear()
         self._texts = 0
 

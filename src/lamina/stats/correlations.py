@@ -45,7 +45,7 @@ class Correlation(NamedTuple):
 class Correlations:
     """All correlations among variables of the same words.
 
-    Every bootstrap sample draws documents with replacement and ranks its own words anew. The draws follow from the
+    Every bootstrap sample draws documents with replacement and ranks its words again. The draws follow from the
     documents' names, so the order of words changes nothing.
 
     Example:

@@ -121,7 +121,7 @@ def sign_flip_family(
     p = np.where(known & ~hopeless, p, np.nan)
     low, high = (np.where(known, ends.clip(*bounds), np.nan) for ends in (low, high))
     return Contrasts(
-        *(each.reshape(shape) for each in (estimate, low, high, p, present.astype(float), needed.astype(float)))
+        *(column.reshape(shape) for column in (estimate, low, high, p, present.astype(float), needed.astype(float)))
     )
 
 
@@ -147,9 +147,9 @@ def sign_flip_strata(
         >>> within.p.round(2).ravel().tolist(), overall.estimate.tolist()
         ([0.02, 1.0], [0.25])
     """
-    given = [np.asarray(each, float) for each in strata]
-    sizes, members = [len(each) for each in given], given[0].shape[1]
-    shares = [each / len(each) for each in given]
+    given = [np.asarray(differences, float) for differences in strata]
+    sizes, members = [len(differences) for differences in given], given[0].shape[1]
+    shares = [differences / len(differences) for differences in given]
     complete = sum(sizes) <= _ALL_FLIPS
     flips = _flips(sum(sizes), seed)[0] if complete else None
     samples = len(flips) if flips is not None else _FLIPS
@@ -168,11 +168,11 @@ def sign_flip_strata(
                 signs = (2 * rng.integers(0, 2, shape, dtype=np.int8) - 1).astype(np.float32)
             drawn[rows, number] = signs @ _scaled(values)
             mean[rows] += signs @ weighed
-    size = np.sqrt(sum(np.square(each).sum(0) for each in shares))
+    size = np.sqrt(sum(np.square(share).sum(0) for share in shares))
     mean /= np.where(size > 0, size, 1)
     within = np.stack([_scaled(values).sum(0) for values in given])
     whole = np.concatenate(shares)
-    counts = np.concatenate([np.full((len(each), members), 1 / len(each)) for each in given])
+    counts = np.concatenate([np.full((len(values), members), 1 / len(values)) for values in given])
     several = [(values, np.ones_like(values)) for values in given]
     return (
         _contrasts(within, drawn, several, complete, bounds),
@@ -208,8 +208,8 @@ def _contrasts(
         for ends in zip(*(_inverted(*both, critical, "two-sided") for both in strata), strict=True)
     )
     estimate = np.stack([values.sum(0) / counts.sum(0) for values, counts in strata])
-    found = (estimate, low, high, np.where(hopeless, np.nan, p), units, needed)
-    return Contrasts(*(each[0] if one else each for each in found))
+    columns = (estimate, low, high, np.where(hopeless, np.nan, p), units, needed)
+    return Contrasts(*(column[0] if one else column for column in columns))
 
 
 def bootstrap_family(
@@ -264,7 +264,7 @@ def bootstrap_family(
     high = np.where(known, estimate + reach, np.nan) if alternative == "two-sided" else np.full(len(p), np.inf)
     low, high = (np.where(known, ends.clip(*bounds), np.nan) for ends in (low, high))
     needed = np.where(np.isfinite(estimate) & ~enough, least, 0).astype(float)
-    return Contrasts(*(each.reshape(shape) for each in (estimate, low, high, p, count, needed)))
+    return Contrasts(*(column.reshape(shape) for column in (estimate, low, high, p, count, needed)))
 
 
 def permutation_family(
@@ -324,8 +324,8 @@ def chance_family(
     there = counts > 0
     mean = np.zeros((len(counts), len(members)))
     for member, strata in enumerate(members):
-        kept = [stratum for stratum in strata if there[stratum]]
-        mean[kept, member] = 1 / max(len(kept), 1)
+        present = [stratum for stratum in strata if there[stratum]]
+        mean[present, member] = 1 / max(len(present), 1)
     known = mean.sum(0) > 0.5
     known &= ~((there & ~np.isfinite(chances))[:, None] & (mean > 0)).any(0)
     items, by_chance = np.where(there, counts, 1), np.where(np.isfinite(chances), chances, 0.5)

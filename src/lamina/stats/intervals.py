@@ -150,8 +150,8 @@ def share_interval(right: int, count: int) -> tuple[float, float]:
     """
     if not count:
         return np.nan, np.nan
-    found = binomtest(right, count).proportion_ci(LEVEL, "exact")
-    return float(found.low), float(found.high)
+    ends = binomtest(right, count).proportion_ci(LEVEL, "exact")
+    return float(ends.low), float(ends.high)
 
 
 def first_possible(as_observed: Callable[[float], Bool[np.ndarray, " sample"]]) -> float:

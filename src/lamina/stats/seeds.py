@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from lamina.stats.intervals import TAILS
 
 ENOUGH_SEEDS = 5
-"""With fewer, their spread cannot be told: intervals are over texts, for the mean of the models that were trained."""
+"""Minimum number of seeds to estimate their spread; with fewer, intervals are over texts, for the models trained."""
 
 
 def seed_shares(seeds: int, samples: int, rng: np.random.Generator) -> Float[np.ndarray, "sample seed"]:
@@ -64,19 +64,19 @@ def shared_by_seeds(by_seed: Float[np.ndarray, "seed sample member"]) -> Float[n
     mean = by_seed.mean(0)
     members = np.isfinite(mean).any(0)
     samples = np.isfinite(mean[:, members]).all(1)
-    kept = mean[np.ix_(samples, members)]
-    if len(kept) <= kept.shape[1] or not kept.size:
+    draws = mean[np.ix_(samples, members)]
+    if len(draws) <= draws.shape[1] or not draws.size:
         return mean
-    centre = kept.mean(0)
+    centre = draws.mean(0)
     alone = _alone(by_seed[:, samples][:, :, members])
-    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(kept.T)))
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(draws.T)))
     some = values > 1e-9 * max(values.max(), 1e-12)
     root = np.sqrt(values[some])
     whitened = vectors[:, some] / root
     left, turned = np.linalg.eigh(np.eye(len(root)) - whitened.T @ alone @ whitened)
     shrink = whitened @ (turned * np.sqrt(left.clip(0, 1))) @ turned.T @ (vectors[:, some] * root).T
     drawn = mean.copy()
-    drawn[np.ix_(samples, members)] = centre + (kept - centre) @ shrink
+    drawn[np.ix_(samples, members)] = centre + (draws - centre) @ shrink
     return drawn
 
 
@@ -85,7 +85,7 @@ def seed_interval(
 ) -> tuple[float, float]:
     """The 95 % interval of a mean over seeds: variance over units plus variance over seeds, by Satterthwaite.
 
-    NaN with fewer than `ENOUGH_SEEDS` seeds: their spread cannot be told.
+    NaN with fewer than `ENOUGH_SEEDS` seeds, which are too few to estimate their spread.
 
     Args:
         values: of every seed.
@@ -114,8 +114,8 @@ def seed_ratio_interval(
 ) -> tuple[float, float]:
     """The 95 % interval of the mean top over the mean bottom, by Fieller's theorem; see `seed_interval`.
 
-    It has the ratios m at which the mean of `top - m * bottom` cannot be told from 0. NaN with fewer than
-    `ENOUGH_SEEDS` seeds, and where the bottom itself cannot be told from 0: then any ratio is possible.
+    It has the ratios m at which the mean of `top - m * bottom` does not differ significantly from 0. NaN with fewer
+    than `ENOUGH_SEEDS` seeds, and where the bottom itself does not: then any ratio is possible.
 
     Args:
         tops: of every seed.

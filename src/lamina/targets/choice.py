@@ -95,7 +95,7 @@ def chosen_targets(encoder: Encoder, names: Sequence[str] | None, material: Targ
 
 
 def targets_of(encoder: Encoder, names: Sequence[str], material: TargetData, *, items: int, seed: int) -> list[Target]:
-    """The targets of these names (see `chosen_targets`), each about at most so many texts, pairs or questions.
+    """The targets of these names (see `chosen_targets`), each of at most `items` texts, pairs or questions.
 
     Items are drawn by the hash of their ids: the same whatever the model.
 

@@ -45,7 +45,7 @@ class HeadTraining(NamedTuple):
     task: str | None
     """What `lamina finetune` calls it; None where lamina did not make the model."""
     length: int
-    """Most pieces of a text; what is beyond is cut off."""
+    """Maximum number of tokens of a text; longer texts are cut."""
     used: frozenset[str]
     """Hashes of the texts that it was trained on or selected by."""
     window: int | None = None

@@ -115,11 +115,11 @@ class SavedReader(ProbeReader):
         stacked = torch.stack([states[layer].float() for layer in self.layers])
         return torch.cat([self._some(stacked, some) for some in _few(spans, stacked)], 1)
 
-    def _some(self, stacked: Float[Tensor, "layer row token width"], asked: BatchSpans) -> Tensor:
-        first, last = int(asked.row[0]), int(asked.row[-1])
+    def _some(self, stacked: Float[Tensor, "layer row token width"], batch: BatchSpans) -> Tensor:
+        first, last = int(batch.row[0]), int(batch.row[-1])
         size = stacked.shape[2]
         flat = stacked[:, first : last + 1].flatten(1, 2)
-        spans = spans_of(asked.tokens + size * (asked.row - first)[:, None, None], flat.device)
+        spans = spans_of(batch.tokens + size * (batch.row - first)[:, None, None], flat.device)
         logits = []
         for probes, standard in zip(self._probes, self._standards, strict=True):
             seen = flat if standard is None else standard.of(flat)
@@ -220,7 +220,7 @@ def _alone(probes: EdgeProbes, member: int, layers: int) -> EdgeProbes:
 
 
 def _few(spans: BatchSpans, stacked: Float[Tensor, "layer row token width"]) -> list[BatchSpans]:
-    """All targets on a CPU; on a GPU those of so many rows that targets times tokens are few enough to pool at once."""
+    """Targets in batches: all on a CPU; on a GPU, rows are grouped so that targets times tokens stay bounded."""
     if stacked.device.type == "cpu" or not len(spans.row):
         return [spans]
     most = max(1, int((_CELLS / (stacked.shape[2] * max(1, len(spans.row) / stacked.shape[1]))) ** 0.5))

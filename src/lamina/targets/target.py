@@ -152,7 +152,7 @@ def halved(target: Target, seed: int) -> tuple[SubsetTarget, SubsetTarget]:
 
 
 def some_texts(texts: Iterable[Text], most: int, seed: int) -> list[Text]:
-    """At most so many texts, drawn by the hash of their ids, in the order of the corpus.
+    """At most `most` texts, drawn by the hash of their ids, in the order of the corpus.
 
     Example:
         >>> texts = [Text(str(number), ("word",)) for number in range(9)]
@@ -165,7 +165,7 @@ def some_texts(texts: Iterable[Text], most: int, seed: int) -> list[Text]:
 
 
 def some_pairs(pairs: Iterable[MinimalPair], most: int, seed: int) -> list[MinimalPair]:
-    """At most so many pairs, as many of every paradigm as can be, drawn by the hash of their ids."""
+    """At most `most` pairs, balanced over paradigms, drawn by the hash of their ids."""
     by_paradigm: dict[str, list[MinimalPair]] = defaultdict(list)
     for pair in sorted(pairs, key=lambda pair: _share(seed, pair.item)):
         by_paradigm[pair.paradigm].append(pair)

@@ -362,7 +362,7 @@ def _is_single(edge: Edge) -> bool:
 
 
 AS_GIVEN = "as given"
-"""Scheme of corpora whose annotations were named by whoever made the data."""
+"""Scheme of corpora whose annotations have the names that the data gives them."""
 _MOST_LABELS = 0.5
 """Labels, as a share of the targets, from which on they name things instead of telling kinds."""
 
@@ -376,7 +376,7 @@ def choose_tasks(names: Sequence[str | Task] | None, splits: Splits, *, faithful
     present = splits.scored.annotations
     carried = {name: task for name, task in _carried(splits, faithful=faithful).items() if task is not None}
     if names is not None:
-        return [_named(each, carried, splits) for each in dict.fromkeys(names)]
+        return [_named(name, carried, splits) for name in dict.fromkeys(names)]
     known = {task.annotation for task in carried.values()} | {task.fallback for task in carried.values()}
     others = [name for name in present if name not in NAMING and name not in known]
     annotation, errors = [], []

@@ -155,7 +155,7 @@ def _targets_of(
 
 
 def _balanced(candidates: _Chosen, items: int, seed: int) -> _Chosen:
-    """As many of every stratum within every group; in hash order of the sentences, up to so many targets."""
+    """Equally many of every stratum within every group, in hash order of the sentences; at most `items` targets."""
     strata = sorted({candidate.stratum for _, candidate in candidates})
     groups: dict[str, dict[str, _Chosen]] = defaultdict(lambda: {name: [] for name in strata})
     for tree, candidate in sorted(candidates, key=lambda one: chance(seed, one[0].text.id)):

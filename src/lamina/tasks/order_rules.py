@@ -303,7 +303,7 @@ def _whole(text: Text) -> Span:
 
 
 POSITIONS = 10
-"""Positions that are classes: the first so many words of sentences that have as many."""
+"""Number of positions that are classes: the first words of sentences that have at least as many."""
 _DRAWN = 3
 """Words of a sentence whose position is asked."""
 _NO_ROOT = "no single root"
@@ -585,7 +585,7 @@ def inversion_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
     if tree.pos.get(first[0]) != "PROPN" and tree.text.words[first[0]] != "I":
         words[word] = words[word][:1].lower() + words[word][1:]
     candidate = _changed(tree.text, tuple(words), "inverted")
-    # What is longer is told as it is read: the second clause now comes first.
+    # The label follows the reading order: the second clause now comes first.
     now = {"first": "second", "second": "first"}.get(longer, longer)
     return [candidate._replace(group=f"{now} longer")]
 

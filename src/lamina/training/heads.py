@@ -158,7 +158,7 @@ def prepare_layers(model: PreTrainedModel, encoder: HuggingFaceEncoder, plan: Tr
 def layers_in_words(plan: TrainingPlan, encoder: HuggingFaceEncoder) -> str:
     """What a plan does with layers, to be added to its other settings; nothing where all are trained as they are."""
     frozen = "" if plan.freeze is None else f", layers 0 to {plan.freeze} frozen"
-    return frozen + (f", layers from {encoder.blocks - plan.reset + 1} on drawn anew" if plan.reset else "")
+    return frozen + (f", layers from {encoder.blocks - plan.reset + 1} on re-initialised" if plan.reset else "")
 
 
 MaskForm = Literal["seen", "added", "flat"]

@@ -136,7 +136,7 @@ def read_about(folder: str | os.PathLike[str]) -> dict[str, Any]:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise ModelError(
-            f"{folder} is no model that lamina fine-tuned: it has no readable {ABOUT}; make one with `lamina finetune`"
+            f"{folder} was not fine-tuned by lamina: it has no readable {ABOUT}; make one with `lamina finetune`"
         ) from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise ModelError(f"{path} is of another format than this lamina reads ({FORMAT}); fine-tune the model again")

@@ -1,4 +1,4 @@
-"""Effects of parts taken away, against the same model with its weights changed by hand, and planted truths."""
+"""Effects of ablated parts, against the same model with its weights changed by hand, and planted truths."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FEW: dict[str, Any] = {"targets": ["loss"], "items": 8, "samples": 20, "twin": F
 
 
 def loss_by_hand(encoder: HuggingFaceEncoder) -> float:
-    """Nats per piece of all texts, by the model with its head."""
+    """Nats per token of all texts, by the model with its head."""
     model: Any = encoder.whole
     losses = []
     for text in texts(8):
@@ -281,7 +281,7 @@ def test_what_cannot_be_taken_away_is_told() -> None:
         ({"heads": ["9-1"]}, "has no head 9-1"),
         ({"heads": ["first"]}, "--head first: name a head as LAYER-HEAD, both counted from 1"),
         ({"heads": ["1-1"], "component": ["block"]}, "--head 1-1 names a head, and --component block leaves heads out"),
-        ({"component": []}, "nothing is to be taken away"),
+        ({"component": []}, "nothing to ablate"),
     ):
         with pytest.raises(InputError if "has no" not in sentence else lamina.errors.ModelError, match=sentence):
             lamina.ablate(tiny_causal(), CORPUS, **FEW, **settings)

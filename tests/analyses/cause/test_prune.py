@@ -285,21 +285,25 @@ def test_findings_compare_orders_with_the_random_one_and_top_with_bottom() -> No
     assert [each.status for each in found] == ["clear", "clear", "null"]
     first, second, third = found
     assert first.text == (
-        "More heads can go by importance (gradient of a gate) than at random within 1 point: 60 % against 20 % "
+        "More heads can be removed by importance (gradient of a gate) than at random within 1 point: 60 % against 20 % "
         "(difference of the shares .40 [.40, .40])."
     )
-    assert second.text.startswith("More heads can go from the top layer down than from the bottom layer up within 1")
-    assert third.text.startswith("As many heads can go by the effect of each alone as at random within 1 point: 20 % ")
+    assert second.text.startswith(
+        "More heads can be removed from the top layer down than from the bottom layer up within 1"
+    )
+    assert third.text.startswith(
+        "As many heads can be removed by the effect of each alone as at random within 1 point: 20 % "
+    )
 
 
 def test_wrong_12_where_no_head_can_go_either_way_nothing_was_tested() -> None:
     found = told({"importance": 0.0, "random": 0.0, "top": 0.0, "bottom": 0.0})
     assert [each.status for each in found] == ["untested", "untested"]
     assert [each.text for each in found] == [
-        "It was not tested whether more heads can go by importance (gradient of a gate) than at random within 1 point: "
-        "no head could be removed either way within 1 point.",
-        "It was not tested whether more heads can go from the top layer down than from the bottom layer up within 1 "
-        "point: no head could be removed from either end within 1 point.",
+        "It was not tested whether more heads can be removed by importance (gradient of a gate) than at random "
+        "within 1 point: no head could be removed either way within 1 point.",
+        "It was not tested whether more heads can be removed from the top layer down than from the bottom layer "
+        "up within 1 point: no head could be removed from either end within 1 point.",
     ]
 
 

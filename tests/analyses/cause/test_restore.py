@@ -1,4 +1,4 @@
-"""Layers of a tuned model put back: what was never changed costs nothing, and sentences say what the numbers do."""
+"""Layers of a tuned model restored: what was never changed costs nothing, and sentences say what the numbers do."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ def test_a_masked_model_is_scored_by_its_loss_and_gets_no_linear_head(model_fold
     lamina.finetune(str(model_folder("bert")), sets(), task="mlm", out=tmp_path / "mlm", **learning)
     result = restore(str(tmp_path / "mlm"), sets(), out=tmp_path / "out", points=1, twin=False, device="cpu")
     assert result.tables["references"]["metric"].tolist()[:2] == ["loss", "accuracy"]
-    # With everything put back but the head, the loss is another; the same pieces are hidden each time.
+    # With everything restored but the head, the loss is another; the same tokens are masked each time.
     own = result.tables["effects"]
     assert own["baseline"].nunique() == 1
     assert (own["effect"] != 0).all()
     assert "transfer" not in result.tables
-    assert result.provenance.skipped["linear heads: mlm has no classes or spans that one could learn"] == 4
+    assert result.provenance.skipped["linear heads: mlm has no classes or spans to learn"] == 4
 
 
 def test_a_linear_head_is_logistic_regression_on_the_mean_of_words(model_folder) -> None:
@@ -233,10 +233,10 @@ def test_lower_layers_that_matter_are_said_to() -> None:
     assert [text.split(":")[0] for text in told] == [
         "What fine-tuning changed in the lower half matters",
         "Of single layers, the tuning of layer 4 matters most",
-        "Layer 0 can be put back within 1 point",
+        "Layer 0 can be restored within 1 point",
     ]
     assert list(told.values()) == ["clear", "clear", "null"]
-    assert "with layers 0 to 2 put back accuracy is .70, with layers 3 to 4 put back .85 (layers 0" in next(iter(told))
+    assert "with layers 0 to 2 restored, accuracy is .70, with layers 3 to 4 restored .85 (layers 0" in next(iter(told))
 
 
 def test_of_layers_that_matter_alike_none_is_said_to_matter_most() -> None:
@@ -276,5 +276,5 @@ def test_the_chart_has_a_panel_for_every_kind_of_layers() -> None:
     spec = chart.to_dict()
     titles = [panel["title"] for panel in spec["concat"]]
     assert titles == ["Layers 0 to l", "Layers l to the top", "Layer l alone", "Linear head on frozen layer l"]
-    assert "drawn anew, then tuned, accuracy by l: 3 0.79" in spec["description"]
+    assert "re-initialised, then tuned, accuracy by l: 3 0.79" in spec["description"]
     assert spec["title"]["subtitle"].startswith("dashed: tuned (.900); dotted: most frequent answer (.200)")

@@ -218,4 +218,4 @@ def test_coreference_is_asked_for_where_a_head_has_the_role() -> None:
     # A head that finds antecedents is needed; otherwise half of the time would be spent on nobody.
     without, told = role_targets(planted(0), TargetData(splits), splits, texts, **given, coreference=False)
     assert without.coreference is None
-    assert told == {"texts with coreference that are not asked about: no head has that role": 40}
+    assert told == {"texts with coreference that are not scored: no head has that role": 40}

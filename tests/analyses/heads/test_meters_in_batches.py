@@ -156,7 +156,7 @@ def test_patterns_are_those_of_single_texts(real_encoder, batch: WatchedBatch):
     found = [pattern(watched, signs) for watched in batch.singly]
     told = np.stack([each for each in found if each is not None])
     shown(meter, batch)
-    assert meter.untold == len(found) - len(told) > 0
+    assert meter.undecided == len(found) - len(told) > 0
     assert len(np.unique(told)) > 2, "several patterns occur"
     expected = np.stack([(told == at).mean(0) for at in range(len(PATTERNS))])
     np.testing.assert_allclose(meter.means.heads().value, expected, atol=1e-6)

@@ -152,6 +152,6 @@ def test_texts_on_which_every_map_looks_alike_are_not_counted():
     meter = PatternMeter(one_headed())
     text = Text("t", (".", ","))
     meter.update(WatchedBatch.of([seen(text, uniform_map(4, causal=False))]))
-    assert meter.untold == 1
+    assert meter.undecided == 1
     assert meter.table()["share"].isna().all()
     assert TinyEncoder().tokenize(text).words.tolist() == [SPECIAL, 0, 1, SPECIAL]

@@ -109,7 +109,7 @@ def deal(missing: Iterable[Text], crew: Crew, total: int | None, advance: Advanc
 def _refuse_dying(rank: int, died: str, times: int) -> None:
     if times >= _MOST_DEATHS:
         raise StoreError(
-            f"worker {rank} died {times} times in a row ({died}); what was stored is kept. The usual cause is too "
+            f"worker {rank} died {times} times in a row ({died}); all stored shards are kept. The usual cause is too "
             "little memory: give fewer --workers, and run the same command again"
         )
     say(f"worker {rank} died ({died}); it is replaced, and its texts are encoded again")

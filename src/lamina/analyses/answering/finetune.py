@@ -214,7 +214,7 @@ def finetune(
     freeze: Annotated[
         int | None, Setting("Keep the weights of the layers from 0 (the embeddings) to this one.", min=0)
     ] = None,
-    reset: Annotated[int, Setting("Let so many of the top blocks begin with new random weights.", min=0)] = 0,
+    reset: Annotated[int, Setting("Number of top blocks that are re-initialised before training.", min=0)] = 0,
     seeds: Annotated[
         int, Setting("How often it is trained, each time with the next seed; from 2 on in folders `seed-N`.", min=1)
     ] = 1,
@@ -234,15 +234,15 @@ def finetune(
         >>> result = lamina.finetune("minilm", "ewt", task="pos", out="runs/pos", max_steps=100)  # doctest: +SKIP
         >>> result.tables["scores"]  # doctest: +SKIP
     """
-    asked = {"epochs": epochs, "lr": lr, "batch": batch, "schedule": schedule, "max_steps": max_steps, "grid": grid}
-    asked |= {"freeze": freeze, "reset": reset}
+    choices = {"epochs": epochs, "lr": lr, "batch": batch, "schedule": schedule, "max_steps": max_steps, "grid": grid}
+    choices |= {"freeze": freeze, "reset": reset}
     learning = learning_of(encoder, sets, task, length=length, attention_window=attention_window, seed=seed)
     if not resume:
         shutil.rmtree(work)
         work.mkdir()
-    made = learning.run(_plans({"task": task, "seed": seed, **asked}), work, seeds=seeds)
-    counts = made.tables["scores"]["count"]
-    return Tables(made.tables, made.skipped, files=made.files, scored={task: int(counts.max())})
+    outcome = learning.run(_plans({"task": task, "seed": seed, **choices}), work, seeds=seeds)
+    counts = outcome.tables["scores"]["count"]
+    return Tables(outcome.tables, outcome.skipped, files=outcome.files, scored={task: int(counts.max())})
 
 
 @finetune.finds
@@ -319,13 +319,13 @@ def _plans(settings: Mapping[str, Any]) -> list[TrainingPlan]:
 
 
 def _pieces(task: Task, encoder: HuggingFaceEncoder, length: int | None, sets: Sets | None = None) -> int:
-    """Most pieces in one row: as asked for, or as the task's recipe has it, within the model's limit.
+    """Maximum number of tokens in one row: as requested, or by the task's recipe, within the model's limit.
 
     Stories whose answer is a class are as long as those whose answer is a span.
     """
     stories = task == "classify" and sets is not None and isinstance(sets.train[0], Question)
-    own = PAPER_SETTINGS["babi" if stories else task].length
-    return min(length or own, encoder.limit or own)
+    default = PAPER_SETTINGS["babi" if stories else task].length
+    return min(length or default, encoder.limit or default)
 
 
 def as_sets(data: Any, options: Mapping[str, Any], settings: Mapping[str, Any], encoder: HuggingFaceEncoder) -> Sets:
@@ -382,22 +382,22 @@ def _by_task(rows: Sequence[Any]) -> Finding:
     ahead = [row for row in rows if row.p_adjusted < SURE and _better(row) and not _small(row)]
     metric = _METRICS.get(rows[0].metric, rows[0].metric)
     # Where none is ahead, the one that is least known to be alike stands for all.
-    shown = (
+    decisive = (
         max(ahead, key=lambda row: (row.p_adjusted, -abs(row.difference)))
         if ahead
         else max(rows, key=lambda row: (not _small(row), row.needed == 0, abs(row.difference)))
     )
     which = f"All {len(rows)} tasks are" if len(ahead) == len(rows) else f"Of {len(rows)} tasks, {_listed(ahead)}"
     return finding(
-        claim=f"{which} done better than by {_CONSTANT}; {shown.task} has the least sure difference",
+        claim=f"{which} done better than by {_CONSTANT}; {decisive.task} has the least sure difference",
         whether=f"any of {len(rows)} tasks is done better than by {_CONSTANT}",
         absent=f"None of {len(rows)} tasks is done better than by {_CONSTANT}",
-        contrast=f"difference in {metric} of {shown.task}",
-        test=Contrast.of(shown, "difference"),
-        source=Source("contrasts", {"family": shown.family, "metric": shown.metric}),
-        unit=shown.unit,
+        contrast=f"difference in {metric} of {decisive.task}",
+        test=Contrast.of(decisive, "difference"),
+        source=Source("contrasts", {"family": decisive.family, "metric": decisive.metric}),
+        unit=decisive.unit,
         importance=("localised",),
-        margin=_margin(shown),
+        margin=_margin(decisive),
     )
 
 
@@ -437,10 +437,10 @@ def _still_learning(curve: pd.DataFrame) -> str:
     if select["step"].nunique() < 2:
         return ""
     last = int(select["step"].max())
-    ended = sum(best_step(each) == last for each in runs)
+    ended = sum(best_step(curve_of_seed) == last for curve_of_seed in runs)
     which = "" if len(runs) == 1 else f" for {ended} of {len(runs)} seeds"
-    said = f"The last step ({last:,}) was the best on the selection set{which}: longer training may do better."
-    return said if 2 * ended > len(runs) else ""
+    note = f"The last step ({last:,}) was the best on the selection set{which}: longer training may do better."
+    return note if 2 * ended > len(runs) else ""
 
 
 def _interval(row: Mapping[Any, Any]) -> tuple[float, float, float]:

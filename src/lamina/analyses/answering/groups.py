@@ -150,7 +150,7 @@ _FEW_STARTS = 20
 _RUNS = 5
 """Seeds whose memberships are compared."""
 STABLE = 0.8
-"""Adjusted Rand index over seeds from which clusters are said to be there."""
+"""Minimum adjusted Rand index over seeds for clusters to count as stable."""
 _FITTED = 1000
 """Most tokens that clusters are fitted to and scored on: of more, a regular subsample; all are then assigned."""
 
@@ -346,8 +346,8 @@ def pseudo_labels(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Labels of the same shape that mean nothing, for the same words.
 
-    Sentences and the roles of the context are moved along by a random number of words; kinds of entity are dealt out
-    anew among the mentions.
+    Sentences and the roles of the context are moved along by a random number of words; entity types are
+    permuted over the mentions.
     """
     sentences, roles, _ = labels
     context = np.where(roles == QUESTION, _NONE, roles)

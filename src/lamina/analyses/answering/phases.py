@@ -459,7 +459,7 @@ class _ModelReading(NamedTuple):
     reads=QuestionSet(seeds=True),
     # 3: nulls of the same shape, tests by document, nested models of failure, intervals by Student's t.
     # 4: failures are predicted within tasks; the lead over the twin is tested; contrasts of single tasks.
-    # 5: families by max-T; nothing is told of a model that does not answer; clusters of 20 starts, seen by two seeds.
+    # 5: families by max-T; no findings for models that do not answer; clusters of 20 starts and two seeds.
     version=5,
     tables={
         "phases": Table(
@@ -586,7 +586,7 @@ def phases(
 
 @phases.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """Whether the answer stands apart, how right and wrong answers differ, and whether failures can be predicted."""
+    """Whether the answer is separated, how right and wrong answers differ, and whether failures can be predicted."""
     yield from phase_findings(result)
 
 

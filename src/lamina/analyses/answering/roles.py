@@ -185,7 +185,7 @@ class AnswerPositions:
         self._counts[_bin((answer.start - context.start) / free if free > 0 else 0.0)] += 1
 
     def draw(self, length: int, free: Bool[np.ndarray, " word"], rng: np.random.Generator) -> Span | None:
-        """So many neighbouring words that are free, placed as answers are; anywhere where none of these places is."""
+        """A span of `length` free words at one of the positions of answers; anywhere if none of these is free."""
         size = len(free)
         taken = np.r_[0, np.cumsum(~free)]
         starts = np.arange(size - length + 1)
@@ -215,7 +215,7 @@ def pseudo_groups(
 ) -> Float[np.ndarray, "group word"]:
     """The groups of `groups_of`, with other words in the parts of support, answer and prediction.
 
-    The real answer, prediction and support belong to none of them: what is measured is what a sentence and a span have
+    The real answer, prediction and support belong to none of them: they show what a sentence and a span have
     in common with their context where they are neither. A group is empty where the context has no room for it.
     """
     context = ~roles.question

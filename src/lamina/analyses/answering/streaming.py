@@ -208,7 +208,9 @@ class UnrelatedWords:
     def before(self, document: str) -> EarlierWords:
         """Of all documents before this one."""
         if document != self._document:
-            self._finished = EarlierWords(*(done + held for done, held in zip(self._finished, self._held, strict=True)))
+            self._finished = EarlierWords(
+                *(done + current for done, current in zip(self._finished, self._held, strict=True))
+            )
             self._held = EarlierWords(*(torch.zeros_like(part) for part in self._held))
             self._document = document
         return self._finished

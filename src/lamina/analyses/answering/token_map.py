@@ -332,10 +332,12 @@ def _tokens(
     return pd.DataFrame(columns)
 
 
-def _projection(seen: _EncodedQuestion, shares: np.ndarray, found: LayerClusters) -> pd.DataFrame:
+def _projection(seen: _EncodedQuestion, shares: np.ndarray, clusters: LayerClusters) -> pd.DataFrame:
     usable = seen.keep.sum(1).numpy()
-    counts = [len(np.unique(layer_labels[layer_labels != LEFT_OUT])) for layer_labels in found.labels.numpy()]
-    rows = zip(usable, seen.keep.shape[1] - usable, *shares.T, counts, found.silhouettes, found.stability, strict=True)
+    counts = [len(np.unique(layer_labels[layer_labels != LEFT_OUT])) for layer_labels in clusters.labels.numpy()]
+    rows = zip(
+        usable, seen.keep.shape[1] - usable, *shares.T, counts, clusters.silhouettes, clusters.stability, strict=True
+    )
     columns = ["tokens", "left_out", "explained_x", "explained_y", "clusters", "silhouette", "stability"]
     table = pd.DataFrame(list(rows), columns=columns).rename_axis("layer").reset_index()
     table.insert(0, "example", seen.question.text.id)

@@ -1,4 +1,4 @@
-"""Heads and blocks taken away one at a time: what does the model do worse without each?"""
+"""Heads and blocks ablated one at a time: what does the model do worse without each?"""
 
 from __future__ import annotations
 
@@ -95,46 +95,46 @@ NORMALISED, PLAIN = "layer-normalised", "as it is"
 NEXT = "next"
 """In contrasts: the block that the one that matters most is compared with."""
 _WEAK = 0.1
-"""A rank correlation that means nothing."""
-_SHOWN = 5
+"""Rank correlations within this margin of 0 are negligible."""
+_ROWS = 5
 """Heads, and blocks, of a target in the terminal."""
 _TRIED = 16
-"""Rows that are tried to tell how long all of them take."""
+"""Rows that are timed to estimate the cost of all of them."""
 _BACKWARD = 3
-"""A run with gradients takes about so many runs without."""
+"""Cost of a run with gradients, in runs without."""
 
 
 @analysis(
-    title="Heads and blocks taken away",
+    title="Heads and blocks ablated",
     question="What does a model do worse without each of its heads and blocks?",
     method=(
-        "One head at a time hands on its mean over all tokens (or zeros, or what it makes of another text), one block "
-        "at a time hands on what it read, and the same items are scored again: loss, minimal pairs, answers, tags, "
-        "classes or what probes read. Effects are paired by document (minimal pairs: by pair) and tested by flipped "
-        "signs, all parts of one kind together (max-T), with simultaneous 95 % intervals. Each head is compared with a "
-        "random component as large as a head of its layer, also in pairs. Beside them are the twin with random weights "
-        "and the importance of heads by the gradient of a gate."
+        "Heads are ablated one at a time (output replaced by its mean over all tokens, by zeros, or by the head's "
+        "output on another text), blocks are skipped one at a time, and the same items are scored again: loss, minimal "
+        "pairs, answers, tags, classes or what probes read. Effects are paired by document (minimal pairs: by pair) "
+        "and tested by sign flips, all parts of one kind together (max-T), with simultaneous 95 % intervals. Each head "
+        "is also compared, in pairs, with a random component as large as a head of its layer. Controls: the untrained "
+        "twin, and the importance of heads by the gradient of a gate."
     ),
     cites=("Michel et al. 2019", "Voita et al. 2019", "Wang et al. 2023"),
     reads=CauseInputs(),
     version=2,
     tables={
         "effects": Table(
-            "One row per part, how it is taken away, and target; effect: value minus baseline, two-sided; one family: "
-            "all parts of one component kind, target and how. worse: surely harmful, beyond the margin (.05 nats, else "
-            ".02). p_beaten: that another part of the family matters more; among_best: it can be the one that matters "
-            "most. random: as many numbers as a head has, drawn from all heads of the layer, mean of 3 draws; a "
-            "block's zero: it is skipped.",
+            "One row per part, kind of ablation (how) and target; effect: value minus baseline, two-sided; one family: "
+            "all parts of one component kind, target and how. worse: clearly harmful, beyond the margin (.05 nats, "
+            "else .02). p_beaten: p of another part of the family mattering more; among_best: no other part was shown "
+            "to matter more. random: as many units as a head has, drawn from all heads of the layer, mean of 3 draws; "
+            "zero of a block: it is skipped.",
             EFFECTS,
         ),
         "contrasts": Table(
             "One row per part, how, target and what it is compared with; difference: value minus other. against "
             "random: each head minus the random component of its layer, paired, two-sided, one family per target and "
-            "how. against next: of blocks, what matters most minus what cannot matter most and is hardest to tell "
-            "from it (or else minus what is nearest to it), two-sided over all pairs of blocks.",
+            "how. against next: the block that matters most minus the closest block that was shown to matter less "
+            "(where none was: minus the closest block), two-sided over all pairs of blocks.",
             CONTRASTS,
         ),
-        "twin": Table("The same of the twin with random weights.", EFFECTS, optional=True),
+        "twin": Table("The same of the untrained twin.", EFFECTS, optional=True),
         "importance": Table(
             "One row per head: expected absolute gradient of its gate, normalised by layer, on the first target.",
             IMPORTANCE,
@@ -144,8 +144,8 @@ _BACKWARD = 3
             "One row per target, how, model or twin, and kind of importance: Spearman's rank correlation over heads of "
             "importance (by the gradient of that target) and the size of the effect. Intervals are over documents, "
             "simultaneous over the rows of model or twin; p: the larger of that over documents and that over "
-            "permutations of the heads, both two-sided and for the same rows. again: the effects with themselves, "
-            "measured on as many other documents.",
+            "permutations of the heads, both two-sided and for the same rows. again: the effects correlated with "
+            "themselves, measured on as many other documents.",
             AGREEMENT,
             optional=True,
         ),
@@ -161,26 +161,24 @@ def ablate(
     targets: Annotated[
         Sequence[str] | None,
         Setting(
-            "What is scored: loss, pairs, qa, qa_em, tags, classes or probe:TASK@LAYER; by default what the model and "
-            "the data can give.",
+            "What is scored: loss, pairs, qa, qa_em, tags, classes or probe:TASK@LAYER; by default all that the model "
+            "and the data allow.",
             option="--target",
         ),
     ] = None,
-    component: Annotated[
-        Sequence[Component] | None, Setting("What is taken away: head, block; both by default.")
-    ] = None,
+    component: Annotated[Sequence[Component] | None, Setting("What is ablated: head, block; both by default.")] = None,
     how: Annotated[
         Sequence[Ablation],
         Setting(
-            "What a head hands on instead: its mean over all tokens read (mean), zeros (zero) or what it makes of "
-            "another text (resample). A block is skipped."
+            "What replaces a head's output: its mean over all tokens (mean), zeros (zero) or its output on another "
+            "text (resample). Blocks are skipped."
         ),
     ] = ("mean",),
     heads: Annotated[
         Sequence[str] | None,
         Setting("Only these heads, as LAYER-HEAD counted from 1; all by default.", option="--head"),
     ] = None,
-    # Which pairs, questions and probes that means is found when inputs are loaded.
+    # Read when inputs are loaded.
     suite: Suite = None,  # noqa: ARG001
     questions: AskedQuestions = None,  # noqa: ARG001
     probes: Probes = None,  # noqa: ARG001
@@ -189,11 +187,11 @@ def ablate(
     twin: Twin = True,
     seed: Seed = 0,
 ) -> Tables:
-    """The effect of every head and every block, one at a time, on what a model can be asked.
+    """The effect of ablating every head and every block, one at a time, on what a model can be asked.
 
-    By default a head hands on its mean: zeros would also take away what it hands on whatever the text says, and blocks
-    above are thrown off by the missing constant rather than by missing information. Importance by gradient is about
-    zeros: ask for `--how zero` too to compare the two on equal terms.
+    The default is mean ablation: zero ablation also removes the constant part of a head's output, and the blocks above
+    are thrown off by the missing constant rather than by missing information. Importance by gradient is about zero
+    ablation: add `--how zero` to compare the two on equal terms.
 
     Example:
         >>> result = lamina.ablate("smollm2", "ewt", targets=["loss"], items=50)  # doctest: +SKIP
@@ -233,7 +231,7 @@ def ablate(
 
 @ablate.finds
 def findings_of(result: Result) -> Iterator[Finding]:
-    """Target by target: how many heads and blocks matter, which block matters most; then what gradients say."""
+    """Per target: how many heads and blocks matter, and which block matters most; then gradient importance."""
     table, contrasts = result.tables["effects"], result.tables["contrasts"]
     for target in dict.fromkeys(table["target"]):
         heads, blocks = (_first_how(table, str(target), component) for component in ("head", "block"))
@@ -251,13 +249,13 @@ def findings_of(result: Result) -> Iterator[Finding]:
 
 @ablate.shows
 def overview_of(result: Result) -> Iterator[Overview]:
-    """One table per target and how: the parts that matter most, beside a random component of the same layer."""
+    """One table per target and kind of ablation: the parts that matter most, and a random component of their layer."""
     table = result.tables["effects"]
     for (target, how), effects in table.groupby(["target", "how"], sort=False):
         rows: list[tuple[str | int, ...]] = []
         for component in ("head", "block"):
             some = effects[effects["component"] == component]
-            for row in rows_of(some.assign(harm=harm_of(some)).nlargest(_SHOWN, "harm")):
+            for row in rows_of(some.assign(harm=harm_of(some)).nlargest(_ROWS, "harm")):
                 name = f"layer {row.layer}" if component == "block" else f"head {row.layer}-{int(row.head)}"
                 random = _matching(table, row, component=RANDOM_COMPONENT) if component == "head" else None
                 beside = "-" if random is None else cell(random.effect, random.low, random.high)
@@ -271,7 +269,7 @@ def overview_of(result: Result) -> Iterator[Overview]:
                 )
         baseline = cell(float(effects["baseline"].iloc[0]))
         yield Overview(
-            f"{result.provenance.model['name']}: {target} ({baseline} as it is), {how}, what hurts most",
+            f"{result.provenance.model['name']}: {target} ({baseline} unchanged), {how} ablation, largest harm",
             ("without", "effect", "p", "random component"),
             rows,
         )
@@ -283,7 +281,7 @@ def _cost(
     component: Sequence[Component] | None, how: Sequence[Ablation], heads: Sequence[str] | None, items: int, twin: bool,
     seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
-    """A few items are scored without a part of the first and of the last block: the others lie between."""
+    """A few items are scored without a part of the first block and of the last; the others cost something between."""
     request = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
     parts = request.parts_of(encoder)
     names = chosen_targets(encoder, targets, material)
@@ -304,18 +302,18 @@ def _cost(
 
 
 class AblationScores(NamedTuple):
-    """A target of a model as it is, and without each part."""
+    """The scores of a target by the whole model, and without each part."""
 
     target: Target
     parts: tuple[AblatedPart, ...]
     before: TargetScores
     after: tuple[TargetScores, ...]
-    """Without each part; the mean of its draws where it is drawn."""
+    """Without each part; of a random component, the mean of its draws."""
     gradients: GateGradients | None
-    """With respect to gates; None where heads are not taken away."""
+    """With respect to gates; None where no heads are ablated."""
 
     def families(self) -> Iterator[list[int]]:
-        """Numbers of the parts that are tested together: those of one kind, taken away in one way."""
+        """Indices of the parts that are tested together: those of one kind and one kind of ablation."""
         for kind in dict.fromkeys((part.component, part.how) for part in self.parts):
             yield [index for index, part in enumerate(self.parts) if (part.component, part.how) == kind]
 
@@ -332,7 +330,7 @@ class AblationScores(NamedTuple):
 
 
 def ablate_parts(parts: Interventions, target: Target, plan: Sequence[AblatedPart], *, seed: int) -> AblationScores:
-    """Score a target as it is and without each part, and take the gradients of gates where heads are among them."""
+    """Score a target with the whole model and without each part; gradients of gates where heads are among them."""
     edits = [edit for part in plan for edit in part.edits]
     what = f"{target.name} of {parts.encoder.name} without {len(plan)} parts"
     before, *ablated = measure(parts, target, edits, seed=seed, what=what)
@@ -417,7 +415,7 @@ def agreement_rows(ablated: Iterable[AblationScores], of: str, *, samples: int, 
 
 
 def _harm_draws(ablated: AblationScores, family: Sequence[int], *, samples: int, seed: int) -> tuple[Any, Any, int]:
-    """How much worse a target is without each part: values, draws, and how many units there are."""
+    """How much worse a target is without each part: values, draws, and the number of units."""
     units = Units.of(ablated.target.units, "item")
     sign = 1 if ablated.target.lower_is_better else -1
 
@@ -431,7 +429,7 @@ def _harm_draws(ablated: AblationScores, family: Sequence[int], *, samples: int,
 
 
 def _most(values: Float[np.ndarray, " part"], draws: Float[np.ndarray, "sample part"], units: int) -> BestSet:
-    """Which parts can be those that matter most; all of them where there are too few units to say."""
+    """Which parts can be those that matter most; all of them where there are too few units to test."""
     most = best_set(values, draws, units)
     return most if units >= LEAST_UNITS else most._replace(among=np.isfinite(values), p=np.full(len(values), np.nan))
 
@@ -441,8 +439,8 @@ def _leading_part(
 ) -> tuple[int, int, Contrast]:
     """The part without which the target suffers most, the part it is compared with, and by how much it leads.
 
-    Where some parts were shown not to matter most (`best_set`), the comparison is with that of them which is hardest to
-    tell from the first; else with that of all others.
+    Where some parts were shown not to matter most (`best_set`), the comparison is with the closest of them; else with
+    the closest of all others.
     """
     values, draws, units = _harm_draws(ablated, family, samples=samples, seed=seed)
     most = _most(values, draws, units)
@@ -455,7 +453,7 @@ def _leading_part(
     pairs = bootstrap_family(lead, apart, units)
     pair_of = {frozenset((a, b)): pair for pair, (a, b) in enumerate(zip(one.tolist(), two.tolist(), strict=True))}
     of = [pair_of[frozenset((most.first, int(other)))] for other in others]
-    # The one that is hardest to tell from the first; without a p, the one with the next largest effect.
+    # The one with the largest p; without a p, the one with the next largest effect.
     place = int(np.lexsort((-lead[of], np.nan_to_num(pairs.p[of])))[-1])
     estimate, low, high, p = (float(column[of[place]]) for column in pairs[:4])
     test = Contrast(estimate, low, high, p, units, int(pairs.needed[of[place]]))
@@ -473,7 +471,7 @@ def _head(part: AblatedPart) -> int | None:
 
 
 def _first_how(table: pd.DataFrame, target: str, component: str) -> pd.DataFrame:
-    """The rows of one kind of part, taken away in the first of the ways."""
+    """The rows of one kind of part, for the first kind of ablation."""
     rows = table[(table["target"] == target) & (table["component"] == component)]
     return rows[rows["how"] == rows["how"].iloc[0]] if len(rows) else rows
 
@@ -615,7 +613,7 @@ def _agreement(result: Result) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class _AblationRequest:
-    """What is to be taken away of a model, and of its twin alike."""
+    """What is ablated, of a model and of its twin."""
 
     components: tuple[Component, ...]
     hows: tuple[Ablation, ...]
@@ -623,16 +621,16 @@ class _AblationRequest:
     seed: int
 
     def parts_of(self, encoder: Encoder) -> Interventions:
-        """The model, ready to lose parts; an error in words where it has none of those asked for."""
+        """The model's parts; an InputError where it has none of those requested."""
         if not self.components or ("head" in self.components and not self.hows):
-            raise InputError("nothing is to be taken away: name --component head or block, and --how for heads")
+            raise InputError("nothing to ablate: name --component head or block, and --how for heads")
         parts = Interventions(encoder, heads="head" in self.components)
         if "head" in self.components:
             named_heads(parts, self.heads)
         return parts
 
     def plan(self, parts: Interventions, target: Target) -> list[AblatedPart]:
-        """All parts; means are over what the model reads for the target."""
+        """All parts; means are over the tokens that the model reads for the target."""
         with_heads = "head" in self.components
         return plan_ablations(
             parts,
@@ -662,7 +660,7 @@ def _skipped(targets: Sequence[Target], parts: Interventions, components: Sequen
 
 
 def _seconds(parts: Interventions, target: Target, plan: Sequence[AblatedPart]) -> float:
-    """What a target takes as it is, without each part, and for gradients; told from a few of its rows."""
+    """Seconds for a target: unchanged, without each part, and for gradients; extrapolated from a few of its rows."""
     edits = [edit for part in plan for edit in part.edits]
     some = list(range(0, len(target.rows), max(1, len(target.rows) // _TRIED)))[:_TRIED]
     rows = [target.rows[number] for number in some]

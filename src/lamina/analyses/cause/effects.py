@@ -54,44 +54,44 @@ if TYPE_CHECKING:
 
 
 _SUITE, _QUESTIONS = "blimp", "stories"
-"""Pairs and questions where none are named; a model that lamina fine-tuned is asked what it was tuned for."""
+"""Default pairs and questions; a model that lamina fine-tuned gets the questions that it was tuned for."""
 
-# Settings that several analyses share; which pairs, questions and probes they mean is found when inputs are loaded.
+# Settings that several analyses share; pairs, questions and probes are read when inputs are loaded.
 Suite = Annotated[
     str | MinimalPairs | None,
-    Setting("Minimal pairs: a suite or a file; blimp by default, where it is at hand.", file=True),
+    Setting("Minimal pairs: a suite or a file; blimp by default, if it is on this machine.", file=True),
 ]
 AskedQuestions = Annotated[
     str | Questions | None,
     Setting(
-        "Questions for a model with a span head: a name or a path; by default what it was tuned on, or stories.",
+        "Questions for a model with a span head: a name or a path; default: those it was tuned on, or stories.",
         file=True,
     ),
 ]
 Probes = Annotated[
-    str | Result | None, Setting("A result of `lamina probe` whose probes are asked: its folder.", file=True)
+    str | Result | None, Setting("Folder of a `lamina probe` result whose saved probes are used.", file=True)
 ]
-Items = Annotated[int, Setting("Most texts, pairs and questions of each target, drawn at random.", min=2)]
+Items = Annotated[int, Setting("Maximum number of texts, pairs or questions per target, drawn at random.", min=2)]
 
 
 @dataclass(frozen=True)
 class CauseInputs(TrainedTexts):
-    """A model, and what it is asked about while its parts are changed: an encoder and a `TargetData`.
+    """A model, and the data of its targets: an encoder and a `TargetData`.
 
-    Settings of the analysis say the rest: `targets`, and the names `suite` (minimal pairs), `questions` and `probes`
-    (what `lamina probe` wrote). A limit is of the texts that are asked about.
+    Reads the settings `targets`, `suite` (minimal pairs), `questions` and `probes` (saved by `lamina probe`) of the
+    analysis. A limit counts scored texts.
     """
 
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        about = "What is asked about: dev, test, or all, which leaves no texts for probes to learn from."
+        about = "Split that is scored: dev, test, or all (which leaves no training texts for probes)."
         return (DeclaredSetting("split", str, self.split, Setting(about)), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> LoadedInputs:
-        """See `Reads.load`; what model and data cannot give is said before anything is measured."""
+        """See `Reads.load`; targets that model or data do not allow are refused before anything is measured."""
         targets = settings.get("targets")
         encoder = as_encoder(given["model"], options, runtime)
         speaks = has_language_model(encoder)
@@ -102,7 +102,7 @@ class CauseInputs(TrainedTexts):
             _questions(settings.get("questions"), targets, encoder) if _answers(encoder) else None,
             None if probes is None else as_result(probes),
         )
-        # What was named and cannot be asked is said, not left out.
+        # What was named and is not possible is an error; it is never left out silently.
         if settings.get("suite") is not None:
             chosen_targets(encoder, [PAIRS], material)
         if settings.get("questions") is not None and material.questions is None:
@@ -121,14 +121,14 @@ class CauseInputs(TrainedTexts):
         return replace(loaded, arguments=(encoder, material), model=model, data=data)
 
     def in_report(self, encoder: Encoder, texts: Any, train: Any) -> dict[str, Any] | None:
-        """A report does not ask it: parts are taken away one by one, which takes long."""
+        """None: ablating parts one by one takes too long for a report."""
         return None
 
 
 def _with_head(
     encoder: Encoder, names: Sequence[str], material: TargetData, about: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """What provenance says of a model: with its head, where that is asked."""
+    """A model's entry in the provenance: with its head, where a target uses it."""
     if LOSS in names or material.pairs is not None:
         return speaking(encoder)
     spans = [QA] if has_span_head(encoder) and material.questions is not None else []
@@ -140,18 +140,18 @@ def _with_head(
 
 
 def _say_unasked(encoder: Encoder, names: Sequence[str], material: TargetData) -> None:
-    """Say why a head that the model was fine-tuned with is not asked by default: the data have nothing for it."""
+    """Print why the head that the model was fine-tuned with is not scored by default: the data have nothing for it."""
     kind = head_kind(encoder) if isinstance(encoder, HuggingFaceEncoder) else None
     for name in (TAGS, CLASSES_OF_TEXTS, QA):
         if HEADS[name] == kind and name not in names:
             try:
                 chosen_targets(encoder, [name], material)
             except InputError as error:
-                say(f"not asked: {error}")
+                say(f"left out: {error}")
 
 
 def _pairs(suite: Any, targets: Sequence[str] | None) -> MinimalPairs | None:
-    """The pairs asked for; by default BLiMP, where it is at hand."""
+    """The pairs of a suite; by default BLiMP, if it is on this machine."""
     if isinstance(suite, MinimalPairs):
         return suite
     wanted = suite is not None or (assets.local_folder(_SUITE) if targets is None else PAIRS in targets)
@@ -173,7 +173,7 @@ def _questions(named: Any, targets: Sequence[str] | None, encoder: Encoder) -> Q
 
 
 def _answers(encoder: Encoder) -> bool:
-    """Whether a model answers questions: with a span, or with a class that lamina taught it."""
+    """Whether a model answers questions: with a span, or with a class that lamina fine-tuned it for."""
     return has_span_head(encoder) or (
         view_of(encoder) is not None
         and isinstance(encoder, HuggingFaceEncoder)
@@ -182,7 +182,7 @@ def _answers(encoder: Encoder) -> bool:
 
 
 def _tuned_on(encoder: Encoder) -> str | None:
-    """The data that lamina fine-tuned a model on, of which it is asked what it has not seen; None if not known."""
+    """The data that lamina fine-tuned a model on; None if not known."""
     folder = folder_of(encoder)
     if folder is None or not (folder / ABOUT).is_file():
         return None
@@ -191,25 +191,25 @@ def _tuned_on(encoder: Encoder) -> str | None:
 
 
 class Effect(NamedTuple):
-    """A score without and with a change; the interval is of the difference, 95 %, simultaneous over a family."""
+    """A score without and with a change; the 95 % interval of the difference is simultaneous over a family."""
 
     baseline: float
     value: float
     effect: float
     """`value - baseline`: above 0 is worse for a loss, below 0 for an accuracy."""
     low: float
-    """NaN where documents are too few, or too unequal, for an interval."""
+    """NaN where documents are too few, or too unequal in size, for an interval."""
     high: float
     p: float
-    """That the change changes nothing, adjusted for the family; NaN where it could not reach .05."""
+    """p of no effect, adjusted for the family; NaN where it could not reach .05."""
     units: int = 0
-    """Documents (pairs, questions) that have the thing."""
+    """Number of documents (pairs, questions) with scored items."""
     needed: int = 0
-    """0; where even the best outcome could not reach .05, how many would be needed at least."""
+    """0, or the number of units needed where even the best outcome could not reach .05."""
 
 
 MISSING = Effect(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan)
-"""Where there is nothing to compare with."""
+"""An effect without a comparison."""
 
 
 class ScoreChange(NamedTuple):
@@ -222,13 +222,13 @@ class ScoreChange(NamedTuple):
 
 
 NATS = 0.05
-"""A change in loss that means nothing, in nats per piece."""
+"""Changes in loss within this margin are negligible, in nats per token."""
 TESTED = ("effect", "low", "high", "p_adjusted", "units", "needed")
 """Columns of a tested effect, in the order of `Effect`."""
 
 
 def margin_of(target: str) -> float:
-    """A change of a target that means nothing.
+    """The margin within which changes of a target are negligible.
 
     Example:
         >>> margin_of("loss"), margin_of("pairs")
@@ -238,7 +238,7 @@ def margin_of(target: str) -> float:
 
 
 def does_harm(test: Effect, target: Target) -> bool:
-    """Whether a change surely makes a target worse, by more than the margin."""
+    """Whether a change clearly makes a target worse, by more than the margin."""
     status = status_of(test.low, test.high, test.p, needed=test.needed, margin=margin_of(target.name))
     return status == "clear" and (test.effect > 0) == target.lower_is_better
 
@@ -246,14 +246,14 @@ def does_harm(test: Effect, target: Target) -> bool:
 def measure(
     parts: Interventions, target: Target, edits: Sequence[Edit], *, seed: int = 0, what: str | None = None
 ) -> list[TargetScores]:
-    """The scores of all items as they are, and then under each edit."""
+    """The scores of all items by the whole model, and then under each edit."""
     return [target.score(values) for values in keep(parts, target, edits, seed=seed, what=what)]
 
 
 def keep(
     parts: Interventions, target: Target, edits: Sequence[Edit], *, seed: int = 0, what: str | None = None
 ) -> list[Float[np.ndarray, "row kept"]]:
-    """What a target keeps of all its rows as they are, and then under each edit; scores are made of it."""
+    """What a target reads from all its rows, by the whole model and under each edit; scores are computed from it."""
     donors = lengths_alike(target.rows, seed) if any(map(_from_another_text, edits)) else None
     by_run: list[np.ndarray | None] = [None] * (len(edits) + 1)
     with progress(what or f"{target.name} of {parts.encoder.name}", len(target.rows) * len(by_run)) as advance:
@@ -269,15 +269,15 @@ def keep(
 
 
 def effects_of(changes: Sequence[ScoreChange], *, harm: int | Sequence[int] = 0) -> list[Effect]:
-    """How much each of a family of changes moves a score, paired by unit and corrected together (`sign_flip_family`).
+    """Effects of a family of changes on a score, paired by unit and corrected together (`sign_flip_family`).
 
-    Changes may be of several targets, whose items are of other documents: a unit without the thing is 0. Where scores
-    are ratios of unequal counts, differences are of residuals from the value that both have together. Where no answer
-    changes, the interval is the exact one of a share of 0.
+    Changes may be of several targets with items of other documents: a unit without items counts 0. Where scores are
+    ratios of unequal counts, differences are of residuals from the pooled value. Where no answer changes, the interval
+    is the exact one of a share of 0.
 
     Args:
         changes: the family.
-        harm: 1 or -1, for all or for each, asks whether scores rise, or fall: p is one-sided, the interval stays
+        harm: 1 or -1, for all or for each, tests whether scores rise or fall: p is one-sided, the interval stays
             two-sided.
 
     Example:
@@ -285,7 +285,7 @@ def effects_of(changes: Sequence[ScoreChange], *, harm: int | Sequence[int] = 0)
         >>> worse = ScoreChange(TargetScores(ones, ones), TargetScores(0 * ones, ones), names)
         >>> one_wrong = np.array([0.0, 1, 1, 1, 1, 1, 1, 1])
         >>> same = ScoreChange(TargetScores(ones, ones), TargetScores(one_wrong, ones), names)
-        >>> [(round(each.effect, 2), round(each.p, 3)) for each in effects_of([worse, same])]
+        >>> [(round(effect.effect, 2), round(effect.p, 3)) for effect in effects_of([worse, same])]
         [(-1.0, 0.008), (-0.12, 1.0)]
     """
     if not changes:
@@ -304,7 +304,7 @@ def effects_of(changes: Sequence[ScoreChange], *, harm: int | Sequence[int] = 0)
     one_sided = sign_flip_family(signs * differences, counts, alternative="greater") if signs.any() else tests
     low, high = (np.where(np.isfinite(ends), ends, np.nan) for ends in (tests.low, tests.high))
     for member, change in enumerate(changes):
-        # Of right and wrong answers that are all alike, as many as could differ unseen.
+        # No right or wrong answer changed: the largest share of changes that n unchanged units allow.
         if not differences[:, member].any() and np.array_equal(change.before.hits, change.before.hits.round()):
             high[member] = share_interval(0, int(tests.units[member]))[1]
             low[member] = -high[member]
@@ -319,24 +319,24 @@ def effects_of(changes: Sequence[ScoreChange], *, harm: int | Sequence[int] = 0)
 
 
 def effect_of(before: TargetScores, after: TargetScores, units: Sequence[str]) -> Effect:
-    """How much one change moves a score, paired by unit: a family of one.
+    """The effect of one change on a score, paired by unit: a family of one.
 
     Example:
         >>> ones = np.ones(4)
-        >>> found = effect_of(TargetScores(ones, ones), TargetScores(np.array([0.0, 1, 0, 0]), ones), list("abcd"))
-        >>> round(found.effect, 2), found.p, found.needed
+        >>> effect = effect_of(TargetScores(ones, ones), TargetScores(np.array([0.0, 1, 0, 0]), ones), list("abcd"))
+        >>> round(effect.effect, 2), effect.p, effect.needed
         (-0.75, nan, 6)
     """
     return effects_of([ScoreChange(before, after, units)])[0]
 
 
 def mean_scores(scores: Sequence[TargetScores]) -> TargetScores:
-    """The mean of several scores of the same items, as of several random draws."""
+    """The mean of several scores of the same items, for example of several random draws."""
     return TargetScores(*(np.mean(values, axis=0) for values in zip(*scores, strict=True)))
 
 
 def score_interval(scores: TargetScores, units: Sequence[str], *, samples: int, seed: int) -> tuple[float, float]:
-    """The 95 % interval of a score over units; where all items are right, or none, the exact one of as many draws.
+    """The 95 % interval of a score over units; where all items are right, or none, the exact interval of a share.
 
     Example:
         >>> ones, texts = np.ones(20), [str(text) for text in range(20)]
@@ -368,10 +368,10 @@ def unit_of_target(result: Result, target: str) -> str:
 
 
 def decisive(rows: pd.DataFrame, effect: str, low: str, high: str, margin: float) -> Any:
-    """The row of a family that decides whether any member matters; the names are those of its columns.
+    """The row of a family that decides whether any member matters; `effect`, `low` and `high` are column names.
 
-    Of those that surely do harm, the one that does most; else of those that surely do good; else, unless all lie
-    within the margin, the one that is nearest to being sure. What was not tested decides only where nothing else does.
+    The largest of the clearly harmful rows; else the largest of the clearly beneficial ones; else, unless all lie
+    within the margin, the row with the smallest p. Untested rows decide only where all rows are untested.
     """
     within = (rows[low] >= -margin) & (rows[high] <= margin)
     for chosen in (rows["worse"].astype(bool), (rows["p_adjusted"] < SURE) & ~within):
@@ -385,7 +385,7 @@ def decisive(rows: pd.DataFrame, effect: str, low: str, high: str, margin: float
 
 
 def harm_of(rows: pd.DataFrame, column: str = "effect") -> pd.Series:
-    """A column of effects so that above 0 is worse, whatever the target.
+    """A column of effects with the sign changed such that above 0 is worse for every target.
 
     Example:
         >>> harm_of(pd.DataFrame({"target": ["loss", "pairs"], "effect": [0.5, -0.25]})).tolist()
@@ -413,7 +413,7 @@ DRAWS = 3
 
 
 class AblatedPart(NamedTuple):
-    """A part of a model, and how it is taken away."""
+    """A part of a model, and how it is ablated."""
 
     component: str
     """head, block or random."""
@@ -463,7 +463,7 @@ def plan_ablations(
     means: Mapping[int, Tensor],
     seed: int,
 ) -> list[AblatedPart]:
-    """All parts that are taken away, heads first, then random components of their blocks, then blocks."""
+    """All parts that are ablated: heads first, then random components of their blocks, then blocks."""
     plan: list[AblatedPart] = []
     if "head" in components:
         for how in dict.fromkeys(hows):
@@ -481,7 +481,7 @@ def _random_components(
     parts: Interventions, blocks: Sequence[int], how: Ablation, means: Mapping[int, Tensor], seed: int
 ) -> Iterator[AblatedPart]:
     if parts.encoder.heads < 2:
-        # As many units as a head has are the head.
+        # With one head per layer, any random component is that head.
         return
     for block in blocks:
         edits = []
@@ -499,10 +499,10 @@ def _fill(how: Ablation, block: int, means: Mapping[int, Tensor]) -> Fill:
     return means[block] if how == "mean" else None
 
 
-# Heads and blocks of a model switched off for one text: the change that is made, by numbers as tables have them.
+# Heads and blocks disabled for one text; numbered from 1, as in tables.
 
 DisabledBy = Literal["zero", "mean"]
-"""What a head hands on instead: zeros, or its mean over the tokens of the text."""
+"""What replaces a head's output: zeros, or its mean over the tokens of the text."""
 
 
 def disabled(
@@ -513,14 +513,14 @@ def disabled(
     layers: Iterable[int] = (),
     how: DisabledBy = "zero",
 ) -> Edit:
-    """Some heads hand on nothing of their own, and some layers what they read.
+    """Heads that are ablated and blocks that are skipped, as an edit.
 
     Args:
         parts: of the model.
         words: of the text, over whose tokens means are taken.
         heads: layer and head, both from 1.
         layers: from 1, whose blocks are skipped.
-        how: what heads hand on instead.
+        how: what replaces the heads' output.
 
     Example:
         >>> parts = Interventions(lamina.load_encoder("minilm"))  # doctest: +SKIP
@@ -545,7 +545,7 @@ def disabled(
     return Edit(mixed=mixed, skipped=skipped)
 
 
-# States of one run put into another, at some tokens of one layer.
+# Patching: states of one run put into another, at some tokens of one layer.
 
 
 class PatchTokens(NamedTuple):
@@ -562,11 +562,11 @@ class PatchTokens(NamedTuple):
 
 
 def put_in(layer: int, places: Sequence[PatchTokens]) -> Edit:
-    """States of a layer are those of the donors, at some tokens; `places` has an entry for every row there is."""
+    """Replace states of a layer by the donors' states at some tokens; `places` has one entry per row."""
 
     def change(states: Tensor, clean: CleanRun) -> Tensor:
         if clean.donor is None:
-            raise ModelError("states of another text are asked for, and no text was given to take them from")
+            raise ModelError("patching needs the states of another text, and none was given")
         by_row = [places[row] for row in clean.rows]
         rows = torch.from_numpy(np.repeat(np.arange(len(by_row)), [len(tokens.to) for tokens in by_row]))
         to, source = (torch.from_numpy(np.concatenate(tokens).astype(np.int64)) for tokens in zip(*by_row, strict=True))
@@ -578,12 +578,12 @@ def put_in(layer: int, places: Sequence[PatchTokens]) -> Edit:
 
 
 def put_back(layer: int) -> Edit:
-    """States of a layer are what they are anyway: a control that changes nothing if patching itself changes nothing."""
+    """Replace states of a layer by themselves: a control, which must change nothing."""
     return Edit(states={layer: lambda _states, clean: clean.states[layer]})
 
 
 def random_tokens(among: Bool[np.ndarray, " token"], count: int, *, seed: int, key: str) -> Int[np.ndarray, " token"]:
-    """So many of some tokens, or all where there are fewer; the same on every call with this key.
+    """`count` tokens drawn from those in `among`, or all if there are fewer; the same on every call with this key.
 
     Example:
         >>> random_tokens(np.array([False, True, True]), 5, seed=0, key="q1").tolist()
@@ -598,11 +598,11 @@ def random_tokens(among: Bool[np.ndarray, " token"], count: int, *, seed: int, k
 def share_of(
     hits: Bool[np.ndarray, " item"], units: Sequence[str], *, samples: int, seed: int
 ) -> tuple[float, float, float]:
-    """A share with its 95 % interval over units; of units that are all alike, the exact one of as many draws.
+    """A share with its 95 % interval over units; where all units are alike, the exact interval of a share.
 
     Example:
         >>> units = [str(unit) for unit in range(20)]
-        >>> [round(each, 2) for each in share_of(np.ones(20, bool), units, samples=9, seed=0)]
+        >>> [round(end, 2) for end in share_of(np.ones(20, bool), units, samples=9, seed=0)]
         [1.0, 0.83, 1.0]
     """
     if not len(hits):

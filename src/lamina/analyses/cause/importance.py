@@ -144,8 +144,8 @@ def agreement_of(
 ) -> RankAgreement:
     """How alike importance and the size of the true effect order the heads.
 
-    Both are taken anew from the same documents in every bootstrap sample. Drawing adds noise to an order, which pulls
-    every sample's correlation towards 0: the draws are moved (on Fisher's scale) so that the value is their middle. The
+    Both are computed from the same resampled documents in every bootstrap sample. Resampling adds noise to an order and
+    pulls every sample's correlation towards 0: draws are shifted (on Fisher's scale) to have the value in their middle. The
     interval is one of what as many other documents would show; with more of them, less noise, correlations are higher.
 
     Args:

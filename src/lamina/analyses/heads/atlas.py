@@ -323,15 +323,15 @@ def _of(table: pd.DataFrame, layer: int, head: int) -> pd.DataFrame:
 
 
 def _rows_of_head(table: pd.DataFrame | None, layer: int, head: int, columns: Sequence[str]) -> pd.DataFrame:
-    """The head's rows; none where there is no table. Columns that an older version did not write are empty."""
+    """The head's rows; empty if the table is missing. Columns that an older version did not write are empty."""
     if table is None:
         return pd.DataFrame(columns=list(columns))
     return _of(table, layer, head).reindex(columns=list(columns))
 
 
 def _doing(tables: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame | None:
-    found = tables.get(("headmap", "behaviours"))
-    return None if found is None else with_tests(found, tables.get(("attention", "surface")))
+    doing = tables.get(("headmap", "behaviours"))
+    return None if doing is None else with_tests(doing, tables.get(("attention", "surface")))
 
 
 def _each_head(coref: pd.DataFrame | None) -> pd.DataFrame | None:

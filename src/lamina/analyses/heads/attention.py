@@ -63,7 +63,7 @@ SEGMENTS, LENGTH = 1000, 128
 
 @dataclass(frozen=True, eq=False)
 class SampledTexts:
-    """Texts read anew on every iteration, like their corpus; a seeded draw of them where not all are wanted.
+    """Texts read again on every iteration, like their corpus; a seeded sample if not all are needed.
 
     Example:
         >>> from lamina.corpora import corpus_from
@@ -178,7 +178,7 @@ class GradientMeter:
         first = torch.arange(size) == 0
         # The loss has a gradient for every weight, but a decoder has no weights for what comes later.
         seen = torch.ones(size, size).tril() if self._causal else torch.ones(size, size)
-        # A decoder's first token stands in for separators that its texts do not have: here it is the first token only.
+        # For decoders, the first token counts as a separator elsewhere; here it counts as the first token only.
         separators = roles.separators & ~first
         signs = roles.punctuation & ~roles.separators & ~first
         columns = torch.stack([first, separators, signs, ~(first | separators | signs)], -1)
@@ -262,7 +262,7 @@ PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_p
     cites=("Clark et al. 2019", "Kovaleva et al. 2019", "Olsson et al. 2022"),
     reads=Texts(),
     # Bootstrap weights follow from a text's id, no longer from the order of texts (2). Intervals resample documents;
-    # another rule for patterns; a decoder's first token no longer stands in for separators (3). Of decoders, induction,
+    # another rule for patterns; a decoder's first token no longer counts as a separator (3). Of decoders, induction,
     # and nothing about the next token, which they cannot see (4). Draws that pair models are kept (5). What a sentence
     # claims is tested, by max-T; gradients of the first token ([CLS]) have rows of their own (6).
     version=6,
@@ -365,7 +365,7 @@ def attention(
     surface = SurfaceMeter(watched, samples=samples, seed=seed, unit=unit)
     patterns = PatternMeter(watched, samples=samples, seed=seed, unit=unit)
     skipped = yield Watch(watched, sampled, [surface, patterns], limit=limit, total=len(sampled), weights=weights)
-    skipped[UNCLASSIFIED] = patterns.untold
+    skipped[UNCLASSIFIED] = patterns.undecided
     tables = {"surface": _visible(encoder, surface.table(), "measure"), "patterns": patterns.table()}
     layers = [
         _visible(encoder, surface.layers(), "kind"),

@@ -143,13 +143,13 @@ class MentionReader:
             return "pronoun"
         return "proper" if tags & _PROPER_TAGS or (not tags and word[:1].isupper()) else "nominal"
 
-    def _noun(self, words: tuple[str, ...], head: int, at: int) -> Form:
+    def _noun(self, words: tuple[str, ...], head: int, place: int) -> Form:
         """Number by what is joined to it and by its tag, gender by its title or by itself."""
         tags = self._tags.get(head, set())
         number = "singular" if tags & _SINGULAR_TAGS else None
-        if "and" in words[at + 1 :] or tags & _PLURAL_TAGS:
+        if "and" in words[place + 1 :] or tags & _PLURAL_TAGS:
             number = "plural"
-        return Form(number, _GENDERS.get(words[at], _GENDERS.get(words[0])), "third")
+        return Form(number, _GENDERS.get(words[place], _GENDERS.get(words[0])), "third")
 
 
 def _bare(label: str) -> str:

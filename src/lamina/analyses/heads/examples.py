@@ -260,7 +260,7 @@ def _edges(text: Text) -> dict[_LinkTarget, set[str]]:
 
 
 def _targets(kind: LinkQuery, edges: Mapping[_LinkTarget, set[str]], size: int) -> list[_LinkTarget]:
-    """What heads are asked in a text of so many words."""
+    """The links that heads are scored on in a text of `size` words."""
     if kind.relation:
         # The reader may cut a text: what is gone cannot be asked for.
         return [target for target, names in edges.items() if kind.relation in names and max(target[:2]) < size]

@@ -257,7 +257,7 @@ average (difference .179 [.170, .190]).']
 
 
 def _too_many(pair: str, pairs: int) -> Finding:
-    """The closest pair of a model with so many heads that pairs are not tested."""
+    """The closest pair of a model with too many heads to test pairs."""
     return not_tested(
         f"heads {pair} attend more alike than two heads do on average",
         f"all {pairs:,} pairs of heads are one family, too large to be tested in a few minutes",
@@ -326,7 +326,7 @@ _DRAWN = 1000
     question="Which heads attend alike, and what do they do?",
     method=(
         "The Jensen-Shannon divergence of every two heads' attention (0.001 smoothing, nats per token) is placed on a "
-        "plane by metric multidimensional scaling. Behaviours are told by the thresholds of Clark et al. (2019); "
+        "plane by metric multidimensional scaling. Behaviours follow the thresholds of Clark et al. (2019); "
         "syntactic and coreference heads must beat simple rules on the same documents, corrected by max-T over all "
         "heads, relations (types of mention) and rules. Whether heads of one layer are more alike than heads of two is "
         "tested by resampling heads. Of a decoder, induction heads are found on random tokens said twice (Olsson et "

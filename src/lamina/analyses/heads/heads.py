@@ -490,7 +490,7 @@ SPECIAL_TOKENS = "(special tokens)"
 WORDS = range(5, 16)
 """Lengths that can be drawn and say something."""
 _RELATIONS = 6
-_EACH = 2
+_EXAMPLES_PER_TEXT = 2
 
 
 class RelationHead(NamedTuple):
@@ -529,7 +529,7 @@ def _texts(corpus: Corpus, examples: Sequence[RelationHead]) -> dict[RelationHea
     """The first texts that fit, each for the first relation that still wants one."""
     texts: dict[RelationHead, list[Text]] = {example: [] for example in examples}
     for text in corpus:
-        wanting = [example for example in examples if len(texts[example]) < _EACH]
+        wanting = [example for example in examples if len(texts[example]) < _EXAMPLES_PER_TEXT]
         if not wanting:
             break
         if len(text.words) in WORDS:

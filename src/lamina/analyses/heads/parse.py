@@ -493,7 +493,7 @@ def _run(encoder: Encoder, settings: _ParserSettings, *, bare: bool) -> _ParserR
     """Train and score over one encoder's maps; `bare`: what needs no training, or no maps, too.
 
     The maps are watched here and not by way of the runner: what is learned depends on the order of the texts, which
-    would change with whoever shared the pass.
+    would change with the analyses that share the pass.
     """
     maps, causal, seed = encoder.blocks * encoder.heads, encoder.causal_maps, settings.seed
     of = "" if bare else f", {RANDOM}"

@@ -37,7 +37,7 @@ MEASURES = (
 )
 """The order of every array with a `measure` axis; those named `to` are shares of attention, entropies are in nats."""
 
-SHARES_OF_ATTENTION = [at for at, name in enumerate(MEASURES) if not name.startswith("entropy")]
+SHARES_OF_ATTENTION = [column for column, name in enumerate(MEASURES) if not name.startswith("entropy")]
 """Numbers of the measures that are compared with uniform attention; an entropy can only be below that."""
 
 SURFACE = ("layer", "head", "measure", "value", "low", "high", "baseline", *LEAD)
@@ -202,7 +202,7 @@ class PatternMeter:
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
         >>> meter = PatternMeter(TinyEncoder(), samples=100)
         >>> skipped = watch(TinyEncoder(), SAMPLE_TEXTS, [meter])
-        >>> meter.untold, meter.table().groupby(["layer", "head"])["share"].sum().tolist()
+        >>> meter.undecided, meter.table().groupby(["layer", "head"])["share"].sum().tolist()
         (1, [1.0, 1.0, 1.0, 1.0])
     """
 
@@ -211,7 +211,7 @@ class PatternMeter:
         self._punctuation = punctuation_ids(encoder)
         self.means = HeadMeans(len(PATTERNS), encoder, samples=samples, seed=seed, unit=unit)
         """Kinds are `PATTERNS`."""
-        self._untold = torch.zeros((), dtype=torch.long)
+        self._undecided = torch.zeros((), dtype=torch.long)
 
     def update(self, batch: WatchedBatch) -> None:
         """See `Meter.update`."""
@@ -220,12 +220,12 @@ class PatternMeter:
         counted = clear[:, None].expand(-1, len(PATTERNS)).float()
         self.means.add((patterns[:, None] == kinds).float(), counted, batch.texts)
         # Counted where the maps are: reading a number there waits for all the work before it.
-        self._untold = self._untold.to(clear.device) + (~clear).sum()
+        self._undecided = self._undecided.to(clear.device) + (~clear).sum()
 
     @property
-    def untold(self) -> int:
+    def undecided(self) -> int:
         """Texts on which every map would be vertical, or diagonal: they are not counted."""
-        return int(self._untold)
+        return int(self._undecided)
 
     def table(self) -> pd.DataFrame:
         """`layer,head,pattern,share,low,high`, blocks and heads counted from 1; the shares of a head sum to 1."""
@@ -240,9 +240,9 @@ class PatternMeter:
 def patterns_of(
     batch: WatchedBatch, punctuation: frozenset[int], *, causal: bool
 ) -> tuple[Int[Tensor, "text block head"], Bool[Tensor, " text"]]:
-    """Which of `PATTERNS` each head's map is; and whether that can be told.
+    """Which of `PATTERNS` each head's map is; and whether the text allows to decide.
 
-    It cannot be told for a text on which every map would be vertical, or diagonal.
+    A text on which every map would be vertical, or diagonal, does not.
     """
     roles = batch.roles(punctuation, causal=causal)
     marks = roles.separators | roles.punctuation
@@ -382,7 +382,7 @@ class RepeatedSequences(NamedTuple):
 
 
 def sequences_of(encoder: Encoder, count: int, *, seed: int) -> RepeatedSequences | None:
-    """So many random sequences of words that are one token each; None where the vocabulary has too few of them.
+    """`count` random sequences of words that are one token each; None where the vocabulary has too few of them.
 
     Example:
         >>> from lamina.testing import TinyEncoder

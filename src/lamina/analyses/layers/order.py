@@ -380,7 +380,7 @@ def treebank_splits(data: Any, options: Mapping[str, Any]) -> Splits:
         return with_features(load_splits(data, options["split"], **source_options), data)
     dev, test = (load_splits(data, name, **source_options) for name in ("dev", "test"))
     if dev.train.fingerprint != test.train.fingerprint:
-        # Where there is no train, each of the two stands in for it when the other is scored.
+        # Without a train split, each of the two is the training set when the other is scored.
         return with_features(dev, data)
     return with_features(Splits(dev.train, _together(dev.scored, test.scored)), data)
 
@@ -558,7 +558,7 @@ class OrderTraining(NamedTuple):
 def _plan(encoder: Encoder, targets: OrderTargets, training: OrderTraining, device: str) -> ProbePlan:
     if encoder.layers < 2:
         raise InputError(f"{encoder.name} has no layers to compare; name a model with some")
-    # What is made is of the right size: nothing is thinned out, and all stopping texts stop.
+    # The generated targets have the right number already: no thinning, and all stopping texts are used.
     every = len(targets.splits.train)
     seeds = 1 if training.faithful else training.seeds
     amounts = TrainingAmounts(seeds=seeds, steps=training.steps, train_texts=every, stop_texts=every)

@@ -139,7 +139,7 @@ _SAMPLES = 1000
 """Bootstrap samples of documents."""
 _TIMED_WORDS = 4000
 """Of the sample that one layer is timed on."""
-_SHOWN = 3
+_CONTEXTS = 3
 """Contexts that the terminal shows."""
 
 
@@ -334,7 +334,7 @@ def _overview(result: Result) -> Iterable[Overview]:
     for space, of_space in near[near["space"] != LAYER].groupby("space", sort=False):
         rows.append((str(space), "", ", ".join(of_space["neighbour"])))
     last = near["layer"].max()
-    for context in contexts.head(_SHOWN).itertuples():
+    for context in contexts.head(_CONTEXTS).itertuples():
         of_context = near[(near["layer"] == last) & (near["context"] == context.context)]
         rows.append((f"layer {last}", context.sentence, ", ".join(of_context["neighbour"])))
     about = result.provenance

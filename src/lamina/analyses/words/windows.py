@@ -126,12 +126,15 @@ def windows(
     for name, reach in sizes.items():
         learning = learning_of(encoder, sets, task, length=length, attention_window=reach, seed=seed)
         learned[name] = {
-            at: learning.learn(plan._replace(seed=at), work / f"window-{name}-seed-{at}")
-            for at in range(seed, seed + seeds)
+            run_seed: learning.learn(plan._replace(seed=run_seed), work / f"window-{name}-seed-{run_seed}")
+            for run_seed in range(seed, seed + seeds)
         }
         baselines = baselines or _baselines(learning.objective, sets)
-    scores = {name: _by_metric({at: each.scored for at, each in own.items()}, seed) for name, own in learned.items()}
-    runs = {name: [each.scored for each in own.values()] for name, own in learned.items()}
+    scores = {
+        name: _by_metric({run_seed: outcome.scored for run_seed, outcome in outcomes.items()}, seed)
+        for name, outcomes in learned.items()
+    }
+    runs = {name: [outcome.scored for outcome in outcomes.values()] for name, outcomes in learned.items()}
     return Tables(
         {
             "scores": _score_table(scores),
@@ -139,7 +142,12 @@ def windows(
             "baseline": _table(_BASELINE, _baseline_rows(baselines, seed)),
             "curve": _table(
                 _CURVE,
-                ((name, str(at), *p) for name, own in learned.items() for at, each in own.items() for p in each.curve),
+                (
+                    (name, str(run_seed), *point)
+                    for name, outcomes in learned.items()
+                    for run_seed, outcome in outcomes.items()
+                    for point in outcome.curve
+                ),
             ),
         },
         skipped,
@@ -165,13 +173,13 @@ def _overview(result: Result) -> Iterable[Overview]:
     """One row per window."""
     metric = _metric(result)
     table = result.tables["differences"]
-    own = table[(table["metric"] == metric) & (table["against"] == WHOLE)]
-    lacks = {str(int(row["window"])): row for row in own.to_dict("records")}
+    contrasts = table[(table["metric"] == metric) & (table["against"] == WHOLE)]
+    lacks = {str(int(row["window"])): row for row in contrasts.to_dict("records")}
     rows = []
     for name, row in _means(result.tables["scores"], metric).items():
         less = lacks.get(name)
-        told = "" if less is None else cell(less["difference"], less["low"], less["high"])
-        rows.append((name, cell(*_interval(row)), told))
+        difference = "" if less is None else cell(less["difference"], less["low"], less["high"])
+        rows.append((name, cell(*_interval(row)), difference))
     for row in result.tables["baseline"].to_dict("records"):
         if row["metric"] == metric:
             rows.append((row["baseline"], cell(*_interval(row)), ""))
@@ -234,19 +242,19 @@ def _baseline_rows(baselines: Mapping[str, Sequence[TextOutcome]], seed: int) ->
 
 def _by_metric(runs: Mapping[int, Sequence[TextOutcome]], seed: int) -> dict[str, dict[str, MetricScore]]:
     """Metric -> seed -> score, and `all`."""
-    found = {}
+    scores = {}
     for metric in next(iter(runs.values()))[0].sums:
-        own = {str(at): drawn_score(each, metric, seed=seed) for at, each in runs.items()}
-        found[metric] = own | {ALL: over_seeds(list(own.values()))}
-    return found
+        by_seed = {str(run_seed): drawn_score(outcomes, metric, seed=seed) for run_seed, outcomes in runs.items()}
+        scores[metric] = by_seed | {ALL: over_seeds(list(by_seed.values()))}
+    return scores
 
 
 def _score_table(scores: Mapping[str, Mapping[str, Mapping[str, MetricScore]]]) -> pd.DataFrame:
     rows = (
-        (name, at, metric, score.count, score.value, *score.interval)
+        (name, run_seed, metric, score.count, score.value, *score.interval)
         for name, by_metric in scores.items()
         for metric, by_seed in by_metric.items()
-        for at, score in by_seed.items()
+        for run_seed, score in by_seed.items()
     )
     return _table(_SCORES, rows)
 
@@ -257,10 +265,10 @@ def difference_table(runs: Mapping[str, Runs], by_word: Sequence[TextOutcome], u
     for against, reference in ((WHOLE, runs[WHOLE]), (BY_WORD, [by_word])):
         names = [name for name in runs if name != against]
         for metric in by_word[0].sums:
-            found = score_contrasts([(runs[name], reference) for name in names], metric, seed=seed)
+            contrasts = score_contrasts([(runs[name], reference) for name in names], metric, seed=seed)
             (beside,) = _means_of([reference], metric)
             for name, value, *contrast in zip(
-                names, _means_of([runs[name] for name in names], metric), *found, strict=True
+                names, _means_of([runs[name] for name in names], metric), *contrasts, strict=True
             ):
                 rows.append((None if name == WHOLE else int(name), against, metric, value, beside, *contrast, unit))
     return _table(_DIFFERENCES, rows).astype({"window": float})
@@ -281,8 +289,8 @@ def _metric(result: Result) -> str:
 
 
 def _means(scores: pd.DataFrame, metric: str) -> dict[str, Mapping[Any, Any]]:
-    own = scores[(scores["metric"] == metric) & (scores["seed"] == ALL)]
-    return {row["window"]: row for row in own.to_dict("records")}
+    pooled = scores[(scores["metric"] == metric) & (scores["seed"] == ALL)]
+    return {row["window"]: row for row in pooled.to_dict("records")}
 
 
 def _interval(row: Mapping[Any, Any]) -> tuple[float, float, float]:

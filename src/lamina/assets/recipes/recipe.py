@@ -46,7 +46,7 @@ class CorpusRecipe:
     changes: str
     """What was changed or left out, for the note beside the files."""
     version: int = 1
-    """Raised when `derive` writes something else for the same origins: what is cached is then derived again."""
+    """Raised when `derive` writes something else for the same origins: cached files are then derived again."""
 
     @property
     def place(self) -> str:

@@ -118,7 +118,7 @@ class EntityLayout(NamedTuple):
         if self.tags == "plain" and len(self.types) > 1:
             remarks.append("files with entity types but no B- or I-: neighbouring words of one type are one entity")
         if self.untagged:
-            remarks.append("files in which every tag is O, read without ner (what they annotate is not known)")
+            remarks.append("files in which every tag is O, read without ner (their annotation is unknown)")
         if self.prefix:
             remarks.append(f"files in which every token starts with {self.prefix!r}, which is removed")
         return remarks

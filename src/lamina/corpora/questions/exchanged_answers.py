@@ -116,9 +116,9 @@ def exchanges(question: Question, known: Mapping[str, Collection[str]], *, seed:
 
 
 def asked_exchanges(question: Question, *, seed: int = 0) -> Iterator[Exchange]:
-    """Strings of the context that what the question names can change places with, in a random order.
+    """Exchanges of the string that the question names with another string of the context, in a random order.
 
-    What it names is a year, number or name that is in the context too; where entities are annotated (the generated
+    The string is a year, number or name that is in the context too; where entities are annotated (the generated
     stories), an entity. The other string is of the same class and of as many words, and is not in the question. Neither
     is a part of an accepted answer. All their occurrences in the context change places.
 

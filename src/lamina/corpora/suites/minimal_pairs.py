@@ -299,7 +299,7 @@ def _equal(pair: MinimalPair) -> str:
 
 
 def _by_file(placed: Sequence[_PairPlace]) -> list[_PairPlace]:
-    """Where several files use a paradigm's name and count its pairs anew, each file is a paradigm of its own."""
+    """Where several files use a paradigm's name and count its pairs from the start, each file is its own paradigm."""
     first: dict[MinimalPair, _PairPlace] = {}
     torn = set()
     for place in placed:

@@ -29,7 +29,7 @@ CLASS_NAMES = (
 VALUE_NAMES = ("score", "similarity", "value", "rating", "grade", "relatedness_score", "relatedness", "judgment")
 _MOST_CLASSES = 50
 _LONGEST_CLASS = 40
-"""Characters; what is longer is a text, not a class."""
+"""Characters; longer values are texts, not classes."""
 
 
 def missing(cell: Any) -> bool:

@@ -131,7 +131,7 @@ class PerturbedTexts(TrainedTexts):
     ),
     cites=("Ettinger 2020", "Pham et al. 2021", "Sinha et al. 2021", "Sinha et al. 2022"),
     reads=PerturbedTexts(),
-    version=2,  # perturbations of a target are one family; what is left is told as what was measured
+    version=2,  # perturbations of a target are one family; findings name the remaining score
     tables={
         "perturb": Table(
             "One row per perturbation and target; baseline: the same words unperturbed; difference: value minus "

@@ -36,7 +36,7 @@ CONCEPT, RANDOM, CONTROL = WHATS = ("concept", "random_subspace", "control")
 """What is erased: what tells a task's classes apart, a random subspace as large, what tells random classes of words
 apart."""
 SHARE_BESIDE = 4
-"""One in so many as erasers are fitted on: targets that penalties are chosen by, and targets of other documents."""
+"""Targets that erasers are fitted on, per target that chooses penalties or is of other documents."""
 _LEAST = 2
 """Targets per dimension of a state with which an eraser is fitted at all; more by far are better."""
 _STATES = 2**30
@@ -218,17 +218,17 @@ def _states(
 
 @dataclass(frozen=True)
 class _TargetSampler:
-    """How targets of a task are drawn and told apart."""
+    """Draws the targets of a task, with their gold and control labels."""
 
     task: Task
     labels: tuple[str, ...]
-    told_by_word: Callable[[Text, Edge], tuple[str, ...]]
+    control_labels: Callable[[Text, Edge], tuple[str, ...]]
     """The control task."""
     encoder: HuggingFaceEncoder
     seed: int
 
     def targets(self, texts: Sequence[Text], most: int) -> ConceptTargets:
-        """The targets of whole texts, drawn by the hash of their ids until there are about so many."""
+        """The targets of whole texts, drawn by the hash of their ids until there are about `most`."""
         task = self.task
         having = [text for text in texts if task.targets(text)]
         every = sum(len(task.targets(text)) for text in having)
@@ -237,11 +237,11 @@ class _TargetSampler:
         targets = find_targets(task, sampled, self.encoder.tokenize_all(sampled), self.labels)
         if len(targets) and not (targets.gold.sum(1) + targets.unseen.sum(1) == 1).all():
             raise TaskError(
-                f"{task.name}: some targets have several labels or none; what is erased is told by one label for each: "
+                f"{task.name}: some targets have several labels or none; erasure needs exactly one label per target: "
                 "name a task such as pos or ner"
             )
         numbers = {label: number for number, label in enumerate(self.labels)}
-        control = [numbers[self.told_by_word(text, edge)[0]] for text in sampled for edge in task.targets(text)]
+        control = [numbers[self.control_labels(text, edge)[0]] for text in sampled for edge in task.targets(text)]
         unit = unit_of(sampled)
         gold = np.where(targets.gold.any(1), targets.gold.argmax(1), -1)
         units = tuple(unit.of(sampled[index]) for index in targets.text)
@@ -254,7 +254,7 @@ def _refuse(task: Task, splits: Splits) -> None:
         return
     why = "its targets are pairs of spans" if task.arity == 2 else "its targets have a value instead of a class"
     raise TaskError(
-        f"{task.name}: {why}, and what is erased is the class of a word or span; name another task of {splits.name}, "
+        f"{task.name}: {why}, and erasure needs one class per word or span; name another task of {splits.name}, "
         "such as pos or ner"
     )
 
@@ -268,7 +268,7 @@ def _refuse_few(concept: Concept, encoder: HuggingFaceEncoder, splits: Splits) -
     }
     empty = [name for name, targets in parts.items() if not len(targets)]
     classes = len(np.unique(concept.fitted.gold[concept.fitted.gold >= 0]))
-    # With few more targets than dimensions, every class is told apart by chance, and erasing it erases everything.
+    # With few more targets than dimensions, classes are separable by chance, and erasing them erases everything.
     if empty or classes < 2 or len(concept.fitted) < _LEAST * encoder.width:
         raise TaskError(
             f"{concept.task.name}: {splits.name} has too few targets to fit an eraser: {len(concept.fitted):,} of "

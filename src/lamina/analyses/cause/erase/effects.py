@@ -194,8 +194,8 @@ DIFFERENCES = (
 )  # fmt: skip
 Tokens = Literal["words", "all"]
 """Whose states are erased."""
-USED, UNUSED, OPEN, UNKNOWN = "known and used", "known and not used", "cannot be told", "not known"
-"""Verdicts; the last where a linear probe does not read the concept in the first place."""
+USED, UNUSED, OPEN, UNKNOWN = "known and used", "known and not used", "open", "not known"
+"""Verdicts; the last where a linear probe cannot read the concept before erasure."""
 _ALIKE = 0.1
 """Random subspaces take as much variance as the concept where the shares are this close, by the concept's."""
 
@@ -312,11 +312,11 @@ def contrasts_of(measured: ErasureEffects) -> dict[str, Effect]:
 
 
 def verdict_of(measured: ErasureEffects, readable: ReadableLayer, target: str, harm: int) -> str:
-    """Whether what is readable is used.
+    """Whether a readable concept is used.
 
     Used: erasing it harms, more than random subspaces that take as much variance, and more than the control; each is
-    a contrast of its own, and all have to be clear. Not used: one of them is null. Nothing is said where a probe still
-    reads it afterwards, or where random subspaces took another share of the variance.
+    a contrast of its own, and all have to be clear. Not used: one of them is null. Open where a probe still reads it
+    afterwards, or where random subspaces took another share of the variance.
     """
     if not readable.known:
         return OPEN if np.isnan(readable.before[0]) or readable.ahead.needed else UNKNOWN
@@ -369,7 +369,7 @@ def _over_draws(erased: Sequence[ErasureScores], *, samples: int, seed: int, con
         )
         values = np.array([scores.value for scores in layer_scores.after[RANDOM]])
         shares = seed_shares(len(values), samples, np.random.default_rng([seed, number]))
-        # Of the mean of so many, or of one more beside it.
+        # The standard error of the mean, or that of the difference of one more value from it.
         spread = np.sqrt(len(values) + 1) if concept else 1.0
         estimates.append(estimate)
         draws.append(estimate + wider * (after - before - estimate) + spread * shares @ (values - values.mean()))

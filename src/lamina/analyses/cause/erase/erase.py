@@ -77,7 +77,8 @@ _TRIED = 16
     ),
     cites=("Belrose et al. 2023", "Elazar et al. 2021", "Hewitt and Liang 2019"),
     reads=CauseInputs(),
-    version=2,
+    # 3: open effects have the verdict "open".
+    version=3,
     tables={
         "erase": Table(
             "One row per task, layer, target and what is erased (random_subspace: mean of several draws); effect: "

@@ -233,7 +233,7 @@ def patch(
     A model with a span head (`lamina finetune --task squad|babi`) is asked questions, a language model minimal pairs.
     Only questions count whose answer is right and turns with the context; a twin with random weights answers none, so
     it is beside minimal pairs alone. Where what the question names has changed places, its states and those around it
-    are all that differs at layer 0; the layer where the answers' own states take over is where they are told apart.
+    are all that differs at layer 0; the layer where the answers' own states take over is where the answer is decided.
     Where the answers have changed places, states go with them, and with these their positions if states hold them (as
     BERT's do): then they turn every answer at layer 0.
 
@@ -450,7 +450,7 @@ def _turned(
     encoder: HuggingFaceEncoder, questions: Sequence[Question], swaps: Sequence[Swap], layers: Sequence[int],
     skipped: Counter[str], scored: dict[str, int], *, most: int, samples: int, seed: int,
 ) -> dict[str, pd.DataFrame]:  # fmt: skip
-    """The tables of questions; what is left out is added to `skipped`, and what is not is counted in `scored`."""
+    """The tables of questions; questions left out are added to `skipped`, the others are counted in `scored`."""
     answerer, head = span_answerer(encoder), head_on_states(encoder, "question-answering")
     parts = Interventions(encoder, heads=False)
     columns = {"outcomes": OUTCOMES, "controls": CONTROLS, "differences": DIFFERENCES}

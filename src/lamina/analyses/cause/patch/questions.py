@@ -120,7 +120,7 @@ class TurnTables(NamedTuple):
 def find_pairs(
     answerer: Answerer, questions: Sequence[Question], swap: Swap, *, most: int, seed: int
 ) -> TurningQuestions:
-    """Questions, in a random order, until so many are answered differently in two contexts."""
+    """Questions, in a random order, until enough of them are answered differently in two contexts."""
     turning = TurningQuestions()
     ranked = sorted(questions, key=lambda question: hashlib.sha256(f"{seed}:{question.text.id}".encode()).digest())
     remaining = _exchangeable(answerer, ranked, swap, known_answers(questions), turning.skipped, seed)

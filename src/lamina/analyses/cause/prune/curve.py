@@ -1,4 +1,4 @@
-"""The score against what is left of a model, and what share of it can go before the score falls."""
+"""The score by the share of a model that is left, and the share that can be removed before the score falls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lamina.stats.seeds import draws_over_seeds
 from lamina.stats.units import Units
 from lamina.targets.target import Target, TargetScores
 
-# In which order heads or blocks are taken away: by importance, by true effect, at random, from top or bottom.
+# The order in which heads or blocks are removed: by importance, by effect, at random, from top or bottom.
 
 By = Literal["importance", "effect", "random", "top", "bottom"]
 Component = Literal["head", "block"]
@@ -30,12 +30,12 @@ PrunedPart = tuple[int, int | None]
 """(block, head), both from 0; no head: the block."""
 IMPORTANCE, EFFECT, RANDOM, TOP, BOTTOM = ORDERS = ("importance", "effect", "random", "top", "bottom")
 _POINTS = 15
-"""Of a curve, beside that of the whole model, where the step is not given."""
+"""Default number of points of a curve, besides the whole model."""
 
 
 @dataclass(frozen=True)
 class PruningOrder:
-    """Parts of a model in the order in which they are taken away.
+    """Parts of a model in the order in which they are removed.
 
     Example:
         >>> PruningOrder("top", ((1, 0), (0, 0))).without(1)
@@ -48,12 +48,12 @@ class PruningOrder:
     """Importance, or the loss of score without the part alone: what the order follows."""
 
     def without(self, many: int) -> RemovedParts:
-        """The first so many of its parts."""
+        """The first `many` of its parts."""
         return removed(self.parts[:many])
 
 
 def removed(parts: Sequence[PrunedPart]) -> RemovedParts:
-    """Some parts, as they are taken away together.
+    """Parts that are removed together.
 
     Example:
         >>> removed([(2, None), (0, None)]).names
@@ -71,7 +71,7 @@ def parts_of(model: Interventions, component: Component) -> tuple[PrunedPart, ..
 
 
 def points_of(many: int, step: int | None) -> list[int]:
-    """How many parts are gone at each point of a curve; none and all included.
+    """Number of removed parts at each point of a curve, none and all included.
 
     Example:
         >>> points_of(6, None), points_of(72, None)[:3], points_of(10, 4)
@@ -92,17 +92,17 @@ def orders(
     seed: int,
     again: bool,
 ) -> list[PruningOrder]:
-    """The orders asked for; importance and effects are those on `target`, whose texts a curve is not scored on.
+    """Removal orders; importance and effects are measured on `target`, whose texts are not those of the curve.
 
     Args:
-        model: whose parts are taken away.
-        target: what they are to matter for.
-        asked: some of `ORDERS`.
-        component: what is taken away at a time.
-        points: of the curve: how many are gone; effects are measured again after each with `again`.
-        draws: of random orders.
-        seed: of these.
-        again: whether effects are measured again once parts are gone.
+        model: whose parts are removed.
+        target: what importance and effects are measured on.
+        chosen: some of `ORDERS`.
+        component: heads or blocks.
+        points: numbers of removed parts at the points of the curve.
+        draws: number of random orders.
+        seed: of the random orders.
+        again: whether effects are measured again after each point.
     """
     every = parts_of(model, component)
 
@@ -142,7 +142,7 @@ def importance(model: Interventions, target: Target, component: Component) -> di
 def harm(
     model: Interventions, target: Target, parts: Sequence[PrunedPart], gone: Sequence[PrunedPart]
 ) -> dict[PrunedPart, float]:
-    """How much worse the score becomes without each part, beside those that are gone already; below 0: better."""
+    """How much worse the score becomes without each part, in addition to `gone`; below 0: better."""
     edits = [removed([*gone, part]).edit(model) for part in parts]
     what = f"{target.name} without each part of {model.encoder.name}"
     clean, *scores = measure(model, target, [*edits, *([removed(gone).edit(model)] if gone else [])], what=what)
@@ -158,7 +158,7 @@ def _greedy(
     first: Mapping[PrunedPart, float],
     points: Sequence[int],
 ) -> tuple[PrunedPart, ...]:
-    """At each point those that matter least once the others are gone."""
+    """At each point, the parts that matter least given what is removed already."""
     gone: list[PrunedPart] = []
     for many in points[1:]:
         left = [part for part in every if part not in gone]

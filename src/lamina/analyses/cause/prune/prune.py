@@ -1,4 +1,4 @@
-"""Heads or blocks ablated one after another: how much of a model can go before it does worse?"""
+"""Heads or blocks removed one after another: how much of a model can be removed before it does worse?"""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ RETRAINED = (
     "more_low", "more_high", "p_adjusted", "units", "needed",
 )  # fmt: skip
 FOLDER = "model"
-"""Of the saved model, in the folder of the result."""
+"""Folder of the saved model, in the result's folder."""
 
 
 class CurvePoint(NamedTuple):
@@ -106,7 +106,7 @@ class CurvePoint(NamedTuple):
 
 
 def named_point(text: str, many: int, component: str) -> CurvePoint:
-    """What `--save BY:REMOVED` says.
+    """Parse `--save BY:REMOVED`.
 
     Example:
         >>> named_point("importance:24", 72, "head")
@@ -122,7 +122,7 @@ def named_point(text: str, many: int, component: str) -> CurvePoint:
 
 
 def save_point(model: Interventions, orders: Sequence[PruningOrder], point: CurvePoint) -> tuple[Path, RemovedParts]:
-    """The model without the first parts of an order (of random orders the first), in a folder of its own."""
+    """Save the model without the first parts of an order (of random orders, the first one)."""
     order = next(order for order in orders if order.by == point.by)
     removed = order.without(point.removed)
     return _saved(model, removed)[1], removed
@@ -137,15 +137,15 @@ def retrained(
     model: Interventions, target: Target, material: TargetData, point: CurvePoint, removed: RemovedParts, folder: Path,
     learned: RetrainingData, *, items: int, samples: int, seed: int,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
-    """See `RETRAINED`: the pruned model and, for comparison, the whole one, trained on alike.
+    """Rows of `RETRAINED`: the pruned model and, for comparison, the whole model, both trained further.
 
-    The saved model in `folder` is replaced. What is scored is not trained on.
+    Replaces the saved model in `folder`. Scored texts are not trained on.
     """
     how = learned.how
     rows, gains = [], []
     for name, gone in (("pruned", removed), ("whole", RemovedParts())):
         loaded, scratch = _saved(model, gone)
-        # Both before anything is learned: a head is told by the weights below it.
+        # Before training, since heads are recognised by their weights.
         (scored,) = targets_of(loaded, [target.name], material, items=items, seed=seed)
         lesson = _training_target(loaded, scratch, learned, items, seed)
         scored, parts = same_items(scored, target), Interventions(loaded, heads=bool(gone.heads))
@@ -155,7 +155,7 @@ def retrained(
         if name == "pruned":
             plan = {**how._asdict(), "target": learned.target, "texts": learned.material.texts.name}
             save_weights(loaded, folder, {"retrained": plan})
-            _hand_on(model.encoder, folder, learned.texts)
+            _copy_provenance(model.encoder, folder, learned.texts)
         draws = score_draws([before, after], scored.units, samples=samples, seed=seed)
         rows.append((name, point.by, len(gone.names), how.steps, *_row(draws)))
         gains.append(TargetScores(after.hits - before.hits, after.counts))
@@ -165,29 +165,29 @@ def retrained(
 
 
 class RetrainingData(NamedTuple):
-    """What a pruned model is trained on with."""
+    """What a pruned model is trained further on."""
 
     target: str
     material: TargetData
-    """Its texts are those that are trained on."""
+    """Its texts are the training texts."""
     texts: tuple[Text, ...]
     left_out: int
-    """Training texts that are among those scored."""
+    """Number of training texts left out because they are scored."""
     how: RetrainingPlan
     among: Target | None = None
-    """Only its items are trained on; None: all texts."""
+    """Only its items are trained on; None for all texts."""
 
 
 def retraining_data(choosing: Target, material: TargetData, how: RetrainingPlan) -> RetrainingData:
-    """What is asked of a model's head in training: of training texts, or of the questions that chose its parts.
+    """The target that a pruned model is trained on: training texts, or the questions that chose its parts.
 
-    An InputError says where there is nothing to train on.
+    Raises InputError if there is nothing to train on.
     """
     name = choosing.name
     if name.startswith(PROBE):
         raise InputError(
-            f"--retrain: {name} reads a model without a head of its own, which has nothing to learn by; it works with "
-            "the targets loss, pairs (by the loss), tags, classes and qa"
+            f"--retrain: {name} uses no head of the model, so there is no loss to train it by; use one of the targets "
+            "loss, pairs (trained by the loss), tags, classes and qa"
         )
     if name in (QA, QA_EXACT) and material.questions is not None:
         chosen = set(choosing.items)
@@ -200,10 +200,10 @@ def retraining_data(choosing: Target, material: TargetData, how: RetrainingPlan)
     train, scored = list(material.splits.train), {text_hash(text) for text in material.scored}
     apart = [text for text in train if not is_among(text, scored)]
     if not apart:
-        raise InputError(f"--retrain: every training text of {material.texts.name} is scored too; name another corpus")
+        raise InputError(f"--retrain: every training text of {material.texts.name} is also scored; name another corpus")
     some = tuple(some_texts(apart, how.steps * how.batch, how.seed))
     corpus = corpus_from(some, name=material.texts.name, split="train")
-    # Pairs are a test: what learns is the language model.
+    # Minimal pairs are a test, so the model trains by its language-model loss.
     taught = LOSS if name == PAIRS else name
     return RetrainingData(taught, replace(material, texts=Splits(corpus, corpus)), some, len(train) - len(apart), how)
 
@@ -211,18 +211,18 @@ def retraining_data(choosing: Target, material: TargetData, how: RetrainingPlan)
 def _training_target(
     encoder: HuggingFaceEncoder, folder: Path, learned: RetrainingData, items: int, seed: int
 ) -> Target:
-    """What is asked of a model in training; `folder` is where it was loaded from."""
+    """The target that a model is trained on; `folder` is where it was loaded from."""
     if learned.among is not None:
         (target,) = targets_of(encoder, [learned.target], learned.material, items=items, seed=seed)
         return same_items(target, learned.among)
-    # What it learned from before, it may learn from again.
+    # Texts that it was fine-tuned on may be used again.
     (folder / TEXTS).unlink(missing_ok=True)
     (target,) = targets_of(encoder, [learned.target], learned.material, items=len(learned.texts), seed=seed)
     return target
 
 
 def _train(parts: Interventions, removed: RemovedParts, lesson: Target, how: RetrainingPlan) -> None:
-    """Train an encoder in memory by its head's own loss; the removed heads' weights stay 0."""
+    """Train an encoder in memory by the loss of its head; the removed heads' weights stay 0."""
     encoder = parts.encoder
 
     def loss_of(rows: Sequence[int]) -> torch.Tensor:
@@ -237,7 +237,7 @@ def _saved(model: Interventions, removed: RemovedParts) -> tuple[HuggingFaceEnco
     """The model without some parts, and its folder."""
     folder = _scratch() / FOLDER
     saved = save_pruned(model, removed, folder)
-    _hand_on(model.encoder, folder)
+    _copy_provenance(model.encoder, folder)
     return saved, folder
 
 
@@ -248,8 +248,8 @@ def _row(draws: ScoreDraws) -> tuple[float, ...]:
     return tuple(map(float, (before, after, low[1], high[1], after - before, *moved)))
 
 
-def _hand_on(encoder: HuggingFaceEncoder, folder: Path, texts: Sequence[Text] = ()) -> None:
-    """What a fine-tuned folder says of its task and its texts stays true of the pruned model."""
+def _copy_provenance(encoder: HuggingFaceEncoder, folder: Path, texts: Sequence[Text] = ()) -> None:
+    """Copy what a fine-tuned folder records of its task and training texts to the pruned model."""
     source = folder_of(encoder)
     used = (frozenset() if source is None else used_texts(source)) | {text_hash(text) for text in texts}
     if source is not None and (source / ABOUT).is_file():
@@ -261,7 +261,7 @@ def _hand_on(encoder: HuggingFaceEncoder, folder: Path, texts: Sequence[Text] = 
 
 
 def _scratch() -> Path:
-    """A folder for models until the result is saved, or Python ends."""
+    """A temporary folder for models, removed when Python ends."""
     folder = Path(tempfile.mkdtemp(prefix="lamina-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -274,32 +274,32 @@ HOW = {
     TOP: "from the top layer down",
     BOTTOM: "from the bottom layer up",
 }
-"""Order -> how parts go, in words."""
+"""Order -> its words in findings."""
 _NATS = 0.05
-"""A difference in loss that means nothing, in nats per piece."""
+"""Differences in loss within this margin are negligible, in nats per token."""
 _ORDER = ("by", "place", "layer", "head", "worth")
 _CONTROLS = (
     "control", "value", "low", "high", "whole", "difference", "diff_low", "diff_high", "p_adjusted", "units", "needed",
 )  # fmt: skip
 TWIN, GUESS = "the twin with random weights", "guessing"
 _TRIED = 16
-"""Rows that are tried to tell how long all of them take."""
+"""Rows that are timed to estimate the cost of all of them."""
 _BACKWARD = 3
-"""A run with gradients takes about so many runs without."""
+"""Cost of a run with gradients, in runs without."""
 _OF = {"p_adjusted": "p"}
-"""Column of a test -> its field in `Effect`, where that is another."""
+"""Column of a test -> its field in `Effect`, where the names differ."""
 
 
 @analysis(
     title="Heads and blocks pruned",
-    question="How much of a model can be taken away before it does worse, and does it matter which parts go?",
+    question="How much of a model can be removed before it does worse, and does it matter which parts are removed?",
     method=(
-        "Heads (which then hand on zeros) or blocks (skipped) are taken away one after another: those with the "
-        "smallest gradient of a gate first, those whose absence alone costs least first, at random, or layer by layer "
-        "from the top or the bottom. Which parts matter is measured on one half of the documents (pairs and questions: "
-        "of the items), the curve is scored on the other. Intervals (95 %) resample documents and, of random orders, "
-        "the orders too. The share that can go is that at the last point before the score is worse by more than 1 "
-        "point (a loss: by more than 1 %)."
+        "Heads (zero ablation) or blocks (skipped) are removed one after another: first those with the smallest "
+        "gradient of a gate, or first those whose single ablation costs least, at random, or layer by layer from the "
+        "top or the bottom. The order is determined on one half of the documents (pairs and questions: of the items), "
+        "the curve is scored on the other. Intervals (95 %) resample documents and, of random orders, the orders too. "
+        "The share that can be removed is that at the last point before the score is worse by more than 1 point (a "
+        "loss: by more than 1 %)."
     ),
     cites=("Michel et al. 2019", "Voita et al. 2019", "Sajjad et al. 2023"),
     reads=CauseInputs(),
@@ -307,25 +307,25 @@ _OF = {"p_adjusted": "p"}
     version=2,
     tables={
         "curve": Table("One row per order and number of heads (or blocks) removed; of random orders the mean.", CURVE),
-        "shares": Table("One row per order: the share that can go within 1 point (of a loss: 1 %).", SHARES),
+        "shares": Table("One row per order: the share that can be removed within 1 point (of a loss: 1 %).", SHARES),
         "contrasts": Table(
-            "One row per pair of orders: the share that can go by the one minus that by the other. All are one family "
-            "(bootstrap of documents, max-T), two-sided; intervals are simultaneous.",
+            "One row per pair of orders: the share that can be removed by the first minus that by the second. All rows "
+            "are one family (bootstrap of documents, max-T), two-sided; intervals are simultaneous.",
             CONTRASTS,
         ),
         "order": Table(
             "One row per order that is not random and head (or block): its place in the order; worth: its importance, "
-            "or how much worse the score is without it alone, on the half that chooses.",
+            "or how much worse the score is without it alone, on the half that determines the order.",
             _ORDER,
         ),
         "controls": Table(
-            "One row per control: what needs no training scores on the same items; difference: the whole model's score "
-            "minus that, paired by document. All controls are one family (sign flips, max-T), two-sided.",
+            "One row per control: the score of guessing and of the untrained twin on the same items; difference: the "
+            "whole model's score minus that, paired by document. One family (sign flips, max-T), two-sided.",
             _CONTROLS,
         ),
         "retrained": Table(
-            "One row per model, the saved one and the whole one, trained on for some steps; only with --retrain. more: "
-            "what the saved one gains beyond the whole one, paired by document, a family of one, two-sided.",
+            "Only with --retrain: one row per model, pruned and whole, after further training. more: gain of the "
+            "pruned model minus gain of the whole one, paired by document, a family of one, two-sided.",
             RETRAINED,
             optional=True,
         ),
@@ -342,41 +342,46 @@ def prune(
         Sequence[str] | None,
         Setting(
             "What is scored, one of loss, pairs, qa, qa_em, tags, classes and probe:TASK@LAYER; by default the first "
-            "that the model and the data can give.",
+            "that the model and the data allow.",
             option="--target",
         ),
     ] = None,
-    component: Annotated[Component, Setting("What is taken away: heads or blocks.")] = "head",
-    by: Annotated[Sequence[By] | None, Setting("In which order; all five by default.")] = None,
+    component: Annotated[Component, Setting("What is removed: heads or blocks.")] = "head",
+    by: Annotated[Sequence[By] | None, Setting("Order of removal; all five by default.")] = None,
     step: Annotated[
-        int | None, Setting("Heads or blocks taken away at a time; by default such that a curve has 15 points.", min=1)
+        int | None, Setting("Heads or blocks removed at a time; by default such that a curve has 15 points.", min=1)
     ] = None,
-    draws: Annotated[int, Setting("Random orders; their mean is shown.", min=1)] = 5,
+    draws: Annotated[int, Setting("Number of random orders; the curve is their mean.", min=1)] = 5,
     again: Annotated[
-        bool, Setting("Measure effects again after each step, with what is gone already; takes much longer.")
+        bool, Setting("Measure effects again after each step, given what is removed already; takes much longer.")
     ] = False,
     save: Annotated[
         str | None,
         Setting("Save the model at a point of a curve, as BY:REMOVED (importance:24), in the folder `model`."),
     ] = None,
     retrain: Annotated[
-        int | None, Setting("Train the saved model on for so many steps of 16 training texts.", min=1)
+        int | None, Setting("Steps of further training of the saved model (batch size 16).", min=1)
     ] = None,
-    # Which pairs, questions and probes that means is found when inputs are loaded.
+    # Read when inputs are loaded.
     suite: Suite = None,  # noqa: ARG001
     questions: AskedQuestions = None,  # noqa: ARG001
     probes: Probes = None,  # noqa: ARG001
-    items: Annotated[int, Setting("Most texts, pairs or questions, drawn at random; half choose.", min=4)] = 500,
+    items: Annotated[
+        int,
+        Setting(
+            "Maximum number of texts, pairs or questions, drawn at random; half of them determine the order.", min=4
+        ),
+    ] = 500,
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,
 ) -> Tables:
-    """The score of a model against what is left of it, by five orders in which its parts are taken away.
+    """The score of a model by the share of it that is left, for five orders of removal.
 
     Importance and single effects are measured once, on the half of the documents that is not scored, so that choosing
     does not flatter the curve. With `--save`, the model at one point is saved in the folder `model` of the result and
-    loads like any other: removed heads have weights of 0 in the output projection, removed blocks are not there. With
-    `--retrain` it is trained on first, and so is the whole model for comparison.
+    loads like any other: removed heads have weights of 0 in the output projection, removed blocks are absent. With
+    `--retrain` it is trained further first, and so is the whole model for comparison.
 
     Example:
         >>> result = lamina.prune("smollm2", "ewt", targets=["loss"], items=50)  # doctest: +SKIP
@@ -431,7 +436,7 @@ def prune(
 
 @prune.finds
 def findings_of(result: Result) -> Iterator[Finding]:
-    """The share that can go by one order beside that by another; what training on regains."""
+    """The share that can be removed by one order against another; what further training regains."""
     empty = _nothing_to_lose(result)
     if empty is not None:
         yield empty
@@ -443,7 +448,7 @@ def findings_of(result: Result) -> Iterator[Finding]:
 
 @prune.shows
 def overview_of(result: Result) -> Iterator[Overview]:
-    """One row per order: the share that can go, and the score with a part, half and all of the model gone."""
+    """One row per order: the share that can be removed, and the score with a quarter, half and all removed."""
     about, curve = result.provenance, result.tables["curve"]
     whole = next(row for row in rows_of(curve) if row.removed == 0)
     rows: list[tuple[str | int, ...]] = []
@@ -459,7 +464,13 @@ def overview_of(result: Result) -> Iterator[Overview]:
         )
     yield Overview(
         f"{about.model['name']}: {about.corpus['target']}, whole {number(whole.value, whole.low, whole.high)}",
-        (f"{_parts(result)} removed", f"can go within {_within(result, None)}", "1/4 gone", "1/2 gone", "all gone"),
+        (
+            f"{_parts(result)} removed",
+            f"removable within {_within(result, None)}",
+            "1/4 removed",
+            "1/2 removed",
+            "all removed",
+        ),
         rows,
     )
 
@@ -470,7 +481,7 @@ def _cost(
     component: Component, by: Sequence[By] | None, step: int | None, draws: int, again: bool, retrain: int | None,
     items: int, twin: bool, seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
-    """A few items are scored as they are and without some parts; the rest are as many times the same."""
+    """A few items are scored with the whole model and without some parts, and extrapolated."""
     model = Interventions(encoder, heads=component == "head")
     points, name = _points(model, component, step), _one_target(encoder, targets, material)
     halves: list[SubsetTarget] = []
@@ -499,7 +510,7 @@ def _cost(
 
 
 def _nothing_to_lose(result: Result) -> Finding | None:
-    """Where the whole model is not shown to do better than a control, any share of it may go, which says nothing."""
+    """A finding where the whole model is not shown to do better than a control: then any share can be removed."""
     lower = _lower(result)
     for row in rows_of(result.tables["controls"]):
         test = Contrast.of(row, "difference", "diff_low", "diff_high")
@@ -508,11 +519,9 @@ def _nothing_to_lose(result: Result) -> Finding | None:
         what = _score(result)
         scores = f"{number(row.whole)} against {number(row.value)}"
         return finding(
-            claim=f"The whole model does worse than {row.control}, so the shares that can go mean nothing: {what} is "
-            f"{scores}",
+            claim=f"The whole model does worse than {row.control}, so its curves mean nothing: {what} is {scores}",
             whether=f"the whole model does better than {row.control}, so that there is something to lose",
-            absent=f"The whole model does no better than {row.control}, so the shares that can go mean nothing: {what} "
-            f"is {scores}",
+            absent=f"The whole model does no better than {row.control}, so its curves mean nothing: {what} is {scores}",
             contrast="difference",
             test=test,
             source=Source("controls", {"control": row.control}),
@@ -524,12 +533,12 @@ def _nothing_to_lose(result: Result) -> Finding | None:
 
 
 def _compared(result: Result, row: Any) -> Finding:
-    """Whether more can go by one order than by another; nothing is tested where none, or all, can go by both."""
+    """Whether more can be removed by one order than by another; not tested where none, or all, can be by both."""
     parts, within = _parts(result), _within(result, None)
     way, other = HOW[row.by], HOW[row.against]
     source = Source("contrasts", {"by": row.by, "against": row.against})
     importance = ("answers", "localised") if row.by == TOP else ("answers", "beats control")
-    question = f"more {parts} can go {way} than {other} within {within}"
+    question = f"more {parts} can be removed {way} than {other} within {within}"
     if row.share == row.other_share and row.share in (0, 1):
         ends = "from either end" if row.by == TOP else "either way"
         many = f"no {parts.removesuffix('s')}" if row.share == 0 else f"each {parts.removesuffix('s')}"
@@ -538,9 +547,9 @@ def _compared(result: Result, row: Any) -> Finding:
     shares = f"{percent(row.share)} against {percent(row.other_share)}"
     more = "More" if row.difference > 0 else "Fewer"
     return finding(
-        claim=f"{more} {parts} can go {way} than {other} within {within}: {shares}",
+        claim=f"{more} {parts} can be removed {way} than {other} within {within}: {shares}",
         whether=question,
-        absent=f"As many {parts} can go {way} as {other} within {within}: {shares}",
+        absent=f"As many {parts} can be removed {way} as {other} within {within}: {shares}",
         contrast="difference of the shares",
         test=Contrast.of(row, "difference"),
         source=source,
@@ -551,7 +560,7 @@ def _compared(result: Result, row: Any) -> Finding:
 
 
 def _retrained(result: Result) -> Iterator[Finding]:
-    """What training on changes, beside what it changes in the whole model."""
+    """What further training changes in the pruned model, compared with the whole one."""
     table = result.tables.get("retrained")
     if table is None:
         return
@@ -563,11 +572,11 @@ def _retrained(result: Result) -> Iterator[Finding]:
     )
     steps = f"{pruned.steps:,} steps of training change {gains}"
     yield finding(
-        claim=f"Training on makes up for some of what was removed: {steps}"
+        claim=f"Further training makes up for some of what was removed: {steps}"
         if (pruned.more > 0) != lower
-        else f"Training on helps the whole model more than the pruned one: {steps}",
-        whether="training on makes up for some of what was removed",
-        absent=f"Training on makes up for nothing of what was removed: {steps}",
+        else f"Further training helps the whole model more than the pruned one: {steps}",
+        whether="further training makes up for some of what was removed",
+        absent=f"Further training makes up for nothing of what was removed: {steps}",
         contrast="difference",
         test=Contrast.of(pruned, "more", "more_low", "more_high"),
         source=Source("retrained"),
@@ -586,9 +595,9 @@ def _parts(result: Result) -> str:
 
 
 def _resolution(result: Result, against: str) -> str:
-    """Between two points of a curve nothing is known, and few random orders stand for themselves alone."""
+    """Notes: the step between points, and that few random orders do not represent all."""
     step = int(sorted(result.tables["curve"]["removed"].unique())[1])
-    notes = [f"{_parts(result).capitalize()} were taken away {step} at a time."] if step > 1 else []
+    notes = [f"{_parts(result).capitalize()} were removed {step} at a time."] if step > 1 else []
     drawn = int(result.provenance.parameters.get("draws", ENOUGH_SEEDS))
     if against == RANDOM and drawn < ENOUGH_SEEDS:
         notes.append(f"Of random orders only {drawn} {'was' if drawn == 1 else 'were'} tried.")
@@ -600,7 +609,7 @@ def _lower(result: Result) -> bool:
 
 
 def _unit(result: Result) -> str:
-    """What is resampled: documents, or pairs."""
+    """The unit that is resampled: document or item."""
     return "item" if result.provenance.corpus["target"] == "pairs" else "document"
 
 
@@ -616,7 +625,7 @@ def _score(result: Result) -> str:
 
 
 def _percent(value: float, low: float, high: float) -> str:
-    """Shares as findings say them.
+    """A share in percent, with its interval.
 
     Example:
         >>> _percent(0.42, 0.333, 0.5)
@@ -627,7 +636,7 @@ def _percent(value: float, low: float, high: float) -> str:
 
 
 class _PruningRuns(NamedTuple):
-    """How often texts are run with something taken away."""
+    """How often texts are run with parts removed."""
 
     choosing: int
     scoring: int
@@ -644,7 +653,7 @@ class _PruningRuns(NamedTuple):
 def _seconds_of_a_token(
     model: Interventions, target: SubsetTarget, points: Sequence[int], component: Component
 ) -> tuple[float, float]:
-    """As it is, and with some parts taken away: mostly, some of the lowest are among them."""
+    """Seconds per token of the whole model, and with parts removed (usually some of the lowest)."""
     some = list(range(0, len(target.rows), max(1, len(target.rows) // _TRIED)))[:_TRIED]
     rows = [target.rows[number] for number in some]
     every = parts_of(model, component)
@@ -665,14 +674,14 @@ def _seconds_of_a_token(
 def _points(model: Interventions, component: Component, step: int | None) -> list[int]:
     many = len(parts_of(model, component))
     if step is not None and step > many:
-        raise InputError(f"--step {step}: {model.encoder.name} has only {many} {component}s to take away")
+        raise InputError(f"--step {step}: {model.encoder.name} has only {many} {component}s; name 1 to {many}")
     return points_of(many, step)
 
 
 def _one_target(encoder: HuggingFaceEncoder, targets: Sequence[str] | None, material: TargetData) -> str:
     first, *others = chosen_targets(encoder, targets, material)
     if targets is not None and others:
-        raise InputError(f"one target at a time: a curve is of one score; got {', '.join([first, *others])}")
+        raise InputError(f"--target: a curve has one target; got {', '.join([first, *others])}; name one of them")
     return first
 
 
@@ -680,7 +689,7 @@ def _refuse(point: Any, chosen: Sequence[str], retrain: int | None) -> None:
     if point is not None and point.by not in chosen:
         raise InputError(f"--save {point.by}:{point.removed}: name the order with --by {point.by} too")
     if retrain is not None and point is None:
-        raise InputError("--retrain trains the saved model on; say which with --save, such as --save importance:24")
+        raise InputError("--retrain trains the saved model further; name one with --save, such as --save importance:24")
 
 
 def _order_rows(pruning_orders: Sequence[PruningOrder]) -> Iterator[tuple[Any, ...]]:
@@ -709,7 +718,7 @@ def _controls(
 
 
 def _few_units(target: SubsetTarget, material: TargetData) -> dict[str, Any]:
-    """What is scored is half of the documents: where these are few, the result warns."""
+    """The number of scored units (half of the documents), where they are few enough for a warning."""
     many = len(set(target.units))
     if many >= LEAST_DOCUMENTS:
         return {}

@@ -1,4 +1,4 @@
-"""Layers of a fine-tuned model put back, frozen or drawn anew: which ones, and how well the task is then done."""
+"""Layers of a fine-tuned model restored, frozen or re-initialised: which ones, and the score of the task then."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ RANDOM, TRANSFER = "random", "transfer"
 
 
 class LayerRange(NamedTuple):
-    """Layers from the first to the last, both included; 0 are the embeddings."""
+    """Layers from the first to the last, both included; layer 0 is the embedding layer."""
 
     first: int
     last: int
 
 
 class ChangedLayers(NamedTuple):
-    """How the scored texts were done with some layers changed."""
+    """Scores with some layers changed."""
 
     how: str
     span: LayerRange
     runs: Runs
     against: Runs
-    """How they were done by the model without the change."""
+    """Scores of the model without the change."""
 
 
 def score_of(runs: Runs, metric: str, *, samples: int, seed: int) -> MetricScore:
@@ -69,7 +69,7 @@ def score_of(runs: Runs, metric: str, *, samples: int, seed: int) -> MetricScore
 
 
 def some_of(candidates: Sequence[int], points: int | None) -> list[int]:
-    """So many of them, evenly spread, with both ends; all where no number is given.
+    """`points` of the candidates, evenly spread, with both ends; all if None.
 
     Example:
         >>> some_of(range(7), 3), some_of(range(7), 1), some_of(range(3), None)
@@ -84,7 +84,7 @@ def some_of(candidates: Sequence[int], points: int | None) -> list[int]:
 
 
 def spans_of(how: How, blocks: int, points: int | None) -> list[LayerRange]:
-    """The layers that are changed together: from 0 on (freeze), to the top (reset), or both, and single ones (restore).
+    """Layers that are changed together: from 0 up (freeze), to the top (reset), or both and single ones (restore).
 
     Example:
         >>> [tuple(span) for span in spans_of("restore", 2, None)]
@@ -109,7 +109,7 @@ def put_back(
     *,
     what: str,
 ) -> Iterator[tuple[LayerRange, list[TextOutcome]]]:
-    """A tuned model's scored texts, with the layers of each span as they are in another model."""
+    """Score a tuned model with the layers of each span replaced by those of another model."""
     with progress(what, len(spans)) as advance:
         for span in spans:
             names = [name for of_layer in layers[span.first : span.last + 1] for name in of_layer]
@@ -119,7 +119,7 @@ def put_back(
 
 
 def plans_of(plan: TrainingPlan, how: How, spans: Iterable[LayerRange]) -> dict[LayerRange, TrainingPlan]:
-    """For each span, the settings of a fine-tuning in which its layers are frozen, or begin anew."""
+    """For each span, the settings of a fine-tuning in which its layers are frozen or re-initialised."""
     return {
         span: plan._replace(freeze=span.last) if how == "freeze" else plan._replace(reset=span.last - span.first + 1)
         for span in spans
@@ -136,7 +136,7 @@ def tuned_again(
 def unchanged(
     learning: Finetuning, plan: TrainingPlan, known: Sequence[TextOutcome] | None, seeds: Sequence[int], work: Path
 ) -> list[Sequence[TextOutcome]]:
-    """The scored texts of models tuned with nothing frozen or reset; `own` are those of a model with this very plan."""
+    """The scored texts of models tuned with nothing frozen or reset; `known` are those of a model with this plan."""
     return [
         known if known is not None and seed == plan.seed else tuned_again(learning, plan, [seed], work, "unchanged")[0]
         for seed in seeds
@@ -146,12 +146,12 @@ def unchanged(
 # Layer transferability: a linear head on every frozen layer, scored as the fine-tuned model is.
 
 _MEMORY = 2**30
-"""Bytes of vectors that are held at a time: layers are read in as many passes as that takes."""
+"""Maximum bytes of vectors in memory; layers are read in as many passes as needed."""
 _LEAST = 1e-30
-"""Probabilities below it count as this, so that they have a logarithm."""
+"""Lower bound of probabilities, so that they have a logarithm."""
 
 Vectors = list[Float[np.ndarray, "place width"]]
-"""Of each row, what the head reads."""
+"""What the head reads, per row."""
 
 
 class LinearHead(NamedTuple):
@@ -159,11 +159,11 @@ class LinearHead(NamedTuple):
 
     layer: int
     outcomes: list[TextOutcome] | None
-    """How it did on the scored texts; None where it could not be fitted."""
+    """On the scored texts; None where it could not be fitted."""
 
 
 def some_items(items: Sequence[Item], most: int, seed: int) -> tuple[Item, ...]:
-    """At most so many texts or questions, drawn by the hash of their ids, in their order."""
+    """At most `most` texts or questions, drawn by the hash of their ids, in their order."""
     chosen = {id(text) for text in some_texts(map(text_of, items), most, seed)}
     return tuple(item for item in items if id(text_of(item)) in chosen)
 
@@ -174,10 +174,10 @@ def has_linear_head(objective: Objective) -> bool:
 
 
 def linear_heads(encoder: HuggingFaceEncoder, objective: Objective, sets: Sets) -> Iterator[LinearHead]:
-    """A linear head for every layer, fitted until nothing changes any more; the penalty is chosen on the selection set.
+    """A linear head for every layer, fitted until it converges; the penalty is chosen on the selection set.
 
-    A word is read at its last piece, a text by the mean over its words' pieces, and an answer by where it starts and
-    where it ends, each a softmax over the tokens of a window.
+    A word is read at its last token, a text by the mean over the tokens of its words, and an answer by its start and
+    its end, each a softmax over the tokens of a window.
     """
     rows = [_rows(objective, items) for items in (sets.train, sets.select, sets.scored)]
     one = isinstance(objective, ClassObjective)

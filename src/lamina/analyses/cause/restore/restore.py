@@ -1,4 +1,4 @@
-"""Fine-tuning undone: which layers of a tuned model can go back to what they were, or need not be tuned at all?"""
+"""Fine-tuning undone: which layers of a tuned model can be restored, or need not be tuned at all?"""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     from lamina.corpora import Corpus
 
 POINT = 0.01
-"""A loss of score that counts as none."""
+"""Differences of scores within this margin are negligible."""
 NAMES = {"f1": "F1", "exact_match": "exact match"}
 """Metric -> its name in a sentence, where that is another."""
 SINGLE, LINEAR = "single layers", "linear heads"
 """Kinds of rows of the table `best`."""
-_DONE = {"restore": "put back", "freeze": "frozen while tuning", "reset": "drawn anew before tuning"}
+_DONE = {"restore": "restored", "freeze": "frozen while tuning", "reset": "re-initialised before tuning"}
 _RESTORE = ("how", "first", "last", "value", "low", "high")
 _RANDOM = ("first", "last", "value", "low", "high")
 _EFFECTS = (
@@ -74,16 +74,16 @@ _TRANSFER = ("layer", "value", "low", "high")
 TUNED, AGAIN, CONSTANT = "tuned", "tuned again", "most frequent answer"
 """Rows of `references`."""
 _FEW_POINTS = 3
-"""Places at which layers are frozen or begin anew, where nobody says how many: each is a fine-tuning."""
+"""Default number of points for freeze and reset, each of which is a fine-tuning."""
 _TRIED = 20
-"""Texts that are tried to tell how long all of them take."""
+"""Texts that are timed to estimate the cost of all of them."""
 
 
 class TunedModel(Reads):
     """A model that lamina fine-tuned, the one it came from, and the three sets of its data.
 
-    The analysis's function gets a `FinetunedFolder`, an encoder and `Sets`; whether these are the very model and
-    texts of the fine-tuning is in the data's description as `as_tuned`.
+    The analysis's function gets a `FinetunedFolder`, an encoder and `Sets`; `as_tuned` in the data's description says
+    whether these are the model and texts of the fine-tuning.
     """
 
     default: ClassVar[None] = None
@@ -91,7 +91,7 @@ class TunedModel(Reads):
         Input("model", "A folder that `lamina finetune` wrote.", metavar="TUNED", kind="model"),
         Input(
             "data",
-            "Data with the tuned model's task: a name or a path; by default what it was tuned on.",
+            "Data with the tuned model's task: a name or a path; by default the data it was tuned on.",
             default=None,
             option="--data",
             kind="questions",
@@ -126,20 +126,20 @@ class TunedModel(Reads):
         return LoadedInputs((tuned, before, sets), model, data, names)
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
-        """A report is of a model that need not be tuned."""
+        """None: the model of a report need not be fine-tuned."""
         return None
 
 
 @analysis(
     title="Fine-tuning undone",
-    question="Which layers of a fine-tuned model can go back to what they were, and which need not be tuned at all?",
+    question="Which layers of a fine-tuned model can be restored, and which need not be tuned at all?",
     method=(
-        "The weights of layers 0 to l of the fine-tuned model, of l to the top, and of single layers are put back to "
-        "those before fine-tuning, and the scored texts are done again; the head stays as it was tuned. Random weights "
-        "in the same layers are the control. When asked, the model is tuned again by the same recipe with layers 0 to "
-        "l frozen, or with its top blocks drawn anew. A linear head on each frozen layer of the model before "
-        "fine-tuning shows what no layer has to be tuned for. 95 % intervals resample documents; differences are "
-        "paired by document, and adjusted for all layers that were tried."
+        "The weights of layers 0 to l of the fine-tuned model, of layers l to the top, and of single layers are "
+        "restored to those before fine-tuning, and the texts are scored again; the head stays as it was tuned. "
+        "Control: random weights in the same layers. With --how freeze or reset, the model is tuned again by the same "
+        "recipe with layers 0 to l frozen, or with its top blocks re-initialised. A linear head on each frozen layer "
+        "of the model before fine-tuning shows what can be done without tuning any layer. 95 % intervals resample "
+        "documents; differences are paired by document, and adjusted for all layers."
     ),
     cites=("Hao et al. 2019", "Liu et al. 2019", "Merchant et al. 2020", "Tamkin et al. 2020", "Zhang et al. 2021"),
     reads=TunedModel(),
@@ -147,8 +147,8 @@ class TunedModel(Reads):
     version=2,
     tables={
         "restore": Table(
-            "One row per change and layers from first to last: the score of the tuned model's task with these put back "
-            "(restore), frozen while tuning (freeze) or drawn anew before it (reset).",
+            "One row per change and layers from first to last: the score of the tuned model's task with these restored "
+            "(restore), frozen while tuning (freeze) or re-initialised before it (reset).",
             _RESTORE,
         ),
         "random": Table("The same layers with random weights instead of pretrained ones.", _RANDOM, optional=True),
@@ -159,14 +159,14 @@ class TunedModel(Reads):
             _EFFECTS,
         ),
         "best": Table(
-            "One row per layer put back alone, and per linear head: lead: how much more putting back the layer that "
-            "matters most costs (the best linear head scores); p_beaten: that another layer matters more (scores "
-            "higher), below .05 the layer is not among_best. Each kind is a family.",
+            "One row per layer restored alone, and per linear head. lead: of the layer that matters most (of the best "
+            "linear head) over this one; p_beaten: p of another layer mattering more (scoring higher): below .05 the "
+            "layer is not among_best. Each kind is a family.",
             _BEST,
         ),
         "references": Table(
-            "One row per model without a change and metric: as it was tuned, tuned again by the same recipe where "
-            "steps, seeds or texts differ, and the most frequent answer of the training texts.",
+            "One row per reference and metric: the tuned model, a model tuned again by the same recipe where steps, "
+            "seeds or texts differ, and the most frequent answer of the training texts.",
             _REFERENCES,
         ),
         "transfer": Table(
@@ -174,7 +174,7 @@ class TunedModel(Reads):
             _TRANSFER,
             optional=True,
         ),
-        "transfer_twin": Table("The same of the twin with random weights.", _TRANSFER, optional=True),
+        "transfer_twin": Table("The same of the untrained twin.", _TRANSFER, optional=True),
     },
     chapter="answering",
     example="lamina restore runs/pos --items 500 --out results/restore",
@@ -187,34 +187,36 @@ def restore(
     how: Annotated[
         Sequence[How],
         Setting(
-            "What is done with layers: restore (put back), freeze (0 to l, while tuning) or reset (top blocks, before "
-            "tuning); the last two tune again for every point."
+            "What is done with layers: restore, freeze (0 to l, while tuning) or reset (re-initialise the top blocks "
+            "before tuning); freeze and reset tune again for every point."
         ),
     ] = ("restore",),
     points: Annotated[
         int | None,
-        Setting("Layers l that are tried, evenly spread; by default all for restore, 3 for freeze and reset.", min=1),
+        Setting("Number of layers l, evenly spread; by default all for restore, 3 for freeze and reset.", min=1),
     ] = None,
-    items: Annotated[int, Setting("Most scored texts, drawn at random.", min=2)] = 1000,
+    items: Annotated[int, Setting("Maximum number of scored texts, drawn at random.", min=2)] = 1000,
     transfer: Annotated[bool, Setting("Fit a linear head on every frozen layer too.")] = True,
-    learn: Annotated[int, Setting("Most training texts of the linear heads, drawn at random.", min=2)] = 2000,
+    learn: Annotated[
+        int, Setting("Maximum number of training texts of the linear heads, drawn at random.", min=2)
+    ] = 2000,
     max_steps: Annotated[
         int | None,
-        Setting("Freeze, reset: stop after this many steps; as the model was tuned by default.", min=1),
+        Setting("Freeze, reset: maximum number of steps (default: as in fine-tuning).", min=1),
     ] = None,
     seeds: Annotated[
-        int, Setting("Freeze, reset: how often each is tuned, from the tuned model's own seed on.", min=1)
+        int, Setting("Freeze, reset: number of seeds, counted up from that of the tuned model.", min=1)
     ] = 1,
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,
     work: Path,
 ) -> Tables:
-    """Put layers of a fine-tuned model back, freeze them or draw them anew, and score its task each time.
+    """Restore, freeze or re-initialise layers of a fine-tuned model, and score its task each time.
 
-    Layer 0 are the embeddings, layer l is block l; the head stays as it was tuned. The model is scored on the texts
-    that it was scored on after fine-tuning, and by the same rules. `lamina finetune --freeze L` and `--reset N` keep
-    the models that `freeze` and `reset` only score. A run that was stopped continues: run the same command again.
+    Layer 0 is the embedding layer, layer l is block l; the head stays as it was tuned. The model is scored on the same
+    texts as after fine-tuning, and by the same rules. `lamina finetune --freeze L` and `--reset N` save the models that
+    `freeze` and `reset` only score. To continue a run that was stopped, run the same command again.
 
     Example:
         >>> result = lamina.restore("runs/pos", out="results/restore", items=500)  # doctest: +SKIP
@@ -236,7 +238,7 @@ def restore(
     seeds_used = range(plan.seed, plan.seed + seeds)
     trained: list[How] = [change for change in chosen if change != "restore"]
     if trained:
-        # With the very model, texts and settings of the tuned model, tuning again would only make it once more.
+        # With the same model, texts and settings, tuning again would give the tuned model once more.
         known = outcomes if tuned.is_from(before, sets) and plan == tuned.plan else None
         again = tuned.learning(drawn_sets, before)
         base = unchanged(again, plan, known, seeds_used, work)
@@ -261,7 +263,7 @@ def restore(
 
 @restore.finds
 def findings_of(result: Result) -> Iterator[Finding]:
-    """The lower half, how far layers can go back, single layers, linear heads, and layers frozen or drawn anew."""
+    """The lower half, how many layers can be restored, single layers, linear heads, frozen and reset layers."""
     if result.tables["effects"].empty:
         return
     rows = list(rows_of(result.tables["effects"]))
@@ -301,7 +303,7 @@ def _cost(
     points: int | None, items: int, transfer: bool, learn: int, max_steps: int | None, seeds: int, twin: bool,
     **_settings: Any,
 ) -> Cost:  # fmt: skip
-    """A few scored texts are done and a few linear heads fitted; of tuning, real steps are timed."""
+    """A few texts are scored, a few linear heads fitted and a few training steps timed."""
     chosen = _chosen(how)
     few = replace(sets, train=sets.train[:_TRIED], select=sets.select[:_TRIED], scored=sets.scored[:_TRIED])
     learning = tuned.learning(few)
@@ -355,14 +357,14 @@ def _finding_of(row: Any, **words: Any) -> Finding:
 
 
 def _halves(rows: Sequence[Any]) -> Iterator[Finding]:
-    """Whether what fine-tuning changed in the lower layers matters, beside what it changed above them."""
+    """Whether what fine-tuning changed in the lower half matters, compared with the upper half."""
     blocks = max((row.last for row in rows), default=0)
     spans = {(row.first, row.last): row for row in rows}
     half, rest = spans.get((0, blocks // 2)), spans.get((blocks // 2 + 1, blocks))
     if half is None or blocks < 2:
         return
-    score = f"with {_layers(half)} put back {_name(half)} is {number(half.value)}"
-    beside = f", with {_layers(rest)} put back {number(rest.value)}" if rest is not None else ""
+    score = f"with {_layers(half)} restored, {_name(half)} is {number(half.value)}"
+    beside = f", with {_layers(rest)} restored {number(rest.value)}" if rest is not None else ""
     yield _finding_of(
         half,
         claim=f"What fine-tuning changed in the lower half matters: {score}{beside}"
@@ -370,14 +372,14 @@ def _halves(rows: Sequence[Any]) -> Iterator[Finding]:
         else f"Without what fine-tuning changed in the lower half the model does better: {score}{beside}",
         whether="what fine-tuning changed in the lower half matters",
         absent=f"What fine-tuning changed in the lower half hardly matters: {score}{beside}",
-        contrast=f"{_layers(half)} put back minus tuned",
+        contrast=f"{_layers(half)} restored minus tuned",
         source=[_source(span_row) for span_row in (half, rest) if span_row is not None],
         importance=("answers", "localised"),
     )
 
 
 def _how_far(how: str, rows: Sequence[Any], seeds: int) -> Iterator[Finding]:
-    """The most layers that can be changed for less than a point; where not even the fewest can, these."""
+    """The largest number of layers that can be changed within a point; where none can, the smallest number tried."""
     if not rows:
         return
     ordered = sorted(rows, key=lambda row: row.last - row.first)
@@ -408,16 +410,16 @@ def _single(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
             most,
             claim="",
             whether="",
-            absent=f"No single layer needs its tuning: put back alone, each costs less than 1 point, as layer "
-            f"{most.first} does",
+            absent=f"No single layer needs its tuning: restored alone, each costs less than 1 point, layer "
+            f"{most.first} too",
             importance=("answers", "localised"),
         )
         return
     yield from _best(
         result,
         SINGLE,
-        claim="Of single layers, the tuning of {best} matters most: put back alone, layer {first} leaves {name} at "
-        "{value}, layer {other} at {other_value}",
+        claim="Of single layers, the tuning of {best} matters most: with layer {first} alone restored {name} is "
+        "{value}, with layer {other} {other_value}",
         whether="the tuning of any single layer matters more than that of another",
         absent="The tuning of no single layer matters more than that of another",
     )
@@ -458,7 +460,7 @@ def _linear_findings(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
     if alike:
         row = min(alike, key=_loss_of_score)
     elif len(behind) == len(rows):
-        # That none reaches it is as sure as the least sure of the differences.
+        # The claim that none reaches it is decided by the difference with the largest p.
         row = max(behind, key=lambda row: (row.p_adjusted, -_loss_of_score(row)))
     else:
         row = min((row for row in rows if row not in behind), key=_loss_of_score)
@@ -500,7 +502,7 @@ def _intervals(result: Result) -> dict[tuple[Any, ...], tuple[float, float, floa
 
 
 def _before(tuned: FinetunedFolder, named: Any, runtime: Runtime) -> HuggingFaceEncoder:
-    """The model before fine-tuning: as named, or as the folder says, which then has to have the same weights."""
+    """The model before fine-tuning: as named, or as recorded in the folder, with the recorded fingerprint."""
     base = tuned.about.get("base", {})
     home = base.get("folder", "")
     known = home if home and Path(home).is_dir() else base.get("name", "")
@@ -513,19 +515,19 @@ def _before(tuned: FinetunedFolder, named: Any, runtime: Runtime) -> HuggingFace
             f"{tuned.folder} was tuned from {known}, which cannot be loaded; name that model with --before ({error})"
         ) from error
     if not isinstance(before, HuggingFaceEncoder):
-        raise ModelError(f"{before.name} has no blocks whose weights could be put back; name a transformer")
+        raise ModelError(f"{before.name} has no blocks whose weights could be restored; name a transformer")
     refuse_unlike(tuned.encoder, before, layer_weights(tuned.encoder))
     if named is None and before.fingerprint != base.get("fingerprint"):
         raise ModelError(
-            f"{tuned.folder} was tuned from {before.name}, and the {before.name} of today has other weights; name the "
-            "model it was tuned from with --before"
+            f"{tuned.folder} was tuned from {before.name}, whose weights have changed since; name the model it was "
+            "tuned from with --before"
         )
     with_padding(before.tokenizer)
     return before
 
 
 def _sets(tuned: FinetunedFolder, data: Any, options: Mapping[str, Any]) -> Sets:
-    """The three sets as named, or as the folder says."""
+    """The three sets, as named or as recorded in the folder."""
     about = tuned.about
     tuned_on = about["data"].get("asked", {})
     if data is None:
@@ -573,11 +575,11 @@ def _put_back(
     points: int | None,
     twin: int | None,
 ) -> Iterator[ChangedLayers]:
-    """Pretrained weights in some layers, and random ones; `twin` is the seed of these, None where they are left out."""
+    """Scores with pretrained, and with random, weights in some layers; `twin` is the seed of the latter, or None."""
     layers, spans = layer_weights(tuned.encoder), spans_of("restore", before.blocks, points)
     sources = {"restore": before} | ({} if twin is None else {RANDOM: before.random_twin(twin)})
     for name, source in sources.items():
-        what = f"{tuned.encoder.name}: layers {'put back' if name == 'restore' else 'with random weights'}"
+        what = f"{tuned.encoder.name}: layers {'restored' if name == 'restore' else 'with random weights'}"
         for span, outcomes in put_back(learning, tuned.model, layers, source, spans, what=what):
             yield ChangedLayers(name, span, [outcomes], [as_tuned])
 
@@ -585,7 +587,7 @@ def _put_back(
 def _tuned_again(
     how: How, learning: Any, plan: TrainingPlan, base: Runs, points: int | None, seeds: Sequence[int], work: Path
 ) -> Iterator[ChangedLayers]:
-    """Models tuned with some layers frozen, or with some drawn anew."""
+    """Models tuned with some layers frozen or re-initialised."""
     for span, changed in plans_of(plan, how, _trained_spans(how, learning.encoder, points)).items():
         runs = tuned_again(learning, changed, seeds, work, f"{how}-{span.first}-{span.last}")
         yield ChangedLayers(how, span, runs, base)
@@ -597,7 +599,7 @@ def _heads(
 ) -> dict[str, list[ChangedLayers]]:  # fmt: skip
     """Table -> linear heads on each layer of the model before fine-tuning, and of its twin."""
     if not has_linear_head(tuned.objective()):
-        skipped[f"linear heads: {tuned.task} has no classes or spans that one could learn"] = before.layers
+        skipped[f"linear heads: {tuned.task} has no classes or spans to learn"] = before.layers
         return {}
     # The selection set chooses no more than a penalty.
     few = max(2, learn // 4)
@@ -609,7 +611,7 @@ def _heads(
 
 
 def _bodies(tuned: FinetunedFolder, before: HuggingFaceEncoder, twin: int | None) -> dict[str, HuggingFaceEncoder]:
-    """What linear heads read: the model before fine-tuning and its twin, through the window that it was tuned with."""
+    """What linear heads read: the model before fine-tuning and its twin, with the attention window of the tuning."""
     seen = before if tuned.window is None else WindowedEncoder(before, tuned.window)
     return {"transfer": seen} | ({} if twin is None else {"transfer_twin": seen.random_twin(twin)})
 
@@ -675,7 +677,7 @@ def best_table(
     samples: int,
     seed: int,
 ) -> pd.DataFrame:
-    """See the table `best`: which single layers matter most when they are put back, and which linear heads are best."""
+    """See the table `best`: which single layers matter most when restored, and which linear heads are best."""
     single = [change for change in changed if change.how == "restore" and change.span.first == change.span.last]
     rows = []
     for what, family in ((SINGLE, single), (LINEAR, linear)):
@@ -684,7 +686,7 @@ def best_table(
         scores = [score_of(change.runs, metric, samples=samples, seed=seed) for change in family]
         values, draws = np.array([change.value for change in scores]), np.stack([change.draws for change in scores], 1)
         units = len({change.unit for change in family[0].runs[0]})
-        # What matters most is what is worst without it.
+        # The layer that matters most is the one with the lowest score when restored.
         higher = (what == LINEAR) != (metric in LOWER_IS_BETTER)
         best, contrasts = leads(values, draws, units, higher=higher)
         for index, (change, value) in enumerate(zip(family, values.tolist(), strict=True)):

@@ -1,4 +1,4 @@
-"""Which heads have a role, by what they attend to, and the targets that should be missed without them."""
+"""Which heads have a role, by what they attend to, and the targets that should suffer without them."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def roles_of(
 ) -> tuple[list[HeadRole], Counter[str]]:
     """The roles that any head has, the commonest relation first; and what was cut or left out.
 
-    A head has a relation where it finds it surely better than the best fixed offset (`lamina heads`: p < .05,
+    A head has a relation where it finds it clearly better than the best fixed offset (`lamina heads`: p < .05,
     all heads, relations and directions together), coreference where it is the best head of a type of mention and
-    surely ahead of every simple rule (`lamina corefheads`), the others by the shares of attention of `lamina headmap`.
+    clearly ahead of every simple rule (`lamina corefheads`), the others by the shares of attention of `lamina headmap`.
     """
     shape, heads = (encoder.blocks, encoder.heads), encoder.blocks * encoder.heads
     surface = SurfaceMeter(encoder, samples=1, seed=seed)
@@ -136,7 +136,7 @@ def _most(rows: pd.DataFrame, column: str, shape: tuple[int, int]) -> Float[np.n
 COREFERENCE_LINK = "coreference"
 
 
-# What breaks without a head that has a role, against the other heads of its layer.
+# The effect of ablating a head with a role, compared with the other heads of its layer.
 
 ROLES = (
     "layer", "head", "role", "finds", "target", "effect", "low", "high", "others", "difference", "diff_low",
@@ -153,7 +153,7 @@ Place = tuple[int, int]
 
 
 class HeadAblations(NamedTuple):
-    """A target of a model as it is and without each head."""
+    """The scores of a target by the whole model and without each head."""
 
     target: str
     lower_is_better: bool
@@ -167,11 +167,11 @@ class HeadAblations(NamedTuple):
         return 1 if self.lower_is_better else -1
 
     def change(self, place: Place) -> ScoreChange:
-        """What a target is without one head, against the whole model."""
+        """The scores without one head, against those of the whole model."""
         return ScoreChange(self.before, self.after[place], self.units)
 
     def values(self, shape: tuple[int, int]) -> Float[np.ndarray, "block head"]:
-        """The effect of every head; NaN where a head cannot be taken away."""
+        """The effect of every head; NaN where a head cannot be ablated."""
         values = np.full(shape, np.nan)
         for place, after in self.after.items():
             values[place] = after.value - self.before.value
@@ -179,7 +179,7 @@ class HeadAblations(NamedTuple):
 
 
 class RoleNeed(NamedTuple):
-    """A role, and a target that needs it (or one that does not, beside it)."""
+    """A role, and a target that needs it (or, as a control, one that does not)."""
 
     role: HeadRole
     without: HeadAblations
@@ -188,7 +188,7 @@ class RoleNeed(NamedTuple):
 def role_rows(needed: Sequence[RoleNeed]) -> list[tuple[Any, ...]]:
     """One row per head with a role and target: its effect against the mean of the heads of its layer without the role.
 
-    Differences are paired by document; all rows are one family. p is one-sided, that the head does more harm.
+    Differences are paired by document; all rows are one family. p is one-sided: more harm than the others.
     """
     cases = [(role, without, place) for role, without in needed for place in _with_role(role, without)]
     others = [_others(*case) for case in cases]
@@ -276,7 +276,7 @@ def _orders(shape: tuple[int, int], seed: int) -> Int[np.ndarray, "sample block 
 
 
 def _leads(effects: Float[np.ndarray, "block head"], has: Bool[np.ndarray, "*draws block head"]) -> np.ndarray:
-    """The sum over heads with a role of what sets each apart from the mean of the others of its layer."""
+    """The sum over heads with a role of the difference of each from the mean of the others of its layer."""
     complete = np.isfinite(effects).all(-1)
     values, chosen = effects[complete], has[..., complete, :]
     many, total = chosen.sum(-1), values.sum(-1)
@@ -289,7 +289,7 @@ def _leads(effects: Float[np.ndarray, "block head"], has: Bool[np.ndarray, "*dra
 def _rank_correlation(
     role: HeadRole, without: HeadAblations, orders: np.ndarray, *, samples: int, seed: int
 ) -> RankAgreement:
-    """Spearman's, of what heads find and how much worse the model is without them, both within layers."""
+    """Spearman's correlation of what heads find and the harm of ablating them, both within layers."""
     blocks = sorted({block for block, _ in without.after})
     finds = role.finds[blocks]
     heads = [(block, head) for block in blocks for head in range(finds.shape[1])]
@@ -320,7 +320,7 @@ def _with_role(role: HeadRole, without: HeadAblations) -> list[Place]:
 
 
 def _others(role: HeadRole, without: HeadAblations, place: Place) -> TargetScores | None:
-    """The mean over the heads of the same layer that have not the role; None where there are none."""
+    """The mean over the heads of the same layer without the role; None where there are none."""
     same = [other for other in without.after if other[0] == place[0] and not role.has[other]]
     return mean_scores([without.after[other] for other in same]) if same else None
 
@@ -332,16 +332,16 @@ SUBJECTS, OBJECTS = frozenset({"nsubj", "nsubjpass", "csubj"}), frozenset({"obj"
 _ASKS_FOR_OBJECT = re.compile(r"^\W*(what|who|whom|which\s+\w+)\s+(did|do|does)\b", re.IGNORECASE)
 """With do-support, what is asked for is not the subject; without a preposition it is the object."""
 LEAST_LINKS = 20
-"""Links of a relation from which on its share is measured."""
+"""Minimum number of links of a relation for its share to be measured."""
 
 
 class RoleTargets(NamedTuple):
-    """What a model is asked for, before any role is known."""
+    """The targets of a model, before any role is known."""
 
     attachment: LinksTarget | None
     coreference: LinksTarget | None
     others: tuple[Target, ...]
-    """Loss, agreement, answers: as far as the model gives them."""
+    """Loss, agreement, answers: those that the model allows."""
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -349,7 +349,7 @@ class RoleTargets(NamedTuple):
         return (*(target for target in (self.attachment, self.coreference) if target is not None), *self.others)
 
     def of(self, encoder: HuggingFaceEncoder) -> RoleTargets:
-        """The same asked of the twin."""
+        """The same targets of the twin."""
         both = [None if target is None else target.of(encoder) for target in (self.attachment, self.coreference)]
         return RoleTargets(both[0], both[1], tuple(_renamed(target.of(encoder), target.name) for target in self.others))
 
@@ -358,7 +358,7 @@ def asks_for_object(question: str) -> bool:
     """Whether an English question asks for the object of its verb.
 
     Example:
-        >>> [asks_for_object(each) for each in ("What did Mary drop?", "Who dropped it?", "Where did Mary go?")]
+        >>> [asks_for_object(text) for text in ("What did Mary drop?", "Who dropped it?", "Where did Mary go?")]
         [True, False, False]
         >>> asks_for_object("What did Mary talk about?")
         False
@@ -377,13 +377,13 @@ def role_targets(
     encoder: HuggingFaceEncoder, material: TargetData, splits: Splits, texts: Sequence[Text], *, layer: int,
     items: int, seed: int, coreference: bool = True,
 ) -> tuple[RoleTargets, Counter[str]]:  # fmt: skip
-    """What model and data can be asked for; and what could not be, or has no head that it could need."""
+    """The targets that model and data allow; and counts of what was left out, with the reason."""
     skipped: Counter[str] = Counter()
     links: list[LinksTarget | None] = []
     for links_of in (attachments, antecedents):
         there = sum(bool(links_of(text)) for text in texts)
         if there and links_of is antecedents and not coreference:
-            skipped["texts with coreference that are not asked about: no head has that role"] = there
+            skipped["texts with coreference that are not scored: no head has that role"] = there
             there = 0
         links.append(LinksTarget(encoder, links_of, layer, texts, splits, seed=seed) if there else None)
     names = [LOSS, *([PAIRS] if material.pairs is not None else [])] if has_language_model(encoder) else []
@@ -395,17 +395,17 @@ def role_targets(
         if len(chosen) >= LEAST_LINKS:
             others.append(_renamed(SubsetTarget(answers, chosen), QA_OBJECTS))
         else:
-            skipped["questions that ask for an object: too few to be asked"] = len(chosen)
-    made = RoleTargets(links[0], links[1], tuple(others))
-    for target in made.targets:
+            skipped["questions that ask for an object: too few to be scored"] = len(chosen)
+    all_targets = RoleTargets(links[0], links[1], tuple(others))
+    for target in all_targets.targets:
         skipped.update({f"{target.name}: {why}": many for why, many in target.skipped.items()})
-    return made, skipped
+    return all_targets, skipped
 
 
 def measure_needs(
     parts: Interventions, targets: RoleTargets, roles: Sequence[HeadRole], how: Ablation, *, seed: int
 ) -> tuple[list[RoleNeed], list[RoleNeed]]:
-    """Every role with the targets that need it; and with those beside them that do not."""
+    """Every role with the targets that need it; and, as controls, with targets that do not."""
     needed: list[RoleNeed] = []
     beside: list[RoleNeed] = []
     for links, kind in ((targets.attachment, "relation"), (targets.coreference, "coreference")):
@@ -430,7 +430,7 @@ def measure_needs(
 
 
 def _needs(role: HeadRole, target: str) -> bool:
-    """Whether a role is needed for what a model is asked for besides links."""
+    """Whether a target that is not links needs a role."""
     relation = role.name.partition(":")[0] if role.kind == "relation" else ""
     if target == PAIRS:
         return relation in SUBJECTS
@@ -456,7 +456,7 @@ def _of_links(links: LinksTarget, read: tuple, relation: str) -> HeadAblations:
 
 
 def _edits(parts: Interventions, target: Target, how: Ablation, seed: int) -> dict[Place, Edit]:
-    """Every head taken away, as `ablate` does it; those above the layers that are looked at change nothing."""
+    """The ablation of every head, as in `ablate`; heads above the layers that the target reads are left out."""
     heads = [(block, head) for block, head in named_heads(parts, None) if block < max(target.layers)]
     means = parts.means(target.rows) if how == "mean" else {}
     plan = plan_ablations(parts, components=["head"], hows=[how], heads=heads, means=means, seed=seed)

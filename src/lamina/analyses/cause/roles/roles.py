@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 SURFACE = (PREVIOUS, NEXT, SINK)
 """Roles that no relation needs."""
 _WEAK = 0.1
-"""A rank correlation that means nothing."""
-_SHOWN = 8
+"""Rank correlations within this margin of 0 are negligible."""
+_ROWS = 8
 _CALLED = {
     PAIRS: "the accuracy on pairs that need agreement",
     LOSS: "the loss",
@@ -77,7 +77,7 @@ _CALLED = {
 }
 _LINKED = ("dep", "chains", "coref")
 _TRIED = 16
-"""Rows that are tried to tell how long all of them take."""
+"""Rows that are timed to estimate the cost of all of them."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class RoleInputs(CauseInputs):
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> LoadedInputs:
-        """See `Reads.load`; texts without anything that heads could find are refused."""
+        """See `Reads.load`; texts without dependencies and coreference are refused."""
         encoder = as_encoder(given["model"], options, runtime)
         suite = None
         if has_language_model(encoder):
@@ -114,12 +114,12 @@ class RoleInputs(CauseInputs):
     title="Roles of heads and their use",
     question="Does what a head finds break without it?",
     method=(
-        "Roles are told by attention on training texts: relations found surely better than by a fixed offset, "
-        "coreference, neighbours, sinks. Each head is then taken away on other texts, and what needs its role is "
+        "Roles are assigned by attention on training texts: relations found clearly better than by a fixed offset, "
+        "coreference, neighbours, sinks. Each head is then ablated on other texts, and targets that need its role are "
         "scored: the words that a bilinear probe attaches by the relation (or links to an antecedent), agreement on "
         "minimal pairs, answers that are objects; for neighbours and sinks all attachments, and the loss. Each head "
         "with a role is compared with the heads of its layer without it, paired by document (pairs: by pair); all "
-        "heads, roles and targets are tested together (max-T). All other relations are beside it."
+        "heads, roles and targets are tested together (max-T). Control: the attachments of all other relations."
     ),
     cites=("Clark et al. 2019", "Voita et al. 2019", "Michel et al. 2019"),
     reads=RoleInputs(),
@@ -127,27 +127,27 @@ class RoleInputs(CauseInputs):
     tables={
         "roles": Table(
             "One row per head with a role and target that needs it; others: mean effect of the heads of its layer "
-            "without the role; difference: effect minus others; p: one-sided, that the head does more harm, all rows "
-            "one family; intervals two-sided and simultaneous. worse: surely more harm, beyond the margin.",
+            "without the role; difference: effect minus others; p: one-sided (more harm than others), all rows one "
+            "family; intervals two-sided and simultaneous. worse: clearly more harm, beyond the margin.",
             ROLES,
         ),
         "groups": Table(
             "One row per role and target: all heads with the role against the others of their layers, and Spearman's "
             "rho over all heads of what each finds and the harm without it, both within layers. p: two-sided, the "
             "larger of that over documents and that over permutations within layers (of which heads have the role, or "
-            "of what each finds); all rows one family; NaN where no permutation of so few heads is unlikely.",
+            "of what each finds); all rows one family; NaN where there are too few heads for a permutation test.",
             GROUPS,
         ),
         "heads": Table(
-            "One row per head, role and target: what it finds and what breaks without it; intervals are simultaneous "
-            "over the heads of a target.",
+            "One row per head, role and target: what the head finds, and the effect of ablating it; intervals are "
+            "simultaneous over the heads of a target.",
             HEADS,
         ),
         "controls": Table(
-            "As roles, for what does not need the role: attachments of all other relations together.", ROLES,
+            "As roles, for a target that does not need the role: attachments of all other relations together.", ROLES,
             optional=True,
         ),
-        "twin": Table("As roles, for the same heads of the twin with random weights.", ROLES, optional=True),
+        "twin": Table("As roles, for the same heads of the untrained twin.", ROLES, optional=True),
     },
     chapter="heads",
     needs=("states", "maps", "ablation"),
@@ -160,33 +160,37 @@ def roles(
     how: Annotated[
         Ablation,
         Setting(
-            "What a head hands on instead: its mean over all tokens read, zeros, or what it makes of another text."
+            "What replaces a head's output: its mean over all tokens (mean), zeros (zero) or its output on another "
+            "text (resample)."
         ),
     ] = "mean",
     layer: Annotated[
-        int | None, Setting("The layer whose states the probe of links reads; the last by default.", min=1)
+        int | None, Setting("Layer that the probe of attachments reads; the last by default.", min=1)
     ] = None,
-    # Which pairs and questions that means is found when inputs are loaded.
+    # Read when inputs are loaded.
     suite: Annotated[  # noqa: ARG001
         str | None,
         Setting(
-            "Minimal pairs that need the subject: a suite or a file; `agreement` is made of the corpus itself, where "
-            "it is a treebank with numbers. Use `none` to leave pairs out: of a masked model they take long, since "
-            "every piece is hidden in turn.",
+            "Minimal pairs that need the subject: a suite or a file; `agreement` is derived from the corpus, if it is "
+            "a treebank with number features. `none` leaves pairs out: with a masked model they take long, since every "
+            "token is masked in turn.",
             file=True,
         ),
     ] = AGREEMENT,
     questions: AskedQuestions = None,  # noqa: ARG001
-    watched: Annotated[int, Setting("Training texts on which roles are told, about, in whole documents.", min=2)] = 500,
+    watched: Annotated[
+        int,
+        Setting("Approximate number of training texts used to assign roles; documents are not split.", min=2),
+    ] = 500,
     items: Items = 500,
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,
 ) -> Tables:
-    """What breaks without each head that has a role, against the other heads of its layer.
+    """The effect of ablating each head with a role, compared with the other heads of its layer.
 
-    Roles are told on training texts and effects are measured on the scored ones, so a head is not lucky twice. Heads
-    above the layer that the probe of links reads cannot change what it reads, and are left out.
+    Roles are assigned on training texts and effects are measured on the scored ones, so that chance does not enter
+    twice. Heads above the layer that the probe of attachments reads cannot change it, and are left out.
 
     Example:
         >>> result = lamina.roles("minilm", "ewt", items=100)  # doctest: +SKIP
@@ -210,7 +214,9 @@ def roles(
     )
     needed, beside = measure_needs(parts, targets, head_roles, how, seed=seed)
     if not needed:
-        raise CorpusError(f"{splits.name}: none of the roles found is needed for anything that can be asked")
+        raise CorpusError(
+            f"{splits.name}: no target needs any of the roles found; score more texts (--items), or name another corpus"
+        )
     tables = _tables(needed, beside, samples=samples, seed=seed)
     if twin:
         tables["twin"] = _twin(encoder, targets, head_roles, how, seed)
@@ -229,7 +235,7 @@ def roles(
 
 @roles.finds
 def findings_of(result: Result) -> Iterator[Finding]:
-    """Heads with a relation, whether finding goes with use, and heads that attend to neighbours or nothing."""
+    """Heads with a relation, whether finding predicts use, and heads that attend to neighbours or sinks."""
     table, groups = result.tables["roles"], result.tables["groups"]
     relational = table[~table["role"].isin(SURFACE)].dropna(subset=["difference"])
     if len(relational):
@@ -244,9 +250,9 @@ def findings_of(result: Result) -> Iterator[Finding]:
 
 @roles.shows
 def overview_of(result: Result) -> Iterator[Overview]:
-    """The heads with a role whose loss hurts most, and every role as a whole."""
+    """The heads with a role whose ablation does most harm, and every role as a whole."""
     table = result.tables["roles"]
-    worst = table.loc[harm_of(table, "difference").dropna().nlargest(_SHOWN).index]
+    worst = table.loc[harm_of(table, "difference").dropna().nlargest(_ROWS).index]
     rows = [
         (
             f"{row.layer}-{row.head}", row.role, cell(row.finds), row.target, cell(row.effect, row.low, row.high),
@@ -255,7 +261,7 @@ def overview_of(result: Result) -> Iterator[Overview]:
         for row in rows_of(worst)
     ]  # fmt: skip
     columns = ("head", "role", "finds", "target", "effect", "others", "difference", "p")
-    yield Overview(f"{result.provenance.model['name']}: heads with a role, what hurts most", columns, rows)
+    yield Overview(f"{result.provenance.model['name']}: heads with a role, largest harm", columns, rows)
     groups = [
         (
             row.role, row.target, row.heads, cell(row.difference, row.diff_low, row.diff_high), _p(row.p_adjusted),
@@ -275,7 +281,7 @@ def _cost(
     _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, layer: int | None, watched: int, items: int,
     twin: bool, seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
-    """A few rows are run as they are and without a head of the first and of the last block."""
+    """A few rows are run with the whole model, and without a head of the first block and of the last."""
     refuse_without_maps(encoder)
     parts, splits = Interventions(encoder), _splits(material)
     targets: list[RoleTargets] = []
@@ -317,7 +323,7 @@ def target_in_words(target: str) -> str:
 
 
 def _most_used(result: Result, rows: pd.DataFrame) -> Finding:
-    """Whether any head with a role matters more for what needs it; the contrast is the head minus the others."""
+    """Whether any head with a role matters more for a target that needs it; the contrast is head minus others."""
     row = decisive(rows, "difference", "diff_low", "diff_high", margin_of(""))
     target, head = target_in_words(row.target), f"head {row.layer}-{row.head}"
     effect, others = (_signed(value) for value in (row.effect, row.others))
@@ -327,8 +333,8 @@ def _most_used(result: Result, rows: pd.DataFrame) -> Finding:
             f"Head {row.layer}-{row.head}, which finds {row.role}, matters for it more than the other heads of its "
             f"layer: without it {target} changes by {effect}, without another head by {others}"
         ),
-        whether="any head with a role matters for what needs it more than the other heads of its layer",
-        absent="No head with a role matters for what needs it more than the other heads of its layer",
+        whether="any head with a role matters more than the other heads of its layer for a target that needs the role",
+        absent="No head with a role matters more than the other heads of its layer for a target that needs the role",
         contrast=f"{row.role}, {head} minus others of its layer",
         test=Contrast.of(row, "difference", "diff_low", "diff_high"),
         source=Source("roles", where),
@@ -353,18 +359,18 @@ def _of_twin(result: Result) -> str:
     many, every = (
         len(some[["layer", "head"]].drop_duplicates()) for some in (relational[relational["worse"]], relational)
     )
-    return f"In the twin with random weights {many} of the same {every}."
+    return f"In the untrained twin {many} of the same {every}."
 
 
 def _predicted(result: Result, rows: pd.DataFrame) -> Finding:
-    """Whether what heads find goes with what breaks without them; the contrast is the rank correlation."""
+    """Whether what heads find predicts the harm of ablating them; the contrast is the rank correlation."""
     tests = rows.assign(
         effect=rows["rho"], low=rows["rho_low"], high=rows["rho_high"], p_adjusted=rows["rho_p_adjusted"],
         units=rows["rho_units"], needed=rows["rho_needed"], worse=(rows["rho_p_adjusted"] < SURE) & (rows["rho"] > 0),
     )  # fmt: skip
     row = decisive(tests, "effect", "low", "high", _WEAK)
     source = Source("groups", {"role": row.role, "target": row.target})
-    any_role = "what heads find of any role goes with what breaks without them"
+    any_role = "what heads find of any role predicts the harm of ablating them"
     if row.p_adjusted != row.p_adjusted and not row.needed:
         return not_tested(
             any_role, f"of {row.of} heads no order is unlikely by chance", source=[source], importance=["answers"]
@@ -373,7 +379,7 @@ def _predicted(result: Result, rows: pd.DataFrame) -> Finding:
     return finding(
         claim=f"The more heads find of {row.role}, the {more} is {target} without them",
         whether=any_role,
-        absent="What heads find of their roles does not go with what breaks without them",
+        absent="What heads find of their roles does not predict the harm of ablating them",
         contrast=f"{row.role}, rank correlation within layers",
         test=Contrast.of(row, "effect"),
         source=source,
@@ -384,17 +390,19 @@ def _predicted(result: Result, rows: pd.DataFrame) -> Finding:
 
 
 def _surface(result: Result, row: Any) -> Finding:
-    """Whether heads that attend to neighbours or nothing matter; the contrast is these heads minus the others."""
+    """Whether heads that attend to neighbours or sinks matter; the contrast is these heads minus the others."""
     called = {SINK: "sinks", PREVIOUS: "heads that attend to the previous token"}.get(
         row.role, "heads that attend to the next token"
     )
     target = target_in_words(row.target)
     source = Source("groups", {"role": row.role, "target": row.target})
     harmful = row.difference * (1 if row.target == LOSS else -1) > 0
-    whether = f"{called} matter to {target} otherwise than the other heads of their layers"
+    whether = f"{called} matter more or less to {target} than the other heads of their layers"
     if row.p_adjusted != row.p_adjusted and not row.needed:
         heads = f"{row.heads} head{'s' if row.heads > 1 else ''}"
-        reason = f"{heads} with the role cannot be told from heads drawn at random within layers"
+        reason = (
+            f"{heads} with the role {'is' if row.heads == 1 else 'are'} too few for a permutation test within layers"
+        )
         return not_tested(whether, reason, source=[source], importance=["answers"])
     return finding(
         claim=(
@@ -402,7 +410,7 @@ def _surface(result: Result, row: Any) -> Finding:
             f"{'more' if harmful else 'less'} to {target} than the other heads of their layers"
         ),
         whether=whether,
-        absent=f"{called[:1].upper()}{called[1:]} matter to {target} as the other heads of their layers do",
+        absent=f"{called[:1].upper()}{called[1:]} matter to {target} as much as the other heads of their layers",
         contrast="without one of them minus without another head of its layer",
         test=Contrast.of(row, "difference", "diff_low", "diff_high"),
         source=source,
@@ -422,18 +430,18 @@ def _signed(value: float, low: float | None = None, high: float | None = None) -
 
 
 def _pairs(suite: Any, data: Any, split: str) -> MinimalPairs | None:
-    """The pairs asked for; agreement is made of the corpus itself, where it is a treebank that can be read again."""
+    """The pairs of a suite; `agreement` is derived from the corpus, if it is a treebank given by name or path."""
     if suite is None or isinstance(suite, MinimalPairs):
         return suite
     if str(suite) != AGREEMENT:
         return read_pairs(suite)
     if not isinstance(data, str | Path):
-        say("no pairs are asked: agreement is made of a treebank given by name or path")
+        say("no pairs are scored: agreement needs a treebank given by name or path")
         return None
     try:
         return agreement_pairs(data, split)
     except LaminaError as error:
-        say(f"no pairs are asked: {error}")
+        say(f"no pairs are scored: {error}")
         return None
 
 
@@ -451,7 +459,7 @@ def _tables(needed: list[RoleNeed], beside: list[RoleNeed], *, samples: int, see
 def _twin(
     encoder: HuggingFaceEncoder, targets: RoleTargets, head_roles: list[HeadRole], how: Ablation, seed: int
 ) -> pd.DataFrame:
-    """The same heads, by their places, of a model that has learned nothing."""
+    """The same heads (by layer and number) of the untrained twin."""
     other = encoder.random_twin(seed)
     needed, _ = measure_needs(Interventions(other), targets.of(other), head_roles, how, seed=seed)
     return pd.DataFrame(role_rows(needed), columns=list(ROLES))
@@ -459,7 +467,9 @@ def _twin(
 
 def _splits(material: TargetData) -> Splits:
     if material.splits is None:
-        raise CorpusError(f"{material.texts.name} has no training texts to find roles in")
+        raise CorpusError(
+            f"{material.texts.name} has no training texts to assign roles on; name a corpus with a train split"
+        )
     return material.splits
 
 

@@ -174,7 +174,7 @@ def online_code(
 ) -> list[CodeLength]:
     """Code lengths of a task's labels on every single layer, none for graded tasks.
 
-    What is coded is kept in `folder` after every block, so that a stopped run continues.
+    The code lengths so far are saved in `folder` after every block, so that a stopped run continues.
     """
     if task.graded:
         return []

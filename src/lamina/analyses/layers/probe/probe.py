@@ -366,7 +366,7 @@ def training_folder(
     """The folder of what was trained on one model, or was put together from several."""
     models = [encoder.fingerprint for encoder in encoders]
     model = models[0] if len(models) == 1 else fingerprint_of(models)
-    # Whatever a preset of this name means elsewhere: what is kept was trained with these very settings.
+    # The settings themselves and not only the preset's name, whose meaning may change between versions.
     settings = {**trained_by, "preset": str(plan.setup.preset)}
     question = question_key("probe", model, plan.setup.splits.fingerprint, settings)
     return run_folder(answer_key(question, probe.version), runtime.store)

@@ -285,7 +285,7 @@ class _SenseStudy:
         return self._with_moves(self._layers(encoder, runtime, prefix="", skipped=skipped), encoder, skipped)
 
     def twin(self, encoder: Encoder, runtime: Runtime) -> _ModelSenses:
-        """The same of random weights; what it lacks is what the model lacks."""
+        """The same of the untrained twin. It skips what the model skips, so nothing is counted again."""
         return self._with_moves(
             self._layers(encoder, runtime, prefix=f"{TWIN}.", skipped=Counter()), encoder, Counter()
         )
