@@ -144,8 +144,8 @@ def agreement_of(
 ) -> RankAgreement:
     """How alike importance and the size of the true effect order the heads.
 
-    Both are computed from the same resampled documents in every bootstrap sample. Resampling adds noise to an order and
-    pulls every sample's correlation towards 0: draws are shifted (on Fisher's scale) to have the value in their middle. The
+    Both are computed from the same resampled documents in every bootstrap sample. Noise in an order
+    pulls every correlation towards 0: draws are shifted (on Fisher's scale) to have the value in their middle. The
     interval is one of what as many other documents would show; with more of them, less noise, correlations are higher.
 
     Args:
