@@ -64,7 +64,7 @@ def test_minimal_pairs_by_layer_and_position(
     assert table[table["position"] == "before"]["effect"].abs().max() < 1e-4, "a causal model has read the same"
     assert set(pd.read_csv(out / "beside.csv")["model"]) == {"twin", "random tokens"}
     result = Result.load(out)
-    assert result.provenance.skipped["pairs whose sentences have different numbers of pieces"] == 1
+    assert result.provenance.skipped["pairs whose sentences have different numbers of tokens"] == 1
     (chart,) = draw(result).values()
     assert "<svg" in to_svg(chart)
 

@@ -26,8 +26,8 @@ from lamina.training.spans import SpanObjective
 from lamina.types import Text
 
 SETTINGS = {"task": "classify", "epochs": 500, "batch": 8, "schedule": "constant", "device": "cpu"}
-CUT = "questions cut to {} pieces: their oldest facts are left out"
-LOST = "questions cut to {} pieces that lost a supporting fact"
+CUT = "questions cut to {} tokens: their oldest facts are left out"
+LOST = "questions cut to {} tokens that lost a supporting fact"
 
 
 def story(facts: int, support: int, answer: str = "mat", id: str = "q") -> Question:

@@ -1,4 +1,4 @@
-"""Texts to rows and back: windows, labels, best spans, tags, hidden pieces, scores."""
+"""Texts to rows and back: windows, labels, best spans, tags, masked tokens, scores."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_words_cut_away_count_as_missed(encoder, toy_texts) -> None:
 
     assert len(row.ids) == 8
     assert row.words[-1] == -1
-    assert objective.noted["texts cut to 8 pieces"] == 1
+    assert objective.noted["texts cut to 8 tokens"] == 1
     gold = word_labels(text, "pos")
     told = {int(row.words[at]): gold[row.words[at]] for at in last_tokens(row.words)}
     assert objective.judge(text, [told]).sums["accuracy"].bottom == 5

@@ -124,8 +124,8 @@ def compare(results: Sequence[Result], *, samples: Samples = 1000, seed: Seed = 
 
     Of `geometry`, `attention` and `lens`: their measures by layer are put side by side on relative depth. Differences
     of means over layers, and of last layers, are paired: of the same draws of documents (texts, word types), which the
-    results keep. What is not paired (results of older versions or with other settings; a lens on the next piece beside
-    one on hidden words) is not tested, and `reason` and the findings say so.
+    results keep. What is not paired (results of older versions or with other settings; a lens on the next token beside
+    one on masked words) is not tested, and `reason` and the findings say so.
 
     Example:
         >>> compare("results/minilm", "results/mpnet").tables["differences"]  # doctest: +SKIP

@@ -316,7 +316,7 @@ def _read(
 
 
 def word_vectors(texts: Sequence[Activations], layer: int) -> tuple[Float[torch.Tensor, "word width"], list[int]]:
-    """Each word of some texts as the mean of its pieces at one layer, special tokens left out; and words by text.
+    """Each word of some texts as the mean of its tokens at one layer, special tokens left out; and words by text.
 
     Example:
         >>> from lamina.testing import TinyEncoder

@@ -41,7 +41,7 @@ _ROW = 20
 _RANDOM = "r"
 _ASIDE = 8
 """The twin's marks are drawn beside those of the model, so that neither hides the other."""
-_UNITS = {LOSS: "nats per piece"}
+_UNITS = {LOSS: "nats per token"}
 _POINTS = "share of items"
 _HOWS = {"mean": "mean ablation", "zero": "zero ablation", "resample": "resampling ablation"}
 _DEPTHS = ("#86bdea", "#08254d")

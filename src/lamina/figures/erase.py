@@ -85,7 +85,7 @@ def _readable(rows: Table, task: str) -> alt.LayerChart:
 
 
 def _effects(rows: Table, task: str, target: str) -> alt.LayerChart:
-    unit = "nats per piece (above 0: worse)" if target == LOSS else "change (below 0: worse)"
+    unit = "nats per token (above 0: worse)" if target == LOSS else "change (below 0: worse)"
     points = rows.assign(value=rows["effect"], series=rows["what"].map(_ERASED))
     low, high = (
         float(end)

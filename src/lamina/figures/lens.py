@@ -15,20 +15,20 @@ CAPTIONS = {
         "Each panel shows one measure of what the head makes of a layer's states, from the embeddings (layer 0) to "
         "the last layer, which is the model's own answer: there, KL is 0 and agreement 1. Shaded: 95 % intervals over "
         "documents. The plain lens puts states through the head as they are; the tuned lens translates them first, by "
-        "an affine map per layer that was trained on other documents. Dashed: frequencies of pieces in the training "
+        "an affine map per layer that was trained on other documents. Dashed: frequencies of tokens in the training "
         "texts, which know no context. KL is drawn on a scale of square roots. The twin with random weights is "
         "compared with its own last layer: its layers hardly differ, so that low KL and high agreement mean nothing "
         "by themselves; its accuracy is that of guessing."
     ),
     "reached": (
-        "Share of positions whose most likely piece is the final one from a layer on, and not before; shares of a "
+        "Share of positions whose most likely token is the final one from a layer on, and not before; shares of a "
         "lens sum to 1. Bars: 95 % intervals over documents. What is reached at the last layer only is decided by the "
         "last block. Compare the model with its twin with random weights."
     ),
     "tokens": (
         "One column per token of the text, one row per layer, the last layer on top. A cell shows the most likely "
-        "piece in the token's place, told from the tokens before it (causal model) or with the token hidden (masked "
-        "model); stronger shade: more probable. A dot marks cells whose most likely piece is the token itself."
+        "token at its place, predicted from the tokens before it (causal model) or with the token masked (masked "
+        "model); stronger shade: more probable. A dot marks cells whose most likely token is the token itself."
     ),
     "pairs": (
         "Share of minimal pairs whose good sentence is more likely by the layer's own predictions, mean over "
@@ -37,8 +37,8 @@ CAPTIONS = {
     ),
     "cloze": (
         "Answers of a cloze suite by layer, mean over its parts: their probability, and how often they are the most "
-        "likely piece or among the ten most likely ones; shaded: 95 % intervals over items. Only answers of one "
-        "piece."
+        "likely token or among the ten most likely ones; shaded: 95 % intervals over items. Only answers of one "
+        "token."
     ),
 }
 """Chart -> how to read it."""
@@ -49,7 +49,7 @@ _CELL = (56, 22)
 _MOST_TOKENS = 40
 """Columns of the grid; further tokens are in the table alone."""
 _LABEL_LENGTH = 9
-"""Characters of a piece that fit into a cell."""
+"""Characters of a token that fit into a cell."""
 _NAMES = {"plain": "plain lens", "tuned": "tuned lens", "twin": "random twin, plain lens"}
 
 
@@ -66,13 +66,13 @@ class Panel(NamedTuple):
 PANELS = (
     Panel("kl", "Distance from the final distribution", "KL divergence (nats)", "sqrt"),
     Panel("agreement", "Agreement with the final answer", "share of positions"),
-    Panel("accuracy", "Most likely piece is the one there", "share of positions"),
-    Panel("probability", "Probability of the piece there", "mean probability"),
+    Panel("accuracy", "Most likely token is the one there", "share of positions"),
+    Panel("probability", "Probability of the token there", "mean probability"),
 )
 _CLOZE = (
     Panel("probability", "Probability of the answer", "mean probability"),
-    Panel("precision_at_1", "Answer is the most likely piece", "share of items"),
-    Panel("precision_at_10", "Answer is among ten pieces", "share of items"),
+    Panel("precision_at_1", "Answer is the most likely token", "share of items"),
+    Panel("precision_at_10", "Answer is among ten tokens", "share of items"),
 )
 
 
@@ -113,7 +113,7 @@ def _by_layer(result: Result) -> alt.ConcatChart:
         _panel(table[table["measure"] == panel.measure], panel, baseline[baseline["measure"] == panel.measure])
         for panel in PANELS
     ]
-    subtitle = "shaded: 95 % intervals over documents; dashed: frequencies of pieces, without context"
+    subtitle = "shaded: 95 % intervals over documents; dashed: frequencies of tokens, without context"
     return _beside(
         panels, _title(result, "Layers through the model's own head"), subtitle, describe(result.tables["lens"])
     )
@@ -152,7 +152,7 @@ def _panel(
     ]
     lines = pd.DataFrame({"value": [rule] if rule is not None else [], "name": ["chance"] if rule is not None else []})
     if baseline is not None and len(baseline):
-        lines = baseline.assign(name="frequencies of pieces")
+        lines = baseline.assign(name="frequencies of tokens")
     if len(lines):
         rules = alt.Chart(lines).mark_rule(color=INK, strokeDash=[5, 4])
         marks.append(rules.encode(y=value, tooltip=[alt.Tooltip("name:N"), alt.Tooltip("value:Q", format=".3f")]))
@@ -193,7 +193,7 @@ def _reached(result: Result) -> alt.ConcatChart:
 
 
 def _grid(result: Result, table: Table) -> alt.ConcatChart:
-    """One grid per lens: tokens by layers, the most likely piece in each cell."""
+    """One grid per lens: tokens by layers, the most likely token in each cell."""
     tokens = table[["index", "token"]].drop_duplicates("index")
     cells = table[(table["rank"] == 1) & (table["index"] < _MOST_TOKENS)]
     names = _columns(tokens)
@@ -207,12 +207,12 @@ def _grid(result: Result, table: Table) -> alt.ConcatChart:
     panels = [_cells(cells[cells["lens"] == lens], _NAMES[lens], order) for lens in lenses]
     left = len(names) - len(order)
     more = f"; {left} further tokens are in the table" if left > 0 else ""
-    subtitle = f"cell: most likely piece; colour: its probability; dot: it is the token itself{more}"
+    subtitle = f"cell: most likely token; colour: its probability; dot: it is the token itself{more}"
     last = cells[cells["layer"] == cells["layer"].max()].drop_duplicates("index")
     answers = ", ".join(f"{row.column}: {row.piece}" for row in last.itertuples())
     title = alt.TitleParams(f"{result.provenance.model['name']}: tokens by layers", subtitle=subtitle, offset=12)
     chart = alt.vconcat(
-        *panels, spacing=24, title=title, description=f"Most likely pieces at the last layer: {answers}."
+        *panels, spacing=24, title=title, description=f"Most likely tokens at the last layer: {answers}."
     )
     return themed(alt.concat(chart, usermeta={"panelWidth": _CELL[0] * len(order)}))
 
@@ -283,7 +283,7 @@ def _cloze(result: Result, table: Table) -> alt.ConcatChart:
     panels = [_panel(rows[rows["measure"] == panel.measure], panel) for panel in _CLOZE]
     name = result.provenance.corpus.get("suite", {}).get("name", "clozes")
     last = rows[(rows["layer"] == rows["layer"].max()) & (rows["measure"] == "precision_at_1")].iloc[0]
-    described = f"At the last layer the answer is the most likely piece in {last['value']:.3f} of items."
+    described = f"At the last layer the answer is the most likely token in {last['value']:.3f} of items."
     subtitle = "shaded: 95 % intervals over items; mean over the parts of the suite"
     return _beside(panels, f"{result.provenance.model['name']}: answers of {name} by layer", subtitle, described)
 

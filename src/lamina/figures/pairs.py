@@ -15,7 +15,7 @@ CAPTIONS = {
         "Share of items that the model gets right, by phenomenon (the mean over its paradigms) and over all paradigms; "
         "lines: 95 % intervals, items resampled within paradigms. The tick is chance. Compare the model with the "
         "n-gram model, which knows words and their neighbours only, and with the twin, which knows nothing and is "
-        "asked the first items of each paradigm only; `per token` divides log-probabilities by the number of pieces."
+        "asked the first items of each paradigm only; `per token` divides log-probabilities by the number of tokens."
     ),
     "paradigms": (
         "Share of items that the model gets right, one row per paradigm, grouped by phenomenon; lines: 95 % intervals, "

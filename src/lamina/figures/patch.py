@@ -20,7 +20,7 @@ CAPTIONS = {
         "tokens that are no text. Intervals of shares are no comparison: the findings test paired differences."
     ),
     "patch_pairs": (
-        "Change of the difference of log-probabilities (good minus bad sentence, on the pieces that both have) when "
+        "Change of the difference of log-probabilities (good minus bad sentence, on the tokens that both have) when "
         "states of the good sentence are put into the bad one, by layer and place; shaded: 95 % intervals over pairs, "
         "simultaneous for all layers and places. "
         "Dashed: all tokens of all pairs, which takes the whole difference away. Compare the model with as many random "

@@ -18,7 +18,7 @@ CAPTIONS = {
         "target, paired by document (pairs: by pair); compare a line with its upright mark (the twin's line is about "
         "its own unperturbed score, which its table has). Of cut texts and of content "
         "or function words alone, only the words that stay are scored, in both. Dashed: what needs no model (every "
-        "piece equally likely, guessing, the most frequent label, the most frequent label of the word)."
+        "token equally likely, guessing, the most frequent label, the most frequent label of the word)."
     ),
 }
 """Chart -> how to read it."""
@@ -27,7 +27,7 @@ PANEL_WIDTH = 230
 _ROW = 21
 _SERIES = ("perturbed", "unperturbed, same words", "twin, perturbed")
 _TITLES = {LOSS: "Loss", PAIRS: "Minimal pairs", "qa": "Answers"}
-_UNITS = {LOSS: "nats per piece (lower is better)", PAIRS: "accuracy", "qa": "F1"}
+_UNITS = {LOSS: "nats per token (lower is better)", PAIRS: "accuracy", "qa": "F1"}
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:

@@ -16,7 +16,7 @@ from lamina.stats.status import SURE
 
 CAPTIONS = {
     "roles": (
-        "Means over questions, by layer, of how alike the pieces of words of the same or of different roles are "
+        "Means over questions, by layer, of how alike the tokens of words of the same or of different roles are "
         "(cosine minus the layer's anisotropy), how far the answer lies from all other words, and how well clusters "
         "agree with sentences, roles and entity types; bands are 95 % intervals over documents. Compare with pseudo "
         "roles (another sentence of the context as support, another span of the same length as answer, labels moved "
@@ -167,7 +167,7 @@ def _differences(result: Result, table: Table) -> alt.ConcatChart:
         rows,
         PANELS,
         f"{result.provenance.model['name']} beside its nulls, question by question",
-        ["cosines are of pieces of words", _intervals(table, simultaneous=True)],
+        ["cosines are of tokens of words", _intervals(table, simultaneous=True)],
     )
 
 

@@ -28,7 +28,7 @@ PANEL_WIDTH = 400
 _HEIGHT = 260
 _BESIDE = 0.007
 """Of the whole width, between two orders at the same point."""
-_UNITS = {"loss": "loss, nats per piece (lower is better)", "qa": "F1 of the answers", "qa_em": "exact answers"}
+_UNITS = {"loss": "loss, nats per token (lower is better)", "qa": "F1 of the answers", "qa_em": "exact answers"}
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:

@@ -111,7 +111,7 @@ def _panel(rows: Table, group: object, *, first: bool) -> alt.LayerChart:
     panel_rows = rows[(rows["role"] == role) & (rows["target"] == target)]
     unit = "share of attention" if role in SURFACE else "share found"
     x = alt.X("finds:Q", title=unit, scale=alt.Scale(zero=True, nice=True, padding=6), axis=alt.Axis(tickCount=5))
-    worse = "nats per piece" if target == LOSS else "score lost"
+    worse = "nats per token" if target == LOSS else "score lost"
     y = alt.Y("harm:Q", title=f"{worse} without it", scale=alt.Scale(nice=True), axis=alt.Axis(tickCount=5))
     legend = alt.Legend(title=None, orient="top", symbolSize=80, labelLimit=400) if first else None
     domain = list(_SERIES)

@@ -17,7 +17,7 @@ CAPTIONS = {
         "the corpus says, by their part of speech; bars: 95 % intervals over documents. By frequency and length only "
         f"words with a letter are counted; groups of fewer than {FEWEST} words are not drawn. Compare the model with "
         "n-gram models, which have counted the training texts, and with its twin with random weights, whose words "
-        "differ only in how many pieces they have. A masked model's is pseudo-surprisal: it sees the words on both "
+        "differ only in their number of tokens. A masked model's is pseudo-surprisal: it sees the words on both "
         "sides, n-gram models see those before."
     ),
 }

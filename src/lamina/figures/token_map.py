@@ -238,7 +238,7 @@ def _labels(table: Table) -> list[str]:
     answer = table["predicted"] if table["predicted"].any() else table["gold"]
     first = table.loc[answer, "token"].min() if answer.any() else -1
     words = table.loc[answer & (table["layer"] == 0), ["token", "word", "sentence"]]
-    # A word of several pieces is written once; other places of the same answer are only outlined.
+    # A word of several tokens is written once; other places of the same answer are only outlined.
     run = words[words["token"] - words["token"].rank() == first - 1]
     text = " ".join(
         word for word, again in zip(run["word"], run["word"] == run["word"].shift(), strict=True) if not again

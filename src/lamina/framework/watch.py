@@ -25,7 +25,7 @@ from lamina.types import Edge, Span, Text, text_key
 # What meters are shown: every head's attention on many texts, on the device where the model ran.
 
 From = Literal["mean", "first"]
-"""How the rows of a split word become one: the mean of its pieces, or (the paper's released code) the first piece."""
+"""How the rows of a split word become one: the mean of its tokens, or (the paper's released code) the first token."""
 PADDING = -2
 """In place of a word or an id, where a text of a batch has no token."""
 
@@ -66,18 +66,18 @@ def _roles(
 
 
 class WordPlaces(NamedTuple):
-    """Which tokens are the pieces of which words, in a batch of texts."""
+    """Which tokens are the tokens of which words, in a batch of texts."""
 
     first: Int[Tensor, "text word"]
-    """The token of each word's first piece; 0 where a text has no such word."""
+    """The token of each word's first token; 0 where a text has no such word."""
     sizes: Int[Tensor, "text word"]
-    """Pieces of each word; 0 where a text has no such word."""
+    """Tokens of each word; 0 where a text has no such word."""
     rest: tuple[Int[Tensor, " piece"], Int[Tensor, " piece"], Int[Tensor, " piece"]]
-    """Of every piece that is not a word's first: its text, its token, and the token of the word's first piece."""
+    """Of every token that is not a word's first: its text, its token, and the token of the word's first token."""
 
 
 def word_places(words: Int[np.ndarray, "text token"], device: torch.device | None = None) -> WordPlaces:
-    """Where words are; the pieces of a word are neighbours, other tokens have a negative number.
+    """Where words are; the tokens of a word are neighbours, other tokens have a negative number.
 
     Example:
         >>> found = word_places(np.array([[SPECIAL, 0, 0, 1]]))
@@ -129,7 +129,7 @@ def _on(values: np.ndarray, device: torch.device | None) -> Tensor:
 def from_words(
     maps: Float[Tensor, "text head token token"], places: WordPlaces, rows: From
 ) -> Float[Tensor, "text head token token"]:
-    """Maps in which the row of a word's first piece is that of the word: the mean over its pieces, or its own."""
+    """Maps in which the row of a word's first token is that of the word: the mean over its tokens, or its own."""
     text, token, first = places.rest
     merged = maps.clone()
     if rows == "mean" and len(text):
@@ -145,13 +145,13 @@ def from_words(
 def between_words(
     maps: Float[Tensor, "text head token token"], places: WordPlaces, rows: From
 ) -> Float[Tensor, "text head word word"]:
-    """Attention between words: to a word, the sum over its pieces; 0 from and to words that a text does not have."""
+    """Attention between words: to a word, the sum over its tokens; 0 from and to words that a text does not have."""
     text, token, first = places.rest
     merged = from_words(maps, places, rows)
     if len(text):
         by_column = merged.permute(0, 3, 1, 2)
         by_column.index_put_((text, first), by_column[text, token], accumulate=True)
-    # Most words are one piece: those of all words' first pieces are the cells that remain.
+    # Most words are one token: those of all words' first tokens are the cells that remain.
     size = places.first.shape[1]
     cells = (places.first[:, :, None] * maps.shape[-1] + places.first[:, None]).view(-1, 1, size * size)
     cells_between = merged.flatten(2).gather(2, cells.expand(-1, maps.shape[1], -1)).unflatten(2, (size, size))
@@ -171,7 +171,7 @@ class WordMaps(NamedTuple):
 def to_words(
     maps: Float[Tensor, "block head token token"], words: Int[np.ndarray, " token"], rows: From = "mean"
 ) -> WordMaps:
-    """Attention to a split word is the sum over its pieces; attention from it the mean over them.
+    """Attention to a split word is the sum over its tokens; attention from it the mean over them.
 
     Example:
         >>> maps = torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])[None, None]
@@ -192,7 +192,7 @@ class WatchedText:
     text: Text
     """As encoded: cut where it was too long."""
     tokens: Tokens
-    """Its pieces, special tokens included."""
+    """Its tokens, special tokens included."""
     maps: Float[Tensor, "block head token token"]
     """Attention from (row) to (column), weighted as was asked."""
     rows: From = "mean"
@@ -335,7 +335,7 @@ def wants(weights: Weighting) -> tuple[Want, ...]:
 def weighted_maps(
     encoder: Encoder, activations: Activations, weights: Weighting
 ) -> Float[torch.Tensor, "block head token token"] | None:
-    """The maps between pieces, special tokens included; None for a text that needed several windows."""
+    """The maps between tokens, special tokens included; None for a text that needed several windows."""
     if weights == "attention" or activations.maps is None:
         return activations.maps
     if activations.norms is None:
@@ -442,7 +442,7 @@ def first_token(encoder: Encoder) -> str:
     """
     special = encoder.tokenize(Text("a", ("a",))).words[0] == SPECIAL
     return (
-        "a special token, put before the text" if special else "the text's first piece; no special token was prepended"
+        "a special token, put before the text" if special else "the text's first token; no special token was prepended"
     )
 
 

@@ -219,7 +219,7 @@ class Encoder(ABC):
     """Where the model comes from, for provenance: its revision, the adapter on it, remote code that ran."""
     loader: EncoderLoader | None = None
     """How another process loads it by its name; None if it has no name, so that its weights have to be sent."""
-    replaced: str = "words without a piece, replaced by the unknown token"
+    replaced: str = "words without a token, replaced by the unknown token"
     """What `Tokens.unknown` counts, in words."""
     passport: Passport | None = None
     """The verdict on its numbers; None until `lamina.models.checks.passports.passport_of` has examined it."""

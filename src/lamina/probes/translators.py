@@ -124,7 +124,7 @@ class _Selection(NamedTuple):
 
     states: Tensor
     final: Tensor
-    """[position, piece] Logits."""
+    """[position, token] Logits."""
 
     @classmethod
     @torch.no_grad()

@@ -31,7 +31,7 @@ from lamina.training.tags import TagObjective, last_tokens, word_labels
 from lamina.types import Text
 
 _LENGTH = 512
-"""Most pieces of a text, for a model that does not say what it was trained with."""
+"""Most tokens of a text, for a model that does not say what it was trained with."""
 _CHECKED_TEXTS = 200
 """Texts by which to tell whether an annotation is what a head was trained for."""
 _AGREE = 0.5
@@ -118,7 +118,7 @@ class _LabelsTarget(Target):
 class TagsTarget(_LabelsTarget):
     """The share of words whose tag is right.
 
-    A word is read at its last piece by models that lamina fine-tuned, and at its first by all others, as is usual.
+    A word is read at its last token by models that lamina fine-tuned, and at its first by all others, as is usual.
     Words that are cut off are errors, as are words whose label the head does not have.
     """
 

@@ -126,7 +126,7 @@ class LinksTarget(Target):
 def word_means(
     states: Float[Tensor, "row token width"], words: Sequence[Int[np.ndarray, " token"]]
 ) -> tuple[Float[Tensor, "row word width"], Bool[Tensor, "row word"]]:
-    """The mean state of every word's pieces, and which words there are; special tokens belong to none.
+    """The mean state of every word's tokens, and which words there are; special tokens belong to none.
 
     Example:
         >>> means, there = word_means(torch.arange(4.0).reshape(1, 4, 1), [np.array([-1, 0, 0, 1])])

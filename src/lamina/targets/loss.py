@@ -1,4 +1,4 @@
-"""What a language model loses on texts, piece by piece, while its parts are changed."""
+"""The loss of a language model on texts, token by token, while its parts are changed."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _LOGITS = {"cpu": 2**23, "cuda": 2**28}
 
 @dataclass(frozen=True, eq=False)
 class TokenSums:
-    """Pieces that a language model is asked for, and the sums that they are parts of."""
+    """Tokens that a language model is asked for, and the sums that they are parts of."""
 
     wanted: TokenQueries
     column: Int[np.ndarray, " piece"]
-    """Of what is kept of a row, the sum that each piece belongs to: a row may be read for two sentences."""
+    """Of what is kept of a row, the sum that each token belongs to: a row may be read for two sentences."""
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -53,7 +53,7 @@ class TokenSums:
 
     @cached_property
     def _of_row(self) -> list[np.ndarray]:
-        """The numbers of the pieces that are asked of each row."""
+        """The numbers of the tokens that are asked of each row."""
         order = np.argsort(self.wanted.row, kind="stable")
         return np.split(order, np.searchsorted(self.wanted.row[order], np.arange(1, len(self.wanted.rows))))
 
@@ -63,13 +63,13 @@ class TokenSums:
         return [np.unique(self.wanted.place[tokens]) for tokens in self._of_row]
 
     def counts(self, rows: Sequence[int]) -> Int[np.ndarray, " row"]:
-        """Pieces that are asked of some rows."""
+        """Tokens that are asked of some rows."""
         return np.array([len(self._of_row[row]) for row in rows])
 
     def logprobs(
         self, model: LanguageModel, rows: Sequence[int], last: Float[Tensor, "row token width"]
     ) -> Float[Tensor, "row column"]:
-        """Log-probabilities of some rows' pieces, summed, given their last layer; gradients go through it."""
+        """Log-probabilities of some rows' tokens, summed, given their last layer; gradients go through it."""
         owner, place, target, column = self._laid(tuple(rows), last.device)
         most = max(1, _LOGITS["cpu" if last.device.type == "cpu" else "cuda"] // model.vocabulary)
         logprobs = []
@@ -81,7 +81,7 @@ class TokenSums:
         return sums.reshape(len(rows), self.columns)
 
     def _laid(self, rows: tuple[int, ...], device: torch.device) -> tuple[Tensor, ...]:
-        """Row within the batch, place, piece and sum of all that is asked of some rows, on a device.
+        """Row within the batch, place, token and sum of all that is asked of some rows, on a device.
 
         Kept until other rows are asked: a batch is read again under every change.
         """
@@ -95,9 +95,9 @@ class TokenSums:
 
 
 class LossTarget(Target):
-    """Minus the log-probability per piece, in nats, of texts as they are written.
+    """Minus the log-probability per token, in nats, of texts as they are written.
 
-    A causal model reads a text once and is asked for every piece. From a masked model, 15 % of the pieces are hidden at
+    A causal model reads a text once and is asked for every token. From a masked model, 15 % of the tokens are hidden at
     once, as in its training, drawn by the text's id.
     """
 
@@ -108,7 +108,7 @@ class LossTarget(Target):
         cuts = cut_passages(model, [WrittenPassage.of(text) for text in texts])
         read = [number for number, cut in enumerate(cuts) if len(cut.tokens.ids) > cut.head + cut.tail]
         if not read:
-            raise CorpusError("no text has a piece that the language model could be asked for")
+            raise CorpusError("no text has a token that the language model could be asked for")
         self._model, self._texts, self._seed = model, texts, seed
         names = [texts[number].id for number in read]
         self._spoken, owners = _token_sums(model, names, [cuts[number] for number in read], seed)
@@ -118,13 +118,13 @@ class LossTarget(Target):
         unit = unit_of(texts)
         self.items, self.units = tuple(names), tuple(unit.of(texts[number]) for number in read)
         windowed = sum(len(cuts[number].tokens.ids) > model.encoder.limit for number in read)
-        self.skipped = +Counter({"texts without pieces": len(texts) - len(read), WINDOWED: windowed})
-        # Every piece equally likely.
+        self.skipped = +Counter({"texts without tokens": len(texts) - len(read), WINDOWED: windowed})
+        # Every token equally likely.
         self.chance = float(np.log(model.vocabulary))
         self._counts = np.bincount(self.owners, self._spoken.counts(range(len(self.rows))), len(names))
 
     def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
-        """See `Target.read`: minus the log-probability of the row's pieces."""
+        """See `Target.read`: minus the log-probability of the row's tokens."""
         with torch.no_grad():
             return -self._spoken.logprobs(self._model, rows, states[self.layers[0]]).cpu().numpy()
 
@@ -133,7 +133,7 @@ class LossTarget(Target):
         return TargetScores(np.bincount(self.owners, values[:, 0], len(self.items)), self._counts)
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
-        """See `Target.loss`: the mean over a row's pieces."""
+        """See `Target.loss`: the mean over a row's tokens."""
         sums = self._spoken.logprobs(self._model, rows, states[self.layers[0]])[:, 0]
         return -sums / torch.from_numpy(self._spoken.counts(rows)).clamp_min(1).to(sums)
 
@@ -152,7 +152,7 @@ def language_model_on(encoder: HuggingFaceEncoder, model: LanguageModel, seed: i
 def _token_sums(
     model: LanguageModel, names: Sequence[str], cuts: Sequence[TokenizedText], seed: int
 ) -> tuple[TokenSums, list[int]]:
-    """The pieces that are asked for, and the text of each row."""
+    """The tokens that are asked for, and the text of each row."""
     if model.mask is None:
         rows, wanted = query_every_token(model, cuts)
         owners = [number for number, windows in enumerate(rows) for _ in windows]
@@ -164,7 +164,7 @@ def _token_sums(
         chosen = masked_tokens(name, np.arange(cut.head, len(ids) - cut.tail), seed)
         hidden = np.where(np.isin(np.arange(len(ids)), chosen), model.mask, ids)
         for row in model.encoder.rows(number, cut._replace(tokens=Tokens(hidden, cut.tokens.words))):
-            # Each hidden piece is asked of the window in which it has most context.
+            # Each hidden token is asked of the window in which it has most context.
             place = queried_tokens(row, cut)
             there = place + row.to.start - row.keep.start
             queried = np.isin(there, chosen)

@@ -36,7 +36,7 @@ class PairsTarget(Target):
     """The share of minimal pairs whose good sentence is likelier; one half for a pair that is tied.
 
     Sentences are scored as `lamina pairs` does: by the log-probability of the whole sentence, of a masked model the sum
-    over pieces that are hidden one at a time, each in a row of its own.
+    over tokens that are hidden one at a time, each in a row of its own.
     """
 
     name = PAIRS
@@ -50,7 +50,7 @@ class PairsTarget(Target):
         self.owners = np.array(owners)
         self.rows, self.layers = self._spoken.wanted.rows, (model.encoder.blocks,)
         self.places = self._spoken.places
-        self.skipped = +Counter({"pairs with a sentence without pieces": len(pairs) - len(scored), **self._windowed})
+        self.skipped = +Counter({"pairs with a sentence without tokens": len(pairs) - len(scored), **self._windowed})
 
     def _ask(self) -> tuple[list[MinimalPair], list[int]]:
         """The pairs that can be asked, and the pair of each row."""
@@ -67,7 +67,7 @@ class PairsTarget(Target):
             both, (good, bad) = cuts[2 * number : 2 * number + 2], sizes[2 * number : 2 * number + 2]
             if not good or not bad:
                 continue
-            # Of a masked model, the two share the row in which the piece that tells them apart is hidden.
+            # Of a masked model, the two share the row in which the token that tells them apart is hidden.
             windows, wanted = query_every_token(model, both)
             windowed += sum(len(windows_of_sentence) > 1 for windows_of_sentence in windows)
             parts.append((wanted.row + len(rows), wanted.place, wanted.target, np.repeat([_GOOD, _BAD], [good, bad])))
@@ -76,7 +76,7 @@ class PairsTarget(Target):
             scored.append(pair)
         if not scored:
             raise CorpusError(
-                "no minimal pair has two sentences with pieces that the language model could be asked for"
+                "no minimal pair has two sentences with tokens that the language model could be asked for"
             )
         row, place, target, column = (np.concatenate(columns).astype(np.int64) for columns in zip(*parts, strict=True))
         self._spoken = TokenSums(TokenQueries(rows, row, place, target), column)
@@ -84,7 +84,7 @@ class PairsTarget(Target):
         return scored, owners
 
     def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
-        """See `Target.read`: log-probability of the row's pieces of the good and of the bad sentence."""
+        """See `Target.read`: log-probability of the row's tokens of the good and of the bad sentence."""
         with torch.no_grad():
             return self._spoken.logprobs(self._model, rows, states[self.layers[0]]).cpu().numpy()
 

@@ -39,7 +39,7 @@ class TargetScores(NamedTuple):
     hits: Float[np.ndarray, " item"]
     """Right answers, F1, or minus the log-probability."""
     counts: Float[np.ndarray, " item"]
-    """Of how many answers, or pieces."""
+    """Of how many answers, or tokens."""
 
     @property
     def value(self) -> float:

@@ -82,8 +82,8 @@ class ClassObjective(Objective):
         start = latest + (int(whole[0]) if len(whole) else 0)
         first = tokens.words[start]
         lost = [edge.labels == ("1",) for edge in text.edges.get("sup", ()) if _starts_before(edge, first)]
-        self.noted[f"questions cut to {self.length} pieces: their oldest facts are left out"] += 1
-        self.noted[f"questions cut to {self.length} pieces that lost a supporting fact"] += any(lost)
+        self.noted[f"questions cut to {self.length} tokens: their oldest facts are left out"] += 1
+        self.noted[f"questions cut to {self.length} tokens that lost a supporting fact"] += any(lost)
         keep = np.r_[0:head, start:size]
         return TrainingRow(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep], label)
 

@@ -127,7 +127,7 @@ class Objective(ABC):
         size = len(tokens.ids)
         keep = np.arange(size)
         if size > self.length:
-            self.noted[f"texts cut to {self.length} pieces"] += 1
+            self.noted[f"texts cut to {self.length} tokens"] += 1
             keep = np.r_[0 : self.length - tail, size - tail : size]
         return TrainingRow(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep], labels)
 

@@ -146,7 +146,7 @@ class SpanObjective(Objective):
             rows.append(TrainingRow(number, window.ids, window.types, window.words, labels, possible))
         if not places:
             self.noted["questions whose answer has no place in the context"] += 1
-        self.noted[f"questions cut to {self._most_question} pieces"] += parts[0].cut
+        self.noted[f"questions cut to {self._most_question} tokens"] += parts[0].cut
         self.noted["questions that took several windows"] += len(rows) > 1
         return rows
 

@@ -100,7 +100,7 @@ def test_a_loss_is_better_when_lower() -> None:
     one = only(learned({"": 2.1}, {"": 5.0}, curve=rows, task="mlm", metric="loss"))
     assert one.text.startswith(
         "The fine-tuned model does better on mlm than always answering what is most frequent in training: loss 2.12 "
-        "against 5.03 on 120 scored hidden pieces"
+        "against 5.03 on 120 scored masked tokens"
     )
 
 

@@ -223,7 +223,7 @@ def test_pairs_change_by_what_both_sentences_share(make) -> None:
     encoder = make()
     model, skipped = language_model(encoder), Counter()
     asked = ask_pairs(model, PAIRS, skipped)
-    assert skipped == {"pairs whose sentences have different numbers of pieces": 1}
+    assert skipped == {"pairs whose sentences have different numbers of tokens": 1}
     found = measure_pairs(Interventions(encoder, heads=False), model, asked, range(encoder.layers), seed=0)
     gaps = pd.DataFrame(found.gaps, columns=list(GAPS)).set_index("words")["gap"]
     scored = score_pairs(model, asked.pairs)

@@ -195,7 +195,7 @@ def test_what_cannot_be_parsed_is_refused_with_the_way_out(vectors: str):
     plain = corpus_from([["a", "b"]], name="plain", split="dev")
     with pytest.raises(CorpusError, match="has no dependencies to parse; name a treebank"):
         parse(TinyEncoder(), Splits(toy().train, plain), vectors=vectors)
-    with pytest.raises(ModelError, match="no piece embeddings of its own"):
+    with pytest.raises(ModelError, match="no token embeddings of its own"):
         parse(TinyEncoder(), toy(), vectors="model")
     headless = TinyEncoder()
     headless.heads = 0

@@ -63,7 +63,7 @@ _SCORED = {
     "ner": "entities",
     "classify": "texts",
     "pairs": "pairs",
-    "mlm": "hidden pieces",
+    "mlm": "masked tokens",
 }
 """Task -> what is counted; questions for all others."""
 
@@ -200,7 +200,7 @@ def finetune(
             "what does best on the selection set."
         ),
     ] = False,
-    length: Annotated[int | None, Setting("Most word pieces in one row; the task's own by default.", min=8)] = None,
+    length: Annotated[int | None, Setting("Most tokens in one row; the task's own by default.", min=8)] = None,
     attention_window: Annotated[
         int | None, Setting("For pos, ner and tag: words see at most this many words to each side.", min=0)
     ] = None,
@@ -350,7 +350,7 @@ def as_sets(data: Any, options: Mapping[str, Any], settings: Mapping[str, Any], 
 
 _CONSTANT = "always answering what is most frequent in training"
 _NATS = 0.05
-"""A difference in loss that means nothing, in nats per piece."""
+"""A difference in loss that means nothing, in nats per token."""
 
 
 def _beside_constant(result: Result, row: Any) -> Finding:

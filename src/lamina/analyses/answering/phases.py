@@ -463,7 +463,7 @@ class _ModelReading(NamedTuple):
     version=5,
     tables={
         "phases": Table(
-            "One row per model (or null), layer, group of answers and measure; cosines and silhouettes are of pieces "
+            "One row per model (or null), layer, group of answers and measure; cosines and silhouettes are of tokens "
             "of words, `count` is of questions; `stability` of clusters: whether a second seed finds them (adjusted "
             "Rand index). Groups of answers hold different questions, and tasks in different shares: compare them in "
             "`contrast`.",

@@ -307,7 +307,7 @@ def moved_around(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return moved
 
 
-CUT = f"questions answered from their first {MOST_QUESTION} pieces, since they are longer"
+CUT = f"questions answered from their first {MOST_QUESTION} tokens, since they are longer"
 SILENT = (
     "the model has no head that answers these questions: nothing is predicted (`lamina finetune MODEL --task squad` "
     "gives it one)"

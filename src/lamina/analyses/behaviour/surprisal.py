@@ -367,7 +367,7 @@ def _overview(result: Result) -> Iterable[Overview]:
         both = [about.correlation(name, variable, NOTHING) for variable in (LENGTH, FREQUENCY)]
         rows.append((name, cell(*about.bits(name)), *likely, *(cell(*values) if values else "" for values in both)))
     corpus = result.provenance.corpus
-    columns = ("model", "bits per word", "perplexity", "per piece", "rho, length", "rho, log frequency")
+    columns = ("model", "bits per word", "perplexity", "per token", "rho, length", "rho, log frequency")
     yield Overview(f"{about.measure_name.capitalize()} on {corpus['name']} ({corpus['split']})", columns, rows)
 
 

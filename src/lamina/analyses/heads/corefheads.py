@@ -472,7 +472,7 @@ def windows(encoder: Encoder, texts: Iterable[Text], most: int) -> Iterator[Text
             yield text
             continue
         word_tokens = tokens[tokens != SPECIAL]
-        # Pieces before each word: a window's size without cutting it into pieces again.
+        # Tokens before each word: a window's size without cutting it into tokens again.
         before = np.r_[0, np.cumsum(np.bincount(word_tokens, minlength=len(text.words)))]
         borders = _borders([0, *ends, len(text.words)], before, most - (len(tokens) - len(word_tokens)))
         for number, (start, end) in enumerate(pairwise(borders), start=1):

@@ -56,7 +56,7 @@ HeadOrRollout = tuple[int, int] | Literal["rollout"]
 
 
 class MapUnits(NamedTuple):
-    """The rows and columns of a map: words or pieces, and special tokens."""
+    """The rows and columns of a map: words or tokens, and special tokens."""
 
     names: list[str]
     owners: Int[np.ndarray, " token"]
@@ -149,7 +149,7 @@ def head_of(encoder: Encoder, name: str) -> tuple[int, int]:
 
 
 def units_of(encoder: Encoder, text: Text, tokens: Tokens, level: Level) -> MapUnits:
-    """The words or pieces of a text, with its special tokens.
+    """The words or tokens of a text, with its special tokens.
 
     Example:
         >>> from lamina.testing import TinyEncoder
@@ -158,7 +158,7 @@ def units_of(encoder: Encoder, text: Text, tokens: Tokens, level: Level) -> MapU
         ['[special]', 'Dogs', 'bark', '[special]']
     """
     special = tokens.words == SPECIAL
-    # A unit starts with every piece, or with every special token and the first piece of every word.
+    # A unit starts with every token, or with every special token and the first token of every word.
     starts = np.r_[True, tokens.words[1:] != tokens.words[:-1]] | special | (level == "piece")
     named = encoder.names(tokens) or [
         "[special]" if word == SPECIAL else text.words[word] for word in tokens.words.tolist()
@@ -219,13 +219,13 @@ def sentence_links(
     most: int | None = None,
     weights: Weighting = "attention",
 ) -> SentenceLinks:
-    """Where some heads look in a sentence, as links between words or pieces.
+    """Where some heads look in a sentence, as links between words or tokens.
 
     Args:
         encoder: whose heads.
         sentence: running text, or the words themselves.
         heads: layer and head of each, from 1; `rollout` for all of them together, down to the input.
-        level: words, or the model's pieces.
+        level: words, or the model's tokens.
         most: tokens, where less than the model takes.
         weights: attention as it is, or times the norm of what it moves.
 
@@ -290,7 +290,7 @@ class OutstandingHead(NamedTuple):
     question="Where do chosen heads look in this sentence?",
     method=(
         "Each head's attention on the sentence is taken from one pass of the model. Between words, attention to a "
-        "split word is the sum over its pieces and attention from it their mean. Rollout multiplies the blocks' maps, "
+        "split word is the sum over its tokens and attention from it their mean. Rollout multiplies the blocks' maps, "
         "averaged over heads and mixed half and half with the token itself, down to the input."
     ),
     cites=("Clark et al. 2019", "Abnar and Zuidema 2020"),
@@ -320,7 +320,7 @@ def look(
             "A head, both numbers from 1; by default the heads that stand out.", option="--head", metavar="LAYER-HEAD"
         ),
     ] = (),
-    level: Annotated[Level, Setting("Words, or the model's pieces.")] = "word",
+    level: Annotated[Level, Setting("Words, or the model's tokens.")] = "word",
     special: Annotated[bool, Setting("Show special tokens ([CLS], [SEP]).")] = True,
     focus: Annotated[
         str | None, Setting("Draw only the lines of this word, or of the word at this position.", metavar="WORD")

@@ -355,7 +355,7 @@ def parse(
     vectors: Annotated[
         str | None,
         Setting(
-            "Word vectors: glove, model (the model's own piece embeddings) or a file; GloVe where this machine has it, "
+            "Word vectors: glove, model (the model's own token embeddings) or a file; GloVe where this machine has it, "
             "the model's own otherwise.",
             file=True,
             stands_for=default_vectors,

@@ -120,16 +120,16 @@ GLOVE, MODEL = "glove", "model"
 
 
 def default_vectors() -> str:
-    """GloVe where this machine has it, the model's own piece embeddings otherwise."""
+    """GloVe where this machine has it, the model's own token embeddings otherwise."""
     return GLOVE if assets.local_folder(GLOVE) else MODEL
 
 
 def static_vectors(encoder: Encoder, name: str | None) -> Encoder:
-    """Where words get their vectors: `model`, the model's own piece embeddings, or the name or file of word vectors."""
+    """Where words get their vectors: `model`, the model's own token embeddings, or the name or file of word vectors."""
     chosen = name or default_vectors()
     if chosen == MODEL:
         if not isinstance(encoder, HuggingFaceEncoder):
-            raise ModelError(f"{encoder.name} has no piece embeddings of its own; name word vectors, for example glove")
+            raise ModelError(f"{encoder.name} has no token embeddings of its own; name word vectors, for example glove")
         return encoder.lexical()
     vectors = load_encoder(chosen)
     if vectors.blocks:
@@ -138,7 +138,7 @@ def static_vectors(encoder: Encoder, name: str | None) -> Encoder:
 
 
 def word_vectors(encoder: Encoder, text: Text) -> Float[torch.Tensor, "word width"]:
-    """The static vector of every word: the mean of its pieces."""
+    """The static vector of every word: the mean of its tokens."""
     encoded = next(iter(encoder.encode([text])))
     if encoded.states is None:
         raise ModelError(f"{encoder.name} gave no vectors for text {text.id!r}")
@@ -162,7 +162,7 @@ def to_sentence(watched: WatchedText, vectors: Encoder, *, causal: bool) -> Pars
 
 
 def _means(tokens: torch.Tensor, words: np.ndarray) -> torch.Tensor:
-    """The mean over the pieces of each word."""
+    """The mean over the tokens of each word."""
     inside = torch.from_numpy(words != SPECIAL)
     owners = torch.from_numpy(words).long()[inside]
     counts = torch.bincount(owners)

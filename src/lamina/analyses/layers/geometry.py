@@ -87,7 +87,7 @@ class GeometryWeights(NamedTuple):
     title="Geometry of the layers",
     question="How are a layer's word vectors spread, and how much of a vector comes from the word's context?",
     method=(
-        "A word is the mean of its pieces, special tokens left out; at each layer we take the mean cosine of "
+        "A word is the mean of its tokens, special tokens left out; at each layer we take the mean cosine of "
         "words from different texts (anisotropy), of the occurrences of one lower-cased word type "
         "(self-similarity) and of words with their text's mean (intra-sentence similarity), and how much of a "
         "word type's occurrences one static vector could explain (maximum explainable variance). Adjusted "
@@ -160,7 +160,7 @@ def geometry(
     - `max_explainable_variance_baseline`: the same for as many words drawn at random from the whole corpus; the
       fewer there are, the larger is any first share. `..._adjusted` is the difference, word by word.
 
-    A word is the mean of its pieces, special tokens left out. Word types are lower-cased and need
+    A word is the mean of its tokens, special tokens left out. Word types are lower-cased and need
     `min_count` occurrences. Intervals (95 %) resample documents for anisotropy and intra-similarity, and word
     types for self-similarity and explainable variance.
     """

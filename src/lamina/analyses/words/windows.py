@@ -56,7 +56,7 @@ _POINT = 0.01
     question="How many words on each side does a model need to tag a word?",
     method=(
         "The model is fine-tuned for tagging once for every window and seed: in every block, words see only the words "
-        "within the window, their own pieces and special tokens; special tokens see only each other. Each block widens "
+        "within the window, their own tokens and special tokens; special tokens see only each other. Each block widens "
         "the view by as much again. The step that does best on the selection set is scored once, on texts of its own, "
         "beside a model that sees the whole text and labels looked up by word. 95 % intervals resample documents, from "
         "5 seeds on seeds too; differences are paired by document and adjusted for the number of windows."
@@ -105,7 +105,7 @@ def windows(
         Schedule | None, Setting("Learning rate over time: constant, linear or warmup; the task's by default.")
     ] = None,
     max_steps: Annotated[int | None, Setting("Stop after this many steps.", min=1)] = None,
-    length: Annotated[int | None, Setting("Most word pieces in one row; the task's own by default.", min=8)] = None,
+    length: Annotated[int | None, Setting("Most tokens in one row; the task's own by default.", min=8)] = None,
     seed: Seed = 0,
     work: Path,
 ) -> Tables:

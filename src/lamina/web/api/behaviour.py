@@ -25,7 +25,7 @@ MOST_CANDIDATES = 50
 MOST_TOP = 50
 """Answers listed for a gap."""
 MOST_GRID = 10
-"""Pieces listed per token and layer."""
+"""Tokens listed per token and layer."""
 _DIGITS = 6
 
 router = APIRouter(
@@ -46,7 +46,7 @@ class TypedPair(BaseModel):
     good: LongText
     bad: LongText
     masking: Masking = "piece"
-    """Hidden from a masked model: the piece asked for, or with it the later pieces of its word."""
+    """Hidden from a masked model: the token asked for, or with it the later tokens of its word."""
 
 
 class WordScore(BaseModel):
@@ -54,7 +54,7 @@ class WordScore(BaseModel):
 
     word: str
     logprob: float | None
-    """Natural logarithm, summed over its pieces; null for a word without pieces."""
+    """Natural logarithm, summed over its tokens; null for a word without tokens."""
 
 
 class SentenceScore(BaseModel):
@@ -63,7 +63,7 @@ class SentenceScore(BaseModel):
     logprob: float
     """Natural logarithm; of a masked model the pseudo-log-likelihood."""
     per_token: float
-    """The same divided by the number of pieces."""
+    """The same divided by the number of tokens."""
     pieces: int
     words: list[WordScore]
 
@@ -92,7 +92,7 @@ class TypedCloze(BaseModel):
 
 
 class TokenGuess(BaseModel):
-    """A piece that a model would say."""
+    """A token that a model would say."""
 
     piece: str
     probability: float
@@ -103,10 +103,10 @@ class RatedCandidate(BaseModel):
 
     word: str
     logprob: float
-    """Natural logarithm, summed over its pieces."""
+    """Natural logarithm, summed over its tokens."""
     pieces: int
     rank: int
-    """1 where no piece of the vocabulary is likelier."""
+    """1 where no token of the vocabulary is likelier."""
 
 
 class ClozeAnswer(BaseModel):
@@ -151,7 +151,7 @@ class LogitLens(BaseModel):
     cells: list[list[GridCell]]
     """[token][layer]"""
     reached: list[int]
-    """For each token, the layer from which on the most likely piece is the final one."""
+    """For each token, the layer from which on the most likely token is the final one."""
     surprisal: list[float | None]
     """Of each token under the last layer, in bits; null after the end of the text, or where its probability is 0."""
 
@@ -239,7 +239,7 @@ def _check_tokens(model: LanguageModel, *texts: str) -> None:
     for text, cut in zip(texts, cut_passages(model, passages), strict=True):
         size = len(cut.tokens.ids) - cut.head - cut.tail
         if not size or not text.strip():
-            raise InputError(f"{model.name} has no pieces for {text!r:.60}; type some words")
+            raise InputError(f"{model.name} has no tokens for {text!r:.60}; type some words")
         if size > MOST_TOKENS:
             raise TooLongError(f"the text has {size:,} tokens of {model.name}; at most {MOST_TOKENS} are taken here")
 
@@ -303,7 +303,7 @@ def _answer(name: str, model: LanguageModel, before: str, after: str, request: T
 
 
 def _reached(pieces: Sequence[str]) -> int:
-    """The layer from which on the most likely piece is the final one.
+    """The layer from which on the most likely token is the final one.
 
     Example:
         >>> _reached(["a", "dog", "cat", "dog", "dog"])

@@ -140,7 +140,7 @@ class HeadLinks(BaseModel):
 
 
 class AttentionLines(BaseModel):
-    """Words or pieces, and the links between them."""
+    """Words or tokens, and the links between them."""
 
     tokens: list[str]
     special: list[bool]

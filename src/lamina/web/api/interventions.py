@@ -162,7 +162,7 @@ def _reading(
 
 
 def _guesses(encoder: Encoder, request: InterventionRequest) -> list[TokenGuess] | None:
-    """The most likely pieces after a text, or in its gap."""
+    """The most likely tokens after a text, or in its gap."""
     from lamina.corpora.suites.cloze import SLOT
     from lamina.models.language.language_model import has_language_model, language_model
     from lamina.models.language.slots import Gap, top

@@ -74,7 +74,7 @@ TWIN = "twin"
 """What changes are compared with."""
 _SHUFFLED = {"how": "shuffled", "strength": 1.0}
 _NATS = 0.05
-"""A difference in loss that means nothing, in nats per piece."""
+"""A difference in loss that means nothing, in nats per token."""
 _SUITE, _QUESTIONS = "blimp", "stories"
 """Pairs and questions where none are named."""
 GUESS, UNIFORM = "guessing", "every piece equally likely"
@@ -125,7 +125,7 @@ class PerturbedTexts(TrainedTexts):
         "Texts, both sentences of minimal pairs and the contexts of questions are perturbed: words shuffled (in or "
         "within n-grams, within phrases), cut, reduced to content or to function words, or read at shifted positions. "
         "Each word keeps its identity, and punctuation that ends a sentence its place. The same words are scored with "
-        "and without it: loss per piece, accuracy on the pairs, accuracy of a probe trained on unperturbed texts, F1 "
+        "and without it: loss per token, accuracy on the pairs, accuracy of a probe trained on unperturbed texts, F1 "
         "of answers. Differences are paired by document (pairs: by pair) and tested together for all perturbations of "
         "a target (max-T); 95 % intervals of scores resample documents. The twin with random weights is beside them."
     ),
@@ -575,7 +575,7 @@ def _contrasts(
 
 
 def _scored(items: Sequence[PerturbedItems]) -> dict[str, int]:
-    """Target -> how many pieces, pairs, words or questions are scored without a perturbation."""
+    """Target -> how many tokens, pairs, words or questions are scored without a perturbation."""
     counts: dict[str, int] = {}
     for member in items:
         counts[member.target] = max(counts.get(member.target, 0), int(member.base_counts.sum()))

@@ -79,7 +79,7 @@ class PerturbedItems:
     hits: Float[np.ndarray, " item"]
     """Perturbed: right answers, or minus the log-probability."""
     counts: Float[np.ndarray, " item"]
-    """Of how many answers or pieces."""
+    """Of how many answers or tokens."""
     base_hits: Float[np.ndarray, " item"]
     """The same of the same words as they are written."""
     base_counts: Float[np.ndarray, " item"]
@@ -224,7 +224,7 @@ def contrast_rows(items: Sequence[PerturbedItems], tests: Contrasts, against: st
 
 
 def item_rows(items: Sequence[PerturbedItems]) -> pd.DataFrame:
-    """One row per item and perturbation; the mean of an item's words or pieces."""
+    """One row per item and perturbation; the mean of an item's words or tokens."""
     rows = (row for member in items for row in _rows(member))
     return pd.DataFrame(list(rows), columns=list(ITEMS))
 
@@ -314,19 +314,19 @@ class _WordLosses(NamedTuple):
     """The words of a text as a model finds them."""
 
     surprisal: np.ndarray
-    """[word] Minus the log-probability of its pieces."""
+    """[word] Minus the log-probability of its tokens."""
     pieces: np.ndarray
     """[word] How many they are."""
     windows: int
     """In which the text was read."""
 
     def of(self, words: Sequence[int]) -> tuple[float, int]:
-        """Surprisal and pieces of some words."""
+        """Surprisal and tokens of some words."""
         return float(self.surprisal[words].sum()), int(self.pieces[words].sum())
 
 
 def loss_items(model: LanguageModel, texts: Sequence[Text], drawing: PerturbationPlan) -> Iterator[PerturbedItems]:
-    """Minus the log-probability per piece of the words that stay, in the perturbed text and in the text as it is.
+    """Minus the log-probability per token of the words that stay, in the perturbed text and in the text as it is.
 
     Words are joined by one space each in both, so that the two differ in nothing but the perturbation.
     """

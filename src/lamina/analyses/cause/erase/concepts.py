@@ -1,7 +1,7 @@
 """Concepts that are erased from a layer: the states they are fitted on, and the subspaces that go beside them.
 
-The concept belongs to targets: words, or spans of several. A target's state is the mean over its pieces. What is made
-equal for all classes is thereby both the mean of the targets and that of their pieces, where each target counts once.
+The concept belongs to targets: words, or spans of several. A target's state is the mean over its tokens. What is made
+equal for all classes is thereby both the mean of the targets and that of their tokens, where each target counts once.
 Since states of all words are changed, the change is the least over all of them, whether they are targets or not.
 """
 
@@ -42,7 +42,7 @@ _LEAST = 2
 _STATES = 2**30
 """Bytes of states that are held at a time."""
 _TOGETHER = 2048
-"""Pieces whose products are summed at a time."""
+"""Tokens whose products are summed at a time."""
 
 
 class ConceptTargets(NamedTuple):
@@ -105,7 +105,7 @@ def plan_concepts(
 
     Args:
         names: tasks of the corpus, of one span and one label.
-        encoder: cuts texts into pieces.
+        encoder: cuts texts into tokens.
         splits: training and scored texts.
         learn: targets that erasers are fitted on, about; a quarter as many select, and as many are of other documents.
         words: targets that probes are scored on, about.
@@ -193,7 +193,7 @@ def fitted_erasers(
 def _states(
     encoder: HuggingFaceEncoder, targets: ConceptTargets, layers: Sequence[int], moments: StateMoments | None
 ) -> Float[np.ndarray, "target layer width"]:
-    """The mean over the pieces of each target; the pieces of all words, targets or not, are added to the moments."""
+    """The mean over the tokens of each target; the tokens of all words, targets or not, are added to the moments."""
     means = np.empty((len(targets), len(layers), encoder.width), np.float32)
     bounds = np.searchsorted(targets.text, np.arange(len(targets.texts) + 1))
     waiting: list[Tensor] = []

@@ -231,7 +231,7 @@ class ErasureEffects(NamedTuple):
     differences: Mapping[str, Effect]
     """Random subspace and control -> what the concept does beside it; p is one-sided, that it does more harm."""
     scored: int
-    """Answers, or pieces, that the target counts."""
+    """Answers, or tokens, that the target counts."""
 
     @property
     def alike(self) -> bool:

@@ -152,7 +152,7 @@ def erase(
 
     - `known and used`: readable, and erasing it harms, more than random subspaces of equal variance do and more than
       the control task does.
-    - `known and not used`: readable, and erasing it changes less than .02 (loss: .05 nats per piece), or as much as
+    - `known and not used`: readable, and erasing it changes less than .02 (loss: .05 nats per token), or as much as
       random subspaces or the control do within that margin.
     - `cannot be told`: neither; or a probe still reads it afterwards, or random subspaces took another share of the
       variance. `not known`: no probe was shown to read it in the first place.

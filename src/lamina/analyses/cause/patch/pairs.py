@@ -1,7 +1,7 @@
 """Minimal pairs: states of the good sentence put into the bad one, at one layer and place.
 
-What can change is how likely the pieces are that both sentences have, each at the same place: the first that differs is
-told from what both have. So the difference of log-probabilities is that over shared pieces, and a patch shrinks it
+What can change is how likely the tokens are that both sentences have, each at the same place: the first that differs is
+predicted from what both have. So the difference of log-probabilities is that over shared tokens, and a patch shrinks it
 by as much as it makes the shared words of the bad sentence likelier.
 """
 
@@ -34,16 +34,16 @@ POSITIONS = ("before", "word", "after", "last", "special")
 """Where states are put in: all words before the first that differs; from the first word that differs to the last; the
 words after these but the last of the sentence; the last word; tokens that are no text."""
 EVERYWHERE = "all"
-"""At all tokens: the difference over shared pieces is then gone, whatever the layer."""
+"""At all tokens: the difference over shared tokens is then gone, whatever the layer."""
 EFFECTS = ("layer", "position", *TESTED, "n")
 CONTRASTS = (
     "layer", "position", "effect", "other", "difference", "low", "high", "p_adjusted", "units", "needed", "n",
 )  # fmt: skip
 GAPS = ("words", "gap", "low", "high", "p_adjusted", "units", "needed", "n")
 _SHARED, _DIFFERING = range(2)
-_SIZES = "pairs whose sentences have different numbers of pieces"
+_SIZES = "pairs whose sentences have different numbers of tokens"
 _LONG = "pairs with a sentence longer than the model's limit"
-_SPELLED = "pairs whose sentences have the same pieces, or none"
+_SPELLED = "pairs whose sentences have the same tokens, or none"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +52,13 @@ class PairRows:
 
     pairs: list[MinimalPair]
     rows: list[InputRow]
-    """Of bad sentences: one per sentence, or from a masked model one per piece, which is hidden."""
+    """Of bad sentences: one per sentence, or from a masked model one per token, which is hidden."""
     donors: list[InputRow]
     """Of good sentences, in the same order and as long."""
     owners: Int[np.ndarray, " row"]
     """The pair of each row."""
     bad: TokenSums
-    """Pieces of bad sentences; those that both sentences have at the same place are summed apart from the others."""
+    """Tokens of bad sentences; those that both sentences have at the same place are summed apart from the others."""
     good: TokenSums
     """The same of good sentences."""
     places: list[dict[str, Int[np.ndarray, " token"]]]
@@ -82,13 +82,13 @@ class PairPatch(NamedTuple):
     pairs: Int[np.ndarray, " held"]
     """Numbers of the pairs that have tokens there."""
     after: Float[np.ndarray, " held"]
-    """Their differences of log-probabilities over shared pieces."""
+    """Their differences of log-probabilities over shared tokens."""
     random: Float[np.ndarray, " held"] | None
     """The same with as many random tokens; None at all tokens."""
 
 
 def ask_pairs(model: LanguageModel, pairs: Sequence[MinimalPair], skipped: Counter[str]) -> PairRows:
-    """The pairs whose sentences have as many pieces as each other; others are counted in `skipped`."""
+    """The pairs whose sentences have equally many tokens; others are counted in `skipped`."""
     cuts = cut_passages(model, [written(sentence) for pair in pairs for sentence in (pair.good, pair.bad)])
     fitting: list[MinimalPair] = []
     places: list[dict[str, np.ndarray]] = []
@@ -135,7 +135,7 @@ def _joined(parts: Sequence[TokenQueries], rows: list[InputRow]) -> TokenQueries
 
 
 def positions_of(good: TokenizedText, bad: TokenizedText) -> dict[str, Int[np.ndarray, " token"]]:
-    """Position -> its tokens, in two sentences of as many pieces.
+    """Position -> its tokens, in two sentences of equally many tokens.
 
     Example:
         >>> from lamina.models.contract import Tokens
@@ -203,7 +203,7 @@ def measure_pairs(
 def pair_tables(
     differences: Float[np.ndarray, "pair 2"], patches: Sequence[PairPatch], units: Sequence[str]
 ) -> PairPatchTables:
-    """Rows of tables from the differences of log-probabilities of pairs, on shared pieces and on those that differ.
+    """Rows of tables from the differences of log-probabilities of pairs, on shared tokens and on those that differ.
 
     All layers and positions are one family: of patches, of random tokens, and of patches minus random tokens, where p
     is one-sided, that states take more of the difference away than random tokens do.
@@ -263,7 +263,7 @@ def _sums(
     edits: Sequence[Edit] = (),
     donors: Sequence[InputRow] | None = None,
 ) -> list[Float[np.ndarray, "pair 2"]]:
-    """Log-probabilities of sentences as they are, then under each edit: of shared pieces, and of those that differ."""
+    """Log-probabilities of sentences as they are, then under each edit: of shared tokens, and of those that differ."""
     last = parts.encoder.blocks
     by_run = [np.zeros((len(pair_rows.pairs), 2)) for _ in range(len(edits) + 1)]
     with progress(f"pairs for {model.name}", len(rows) * len(by_run)) as advance, torch.no_grad():
@@ -276,7 +276,7 @@ def _sums(
 
 
 def _gaps(differences: Float[np.ndarray, "pair 2"], units: Sequence[str]) -> list[tuple[Any, ...]]:
-    """By how much good sentences are likelier: in all, on the pieces that both have, and on the others."""
+    """By how much good sentences are likelier: in all, on the tokens that both have, and on the others."""
     one, nothing = np.ones(len(differences)), np.zeros(len(differences))
     parts = {
         "all": differences.sum(1),

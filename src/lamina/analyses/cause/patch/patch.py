@@ -133,12 +133,12 @@ class PatchInputs(QuestionSet):
     question="At which layer and in which words is what a model answers, or finds ungrammatical?",
     method=(
         "Questions: in a second context two strings of one class (year, number, name; entities of stories) and of as "
-        "many pieces have changed places: the answer and another one, or what the question names and another one, so "
+        "many tokens have changed places: the answer and another one, or what the question names and another one, so "
         "that the answer is elsewhere. States of one layer and role are taken from the second run into the first, and "
         "we count answers that turn into the second one's; states of exchanged answers go to where the same string "
         "is. Beside it are as many random tokens, and states of the same context. Minimal pairs: states of the good "
         "sentence are put into the bad one at one place, and we take the change of the difference of log-probabilities "
-        "over the pieces that both have, beside as many random tokens. Differences are paired by document (minimal "
+        "over the tokens that both have, beside as many random tokens. Differences are paired by document (minimal "
         "pairs: by pair); all layers and roles, or positions, are tested together (max-T)."
     ),
     cites=("van Aken et al. 2019", "Vig et al. 2020", "Meng et al. 2022", "Finlayson et al. 2021"),
@@ -177,7 +177,7 @@ class PatchInputs(QuestionSet):
         ),
         "pairs": Table(
             "One row per layer and position: by how much the difference of log-probabilities (good minus bad sentence, "
-            "shared pieces) changes; below 0 it shrinks. Two-sided; one family: all layers and positions.",
+            "shared tokens) changes; below 0 it shrinks. Two-sided; one family: all layers and positions.",
             EFFECTS,
             optional=True,
         ),
@@ -189,7 +189,7 @@ class PatchInputs(QuestionSet):
             optional=True,
         ),
         "gaps": Table(
-            "One row per kind of pieces: by how much good sentences are likelier, in nats per pair; each a test of its "
+            "One row per kind of tokens: by how much good sentences are likelier, in nats per pair; each a test of its "
             "own, two-sided.",
             GAPS,
             optional=True,

@@ -72,7 +72,7 @@ _NO_RIVAL: dict[Swap, str] = {
     "asked": "naming nothing of which the context has another of the same class",
     "answer": "without another string in the context that is of the answer's class (year, number, name; story: word)",
 }
-_PIECES = "of which the strings to exchange have different numbers of pieces"
+_PIECES = "of which the strings to exchange have different numbers of tokens"
 _WINDOWS = "that take several windows"
 _WRONG: dict[Swap, str] = {
     "asked": "that are answered wrongly, or alike in both contexts",

@@ -247,7 +247,7 @@ class PruningCurve:
     scored: ScoreDraws
     lower_is_better: bool
     answers: int = 0
-    """Answers, or pieces, that are scored at each point."""
+    """Answers, or tokens, that are scored at each point."""
     units: int = 0
     """Documents (pairs, questions) that are resampled."""
 

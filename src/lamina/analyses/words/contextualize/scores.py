@@ -712,7 +712,7 @@ def pieces_of(encoder: Encoder, words: Iterable[str]) -> dict[str, int]:
 def failure_cases(
     pairs: pd.DataFrame, pieces: Mapping[str, int], *, layer: int | None = None, many: int = MANY
 ) -> pd.DataFrame:
-    """`failures.csv` = `kind,representation,layer,word,class,contexts,pieces,without,full`.
+    """`failures.csv` = `kind,representation,layer,word,class,contexts,tokens,without,full`.
 
     A pair of a word and its class is found where at least half of the seeds find it. A pair of a word in many tokens is
     listed whatever its scores, beside them. Of each kind those with most contexts come first: they weigh most.
@@ -720,7 +720,7 @@ def failure_cases(
     Args:
         pairs: `representation,layer,context,word,class,contexts,share`, as in results of `contextualize`;
             context `full` and, for contexts that hurt or help, `0`. `share` is the share of seeds that find the class.
-        pieces: word -> how many tokens it is cut into, see `pieces_of`.
+        tokens: word -> how many tokens it is cut into, see `pieces_of`.
         layer: the one looked at; the last by default.
         many: tokens from which on a word has many.
 

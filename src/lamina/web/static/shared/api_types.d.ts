@@ -63,7 +63,7 @@ export interface AtlasRequest {
   weights?: "attention" | "norm";
 }
 
-/** Words or pieces, and the links between them. */
+/** Words or tokens, and the links between them. */
 export interface AttentionLines {
   tokens: string[];
   special: boolean[];
@@ -737,7 +737,7 @@ export interface Theme {
   dark: Record<string, string>;
 }
 
-/** A piece that a model would say. */
+/** A token that a model would say. */
 export interface TokenGuess {
   piece: string;
   probability: number;
