@@ -25,7 +25,7 @@ def browser(chromium, tmp_path_factory):
         yield context
 
 
-NO_NEIGHBOURS = {"corpus": "none", "sentences": 0, "words": 0, "layers": [[], [], []]}
+NO_NEIGHBOURS = {"corpus": "none", "sentences": 0, "words": 0, "neighbours": []}
 
 
 @pytest.fixture
