@@ -55,13 +55,14 @@ async function load() {
       atlas = await post("/heads/atlas", { model: model(), sentence: state.get("sentence"), weights: weights() }, control.signal);
     } catch (error) {
       if (control.signal.aborted) return;
-      for (const id of ["card", "lines"]) done(byId(id)); // nothing comes
+      for (const id of ["atlas", "card", "lines"]) done(byId(id)); // nothing comes
       throw error;
     }
     known = await analyses();
     showMeasures();
     showAtlas();
     showMissing();
+    done(byId("atlas"));
     await pick();
   });
 }
