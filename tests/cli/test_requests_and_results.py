@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from lamina.cli.main import app
-from lamina.framework.registry import names
+from lamina.framework.registry import get_analysis, names
 from lamina.results import Provenance, Result
 from lamina.results.folder import work_folder
 
@@ -148,6 +148,24 @@ def test_a_full_disk_leaves_the_old_result_and_one_sentence(
     assert "Traceback" not in told.output
     assert (out / "result.json").read_bytes() == old
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_analysis_has_the_papers_it_cites(name: str) -> None:
+    cited = get_analysis(name)
+    assert cited.bibtex().count("\n@") + 1 == len(cited.cites) + 1
+
+
+def test_analyses_and_results_are_cited_once_each(run, request_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "result"
+    assert run("run", request_file, "--out", folder).exit_code == 0
+    cited = run("cite", folder, "geometry", "attention-distance")
+    assert cited.exit_code == 0, cited.output
+    assert cited.output.count("@inproceedings{ethayarajh-2019") == cited.output.count("@software{lamina") == 1
+    for wrong, said in (("geometri", "neither an analysis"), (tmp_path / "store", "no result in")):
+        refused = run("cite", wrong)
+        assert refused.exit_code == 2
+        assert said in refused.output
 
 
 def test_the_commands_of_analyses_are_those_of_the_list(run) -> None:

@@ -320,6 +320,35 @@ def describe(
     print(json.dumps(described, indent=2, default=str))
 
 
+def cite(
+    what: Annotated[
+        list[str], typer.Argument(metavar="WHAT...", help="Analyses by name, or folders with results or reports.")
+    ],
+) -> None:
+    """Print BibTeX entries of the papers behind analyses and results, and of lamina.
+
+    Example: `lamina cite probe heads`
+    """
+    cited = dict.fromkeys(name for words in what for name in _analyses_of(words))
+    entries = dict.fromkeys(chain.from_iterable(get_analysis(name).bibtex().split("\n\n") for name in cited))
+    print("\n\n".join(entries))
+
+
+def _analyses_of(words: str) -> list[str]:
+    """The analysis of this name, or those whose results are in this folder."""
+    from lamina.results.index import ResultIndex
+
+    name = words.replace("-", "_")
+    if name in names():
+        return [name]
+    if not Path(words).is_dir():
+        raise InputError(f"{words} is neither an analysis (see `lamina --help`) nor a folder with results")
+    known = [entry.analysis for entry in ResultIndex((Path(words),)).entries() if entry.analysis in names()]
+    if not known:
+        raise InputError(f"there is no result in {words}")
+    return known
+
+
 def run(
     request: Annotated[
         Path,
