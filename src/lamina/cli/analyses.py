@@ -104,7 +104,8 @@ class AnalysisGroup(TyperGroup):
         """See `TyperGroup`; a wrong option is answered with options that resemble it, not merely share letters."""
         try:
             return super().invoke(ctx)
-        except Exception as error:
+        except Exception as problem:
+            error: Any = problem  # of the parser that Typer brings along, whose classes it does not make public
             if hasattr(error, "option_name") and hasattr(error, "possibilities"):
                 known = [name for option in error.ctx.command.params for name in option.opts] if error.ctx else []
                 error.possibilities = similar_options(error.option_name, known)
