@@ -98,10 +98,9 @@ def draw(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
 
     Example: `lamina results draw results/geometry`
     """
-    from lamina.results import Result
+    from lamina.results.result import draw_again
 
-    Result.load(folder).save(folder, replace=True)
-    undrawn = Result.load(folder).undrawn
+    undrawn = draw_again(folder)
     for name, why in undrawn.items():
         print(f"lamina: {name} not drawn: {why}", file=sys.stderr)
     print(folder)
