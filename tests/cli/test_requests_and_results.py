@@ -191,3 +191,30 @@ def test_help_begins_with_five_options_and_leaves_the_rest_to_headings(run) -> N
     assert places == sorted(places)
     assert "p_adjusted" not in shown
     assert "lamina describe heads" in shown
+
+
+def test_charts_that_failed_are_drawn_again_by_the_command_that_the_run_names(
+    run, tmp_path: Path, request_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lamina.figures import geometry
+
+    def fail(_: Result) -> dict:
+        raise ValueError("no colours left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(geometry, "draw", fail)
+        done = run("run", request_file, "--out", tmp_path / "r")
+        again = run("results", "draw", tmp_path / "r")
+    tables = {path.name: path.read_bytes() for path in (tmp_path / "r").glob("*.csv")}
+
+    assert done.exit_code == 0, done.output
+    assert tables
+    advice = f"charts not drawn (ValueError: no colours left); `lamina results draw {tmp_path / 'r'}` tries again"
+    assert advice in done.output
+    assert "charts not drawn" in run("results", "show", tmp_path / "r").output
+    assert again.exit_code == 1
+    assert "no colours left" in again.output
+    assert run("results", "draw", tmp_path / "r").exit_code == 0
+    assert (tmp_path / "r" / "layers.svg").exists()
+    assert not Result.load(tmp_path / "r").undrawn
+    assert {path.name: path.read_bytes() for path in (tmp_path / "r").glob("*.csv")} == tables

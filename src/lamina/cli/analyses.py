@@ -27,6 +27,7 @@ from lamina.framework.registry import all_analyses, get_analysis, names
 from lamina.framework.requests import NONE
 from lamina.framework.settings import DeclaredSetting, Group
 from lamina.lifeline import follow_starter
+from lamina.progress import say
 from lamina.results.result import COMMAND
 
 if TYPE_CHECKING:
@@ -203,6 +204,8 @@ def _function(analysis: Outline) -> Callable[..., None]:
         inputs = {
             given.name: list(values[given.name]) if given.many else values[given.name] for given in analysis.inputs
         }
+        analysis.refuse_misspelt(inputs, settings)
+        say(f"starting {analysis.command}")
         where = {name: places[name] for name in ("store", "device", "keep", "trust_remote_code")}
         where["engine"] = _engine(analysis, places["engine"], places["workers"])
         query = get_analysis(analysis.name).ask(**inputs, **settings, **where)

@@ -603,6 +603,8 @@ export interface ResultDetails {
   corpus: string;
   split: string;
   created: string;
+  sample: string;
+  partial: string;
   command: string;
   tables: string[];
   findings: FindingCard[];
@@ -624,6 +626,8 @@ export interface ResultSummary {
   corpus: string;
   split: string;
   created: string;
+  sample: string;
+  partial: string;
   command: string;
   tables: string[];
   findings: FindingCard[];
