@@ -607,6 +607,8 @@ export interface ResultDetails {
   corpus: string;
   split: string;
   created: string;
+  sample: string;
+  partial: string;
   command: string;
   tables: string[];
   findings: FindingCard[];
@@ -628,6 +630,8 @@ export interface ResultSummary {
   corpus: string;
   split: string;
   created: string;
+  sample: string;
+  partial: string;
   command: string;
   tables: string[];
   findings: FindingCard[];
