@@ -25,7 +25,7 @@ help:
 	@echo "make coverage   the same, and count the branches that no test takes: half as long again"
 	@echo "make test-any-cpu   run it four more times, imitating other CPUs"
 	@echo "make faults   kills, full disks, malformed files, attacks on the app: the long form, two to three hours"
-	@echo "make lint     check formatting, names and words, types (Python and scripts), import order of the folders, docs"
+	@echo "make lint     check formatting, names, words and spelling, types (Python and scripts), import order of the folders, docs"
 	@echo "make format   format the code"
 	@echo "make docs     build the documentation into site/"
 	@echo "make bench    measure speed and memory"
@@ -68,6 +68,7 @@ lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m checks.words
+	$(BIN)/codespell src docs benchmarks checks faults *.md
 	$(BIN)/pyright
 	$(NODE) $(VENV)/node_modules/typescript/bin/tsc
 	$(BIN)/lint-imports

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import subprocess
 import sys
@@ -206,3 +207,70 @@ def test_a_bug_keeps_its_traceback(bug: Exception, monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(type(bug)):
         main.main()
+
+
+HEAVY = ("torch", "transformers", "pandas", "altair", "scipy", "sklearn", "pyarrow", "fastapi", "numpy", "tokenizers")
+MISTAKES = (
+    ["hedas"],
+    ["heads", "minilm", "--nope"],
+    ["heads", "minilmm"],
+    ["heads", "minilm", "--corpus", "ewtt"],
+    ["heads", "minilm", "--samples", "-1"],
+    ["report", "minilmm"],
+    ["encode", "minilmm"],
+    ["model", "check", "minilmm"],
+    ["run", "no-such-request.toml"],
+)
+CALLS = """
+import io, sys, typer
+from contextlib import redirect_stderr, redirect_stdout
+from lamina.cli.main import main
+heavy, mistakes = eval(sys.stdin.read())
+
+def call(words):
+    sys.argv = ["lamina", *words]
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+    if loaded := [name for name in heavy if name in sys.modules]:
+        raise SystemExit(f"{words} imports {loaded}")
+    return status
+
+def helps(command, path):
+    assert call([*path, "--help"]) == 0, path
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        helps(command.get_command(None, name), [*path, name])
+
+from lamina.cli.main import app
+helps(typer.main.get_command(app), [])
+assert [call(words) for words in mistakes] == [2] * len(mistakes)
+"""
+
+
+def test_help_and_mistakes_are_answered_without_heavy_packages(tmp_path: Path) -> None:
+    """One process for all commands: a package that one of them imports stays imported, and names it."""
+    done = subprocess.run(
+        [sys.executable, "-c", CALLS],
+        cwd=tmp_path,
+        input=repr((HEAVY, MISTAKES)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_completion_needs_no_heavy_package() -> None:
+    """What a shell calls to complete `lamina hea<TAB>`."""
+    asked = {"_LAMINA_COMPLETE": "complete_bash", "COMP_WORDS": "lamina hea", "COMP_CWORD": "1"}
+    script = (
+        "import sys; sys.argv = ['lamina']\n"
+        "from lamina.cli.main import app\n"
+        "try: app(prog_name='lamina')\n"
+        "except SystemExit: pass\n"
+        f"print(sorted(set({HEAVY!r}) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=os.environ | asked, capture_output=True, text=True)
+    assert {"heads", "headmap", "[]"} <= set(done.stdout.split()), done

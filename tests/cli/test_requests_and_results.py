@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from lamina.cli.main import app
-from lamina.framework.registry import names
+from lamina.framework.registry import get_analysis, names
 from lamina.results import Provenance, Result
 from lamina.results.folder import work_folder
 
@@ -150,6 +150,24 @@ def test_a_full_disk_leaves_the_old_result_and_one_sentence(
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.parametrize("name", names())
+def test_every_analysis_has_the_papers_it_cites(name: str) -> None:
+    cited = get_analysis(name)
+    assert cited.bibtex().count("\n@") + 1 == len(cited.cites) + 1
+
+
+def test_analyses_and_results_are_cited_once_each(run, request_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "result"
+    assert run("run", request_file, "--out", folder).exit_code == 0
+    cited = run("cite", folder, "geometry", "attention-distance")
+    assert cited.exit_code == 0, cited.output
+    assert cited.output.count("@inproceedings{ethayarajh-2019") == cited.output.count("@software{lamina") == 1
+    for wrong, said in (("geometri", "neither an analysis"), (tmp_path / "store", "no result in")):
+        refused = run("cite", wrong)
+        assert refused.exit_code == 2
+        assert said in refused.output
+
+
 def test_the_commands_of_analyses_are_those_of_the_list(run) -> None:
     shown = run("--help").output
     assert all(name.replace("_", "-") in shown for name in names())
@@ -173,3 +191,30 @@ def test_help_begins_with_five_options_and_leaves_the_rest_to_headings(run) -> N
     assert places == sorted(places)
     assert "p_adjusted" not in shown
     assert "lamina describe heads" in shown
+
+
+def test_charts_that_failed_are_drawn_again_by_the_command_that_the_run_names(
+    run, tmp_path: Path, request_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lamina.figures import geometry
+
+    def fail(_: Result) -> dict:
+        raise ValueError("no colours left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(geometry, "draw", fail)
+        done = run("run", request_file, "--out", tmp_path / "r")
+        again = run("results", "draw", tmp_path / "r")
+    tables = {path.name: path.read_bytes() for path in (tmp_path / "r").glob("*.csv")}
+
+    assert done.exit_code == 0, done.output
+    assert tables
+    advice = f"charts not drawn (ValueError: no colours left); `lamina results draw {tmp_path / 'r'}` tries again"
+    assert advice in done.output
+    assert "charts not drawn" in run("results", "show", tmp_path / "r").output
+    assert again.exit_code == 1
+    assert "no colours left" in again.output
+    assert run("results", "draw", tmp_path / "r").exit_code == 0
+    assert (tmp_path / "r" / "layers.svg").exists()
+    assert not Result.load(tmp_path / "r").undrawn
+    assert {path.name: path.read_bytes() for path in (tmp_path / "r").glob("*.csv")} == tables

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
 from lamina.errors import DamagedError
 from lamina.files import checking
@@ -86,6 +87,20 @@ def test_tensors_of_every_kind_are_read_back(tmp_path: Path) -> None:
 
     assert head == {}
     assert all(found[name].equal(tensor) for name, tensor in tensors.items())
+
+
+def test_the_same_tensors_have_the_same_bytes_and_older_files_are_read(tmp_path: Path) -> None:
+    tensors, head = {"a": torch.arange(4.0)}, {"step": 3, "name": "x y"}
+    for number in range(8):
+        save_tensors(tmp_path / str(number), tensors, head)
+
+    assert len({(tmp_path / str(number)).read_bytes() for number in range(8)}) == 1
+    for name, more in (("without", {}), ("with", {"checksum": checking._digest_tensors(tensors, json.dumps(head))})):
+        save_file(tensors, tmp_path / name, {"lamina": json.dumps(head)} | more)
+        assert load_tensors(tmp_path / name)[1] == head
+    save_file(tensors, tmp_path / "other", {"lamina": json.dumps(head), "checksum": "0" * 32})
+    with pytest.raises(DamagedError, match="its checksum does not match"):
+        load_tensors(tmp_path / "other")
 
 
 def test_a_hash_is_computed_again_only_if_size_or_time_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from lamina.cli.results import app
 from lamina.errors import DamagedError, ResultError
 from lamina.results import Provenance, Result
-from lamina.results.index import ResultIndex, SavedResult, using
+from lamina.results.index import ResultIndex, SavedResult, partial, partial_in_words, using
 
 ABOUT = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {}, command="lamina try")
 
@@ -233,3 +233,45 @@ def test_the_command_names_what_it_does_not_list(kept):
     assert "lamina: kept/odd is not listed: " in ran.stderr
     assert "trial" in ran.stdout
     assert ran.exit_code == 0
+
+
+def on(folder: Path, name: str, data: dict, created: str, **settings) -> None:
+    """Save a result of these data and settings."""
+    about = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", **data}, settings, created=created)
+    Result("trial", {"scores": pd.DataFrame({"value": [0.5]})}, about).save(folder / name, charts=False)
+
+
+def test_a_trial_on_fewer_texts_is_partial_and_never_in_the_place_of_the_whole(tmp_path):
+    on(tmp_path, "whole", {"texts": 2002}, "2026-01-01")
+    on(tmp_path, "trial", {"texts": 100, "limit": 100}, "2026-01-02", samples=50)
+    on(tmp_path, "elsewhere", {"texts": 10, "split": "test"}, "2026-01-03")
+    index = ResultIndex((tmp_path,))
+    smaller = {
+        entry.name: larger.name
+        for entry in index.entries()
+        for larger in [partial(index.entries()).get(entry.id)]
+        if larger
+    }
+    assert smaller == {f"{tmp_path.name}/trial": f"{tmp_path.name}/whole"}
+    assert [Path(entry.name).name for entry in index.of_model("f")] == ["elsewhere", "whole", "trial"]
+    trial = index.of_model("f")[-1]
+    words = partial_in_words(trial, partial(index.entries())[trial.id])
+    assert words == f"partial: 100 of 2,002 texts; {tmp_path.name}/whole has more"
+    listing = CliRunner().invoke(app, ["ls", str(tmp_path)]).output
+    assert listing.count("(partial)") == 1
+    assert "100 (partial)" in listing
+
+
+@pytest.mark.parametrize(
+    ("whole", "trial"),
+    [
+        ({"scored": {"pos": 900, "dep": 800}}, {"scored": {"pos": 90, "dep": 80}, "limit": 5}),
+        ({}, {"texts": 10, "limit": 10}),
+        ({"limit": 500}, {"limit": 20}),
+    ],
+)
+def test_results_that_did_not_count_their_texts_are_told_by_targets_and_limit(tmp_path, whole, trial):
+    on(tmp_path, "trial", trial, "2026-01-02")
+    on(tmp_path, "whole", whole, "2026-01-01")
+    newest = ResultIndex((tmp_path,)).newest("trial", "m")
+    assert newest == next(entry for entry in ResultIndex((tmp_path,)).entries() if entry.folder.name == "whole")

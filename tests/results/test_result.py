@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lamina import figures
 from lamina.errors import ResultError
+from lamina.files import writing
 from lamina.files.checking import json_text
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding, Source, strongest_first
 from lamina.results.folder import FORMAT, answer_key, question_key, read_head
-from lamina.results.result import check_result
+from lamina.results.result import check_result, draw_again
 
 PROVENANCE = Provenance(
     {"name": "m", "fingerprint": "f"},
@@ -292,6 +297,90 @@ def test_charts_are_saved_beside_the_tables(make_geometry, tmp_path: Path) -> No
     assert check_result(folder) == []
     (folder / "layers.svg").write_text("<svg/>")
     assert check_result(folder)[0].startswith(f"{folder / 'layers.svg'} is missing or damaged; make it again")
+
+
+@pytest.fixture
+def two_charts(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Every result has the charts `one` and `two`; those in the set cannot be drawn."""
+    import altair as alt
+
+    failing = {"two"}
+
+    def to_svg(spec: dict) -> str:
+        if spec["description"] in failing:
+            raise ValueError("no room for the legend")
+        return f"<svg>{spec['description']}</svg>"
+
+    charts = {name: alt.Chart(pd.DataFrame({"x": [1]}), description=name).mark_point() for name in ("one", "two")}
+    monkeypatch.setattr(Result, "charts", lambda _: charts)
+    monkeypatch.setattr(figures, "to_svg", to_svg)
+    return failing
+
+
+def test_a_chart_that_fails_is_a_line_and_is_drawn_again(tmp_path: Path, two_charts: set[str]) -> None:
+    folder = make(pd.DataFrame({"value": [1 / 3, 1e-17]})).save(tmp_path / "r")
+    kept = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
+
+    assert Result.load(folder).undrawn == {"two": "ValueError: no room for the legend"}
+    assert (folder / "one.svg").read_text() == "<svg>one</svg>"
+    assert not (folder / "two.svg").exists()
+    assert draw_again(folder) == {"two": "ValueError: no room for the legend"}
+    two_charts.clear()
+    assert draw_again(folder) == {}
+    assert Result.load(folder).undrawn == {}
+    assert (folder / "two.svg").exists()
+    assert check_result(folder) == []
+    # What was drawn before is kept where drawing fails today.
+    two_charts |= {"one", "two"}
+    assert {*draw_again(folder)} == {"one", "two"} == {*Result.load(folder).undrawn}
+    assert (folder / "one.svg").exists()
+    assert check_result(folder) == []
+    assert {path.name: path.read_bytes() for path in folder.glob("*.csv")} == kept
+
+
+@pytest.mark.usefixtures("two_charts")
+def test_drawing_again_keeps_findings_of_older_formats(tmp_path: Path) -> None:
+    folder = make().save(tmp_path / "r", charts=False)
+    head = read_head(folder) | {"format": 3, "findings": [{"text": "It is so.", "status": "clear"}]}
+    (folder / "result.json").write_text(json_text(head))
+
+    draw_again(folder)
+
+    assert {name: read_head(folder)[name] for name in ("format", "findings")} == {
+        "format": 3,
+        "findings": head["findings"],
+    }
+
+
+def test_the_tables_are_synced_before_a_chart_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result, synced = make(), []
+    monkeypatch.setattr(writing, "sync", lambda path, sync=writing.sync: (synced.append(path.name), sync(path)))
+
+    def stop(_: Result) -> dict:
+        assert {*synced} == {"scores.csv", "result.json", "new", tmp_path.name}
+        assert synced[-1] == tmp_path.name
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Result, "charts", stop)
+    with pytest.raises(KeyboardInterrupt):
+        result.save(tmp_path / "r")
+
+    back = Result.load(tmp_path / "r")
+    assert back.tables["scores"].equals(result.tables["scores"])
+    assert back.undrawn == {"charts": "the run ended, or the disk was full, before they were saved"}
+
+
+@pytest.mark.usefixtures("two_charts")
+def test_a_disk_that_is_full_at_the_charts_costs_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
+    monkeypatch.setattr(shutil, "copyfile", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+
+    folder = make().save(tmp_path / "r")
+
+    assert Result.load(folder).undrawn.keys() == {"charts"}
+    with pytest.raises(ResultError, match="the charts were not saved: no space left"):
+        draw_again(folder)
+    assert check_result(folder) == []
 
 
 @pytest.mark.parametrize("program", ["/usr/bin/lamina", "/site-packages/lamina/__main__.py"])

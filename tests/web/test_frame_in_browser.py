@@ -25,7 +25,7 @@ def browser(chromium, tmp_path_factory):
         yield context
 
 
-NO_NEIGHBOURS = {"corpus": "none", "sentences": 0, "words": 0, "layers": [[], [], []]}
+NO_NEIGHBOURS = {"corpus": "none", "sentences": 0, "words": 0, "neighbours": []}
 
 
 @pytest.fixture
@@ -161,6 +161,32 @@ class TestTheSelection:
         page.wait_for_function("document.getElementById('layer-said').textContent.startsWith('0 of 2')")
         page.click("#play")
         assert page.locator("#play").inner_text() == "Play"
+
+
+SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver((list) => {
+  for (const each of list.getEntries()) if (!each.hadRecentInput) window.shifted += each.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+"""Sums how far what is on the screen is pushed away while a page arrives."""
+VIEWS = ("/overview", "/sentence", "/sentence/question", "/heads", "/compare", "/runs")
+WIDTHS = (390, 768, 1280, 1920)
+MOST_SHIFTED = 0.1
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_nothing_is_pushed_away_while_a_view_arrives(page, address, path):
+    page.add_init_script(SHIFTS)
+    for turn, width in enumerate(WIDTHS):
+        page.emulate_media(color_scheme=("light", "dark")[(turn + VIEWS.index(path)) % 2])
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(f"{address}{path}?sentence=Dogs chase cats .", wait_until="networkidle")
+        # The whole page is there in the end, its last line included.
+        page.wait_for_function("!document.querySelector('[data-later]')")
+        assert page.locator("footer").is_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("window.shifted") < MOST_SHIFTED, (path, width)
 
 
 class TestWaiting:

@@ -60,7 +60,7 @@ def test_lines_carry_few_numbers_and_lose_nothing(client):
     body = {"model": "tiny", "sentence": SENTENCE, "heads": ["2-1", "1-2"], "level": "piece"}
     found = client().post("/api/heads/lines", json=body).json()
     assert [head["head"] for head in found["heads"]] == ["2-1", "1-2"]
-    assert found["special"][0]
+    assert found["sinks"][0]
     assert found["words"][:2] == [-1, 0]
     for head in found["heads"]:
         assert len(head["counts"]) == len(head["rest"]) == len(found["tokens"])

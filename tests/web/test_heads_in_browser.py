@@ -134,8 +134,13 @@ def test_lines_stay_in_sight_and_can_be_read_as_a_table(page, address):
     assert page.locator("#looking").evaluate("(pane) => getComputedStyle(pane).position") == "sticky"
     page.wait_for_selector("#lines canvas")
     page.locator("#links summary").click()
+    # Sinks are left out at first, and it is said how much that is.
+    page.locator("#links td", has_text="chase").first.wait_for()
+    assert page.locator("#links td", has_text="[special]").count() == 0
+    assert re.search(r"sinks: attention to special tokens, \d+ % of 2-1", page.locator("#left-out").inner_text())
+    page.check("#sinks")
     page.locator("#links td", has_text="[special]").first.wait_for()
-    page.uncheck("#special")
+    page.uncheck("#sinks")
     page.locator("#links td", has_text="[special]").first.wait_for(state="detached")
     page.locator("#links td", has_text="chase").first.wait_for()
     page.select_option("#weights", "norm")

@@ -130,7 +130,7 @@ def test_a_layer_pointed_at_lights_up_in_both_figures(page, address):
 
 def test_a_sentence_shows_beliefs_and_a_word_unasked(page, address):
     page.goto(f"{address}/sentence")
-    page.wait_for_selector("button.word .bars")
+    page.wait_for_selector("#words .bench-grid td.lit")
     assert page.locator("button.word[aria-pressed=true]").count() == 1
     assert len(chosen(page).split()) == 1
     page.locator("#turns b").first.wait_for()
@@ -143,9 +143,47 @@ def test_a_sentence_shows_beliefs_and_a_word_unasked(page, address):
     assert page.locator("#strip .noted").count() == page.locator("#strip [role=option]").count()
 
 
+def test_a_word_that_is_pointed_at_lights_up_without_a_click_or_a_question(page, address):
+    page.goto(f"{address}/sentence?sentence=The keys to the cabinet are here .&word=1")
+    page.wait_for_selector("#near table.brief")
+    settled(page)
+    assert page.locator("#words .decided td").count() == page.locator("#strip [role=option]").count()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    arcs = page.locator("#words .arcs").inner_html()
+    page.locator("#words .bench-grid thead .word", has_text="are").hover()
+    page.locator("#token-title q", has_text="are").wait_for()
+    assert page.locator("#turns q").inner_text() == "are"
+    assert page.locator("#words .arcs").inner_html() != arcs
+    assert page.locator("#path svg").get_attribute("aria-label").startswith("The path of are")
+    assert "word=1" in page.url
+    assert asked == []
+    # The pointer leaves, and the chosen word is back.
+    page.locator("h1").hover()
+    page.locator("#token-title q", has_text="keys").wait_for()
+
+
+def test_a_head_is_switched_off_in_its_place(page, address):
+    page.goto(f"{address}/sentence?sentence=The keys to the cabinet are here .&word=5")
+    page.locator("#attended .strongest button").first.wait_for()
+    assert re.search(r"\d+ % of its attention goes to special tokens", page.locator("#attended .sinks").inner_text())
+    head = page.locator("#attended .strongest button").first.inner_text()
+    page.locator("#attended .strongest button").first.click()
+    page.locator("#head-title", has_text=f"Head {head}").wait_for()
+    switch = page.get_by_role("switch", name=f"Head {head} in this sentence")
+    switch.click()
+    page.locator("#words .beside th", has_text=f"without {head}").wait_for()
+    said = page.locator("#head .switched").inner_text()
+    assert re.search(rf"Without {head} the final label of \d of 8 words changes", said)
+    changed = int(re.search(r"label of (\d)", said)[1])
+    assert page.locator("#words .beside .flip").count() == changed
+    switch.click()
+    page.locator("#words .beside").wait_for(state="detached")
+
+
 def test_a_sentence_is_typed_and_a_script_in_it_is_text(page, address):
     page.goto(f"{address}/sentence")
-    page.wait_for_selector("button.word .bars")
+    page.wait_for_selector("#words .bench-grid td.lit")
     page.fill("#sentence", "Dogs <script>document.title='gone'</script> bark")
     page.click("#ask button[type=submit]")
     page.locator("button.word", has_text="script").first.wait_for()
@@ -156,7 +194,7 @@ def test_a_sentence_is_typed_and_a_script_in_it_is_text(page, address):
 
 def test_a_span_is_marked_and_asked_about(page, address):
     page.goto(f"{address}/sentence?sentence=Dogs chase cats .")
-    page.wait_for_selector("button.word .bars")
+    page.wait_for_selector("#words .bench-grid td.lit")
     page.select_option("#task", "dep")
     word(page, 2).click()
     page.locator('input[name="slot"][value="word2"]').check()
@@ -409,12 +447,10 @@ class TestAFreshPersonsTasks:
     def test_where_does_to_become_a_preposition(self, first):
         first.fill("#typed", "She went to the store .")
         first.get_by_role("button", name="Look", exact=True).click()
-        first.wait_for_selector("button.word .bars")
+        first.wait_for_selector("#words .bench-grid td.lit")
         word(first, 2).click()
         first.locator("#turns q", has_text="to").wait_for()
-        assert (
-            "at layer" in first.locator("#turns").inner_text() or "from P(0) on" in first.locator("#turns").inner_text()
-        )
+        assert re.search(r"at (layer \d|every layer)", first.locator("#turns").inner_text())
         assert self.clicks(first) == 2
 
     def test_which_head_finds_objects_and_where_does_it_fail(self, first):
@@ -463,7 +499,7 @@ class TestAFreshPersonsTasks:
 
     def test_a_link_is_shared(self, first, browser):
         first.locator("#examples a").nth(1).click()
-        first.wait_for_selector("button.word .bars")
+        first.wait_for_selector("#words .bench-grid td.lit")
         word(first, 2).click()
         first.fill("#layer", "3")
         assert self.clicks(first) == 2

@@ -60,8 +60,8 @@ def test_a_computation_that_needs_what_fails_is_refused_before_it_starts(server)
 
 def test_the_lens_shows_a_word_without_the_heads_that_fail(server):
     asked = {"sentence": "Dogs bark .", "word": 1}
-    assert server.post("/api/lens/word", json={**asked, "model": "org/wrong"}).json()["attended"] is None
-    assert server.post("/api/lens/word", json={**asked, "model": "tiny"}).json()["attended"] is not None
+    assert server.post("/api/lens/reading", json={**asked, "model": "org/wrong"}).json()["attention"] is None
+    assert server.post("/api/lens/reading", json={**asked, "model": "tiny"}).json()["attention"] is not None
 
 
 def test_an_unknown_model_is_a_404(server):

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from lamina.analyses.heads.behaviours import BEHAVIOURS
-from lamina.figures.theme import COLOURS, DARK, GREY, TONES
-from lamina.figures.token_map import ROLES
+from lamina.figures.theme import COLOURS, DARK, GREY, ROLES, TONES
 from lamina.framework.registry import names
 from lamina.web.app import QUESTIONS, VIEWS
 

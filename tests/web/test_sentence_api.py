@@ -122,60 +122,78 @@ def test_probes_that_appear_while_the_server_runs_are_found(client, probed):
     assert [task["name"] for task in asking.post("/api/lens", json=ASKED).json()["tasks"]] == ["pos"]
 
 
-def test_a_word_has_a_path_and_heads(client):
-    answer = client().post("/api/lens/word", json={**ASKED, "word": 2}).json()
-    assert np.array(answer["others"]).shape == (3, 4, 2)
-    assert answer["path"] == [layer[2] for layer in answer["others"]]
+def test_every_word_has_a_path_and_heads_in_one_answer(client):
+    answer = client().post("/api/lens/reading", json=ASKED).json()
+    assert np.array(answer["places"]).shape == (3, 4, 2)
     assert 0 < sum(answer["explained"]) <= 1
+    attention = answer["attention"]
+    assert (attention["blocks"], attention["heads"], attention["sinks"]) == (2, 2, [])
+    assert all(0 < share < 1 for share in attention["to_sinks"])
     for way in ("incoming", "outgoing"):
-        heads = answer["attended"][way]
-        assert {(each["layer"], each["head"]) for each in heads} == {(1, 1), (1, 2), (2, 1), (2, 2)}
-        assert all(each["word"] != 2 for each in heads)
-        weights = [each["weight"] for each in heads]
-        assert weights == sorted(weights, reverse=True)
+        words, weights = np.array(attention[way]["word"]), np.array(attention[way]["weight"])
+        assert words.shape == weights.shape == (4, 4)
+        assert (words != np.arange(4)[:, None]).all()
+        assert ((weights > 0) & (weights <= 1)).all()
 
 
 @pytest.mark.parametrize("encoder", [TinyEncoder(blocks=0, heads=0)], ids=["no heads"])
 def test_a_model_without_heads_has_paths_alone(client, encoder):
-    answer = client(models={"tiny": encoder}).post("/api/lens/word", json={**ASKED, "word": 0}).json()
-    assert answer["attended"] is None
-    assert len(answer["path"]) == 1
+    answer = client(models={"tiny": encoder}).post("/api/lens/reading", json=ASKED).json()
+    assert answer["attention"] is None
+    assert len(answer["places"]) == 1
 
 
 def test_one_word_alone(client, probed):
     probed()
     asking = client()
     assert asking.post("/api/lens", json={**ASKED, "sentence": "Yes"}).json()["interesting"] == 0
-    answer = asking.post("/api/lens/word", json={**ASKED, "sentence": "Yes", "word": 0}).json()
-    assert answer["attended"] == {"incoming": [], "outgoing": []}
+    attention = asking.post("/api/lens/reading", json={**ASKED, "sentence": "Yes"}).json()["attention"]
+    assert {*attention["incoming"]["word"][0], *attention["outgoing"]["word"][0]} == {-1}
+
+
+def test_labels_that_lead_are_listed_and_the_final_one_comes_first(client, probed):
+    probed()
+    answer = client().post("/api/lens", json=ASKED).json()
+    for belief in answer["beliefs"]:
+        by_layer = np.array([label["probabilities"] for label in belief["labels"]])
+        assert by_layer[:, -1].argmax() == belief["leads"][-1] == 0
+        assert belief["leads"] == by_layer.argmax(0).tolist()
+        # Decided: from there on the final label leads by the margin, and not at the layer before.
+        ahead = (by_layer[0] - by_layer[1:].max(0)) >= answer["margin"] - 1e-4
+        if belief["decided"] is None:
+            assert not ahead[-1]
+        else:
+            assert ahead[belief["decided"] :].all()
 
 
 def test_neighbours_come_from_the_first_corpus(client, pets):
     asking = client(corpora=(pets,))
     for _ in range(2):
-        answer = asking.post("/api/lens/neighbours", json={**ASKED, "word": 2}).json()
+        answer = asking.post("/api/lens/neighbours", json={**ASKED, "words": [2, 0]}).json()
         assert (answer["sentences"], answer["words"]) == (3, 12)
-        assert len(answer["layers"]) == 3
-        assert answer["layers"][0][0]["word"].lower() == "dogs"
-        assert "[dogs]" in answer["layers"][0][0]["sentence"].lower()
+        assert [each["word"] for each in answer["neighbours"]] == [2, 0]
+        layers = answer["neighbours"][0]["layers"]
+        assert len(layers) == 3
+        assert layers[0][0]["word"].lower() == "dogs"
+        assert "[dogs]" in layers[0][0]["sentence"].lower()
 
 
 def test_too_many_that_wait_for_the_corpus_are_sent_away(client, pets, monkeypatch):
     nobody = BoundedSemaphore(1)
     nobody.acquire()
     monkeypatch.setattr("lamina.web.api.sentence._WAITING", nobody)
-    answer = client(corpora=(pets,)).post("/api/lens/neighbours", json={**ASKED, "word": 2})
+    answer = client(corpora=(pets,)).post("/api/lens/neighbours", json={**ASKED, "words": [2]})
     assert answer.status_code == 429
     assert "try again" in answer.json()["error"]
 
 
 def test_a_missing_corpus_is_said(client, tmp_path):
-    answer = client(corpora=(str(tmp_path / "none.txt"),)).post("/api/lens/neighbours", json={**ASKED, "word": 0})
+    answer = client(corpora=(str(tmp_path / "none.txt"),)).post("/api/lens/neighbours", json={**ASKED, "words": [0]})
     assert answer.status_code == 400
     assert "none.txt" in answer.json()["error"]
 
 
-@pytest.mark.parametrize("path", ["", "/word", "/neighbours"])
+@pytest.mark.parametrize("path", ["", "/reading", "/neighbours"])
 @pytest.mark.parametrize(
     ("change", "status", "said"),
     [
@@ -188,17 +206,18 @@ def test_a_missing_corpus_is_said(client, tmp_path):
     ],
 )
 def test_what_cannot_be_read_is_refused(client, pets, path, change, status, said):
-    body = json.dumps({**ASKED, "word": 0, **change})
+    body = json.dumps({**ASKED, "words": [0], **change})
     headers = {"content-type": "application/json"}
     answer = client(corpora=(pets,)).post(f"/api/lens{path}", content=body, headers=headers)
     assert answer.status_code == status
     assert said in answer.json()["error"]
 
 
-@pytest.mark.parametrize("path", ["/word", "/neighbours"])
-@pytest.mark.parametrize(("word", "status"), [(4, 400), (-1, 422), (10**30, 422), ("two", 422)])
-def test_words_that_are_not_there_are_refused(client, pets, path, word, status):
-    answer = client(corpora=(pets,)).post(f"/api/lens{path}", json={**ASKED, "word": word})
+@pytest.mark.parametrize(
+    ("words", "status"), [([4], 400), ([-1], 422), ([10**30], 422), (["two"], 422), ([], 422), ([0] * 33, 422)]
+)
+def test_words_that_are_not_there_are_refused(client, pets, words, status):
+    answer = client(corpora=(pets,)).post("/api/lens/neighbours", json={**ASKED, "words": words})
     assert answer.status_code == status
 
 

@@ -27,6 +27,7 @@ from lamina.framework.registry import all_analyses, get_analysis, names
 from lamina.framework.requests import NONE
 from lamina.framework.settings import DeclaredSetting, Group
 from lamina.lifeline import follow_starter
+from lamina.progress import say
 from lamina.results.result import COMMAND
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ class AnalysisGroup(TyperGroup):
         """See `TyperGroup`; a wrong option is answered with options that resemble it, not merely share letters."""
         try:
             return super().invoke(ctx)
-        except Exception as error:
+        except Exception as problem:
+            error: Any = problem  # of the parser that Typer brings along, whose classes it does not make public
             if hasattr(error, "option_name") and hasattr(error, "possibilities"):
                 known = [name for option in error.ctx.command.params for name in option.opts] if error.ctx else []
                 error.possibilities = similar_options(error.option_name, known)
@@ -202,6 +204,8 @@ def _function(analysis: Outline) -> Callable[..., None]:
         inputs = {
             given.name: list(values[given.name]) if given.many else values[given.name] for given in analysis.inputs
         }
+        analysis.refuse_misspelt(inputs, settings)
+        say(f"starting {analysis.command}")
         where = {name: places[name] for name in ("store", "device", "keep", "trust_remote_code")}
         where["engine"] = _engine(analysis, places["engine"], places["workers"])
         query = get_analysis(analysis.name).ask(**inputs, **settings, **where)
@@ -317,6 +321,35 @@ def describe(
     """
     described = [analysis.describe() for analysis in all_analyses()] if name is None else get_analysis(name).describe()
     print(json.dumps(described, indent=2, default=str))
+
+
+def cite(
+    what: Annotated[
+        list[str], typer.Argument(metavar="WHAT...", help="Analyses by name, or folders with results or reports.")
+    ],
+) -> None:
+    """Print BibTeX entries of the papers behind analyses and results, and of lamina.
+
+    Example: `lamina cite probe heads`
+    """
+    cited = dict.fromkeys(name for words in what for name in _analyses_of(words))
+    entries = dict.fromkeys(chain.from_iterable(get_analysis(name).bibtex().split("\n\n") for name in cited))
+    print("\n\n".join(entries))
+
+
+def _analyses_of(words: str) -> list[str]:
+    """The analysis of this name, or those whose results are in this folder."""
+    from lamina.results.index import ResultIndex
+
+    name = words.replace("-", "_")
+    if name in names():
+        return [name]
+    if not Path(words).is_dir():
+        raise InputError(f"{words} is neither an analysis (see `lamina --help`) nor a folder with results")
+    known = [entry.analysis for entry in ResultIndex((Path(words),)).entries() if entry.analysis in names()]
+    if not known:
+        raise InputError(f"there is no result in {words}")
+    return known
 
 
 def run(

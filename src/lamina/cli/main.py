@@ -33,6 +33,7 @@ app = typer.Typer(
 app.command()(report.report)
 app.command()(serve.serve)
 app.command()(analyses.describe)
+app.command()(analyses.cite)
 app.command()(analyses.run)
 app.command()(store.encode)
 app.command()(verify.verify)

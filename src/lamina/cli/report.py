@@ -74,6 +74,7 @@ def report(
 
     Example: `lamina report minilm --corpus ewt --out report`
     """
+    terminal.refuse_misspelt(model, corpus)
     from lamina.report import choose, estimate_report, expand, find_report, make_report, named_apart
 
     models = model[0] if len(model) == 1 else model

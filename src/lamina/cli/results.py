@@ -19,7 +19,9 @@ Folders = Annotated[
 
 @app.command("ls")
 def list_results(folders: Folders = None) -> None:
-    """List results: analysis, version, model, data, date, size, folder.
+    """List results: analysis, version, model, data, texts, date, size, folder.
+
+    A result on fewer texts than another one of the same analysis, model and data is partial: pages show the other one.
 
     Example: `lamina results ls results`
     """
@@ -27,7 +29,7 @@ def list_results(folders: Folders = None) -> None:
     from rich.table import Table
 
     from lamina.results.folder import folder_size, leftovers
-    from lamina.results.index import ResultIndex, usual_folders
+    from lamina.results.index import ResultIndex, partial, texts_seen, usual_folders
 
     looked_into = tuple(folders or usual_folders())
     index = ResultIndex(looked_into)
@@ -43,13 +45,18 @@ def list_results(folders: Folders = None) -> None:
     if not entries:
         print(f"no results in {', '.join(map(str, looked_into))}")
         return
-    table = Table("analysis", "version", "model", "data", "made", "MB", "folder")
+    smaller = partial(entries)
+    table = Table("analysis", "version", "model", "data", "texts", "made", "MB", "folder")
     for entry in entries:
         size = folder_size(entry.folder) / 1e6
         created = entry.created[:16].replace("T", " ")
         data = entry.corpus.get("name", "")
         version = str(entry.head.get("version", 0))
-        table.add_row(entry.analysis, version, entry.model, data, created, f"{size:,.1f}", str(entry.folder))
+        count = texts_seen(entry.corpus)
+        texts = ("" if count is None else f"{count:,}") + (" (partial)" if entry.id in smaller else "")
+        table.add_row(
+            entry.analysis, version, entry.model, data, texts.strip(), created, f"{size:,.1f}", str(entry.folder)
+        )
     # In a pipe there is no terminal width: one line per result.
     Console(markup=False, width=None if sys.stdout.isatty() else 300).print(table)
 
@@ -61,6 +68,7 @@ def show(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
     Example: `lamina results show results/geometry`
     """
     from lamina.results import Result
+    from lamina.results.index import sample_in_words
 
     result = Result.load(folder)
     about = result.provenance
@@ -69,6 +77,7 @@ def show(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
         print(f"  {finding.status:<6} {finding.text}")
     for warning in about.warnings:
         print(f"warning: {warning}")
+    print(sample_in_words(about.corpus, {}))
     print("settings")
     for name, value in about.parameters.items():
         print(f"  {name} = {json.dumps(value, default=str)}")
@@ -89,10 +98,9 @@ def draw(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
 
     Example: `lamina results draw results/geometry`
     """
-    from lamina.results import Result
+    from lamina.results.result import draw_again
 
-    Result.load(folder).save(folder, replace=True)
-    undrawn = Result.load(folder).undrawn
+    undrawn = draw_again(folder)
     for name, why in undrawn.items():
         print(f"lamina: {name} not drawn: {why}", file=sys.stderr)
     print(folder)

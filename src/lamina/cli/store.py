@@ -137,6 +137,7 @@ def encode(
 
     Example: `lamina encode minilm --corpus ewt --split dev`
     """
+    terminal.refuse_misspelt([model], corpus)
     rank = _rank(shard, repair=repair)
     from lamina.activations import ActivationStore, extract
     from lamina.activations.engines import engine_named

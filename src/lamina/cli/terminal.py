@@ -149,6 +149,16 @@ class TextTable(NamedTuple):
     rows: list[tuple[Cell, ...]]
 
 
+def refuse_misspelt(models: Sequence[str], corpus: str) -> None:
+    """Raise an error for a name that no model or corpus can have, before torch is imported, which takes seconds."""
+    from lamina.assets import refuse_misspelt_model
+    from lamina.corpora.loading import refuse_unknown
+
+    for model in models:
+        refuse_misspelt_model(model)
+    refuse_unknown(corpus)
+
+
 def print_table(title: str, table: TextTable, notes: Sequence[str]) -> None:
     """Print the table, with the notes below it."""
     from rich.console import Console

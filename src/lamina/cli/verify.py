@@ -205,10 +205,11 @@ def _unsupported_findings(folder: Path) -> list[str]:
 
 
 def saved_words(folder: Path, result: Result) -> dict[str, str]:
-    """Captions, and the words in saved charts."""
-    from lamina.figures import captions_for, words_of
+    """What captions say of this result, and the words in saved charts; how to read a chart is the same for all."""
+    from lamina.figures import captions_for, captions_of, words_of
 
-    texts = {f"{name} caption": caption for name, caption in captions_for(result).items()}
+    readings = captions_of(result.analysis)
+    texts = {f"{name} caption": caption.removeprefix(readings[name]) for name, caption in captions_for(result).items()}
     for path in sorted(folder.glob("*.vl.json")):
         chart = path.name.removesuffix(".vl.json")
         texts |= {f"{chart} {place}": text for place, text in words_of(read_json(path)).items()}

@@ -385,9 +385,8 @@ def find_source(name_or_path: str | Path, format: str | None = None) -> CorpusSo
         return _from_catalogue(entry)
     if is_hub_name(str(name_or_path)):
         return _from_hub(str(name_or_path), format)
+    refuse_unknown(name_or_path)
     path = Path(name_or_path)
-    if not path.exists():
-        raise CorpusError(_unknown(str(name_or_path)))
     form = get_format(format) if format else detect(path)
     contents = folder_contents(path, form)
     if not contents.read:
@@ -528,6 +527,20 @@ def _annotations(declared: tuple[str, ...] | None, unit: str) -> tuple[str, ...]
 
 def _relative(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+
+
+def refuse_unknown(name_or_path: str | Path) -> None:
+    """Raise a CorpusError for what is neither a catalogue name nor a dataset of the hub nor a path, without reading it.
+
+    Example:
+        >>> refuse_unknown("ewt")
+        >>> refuse_unknown("minilm")
+        Traceback (most recent call last):
+        lamina.errors.CorpusError: minilm is a model, not a corpus of texts with labels; ...
+    """
+    name = str(name_or_path)
+    if name != STORIES and get_entry(name) is None and not is_hub_name(name) and not Path(name).exists():
+        raise CorpusError(_unknown(name))
 
 
 def _unknown(name: str) -> str:

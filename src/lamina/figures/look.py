@@ -16,8 +16,8 @@ from lamina.results import Result
 CAPTIONS = {
     "lines": (
         "One panel per head, named layer-head. Lines go from the word that attends to the word attended to, wider and "
-        "stronger with more attention; weaker ones than the least weight named are left out. One sentence has no "
-        "interval: compare the heads with each other."
+        "stronger with more attention; weaker ones than .02 are left out. One sentence has no interval: "
+        "compare the heads with each other."
     ),
     "rollout": (
         "Attention rollout: how much of each input word (column) has been mixed into each word (row) after the layers "
@@ -90,7 +90,7 @@ def lines(
     side = min(_WIDEST, max(text_width(word) for word in {*words[0]["word"], *words[1]["word"]})) + 8
     width = 2 * side + GAP
     drawn = [_panel(_drawn(table, *head, least), words, kinds, panel, side) for head, panel in panels.items()]
-    note = f"first column: words that attend; second: words attended to; lines under {least:g} not drawn"
+    note = "first column: words that attend; second: words attended to; weak lines not drawn"
     return alt.concat(
         *drawn,
         columns=max(1, PAGE // (width + _BETWEEN)),

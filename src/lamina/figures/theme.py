@@ -79,6 +79,31 @@ BEHAVIOUR_LOOKS = {name: _BEHAVIOUR_LOOKS[name] for name in BEHAVIOURS}
 """Behaviour of a head -> how it is drawn, the most telling behaviour first."""
 
 
+class Role(NamedTuple):
+    """How tokens of one role are drawn: in figures, in the report and in the app."""
+
+    name: str
+    shape: str
+    """An SVG path around 0, 0: told apart without colour."""
+    colour: str
+
+
+_STAR = "M0,-1.6L0.37,-0.5L1.52,-0.5L0.58,0.19L0.94,1.3L0,0.64L-0.94,1.3L-0.58,0.19L-1.52,-0.5L-0.37,-0.5Z"
+_CROSS = "M-0.3,-1.1H0.3V-0.3H1.1V0.3H0.3V1.1H-0.3V0.3H-1.1V-0.3H-0.3Z"
+_CIRCLE = "M-0.9,0A0.9,0.9,0,1,0,0.9,0A0.9,0.9,0,1,0,-0.9,0Z"
+
+QUESTION = Role("question", _STAR, COLOURS[0])
+PREDICTED = Role("predicted answer", "M0,-1.5L1.2,0L0,1.5L-1.2,0Z", COLOURS[1])
+SUPPORT = Role("supporting fact", "M-1,-1H1V1H-1Z", COLOURS[2])
+SOURCE = Role("sentence of the wrong answer", "M0,-1.3L1.2,0.9H-1.2Z", COLOURS[3])
+OTHER = Role("other", _CIRCLE, GREY)
+SPECIAL = Role("special token", _CROSS, COLOURS[6])
+ROLES = (QUESTION, PREDICTED, SUPPORT, SOURCE, OTHER, SPECIAL)
+"""In the order of the legend."""
+RAREST_FIRST = (PREDICTED, QUESTION, SUPPORT, SOURCE, SPECIAL)
+"""Where several roles hold of a token, it is drawn with the first."""
+
+
 class Look(NamedTuple):
     """Colour, dash and shape of each series."""
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import xxhash
@@ -81,8 +82,8 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def list_files(folder: Path) -> dict[str, dict[str, Any]]:
-    """Every file in a folder and below: its path in the folder -> sha256 and size.
+def list_files(folder: Path, known: Mapping[str, Any] = MappingProxyType({})) -> dict[str, dict[str, Any]]:
+    """Every file in a folder and below: its path in the folder -> sha256 and size; what is `known` is not hashed again.
 
     Example:
         >>> import tempfile
@@ -91,10 +92,10 @@ def list_files(folder: Path) -> dict[str, dict[str, Any]]:
         >>> list_files(folder)["a"]["size"]
         0
     """
+    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
     return {
-        path.relative_to(folder).as_posix(): {"sha256": hash_file(path), "size": path.stat().st_size}
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        name: known[name] if name in known else {"sha256": hash_file(path), "size": path.stat().st_size}
+        for name, path in files.items()
     }
 
 
@@ -158,13 +159,14 @@ def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], head: Mapping[
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     about = json.dumps(dict(head))
     with fresh_path(path) as fresh:
-        save_file(whole, fresh, {"lamina": about, _CHECKSUM: _digest_tensors(whole, about)})
+        # One entry: the library writes several in any order, and the same content should have the same bytes.
+        save_file(whole, fresh, {"lamina": f"{_digest_tensors(whole, about)} {about}"})
 
 
 def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """Read what `save_tensors` wrote: the tensors, and the object about them.
 
-    A file without a checksum is accepted: older versions wrote none.
+    Older versions wrote the checksum as an entry of its own, or none; both are accepted.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -173,8 +175,10 @@ def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
             metadata = file.metadata() or {}
             # Cloned: what is mapped would change, or end the process, with the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        about = metadata["lamina"]
-        if metadata.get(_CHECKSUM) not in (None, _digest_tensors(tensors, about)):
+        checksum, about = metadata.get(_CHECKSUM), metadata["lamina"]
+        if not about.startswith("{"):
+            checksum, _, about = about.partition(" ")
+        if checksum not in (None, _digest_tensors(tensors, about)):
             raise DamagedError(f"{path} is damaged (its checksum does not match)")
         return tensors, json.loads(about)
     except (KeyError, ValueError, RuntimeError, SafetensorError) as error:

@@ -18,6 +18,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -384,6 +385,22 @@ class Analysis:
     def wants(self, name: str) -> bool:
         """Whether the function asks for a `runtime` or a `work` folder."""
         return name in inspect.signature(self.function).parameters
+
+    def bibtex(self) -> str:
+        """BibTeX entries of the papers behind this analysis, and of lamina.
+
+        Example:
+            >>> import lamina
+            >>> lamina.geometry.bibtex().splitlines()[0]
+            '@inproceedings{ethayarajh-2019,'
+        """
+        written = files("lamina.framework").joinpath("references.bib").read_text(encoding="utf-8")
+        parts = (part.strip().partition("\n") for part in f"\n{written}".split("\n% ")[2:])
+        entries = {name: entry for name, _, entry in parts}
+        missing = [name for name in self.cites if name not in entries]
+        if missing:
+            raise InputError(f"{self.name} cites {missing[0]}, of which references.bib has no entry; add one")
+        return "\n\n".join(entries[name] for name in (*self.cites, "lamina"))
 
     def describe(self) -> dict[str, Any]:
         """Inputs, settings, tables and version, as data; settings and data options are JSON schemas."""

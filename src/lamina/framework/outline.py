@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from lamina.framework.inputs import REQUIRED, Input
 from lamina.framework.registry import get_analysis, homes, names
-from lamina.framework.settings import DeclaredSetting, Setting
+from lamina.framework.settings import Checker, DeclaredSetting, Setting
 
 if TYPE_CHECKING:
     from lamina.framework.declare import Analysis
@@ -63,6 +63,29 @@ class Outline:
     def headline(self) -> str:
         """The first sentence of its summary, as the list of commands shows it."""
         return self.summary.partition(". ")[0].removesuffix(".") + "."
+
+    def refuse_misspelt(self, inputs: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        """Raise an error for names of models and corpora that do not exist and for values that no setting takes.
+
+        Loading the analysis finds the same, but imports torch first, which takes seconds.
+
+        Example:
+            >>> outline("heads").refuse_misspelt({"model": "minilmm", "data": "ewt"}, {})
+            Traceback (most recent call last):
+            lamina.errors.ModelError: there is no model 'minilmm'; did you mean minilm?
+        """
+        from lamina.assets import refuse_misspelt_model
+        from lamina.corpora.loading import refuse_unknown
+
+        for given in self.inputs:
+            value = inputs.get(given.name)
+            if isinstance(value, str) and given.kind == "model":
+                refuse_misspelt_model(value)
+            elif isinstance(value, str) and given.kind == "texts":
+                refuse_unknown(value)
+        for declared in (self.settings, self.options):
+            named = {setting.name: setting for setting in declared}
+            Checker(self.name, named).check({name: value for name, value in settings.items() if name in named})
 
 
 @cache

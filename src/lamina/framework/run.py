@@ -22,7 +22,7 @@ from lamina.corpora.caching import contents_sha256
 from lamina.errors import LaminaError, ResultError
 from lamina.files.writing import readable_write_errors, sweep, write_error
 from lamina.framework.declare import Query, Tables
-from lamina.framework.sample_size import sample_of
+from lamina.framework.sample_size import sample_of, scored_corpora
 from lamina.framework.settings import DeclaredSetting
 from lamina.progress import say
 from lamina.results import Provenance, Result
@@ -86,11 +86,19 @@ def _result(query: Query, answer: Tables) -> Result:
     # An analysis that scores a part of its data counts the documents of that part itself.
     for unit, count in answer.data.get("scored_from", {}).items():
         sample = replace(sample, documents=count, unit=unit)
-    data = {**query.loaded.data, **answer.data, **sample.describe()}
+    data = {**query.loaded.data, **_texts_of(read), **answer.data, **sample.describe()}
     provenance = Provenance(model, data, query.parameters, seeds, skipped, warnings=sample.warnings())
     about = {"version": analysis.version, "recorded_question": query.question, "parquet": _as_parquet(query, answer)}
     result = Result(analysis.name, answer.tables, provenance, answer.files, **about)
     return replace(result, findings=analysis.findings(result))
+
+
+def _texts_of(read: Sequence[Any]) -> dict[str, int]:
+    """How many texts were scored, of all corpora that were read; free once they have been read."""
+    from lamina.corpora import Corpus
+
+    sizes = [len(texts) for texts in scored_corpora(read) if isinstance(texts, Corpus)]
+    return {"texts": sum(sizes)} if sizes else {}
 
 
 def _as_parquet(query: Query, answer: Tables) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def sample_of(inputs: Sequence[Any], targets: Mapping[str, int]) -> Sample:
     )
     smallest: tuple[int, str] | None = None
     varies = "document"
-    for texts in _scored(inputs):
+    for texts in scored_corpora(inputs):
         names: set[str] = set()
         known = False
         for text in texts:
@@ -133,7 +133,7 @@ def sample_of(inputs: Sequence[Any], targets: Mapping[str, int]) -> Sample:
     return Sample(targets, *smallest, inherited=inherited, varies=varies)
 
 
-def _scored(inputs: Sequence[Any]) -> Iterator[Iterable[Any]]:
+def scored_corpora(inputs: Sequence[Any]) -> Iterator[Iterable[Any]]:
     """The scored texts of each corpus among the inputs."""
     from lamina.corpora import Corpus, Splits
     from lamina.training.objective import text_of
@@ -150,7 +150,7 @@ def _scored(inputs: Sequence[Any]) -> Iterator[Iterable[Any]]:
             # Data of causal analyses (`lamina.analyses.cause.effects`).
             yield scored
         elif isinstance(given, list | tuple):
-            yield from _scored(given)
+            yield from scored_corpora(given)
 
 
 def _counted(count: int, what: str) -> str:

@@ -19,8 +19,11 @@ from lamina.stats.status import SURE, status_of
 
 _HEAD = re.compile(r"(?<![\w.-])(\d+)-(\d+)(?![\w-])")
 _NUMBER = re.compile(r"(?<![\w.\-])(-?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)( ?%)?(?![\w-])")
+_PLAIN = re.compile(r"-?\d+(\.\d+)?")
 _LIMIT = re.compile(r"fewer than (\d+)")
 _CLOSE = 1e-6
+_PLACES = ("layer", "head")
+"""Columns of numbers that name a thing; missing where a row is of something else."""
 
 
 def check_findings(result: Result) -> list[str]:
@@ -79,7 +82,13 @@ def _settings_and_sample(result: Result) -> Iterator[float]:
 
 
 def _derived(table: pd.DataFrame) -> Iterator[float]:
-    """What words may add up: rows of each name, sums of counts, and what both axes of a plane explain together."""
+    """What words may add up: rows of each name, sums of counts, and what both axes of a plane explain together.
+
+    Of a long-form table also how many things its keys name: targets, or heads (a layer and a head).
+    """
+    keys = [name for name in table.columns if not pd.api.types.is_float_dtype(table[name]) or name in _PLACES]
+    named = [keys[:length] for length in range(2, len(keys))] + [list(_PLACES)] * (set(_PLACES) <= set(keys))
+    yield from (float(len(table[some].dropna(how="all").drop_duplicates())) for some in named)
     for name in table.columns:
         column = table[name]
         if pd.api.types.is_bool_dtype(column) or not pd.api.types.is_numeric_dtype(column):
@@ -180,15 +189,15 @@ class _Cells:
                 else:
                     texts = {str(value) for value in column.dropna().unique()}
                     self._names.update(texts)
-                    cells += [float(text) for text in texts if re.fullmatch(r"-?\d+(\.\d+)?", text)]
+                    cells += [float(text) for text in texts if _PLAIN.fullmatch(text)]
                 counts.append(column.nunique())
             for layer in (name for name in part.columns if name == "layer" or name.startswith("layer_")):
                 head = layer.replace("layer", "head")
                 if head in part:
                     pairs = part[[layer, head]].dropna()
                     self._heads.update((int(one), int(other)) for one, other in pairs.itertuples(index=False))
-        # Without letters it is a number written as text, and no name.
-        self._names = {name for name in self._names if any(letter.isalpha() for letter in name)}
+        # A number written as text is no name, and a comma alone would take numbers apart.
+        self._names = {name for name in self._names if re.search(r"\w", name) and not _PLAIN.fullmatch(name)}
         self._cells = [value for value in cells if math.isfinite(value)]
         estimates = [value for value in (finding.estimate, finding.low, finding.high) if value is not None]
         self._sizes = np.abs([*self._cells, *counts, *(value for value in estimates if math.isfinite(value))])

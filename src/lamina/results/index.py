@@ -37,6 +37,10 @@ _FILE_NAME = r"^(?!\.)[^/\\\x00-\x1f]{1,200}(/(?!\.)[^/\\\x00-\x1f]{1,200})?$"
 """Names of files: in the folder, or in one below it."""
 
 
+_LONGEST_SETTING = 60
+"""Letters of a setting's value in a sentence."""
+
+
 class UnknownResultError(ResultError):
     """There is no result with this id."""
 
@@ -109,17 +113,17 @@ class ResultIndex:
         return _load(entry.folder, entry.saved)
 
     def newest(self, analysis: str, model: str | None = None) -> SavedResult | None:
-        """The newest result of an analysis, optionally of one model, by its name in the provenance."""
-        for entry in self.entries():
-            if entry.analysis == analysis and model in (None, entry.model):
-                return entry
-        return None
+        """The newest result of an analysis, optionally of one model by its name; a partial one if there is no other."""
+        fitting = [entry for entry in self.entries() if entry.analysis == analysis and model in (None, entry.model)]
+        return next(iter(whole_first(fitting)), None)
 
     def of_model(self, fingerprint: str) -> list[SavedResult]:
-        """Results of exactly this model, the newest first; matched by its weights, not its name."""
+        """Results of exactly this model, matched by its weights, not its name: the newest first, partial ones last."""
         # Of a language model, the fingerprint is that of body and head together.
         about = ((entry, entry.head["provenance"]["model"]) for entry in self.entries())
-        return [entry for entry, model in about if fingerprint in (model.get("fingerprint"), model.get("body"))]
+        return whole_first(
+            entry for entry, model in about if fingerprint in (model.get("fingerprint"), model.get("body"))
+        )
 
     def models(self) -> dict[str, str]:
         """Fine-tuned models among the results, each seed by itself: name -> folder, which can be loaded as a model."""
@@ -138,6 +142,112 @@ class ResultIndex:
     def _scan(self) -> Iterator[SavedResult | UnlistedFolder]:
         for label, root in self._folders.items():
             yield from _search(root, label)
+
+
+# How much of its data a result saw. A trial on a few texts never stands in the place of the whole result.
+
+
+def texts_seen(corpus: Mapping[str, Any]) -> int | None:
+    """How many scored texts (or questions) the data of a result had; None where an older version did not count them.
+
+    Example:
+        >>> texts_seen({"texts": 2002}), texts_seen({"texts": {"train": 800, "scored": 100}}), texts_seen({})
+        (2002, 100, None)
+    """
+    texts = corpus.get("texts")
+    count = texts.get("scored") if isinstance(texts, Mapping) else texts
+    return count if type(count) is int else None
+
+
+def partial(entries: Iterable[SavedResult]) -> dict[str, SavedResult]:
+    """Id of each partial result -> the comparable result that saw most.
+
+    Comparable are results of one analysis on the same model and data, with whatever settings. Of those, a result is
+    partial if another one saw more: texts, or (of older versions) targets, or texts without a limit.
+    """
+    alike: dict[tuple[Any, ...], list[SavedResult]] = {}
+    for entry in entries:
+        alike.setdefault(_comparable(entry), []).append(entry)
+    smaller: dict[str, SavedResult] = {}
+    for group in alike.values():
+        for entry in group:
+            larger = [other for other in group if _saw_less(entry.corpus, other.corpus)]
+            if larger:
+                smaller[entry.id] = max(larger, key=lambda other: (texts_seen(other.corpus) or 0, other.created))
+    return smaller
+
+
+def whole_first(entries: Iterable[SavedResult]) -> list[SavedResult]:
+    """The same results in their order, those that are partial among them last."""
+    listed = list(entries)
+    smaller = partial(listed)
+    return sorted(listed, key=lambda entry: entry.id in smaller)
+
+
+def partial_in_words(entry: SavedResult, larger: SavedResult) -> str:
+    """What a partial result saw, beside the one that saw more."""
+    count, whole = texts_seen(entry.corpus), texts_seen(larger.corpus)
+    limit = entry.corpus.get("limit")
+    seen = f"{count:,}" if count is not None else f"the first {limit:,}" if type(limit) is int else "fewer"
+    return f"partial: {seen} of {'' if whole is None else f'{whole:,} '}texts; {larger.name} has more"
+
+
+def sample_in_words(corpus: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
+    """What a result saw and how it was asked: texts, limit, and the settings that have a value.
+
+    Example:
+        >>> sample_in_words({"name": "ewt", "split": "dev", "texts": 100, "limit": 100}, {"samples": 500, "twin": None})
+        '100 texts of ewt (dev), limit 100; samples 500'
+    """
+    count, limit = texts_seen(corpus), corpus.get("limit")
+    name, split = corpus.get("name", ""), corpus.get("split")
+    of_data = f"{name} ({split})" if split else f"{name}"
+    seen = f"{count:,} text{'' if count == 1 else 's'} of {of_data}" if count is not None else of_data
+    seen += f", limit {limit:,}" if type(limit) is int else ", no limit" if count is not None else ""
+    chosen = ", ".join(f"{key} {_setting_in_words(value)}" for key, value in parameters.items() if _is_told(key, value))
+    return "; ".join(filter(None, (seen, chosen)))
+
+
+def _is_told(name: str, value: Any) -> bool:
+    """Whether a setting says something: hashes of files and what was left at nothing do not."""
+    return name != "contents" and value is not None and value != [] and value != {}
+
+
+def _setting_in_words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        value = " ".join(map(str, value))
+    text = f"{value:,}" if type(value) is int else str(value)
+    return text if len(text) <= _LONGEST_SETTING else f"{text[:_LONGEST_SETTING]}..."
+
+
+def _comparable(entry: SavedResult) -> tuple[Any, ...]:
+    """Equal for results of one analysis on the same model and data."""
+    model, corpus = entry.head["provenance"]["model"], entry.corpus
+    about = [corpus.get(name) for name in ("name", "split", "unit", "view")]
+    return (
+        entry.analysis,
+        model.get("body") or model.get("fingerprint") or entry.model,
+        json.dumps(about, default=str),
+    )
+
+
+def _saw_less(corpus: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    count, of_other = texts_seen(corpus), texts_seen(other)
+    if count is not None and of_other is not None:
+        return count < of_other
+    targets, of_others = (_targets(about) for about in (corpus, other))
+    shared = targets.keys() & of_others.keys()
+    if shared:
+        return all(targets[name] <= of_others[name] for name in shared) and targets != of_others
+    limit, of_other = corpus.get("limit"), other.get("limit")
+    return type(limit) is int and (type(of_other) is not int or limit < of_other)
+
+
+def _targets(corpus: Mapping[str, Any]) -> dict[str, int]:
+    scored = corpus.get("scored")
+    return {name: n for name, n in scored.items() if type(n) is int} if isinstance(scored, Mapping) else {}
 
 
 def _seeds(entry: SavedResult) -> list[PurePosixPath]:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as replace_fields
@@ -198,23 +199,22 @@ class Result:
         real = Path(os.path.realpath(target))
         try:
             with fresh_folder(real) as fresh:
-                self._write_into(fresh, {})
-            if charts:
-                drawn, undrawn = _drawn(self)
-                if drawn or undrawn:
-                    whole = replace_fields(self, undrawn=undrawn, files={name: real / name for name in self.files})
-                    with fresh_folder(real) as fresh:
-                        whole._write_into(fresh, drawn)
+                head = self._write_into(fresh, {"charts": _NOT_SAVED} if charts else {})
         except WriteError as error:
             raise ResultError(f"the result was not saved: {error}") from error
         except OSError as error:
             raise ResultError(
                 f"cannot save the result to {target}: {error.filename}: {error.strerror}; run the same command again"
             ) from error
+        if charts:
+            drawn, undrawn = _drawn(self)
+            # The tables are saved: what happens to charts, such as a full disk, is a line of the result.
+            with suppress(WriteError, ResultError, OSError):
+                _put_charts(real, head, drawn, undrawn)
         return target
 
-    def _write_into(self, folder: Path, drawn: Mapping[str, str]) -> None:
-        """Write tables, files, drawn charts (file name -> content) and the head."""
+    def _write_into(self, folder: Path, undrawn: Mapping[str, str]) -> dict[str, Any]:
+        """Write tables, files and the head, which is returned."""
         refuse_names(self.tables, Path(self.analysis))
         refuse_names(self.files, Path(self.analysis), nested=True)
         storage = {"parquet": [name for name in self.tables if name in self.parquet]}
@@ -224,8 +224,6 @@ class Result:
                 raise ResultError(f"{path}, a file of the result, is gone; run the same command again")
             (folder / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(path, folder / name)
-        for name, content in drawn.items():
-            (folder / name).write_text(content, encoding="utf-8")
         head = {
             "format": FORMAT,
             "analysis": self.analysis,
@@ -236,13 +234,14 @@ class Result:
             "tables": columns,
             **storage,
             "files": [*self.files],
-            "undrawn": dict(self.undrawn),
+            "undrawn": dict(undrawn),
             "provenance": asdict(self.provenance),
             "hashes": list_files(folder),
         }
         # NaN is not JSON: browsers and other programs read this file too.
-        plain = json.loads(json.dumps(without_nan(head), default=str))
+        plain: dict[str, Any] = json.loads(json.dumps(without_nan(head), default=str))
         (folder / HEAD).write_text(json_text(plain), encoding="utf-8")
+        return plain
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Result:
@@ -312,6 +311,55 @@ class Result:
         for name, table in self.tables.items():
             parts.append(f"<h4>{name}</h4>{table.to_html(index=False, max_rows=20)}")
         return "\n".join(parts)
+
+
+_NOT_SAVED = "the run ended, or the disk was full, before they were saved"
+_CHARTS = (".vl.json", ".svg")
+"""How the names of a chart's files end."""
+
+
+def draw_again(folder: Path) -> dict[str, str]:
+    """Draw the charts of a saved result; tables, files, findings and provenance keep their bytes.
+
+    Returns the charts that could not be drawn, with the reason; a chart that was drawn before is kept then.
+    """
+    result = Result.load(folder)
+    drawn, undrawn = _drawn(result)
+    try:
+        _put_charts(Path(os.path.realpath(folder)), read_head(folder), drawn, undrawn)
+    except (WriteError, OSError) as error:
+        raise ResultError(f"the charts were not saved: {error}") from error
+    return undrawn
+
+
+def _put_charts(folder: Path, head: Mapping[str, Any], drawn: Mapping[str, str], undrawn: Mapping[str, str]) -> None:
+    """Put charts (file name -> content) into a saved result, unless another process has replaced it since."""
+    before, now = state_of(folder), read_head(folder)
+    names = [table_file(name, head) for name in head["tables"]] + head["files"]
+    hashes = now.get("hashes", {})
+    if any(hashes.get(name) != head.get("hashes", {}).get(name) for name in names):
+        raise ResultError(f"{folder} was replaced meanwhile; `lamina results draw {folder}` draws its charts")
+    failed = [name + suffix for name in undrawn for suffix in _CHARTS]
+    names += [
+        path.name
+        for path in folder.iterdir()
+        if path.name.endswith(_CHARTS) and ("charts" in undrawn or path.name in failed) and path.name not in names
+    ]
+    with fresh_folder(folder) as fresh:
+        for name in names:
+            (fresh / name).parent.mkdir(exist_ok=True)
+            try:
+                # No second copy of large weights, where the file system has links.
+                os.link(folder / name, fresh / name)
+            except OSError:
+                shutil.copyfile(folder / name, fresh / name)
+        for name, content in drawn.items():
+            (fresh / name).write_text(content, encoding="utf-8")
+        same = {name: hashes[name] for name in names if name in hashes}
+        head = {**now, "undrawn": dict(undrawn), "hashes": list_files(fresh, same)}
+        (fresh / HEAD).write_text(json_text(head), encoding="utf-8")
+        if state_of(folder) != before:
+            raise ResultError(f"{folder} was replaced meanwhile; `lamina results draw {folder}` draws its charts")
 
 
 def _drawn(result: Result) -> tuple[dict[str, str], dict[str, str]]:

@@ -138,6 +138,9 @@ QUESTIONS = AppPage(
 )
 """A mode of the tab Sentence."""
 
+_SCRIPTED = {view.name for view in (*VIEWS, QUESTIONS)}
+"""Pages that a script fills."""
+
 _NO_REPORT = AppPage(
     "no_report",
     "",
@@ -211,7 +214,7 @@ def _page(view: AppPage):
 
 
 def _rendered(view: AppPage, status: int = 200, **more: object) -> HTMLResponse:
-    page = _templates().get_template(f"{view.name}.html").render(view=view, views=VIEWS, **more)
+    page = _templates().get_template(f"{view.name}.html").render(view=view, views=VIEWS, scripted=_SCRIPTED, **more)
     return HTMLResponse(page, status_code=status)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from lamina.analyses.heads.examples import MOST, LinkQuery, examples_of, queries_for
 from lamina.analyses.heads.heads import heads
+from lamina.models import Tokens
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 from tests.analyses.heads.test_heads import CHASE, MAPS, WORDS, Painted, corpus_of, dep, to
@@ -31,7 +33,7 @@ def test_a_miss_is_the_word_chosen_beside_the_right_one():
     assert (miss.weight, miss.right_weight) == pytest.approx((0.4, 0.0))
     assert (found[1, 2].targets, found[1, 2].hits) == (1, 0)
     # What no word attends to has no answer: it counts as missed, and there is nothing to show.
-    assert found[1, 1][1:] == ([], 1, 0)
+    assert found[1, 1][1:4] == ([], 1, 0)
 
 
 def test_the_strongest_link_runs_from_who_attends_in_either_direction():
@@ -68,6 +70,23 @@ def test_words_next_to_each_other_can_be_missed_too_and_any_link_cannot():
     assert (found[1, 1].targets, found[1, 1].hits) == (3, 2)
     assert [(each.word, each.chosen, each.right) for each in found[1, 1].misses] == [(3, 0, 2)]
     assert (found[1, 2].targets, found[1, 2].misses) == (0, [])
+
+
+class WithoutStart(TinyEncoder):
+    """A decoder whose texts begin with their first word."""
+
+    def tokenize(self, text: Text) -> Tokens:
+        tokens = super().tokenize(text)
+        return tokens._replace(words=np.where(np.arange(len(tokens.words)), tokens.words, 0))
+
+
+def test_links_to_the_first_word_of_a_decoder_are_no_examples_but_counted():
+    any_link = {(1, 1): LinkQuery()}
+    sunk = examples_of(WithoutStart(causal=True), texts_of(3), any_link)[1, 1]
+    plain = examples_of(TinyEncoder(causal=True), texts_of(3), any_link)[1, 1]
+    assert {each.target for each in plain.best} == {0}
+    assert 0 not in {each.target for each in sunk.best}
+    assert sunk.to_sinks > 0
 
 
 def test_the_sign_of_a_possessor_is_asked_as_it_is_scored():

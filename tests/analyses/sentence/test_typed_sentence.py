@@ -141,22 +141,35 @@ def test_the_strongest_weights_by_hand():
         [0.0, 0.0, 0.2, 0.0, 0.8],
         [0.5, 0.1, 0.1, 0.1, 0.2],
     ]
-    found = attended(Activations("typed", tokens, None, torch.tensor(rows)[None, None]), 1)
+    found = attended(Activations("typed", tokens, None, torch.tensor(rows)[None, None]))
     assert found is not None
     # To b: a gives 0.3 + 0.4, c gives 0.2. From b: to a the mean of 0.2 and 0, to c of 0.4 and 0.8.
-    assert found.incoming.weight.item() == pytest.approx(0.7)
-    assert found.incoming.partner.item() == 0
-    assert found.outgoing.weight.item() == pytest.approx(0.6)
-    assert found.outgoing.partner.item() == 2
+    assert found.incoming.weight[1].item() == pytest.approx(0.7)
+    assert found.incoming.partner[1].item() == 0
+    assert found.outgoing.weight[1].item() == pytest.approx(0.6)
+    assert found.outgoing.partner[1].item() == 2
+    assert found.to_sinks.tolist() == pytest.approx([0.1, 0.0, 0.5])
+
+
+def test_the_first_word_of_a_decoder_is_a_sink():
+    """No link leads to it, nor is anybody said to look at it; what goes there is counted."""
+    tokens = Tokens(np.arange(3, dtype=np.int32), np.array([0, 1, 2], np.int32))
+    maps = torch.tensor([[1.0, 0.0, 0.0], [0.75, 0.25, 0.0], [0.5, 0.25, 0.25]])[None, None]
+    found = attended(Activations("typed", tokens, None, maps), causal=True)
+    assert found is not None
+    assert found.sinks == [0]
+    assert found.outgoing.partner.flatten().tolist() == [-1, -1, 1]
+    assert found.incoming.partner.flatten().tolist() == [-1, 2, -1]
+    assert found.to_sinks.tolist() == [1.0, 0.75, 0.5]
 
 
 def test_a_word_alone_has_no_partner():
-    found = attended(encode_sentence(TinyEncoder(), ["Yes"], ("maps",)), 0)
+    found = attended(encode_sentence(TinyEncoder(), ["Yes"], ("maps",)))
     assert found is not None
     assert set(found.incoming.partner.flatten().tolist()) == {-1}
     assert found.outgoing.weight.sum() == 0
 
 
 def test_without_maps_nothing_is_attended():
-    assert attended(encode_sentence(TinyEncoder(), WORDS), 0) is None
-    assert attended(encode_sentence(TinyEncoder(blocks=0), WORDS, ("maps",)), 0) is None
+    assert attended(encode_sentence(TinyEncoder(), WORDS)) is None
+    assert attended(encode_sentence(TinyEncoder(blocks=0), WORDS, ("maps",))) is None

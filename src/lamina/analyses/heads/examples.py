@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from lamina.analyses.heads.heads import DIRECTIONS, dependencies, most_attended, relations_of, targets_of
+from lamina.analyses.heads.look import sink_words
 from lamina.framework.watch import WatchedBatch, WatchedText, Weighting, watch
 from lamina.models import Encoder
 from lamina.results import Result
@@ -91,6 +92,8 @@ class HeadExamples(NamedTuple):
     """Words that it was asked about; 0 where nothing is right or wrong."""
     hits: int
     """Of those, for how many it chooses the right one."""
+    to_sinks: float
+    """The share of its attention that goes to sinks: special tokens, and the first word of a decoder."""
 
 
 Head = tuple[int, int]
@@ -138,7 +141,8 @@ def examples_of(
     """For every head the sentences where it does most clearly what is sought, and where it fails; one pass for all.
 
     A head's answer for a word is that of the analysis `heads`: the other word with the largest weight in the word's
-    row, or in its column, special tokens left out. Links between any two words are neither right nor wrong.
+    row, or in its column, special tokens left out. Links between any two words are neither right nor wrong; those to
+    the first word of a decoder, which is a sink, are no examples.
 
     Args:
         encoder: whose heads.
@@ -154,10 +158,12 @@ def examples_of(
         >>> all(miss.chosen != miss.right == miss.word - 1 for miss in found.misses)
         True
     """
-    meter = _ExampleMeter(sought)
+    meter = _ExampleMeter(sought, causal=encoder.causal_maps)
     watch(encoder, texts, [meter], weights=weights)
     return {
-        head: HeadExamples(meter.best[head], meter.misses[head], meter.targets[head], meter.hits[head])
+        head: HeadExamples(
+            meter.best[head], meter.misses[head], meter.targets[head], meter.hits[head], meter.to_sinks(head)
+        )
         for head in sought
     }
 
@@ -173,7 +179,10 @@ class _LinkTarget(NamedTuple):
 class _ExampleMeter:
     """Keeps the strongest links and the clearest misses of every head, at most one of each per sentence."""
 
-    def __init__(self, sought: Mapping[Head, LinkQuery]) -> None:
+    def __init__(self, sought: Mapping[Head, LinkQuery], *, causal: bool) -> None:
+        self._causal = causal
+        self._sunk: Tensor | float = 0.0
+        self._words = 0
         self.best: dict[Head, list[LinkExample]] = {head: [] for head in sought}
         self.misses: dict[Head, list[LinkMiss]] = {head: [] for head in sought}
         self.targets, self.hits = Counter[Head](), Counter[Head]()
@@ -185,11 +194,18 @@ class _ExampleMeter:
         for watched in batch.singly:
             self._look(watched)
 
+    def to_sinks(self, head: Head) -> float:
+        """The share of a head's attention that goes to sinks, over all words."""
+        return float(self._sunk[head[0] - 1, head[1] - 1]) / self._words if isinstance(self._sunk, Tensor) else 0.0
+
     def _look(self, watched: WatchedText) -> None:
         maps, text = watched.words.maps, watched.text
         answers, edges = most_attended(maps), _edges(text)
+        sinks = sink_words(watched.tokens, causal=self._causal)
+        self._sunk = self._sunk + (watched.words.special + maps[..., sinks].sum(-1)).sum(-1).double()
+        self._words += maps.shape[-1]
         for kind, heads in self._heads.items():
-            targets = _targets(kind, edges, len(text.words))
+            targets = _targets(kind, edges, len(text.words), sinks)
             if not targets:
                 continue
             layers, places = (torch.tensor(numbers) - 1 for numbers in zip(*heads, strict=True))
@@ -259,8 +275,10 @@ def _edges(text: Text) -> dict[_LinkTarget, set[str]]:
     }
 
 
-def _targets(kind: LinkQuery, edges: Mapping[_LinkTarget, set[str]], size: int) -> list[_LinkTarget]:
-    """The links that heads are scored on in a text of `size` words."""
+def _targets(
+    kind: LinkQuery, edges: Mapping[_LinkTarget, set[str]], size: int, sinks: Sequence[int] = ()
+) -> list[_LinkTarget]:
+    """The links that heads are scored on in a text of `size` words; links to sinks are no examples of other links."""
     if kind.relation:
         # The reader may cut a text: what is gone cannot be asked for.
         return [target for target, names in edges.items() if kind.relation in names and max(target[:2]) < size]
@@ -269,7 +287,7 @@ def _targets(kind: LinkQuery, edges: Mapping[_LinkTarget, set[str]], size: int) 
     return [
         _LinkTarget(one, other, relations.get((one, other), ""))
         for one, other in pairs
-        if (other - one == kind.offset if kind.offset else one != other)
+        if (other - one == kind.offset if kind.offset else one != other and other not in sinks)
     ]
 
 

@@ -208,6 +208,10 @@ class SentenceLinks(NamedTuple):
     """The word each unit belongs to; -1 for special tokens."""
     links: list[RowLinks]
     """Of each head, in the order asked for."""
+    sinks: Bool[np.ndarray, " unit"]
+    """Special tokens, and the first word of a decoder."""
+    to_sinks: list[float]
+    """The share of each head's attention that goes to sinks, from all other units."""
 
 
 def sentence_links(
@@ -240,7 +244,11 @@ def sentence_links(
     wanted = [rollout(seen.maps)[-1] if head == ROLLOUT else seen.maps[head[0] - 1, head[1] - 1] for head in heads]
     maps = to_words(torch.stack(wanted)[None], units.owners).maps[0].numpy()
     firsts = np.flatnonzero(np.diff(units.owners, prepend=-1))
-    return SentenceLinks(units, seen.tokens.words[firsts].tolist(), [strongest(head) for head in maps])
+    words = seen.tokens.words[firsts]
+    sinks = units.special | np.isin(words, sink_words(seen.tokens, causal=encoder.causal_maps))
+    others = maps[:, ~sinks]
+    to_sinks = others[..., sinks].sum(-1).mean(1) if others.size else np.zeros(len(maps))
+    return SentenceLinks(units, words.tolist(), [strongest(head) for head in maps], sinks, to_sinks.tolist())
 
 
 def strongest(weights: Float[np.ndarray, "unit unit"], *, floor: float = FLOOR, most: int = MOST) -> RowLinks:
@@ -436,24 +444,40 @@ def _position(table: pd.DataFrame, focus: str) -> int:
 
 
 class StrongestPartners(NamedTuple):
-    """For every head the other word with the largest weight."""
+    """For every word and head the other word with the largest weight."""
 
-    weight: Float[Tensor, "block head"]
-    partner: Int[Tensor, "block head"]
+    weight: Float[Tensor, "word block head"]
+    partner: Int[Tensor, "word block head"]
     """The other word; -1 where there is none."""
 
 
-class WordAttention(NamedTuple):
-    """A word's attention, both ways. Attention to itself and to special tokens is left out."""
+class SentenceAttention(NamedTuple):
+    """Attention between the words of a sentence, both ways. Attention to a word itself and to sinks is left out."""
 
     incoming: StrongestPartners
-    """From another word to this one."""
+    """From another word to each word; nothing for a sink."""
     outgoing: StrongestPartners
-    """From this word to another one."""
+    """From each word to another one."""
+    sinks: list[int]
+    """Words that are sinks; special tokens always are."""
+    to_sinks: Float[Tensor, " word"]
+    """The share of each word's attention that goes to sinks, over all heads."""
 
 
-def attended(activations: Activations, word: int) -> WordAttention | None:
-    """The strongest weights to and from a word, head by head; None where there are no maps.
+def sink_words(tokens: Tokens, *, causal: bool) -> list[int]:
+    """The first word of a decoder, where no special token stands before it.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> sink_words(TinyEncoder().tokenize(Text("t", ("Dogs", "bark"))), causal=True)
+        []
+    """
+    first = int(tokens.words[0]) if len(tokens.words) else SPECIAL
+    return [first] if causal and first != SPECIAL else []
+
+
+def attended(activations: Activations, *, causal: bool = False) -> SentenceAttention | None:
+    """The strongest weights to and from every word, head by head; None where there are no maps.
 
     Attention to a split word is the sum over its tokens, attention from it their mean. There are no maps of a text that
     is longer than the model takes at once, nor of a model without heads.
@@ -462,20 +486,22 @@ def attended(activations: Activations, word: int) -> WordAttention | None:
         >>> from lamina.testing import TinyEncoder
         >>> from lamina.types import Text
         >>> activations = next(iter(TinyEncoder().encode([Text("t", ("Dogs", "bark", "."))], ("maps",))))
-        >>> found = attended(activations, 1)
-        >>> tuple(found.incoming.weight.shape), set(found.outgoing.partner.flatten().tolist()) <= {0, 2}
-        ((2, 2), True)
+        >>> found = attended(activations)
+        >>> tuple(found.incoming.weight.shape), set(found.outgoing.partner[1].flatten().tolist()) <= {0, 2}
+        ((3, 2, 2), True)
     """
     if activations.maps is None or activations.maps.numel() == 0:
         return None
-    maps = to_words(activations.maps, activations.tokens.words).maps
-    return WordAttention(_partners(maps[..., word], word), _partners(maps[..., word, :], word))
+    maps, special = to_words(activations.maps, activations.tokens.words)
+    sinks = sink_words(activations.tokens, causal=causal)
+    to_sinks = special + maps[..., sinks].sum(-1)
+    hidden = torch.eye(maps.shape[-1], dtype=torch.bool)
+    hidden[:, sinks] = True
+    between = maps.masked_fill(hidden, -1)
+    return SentenceAttention(_partners(between.mT), _partners(between), sinks, to_sinks.mean((0, 1)))
 
 
-def _partners(weights: Float[Tensor, "block head word"], word: int) -> StrongestPartners:
-    others = torch.arange(weights.shape[-1]) != word
-    if not others.any():
-        blank = torch.zeros(weights.shape[:-1])
-        return StrongestPartners(blank, torch.full_like(blank, -1).long())
-    best = weights.masked_fill(~others, -1).max(-1)
-    return StrongestPartners(best.values, best.indices)
+def _partners(weights: Float[Tensor, "block head word other"]) -> StrongestPartners:
+    best = weights.max(-1)
+    partner = best.indices.masked_fill(best.values <= 0, -1)
+    return StrongestPartners(best.values.clamp(min=0).movedim(2, 0), partner.movedim(2, 0))

@@ -637,7 +637,8 @@ def _read_at(result: Result, task: str) -> Iterator[Finding]:
     task_layers, beside = layers[layers["task"] == task], result.tables["beside"]
     if task_layers.empty:
         reason = str(result.tables["changes"].set_index("task")["reason"][task])
-        yield not_tested(f"{title} is read at any layer", reason, importance=("answers",))
+        place = Place("changes", {"task": task})
+        yield not_tested(f"{title} is read at any layer", reason, source=(place,), importance=("answers",))
         return
     layer = int(task_layers["layer"].iloc[int(task_layers["value"].to_numpy().argmax())])
     rows = beside[(beside["task"] == task) & (beside["layer"] == layer)]
@@ -677,7 +678,12 @@ def _changed(result: Result, task: str) -> Iterator[Finding]:
     one = cut + 2 == layers
     if pd.isna(row.change):
         reason = row.reason if isinstance(row.reason, str) else "there is one block only"
-        yield not_tested(f"{title} is read otherwise in upper than in lower layers", reason, importance=("answers",))
+        yield not_tested(
+            f"{title} is read otherwise in upper than in lower layers",
+            reason,
+            source=(Place("changes", {"task": task}),),
+            importance=("answers",),
+        )
         return
     sentence = f"{above} read{'s' * one} {title}"
     yield finding(

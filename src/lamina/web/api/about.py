@@ -178,8 +178,7 @@ class Theme(BaseModel):
 @router.get("/theme")
 def theme() -> Theme:
     """How heads and tokens are named and drawn."""
-    from lamina.figures.theme import BEHAVIOUR_LOOKS, COLOURS, DARK
-    from lamina.figures.token_map import OTHER, RAREST_FIRST, ROLES, SPECIAL
+    from lamina.figures.theme import BEHAVIOUR_LOOKS, COLOURS, DARK, OTHER, RAREST_FIRST, ROLES, SPECIAL
 
     return Theme(
         behaviours=[

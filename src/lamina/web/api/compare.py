@@ -24,7 +24,7 @@ from lamina.figures import captions_for, draw, spec_of
 from lamina.framework.registry import get_analysis
 from lamina.results import Result
 from lamina.results.index import ResultIndex, SavedResult, using
-from lamina.web.api.results import FigureCard, FindingCard, ResultSummary, summary_of
+from lamina.web.api.results import FigureCard, FindingCard, ResultSummary, summaries_of
 from lamina.web.api.schema import ERRORS, Typed
 from lamina.web.models import TWIN
 from lamina.web.state import AppState, State
@@ -191,7 +191,7 @@ def compared(app: State, several: ComparisonRequest) -> ModelComparison:
         ],
         by_head=_by_head(app, names),
         not_compared=[*(ComparisonGap(what=gap.what, why=gap.why) for gap in unlike), *left_out],
-        diff=None if diff is None else summary_of(app, diff),
+        diff=None if diff is None else summaries_of(app, [diff])[0],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import PurePath
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from lamina.analyses.heads.examples import Head as HeadPlace
     from lamina.analyses.heads.examples import HeadExamples, LinkExample, LinkMiss, LinkQuery
     from lamina.analyses.heads.look import HeadOrRollout as Drawn
-    from lamina.analyses.heads.look import RowLinks
+    from lamina.analyses.heads.look import RowLinks, SentenceLinks
     from lamina.corpora import Corpus
     from lamina.framework.watch import Weighting
     from lamina.models import Encoder
@@ -137,13 +138,16 @@ class HeadLinks(BaseModel):
     weight: list[float]
     rest: list[float]
     """The sum of each unit's weaker links."""
+    to_sinks: float
+    """The share of its attention that goes to sinks, from all other units."""
 
 
 class AttentionLines(BaseModel):
     """Words or tokens, and the links between them."""
 
     tokens: list[str]
-    special: list[bool]
+    sinks: list[bool]
+    """Special tokens, and the first word of a decoder: they get much attention whatever the text."""
     words: list[int]
     """The word each belongs to; -1 for special tokens."""
     heads: list[HeadLinks]
@@ -239,9 +243,9 @@ def lines(app: State, wanted: LinesRequest) -> AttentionLines:
         )
     return AttentionLines(
         tokens=attention.units.names,
-        special=attention.units.special.tolist(),
+        sinks=attention.sinks.tolist(),
         words=attention.words,
-        heads=[links_of(name, links) for name, links in zip(wanted.heads, attention.links, strict=True)],
+        heads=all_links(wanted.heads, attention),
     )
 
 
@@ -335,10 +339,15 @@ def measure_of(measure: Measured) -> HeadMeasure:
     )
 
 
-def links_of(head: str, links: RowLinks) -> HeadLinks:
-    """The links of one head, as JSON has them."""
+def all_links(heads: Sequence[str], attention: SentenceLinks) -> list[HeadLinks]:
+    """The links of some heads, as JSON has them."""
+    return [_links(*each) for each in zip(heads, attention.links, attention.to_sinks, strict=True)]
+
+
+def _links(head: str, links: RowLinks, to_sinks: float) -> HeadLinks:
     return HeadLinks(
         head=head,
+        to_sinks=round(to_sinks, 4),
         counts=links.counts.tolist(),
         to=links.to.tolist(),
         weight=[round(weight, 4) for weight in links.weight.tolist()],
@@ -434,6 +443,8 @@ class ExamplesOfHead(BaseModel):
     """Of these, for how many it chooses the right word."""
     misses: list[HeadMissCard]
     """Of the others those with the largest weight on a wrong word, at most one per sentence."""
+    to_sinks: float
+    """The share of its attention in these sentences that goes to sinks, which are no examples."""
 
 
 @examples_router.post("/examples")
@@ -468,6 +479,7 @@ def examples(app: State, wanted: HeadExamplesRequest) -> ExamplesOfHead:
         targets=head_examples.targets,
         hits=head_examples.hits,
         misses=[_miss(miss) for miss in head_examples.misses],
+        to_sinks=round(head_examples.to_sinks, 4),
     )
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from lamina.errors import InputError
 from lamina.web.api.behaviour import TokenGuess
-from lamina.web.api.heads import Head, HeadLinks, HeadMeasure, HeadOrRollout, Weights, links_of, measure_of
+from lamina.web.api.heads import Head, HeadLinks, HeadMeasure, HeadOrRollout, Weights, all_links, measure_of
 from lamina.web.api.schema import ERRORS, Typed
 from lamina.web.api.sentence import Belief, TracedSentence, beliefs_of, marked_of, tracer_of, words_of
 from lamina.web.state import State, TooLongError
@@ -151,7 +151,7 @@ def _reading(
         attention = sentence_links(
             encoder, request.sentence, drawn, level="word", most=MOST_TOKENS, weights=request.weights
         )
-        links = [links_of(head, head_links) for head, head_links in zip(request.linked, attention.links, strict=True)]
+        links = all_links(request.linked, attention)
     return ModelReading(
         beliefs=[belief for beliefs in believed for belief in beliefs_of(beliefs)],
         measures=measures,

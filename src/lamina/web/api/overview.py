@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from lamina.errors import LaminaError
 from lamina.results.finding import strongest_first
-from lamina.results.index import ResultIndex, SavedResult, using
-from lamina.web.api.results import FigureCard, FindingCard, ResultSummary, summary_of
+from lamina.results.index import ResultIndex, SavedResult, using, whole_first
+from lamina.web.api.results import FigureCard, FindingCard, ResultSummary, summaries_of
 from lamina.web.api.schema import ERRORS
 from lamina.web.requests import is_job, job_request
 from lamina.web.state import AppState, BusyError, State
@@ -73,8 +73,9 @@ def overview(app: State, name: ModelName) -> ModelOverview:
         # One result that cannot be read does not take the others away; its run says what is wrong with it.
         glance, captions = None, [str(error)]
     chapters = []
+    every = summaries_of(app, entries)
     for card in CHAPTERS:
-        summaries = [summary_of(app, entry) for entry in entries if chapter_of(entry.analysis) == card.name]
+        summaries = [summary for summary in every if chapter_of(summary.analysis) == card.name]
         leads = [analysis for analysis, _ in card.leads]
         summaries.sort(
             key=lambda summary, leads=leads: leads.index(summary.analysis) if summary.analysis in leads else len(leads)
@@ -109,7 +110,7 @@ def _in_turn(chapters: list[ChapterOfModel]) -> list[OverviewFinding]:
 
 
 def _newest(app: AppState, name: str) -> list[SavedResult]:
-    """The newest result of each analysis, in the order of the report."""
+    """The newest result of each analysis, never a partial one beside a whole one, in the order of the report."""
     source = app.models.source(name)
     try:
         with app.model(name) as encoder:
@@ -117,7 +118,7 @@ def _newest(app: AppState, name: str) -> list[SavedResult]:
     except BusyError:
         raise
     except LaminaError:
-        entries = [entry for entry in app.results.entries() if entry.model in (name, source)]
+        entries = whole_first(entry for entry in app.results.entries() if entry.model in (name, source))
     ranks = {analysis.name: rank for rank, analysis in enumerate(app.analyses)}
     newest = {entry.analysis: entry for entry in reversed(entries)}
     return sorted(newest.values(), key=lambda entry: (ranks.get(entry.analysis, len(ranks)), entry.analysis))

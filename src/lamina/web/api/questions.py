@@ -73,7 +73,8 @@ class TokenMap(BaseModel):
 
 def map_of(result: Result) -> TokenMap:
     """The map of a `token_map` result."""
-    from lamina.figures.token_map import ACCEPTED, OTHER, PREDICTED, QUESTION, SUPPORT, drawn_rows
+    from lamina.figures.theme import OTHER, PREDICTED, QUESTION, SUPPORT
+    from lamina.figures.token_map import ACCEPTED, drawn_rows
 
     table = result.tables["tokens"].reset_index(drop=True)
     layers = len(result.tables["projection"])

@@ -21,7 +21,16 @@ from lamina.files.reading import open_regular, parse_json
 from lamina.results import Result
 from lamina.results.finding import read_finding
 from lamina.results.folder import WITH_CONTRASTS, is_as_saved
-from lamina.results.index import NAME, ResultIndex, SavedResult, UnknownResultError, using
+from lamina.results.index import (
+    NAME,
+    ResultIndex,
+    SavedResult,
+    UnknownResultError,
+    partial,
+    partial_in_words,
+    sample_in_words,
+    using,
+)
 from lamina.results.result import without_nan
 from lamina.stats.status import Status
 from lamina.web.api.schema import ERRORS
@@ -155,6 +164,10 @@ class ResultSummary(BaseModel):
     corpus: str
     split: str
     created: str
+    sample: str
+    """What it saw and how it was asked: texts, limit, settings."""
+    partial: str
+    """Which comparable result saw more, in words; empty where none did. Shown with a badge, never in its place."""
     command: str
     """The command that reproduces it."""
     tables: list[str]
@@ -187,7 +200,7 @@ class ResultDetails(ResultSummary):
 @router.get("")
 def listed(app: State) -> list[ResultSummary]:
     """Every result in the named folders, the newest first."""
-    return [summary_of(app, entry) for entry in app.results.entries()]
+    return summaries_of(app, app.results.entries())
 
 
 @router.get("/{id}")
@@ -201,7 +214,7 @@ def whole(app: State, id: ResultId, tasks: Tasks = None) -> ResultDetails:
         for name, spec in charts_of(app.results, entry, _known(tasks_of(result), tasks, entry)).items()
     ]
     return ResultDetails(
-        **_facts(app, entry),
+        **_facts(app, entry, partial(app.results.entries())),
         question=question,
         method=method,
         figures=figures,
@@ -253,12 +266,13 @@ def _file(body: str | bytes, kind: str, name: str) -> Response:
     return Response(body, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
-def summary_of(app: AppState, entry: SavedResult) -> ResultSummary:
-    """A result as the list has it."""
-    return ResultSummary(**_facts(app, entry))
+def summaries_of(app: AppState, entries: Sequence[SavedResult]) -> list[ResultSummary]:
+    """Results as the list has them; beside all others, some of them are partial."""
+    smaller = partial(app.results.entries())
+    return [ResultSummary(**_facts(app, entry, smaller)) for entry in entries]
 
 
-def _facts(app: AppState, entry: SavedResult) -> dict[str, Any]:
+def _facts(app: AppState, entry: SavedResult, smaller: Mapping[str, SavedResult]) -> dict[str, Any]:
     return {
         "id": entry.id,
         "name": entry.name,
@@ -268,6 +282,8 @@ def _facts(app: AppState, entry: SavedResult) -> dict[str, Any]:
         "corpus": entry.corpus.get("name", ""),
         "split": entry.corpus.get("split", ""),
         "created": entry.created,
+        "sample": sample_in_words(entry.corpus, entry.parameters),
+        "partial": partial_in_words(entry, smaller[entry.id]) if entry.id in smaller else "",
         "command": entry.head["provenance"].get("command", ""),
         "tables": list(entry.head["tables"]),
         "findings": _findings(entry.head),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from threading import BoundedSemaphore, Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MOST_WORDS = 512
 """Per sentence: each word is a button with its bars."""
 MOST_MARKED = 32
+MOST_NEAR = 32
+"""Words whose neighbours are asked for at once."""
 
 
 class SentenceText(BaseModel):
@@ -63,10 +65,10 @@ class TracedSentence(SentenceRequest):
     marked: list[MarkedSpan] = Field(default_factory=list, max_length=MOST_MARKED)
 
 
-class WordRequest(SentenceRequest):
-    """A word of a sentence."""
+class WordsRequest(SentenceRequest):
+    """Some words of a sentence."""
 
-    word: int = Field(ge=0, lt=MOST_WORDS)
+    words: list[Annotated[int, Field(ge=0, lt=MOST_WORDS)]] = Field(min_length=1, max_length=MOST_NEAR)
 
 
 class TaskCard(BaseModel):
@@ -90,12 +92,17 @@ class LabelBelief(BaseModel):
 
 
 class Belief(BaseModel):
-    """The probes' answer for one target; the label with the highest mean probability comes first."""
+    """The probes' answer for one target; the label that the last probe finds most probable comes first."""
 
     task: str
     spans: list[tuple[int, int]]
     """First word and one past the last."""
     labels: list[LabelBelief]
+    """Of words that nobody marked: the most probable ones, and all that lead at a layer."""
+    leads: list[int]
+    """For each layer, which of the labels leads."""
+    decided: int | None
+    """The layer from which on the final label stays and leads by the margin; null where it never does."""
 
 
 class SentenceView(BaseModel):
@@ -109,40 +116,44 @@ class SentenceView(BaseModel):
     """Empty where no saved probes fit this model."""
     seeds: int
     """Number of probes that probabilities are averaged over."""
+    margin: float
+    """How far a label leads the next one where a word counts as decided."""
     beliefs: list[Belief]
     interesting: int
     """The word to start with: the one whose belief changes most from layer to layer."""
 
 
-class WordHead(BaseModel):
-    """A head's largest weight between the word and another one."""
+class WordPartners(BaseModel):
+    """For each word and head (the heads of block 1 first) the other word with the largest weight."""
 
-    layer: int
-    head: int
-    word: int
-    """The other one."""
-    weight: float
+    weight: list[list[float]]
+    word: list[list[int]]
+    """The other word; -1 where there is none."""
 
 
-class WordHeads(BaseModel):
-    """All heads, the strongest first."""
+class WordAttention(BaseModel):
+    """Attention between words, by head; to a word itself and to sinks it is left out."""
 
-    incoming: list[WordHead]
-    """From another word to this one."""
-    outgoing: list[WordHead]
-    """From this word to another one."""
+    blocks: int
+    heads: int
+    incoming: WordPartners
+    """From another word to each word; nothing for a sink."""
+    outgoing: WordPartners
+    """From each word to another one."""
+    sinks: list[int]
+    """Words that are sinks: the first one of a decoder. Special tokens always are."""
+    to_sinks: list[float]
+    """The share of each word's attention that goes to sinks, over all heads."""
 
 
-class WordView(BaseModel):
-    """A word at every layer."""
+class SentenceReading(BaseModel):
+    """Every word at every layer, and the attention between words."""
 
-    path: list[tuple[float, float]]
-    """Its position at each layer."""
-    others: list[list[tuple[float, float]]]
-    """At each layer, the positions of all words of the sentence."""
+    places: list[list[tuple[float, float]]]
+    """At each layer, the position of each word."""
     explained: tuple[float, float]
     """The share of all variance that the two axes show."""
-    attended: WordHeads | None
+    attention: WordAttention | None
     """None if the model has no heads, or the text is longer than its limit."""
 
 
@@ -154,13 +165,20 @@ class NearestWord(BaseModel):
     similarity: float
 
 
-class NearestWords(BaseModel):
+class WordNeighbours(BaseModel):
     """At each layer the words nearest by cosine, the nearest first."""
+
+    word: int
+    layers: list[list[NearestWord]]
+
+
+class NearestWords(BaseModel):
+    """The neighbours of some words, in the order asked for."""
 
     corpus: str
     sentences: int
     words: int
-    layers: list[list[NearestWord]]
+    neighbours: list[WordNeighbours]
 
 
 router = APIRouter(
@@ -168,7 +186,7 @@ router = APIRouter(
 )
 
 LABELS = 3
-"""Labels per word, the strongest; marked spans have all."""
+"""Labels per word, the most probable ones; marked spans have all."""
 NEIGHBOURS = 8
 """Neighbours per word and layer."""
 SENTENCES = 500
@@ -183,7 +201,7 @@ _WAITING = BoundedSemaphore(8)
 @router.post("")
 def lens(app: State, request: TracedSentence) -> SentenceView:
     """What the trained probes believe: part of speech of every word, and whatever is marked."""
-    from lamina.analyses.layers.trace.trace import over_seeds
+    from lamina.analyses.layers.trace.trace import MARGIN, over_seeds
     from lamina.types import Text
 
     words = words_of(app, request)
@@ -198,6 +216,7 @@ def lens(app: State, request: TracedSentence) -> SentenceView:
         layers=encoder.layers,
         tasks=[] if tracer is None else [_card(name, task) for name, task in tracer.tasks.items()],
         seeds=0 if tracer is None else len(tracer.seeds),
+        margin=MARGIN,
         beliefs=[belief for beliefs in believed for belief in beliefs_of(beliefs)],
         interesting=chosen,
     )
@@ -209,48 +228,61 @@ def words(app: State, request: SentenceText) -> SentenceWords:
     return SentenceWords(words=list(words_of(app, request)))
 
 
-@router.post("/word")
-def word(app: State, request: WordRequest) -> WordView:
-    """One word at every layer in two dimensions, and the attention to it and from it."""
+@router.post("/reading")
+def reading(app: State, request: SentenceRequest) -> SentenceReading:
+    """All words at every layer in two dimensions, and the attention between them: what is shown when one is hovered."""
     from lamina.analyses.heads.look import attended
     from lamina.analyses.layers.trace.trace import encode_sentence, token_paths, word_vectors
 
     words = words_of(app, request)
-    _check_word(words, request.word)
     with app.model(request.model) as encoder:
         encoding = encode_sentence(encoder, words, ("states", "maps") if encoder.has_maps else ("states",))
     paths = token_paths(word_vectors(encoding, len(words)))
-    partners = attended(encoding, request.word)
-    places = [[(round(x, 5), round(y, 5)) for x, y in layer] for layer in paths.places.tolist()]
-    return WordView(
-        path=[layer[request.word] for layer in places],
-        others=places,
+    between = attended(encoding, causal=encoder.causal_maps)
+    return SentenceReading(
+        places=[[(round(x, 5), round(y, 5)) for x, y in layer] for layer in paths.places.tolist()],
         explained=paths.explained,
-        attended=None
-        if partners is None
-        else WordHeads(incoming=_heads(partners.incoming), outgoing=_heads(partners.outgoing)),
+        attention=None
+        if between is None
+        else WordAttention(
+            blocks=encoder.blocks,
+            heads=encoder.heads,
+            incoming=_partners(between.incoming),
+            outgoing=_partners(between.outgoing),
+            sinks=between.sinks,
+            to_sinks=[round(share, 4) for share in between.to_sinks.tolist()],
+        ),
     )
 
 
 @router.post("/neighbours")
-def neighbours(app: State, request: WordRequest) -> NearestWords:
-    """The words nearest to one, layer by layer, among the first sentences of the server's first corpus (dev)."""
+def neighbours(app: State, request: WordsRequest) -> NearestWords:
+    """The words nearest to some, layer by layer, among the first sentences of the server's first corpus (dev)."""
     from lamina.analyses.layers.trace.trace import encode_sentence, word_vectors
     from lamina.analyses.words.neighbours import nearest_in_corpus
     from lamina.corpora import load_corpus
 
     words = words_of(app, request)
-    _check_word(words, request.word)
+    for word in request.words:
+        _check_word(words, word)
     corpus = load_corpus(app.settings.corpora[0], split="dev", limit=SENTENCES)
     with app.model(request.model) as encoder:
         vectors = word_vectors(encode_sentence(encoder, words), len(words))
     index = _index_in_turn(encoder, corpus)
-    nearest = nearest_in_corpus(index, vectors[:, request.word], NEIGHBOURS)
     return NearestWords(
         corpus=corpus.name,
         sentences=len(index.sentences),
         words=len(index.places),
-        layers=[[NearestWord(**neighbour._asdict()) for neighbour in layer] for layer in nearest],
+        neighbours=[
+            WordNeighbours(
+                word=word,
+                layers=[
+                    [NearestWord(**neighbour._asdict()) for neighbour in layer]
+                    for layer in nearest_in_corpus(index, vectors[:, word], NEIGHBOURS)
+                ],
+            )
+            for word in dict.fromkeys(request.words)
+        ],
     )
 
 
@@ -358,26 +390,29 @@ def _card(name: str, traced: TracedTask) -> TaskCard:
 
 def beliefs_of(beliefs: Beliefs) -> Iterator[Belief]:
     """What probes make of each target; of words that nobody marked, the strongest labels alone."""
-    from lamina.analyses.layers.trace.trace import EVERY_WORD
+    from lamina.analyses.layers.trace.trace import EVERY_WORD, decided_at
 
     for target, spans in enumerate(beliefs.words.tolist()):
         probabilities = beliefs.probabilities[:, target]
-        order = (-probabilities.mean(0)).argsort(kind="stable").tolist()
-        listed = order[:LABELS] if beliefs.task in EVERY_WORD else order
+        leads = probabilities.argmax(1).tolist()
+        order = (-probabilities[-1]).argsort(kind="stable").tolist()
+        if beliefs.task in EVERY_WORD:
+            order = [index for place, index in enumerate(order) if place < LABELS or index in leads]
         labels = [
             LabelBelief(label=beliefs.labels[index], probabilities=probabilities[:, index].round(4).tolist())
-            for index in listed
+            for index in order
         ]
-        yield Belief(task=beliefs.task, spans=[(start, end) for start, end in spans], labels=labels)
-
-
-def _heads(strongest: StrongestPartners) -> list[WordHead]:
-    heads = [
-        WordHead(layer=layer, head=head, word=partner, weight=round(weight, 5))
-        for layer, (weights, partners) in enumerate(
-            zip(strongest.weight.tolist(), strongest.partner.tolist(), strict=True), start=1
+        yield Belief(
+            task=beliefs.task,
+            spans=[(start, end) for start, end in spans],
+            labels=labels,
+            leads=[order.index(index) for index in leads],
+            decided=decided_at(probabilities),
         )
-        for head, (weight, partner) in enumerate(zip(weights, partners, strict=True), start=1)
-        if partner >= 0
-    ]
-    return sorted(heads, key=lambda head: -head.weight)
+
+
+def _partners(strongest: StrongestPartners) -> WordPartners:
+    return WordPartners(
+        weight=[[round(weight, 4) for weight in word.tolist()] for word in strongest.weight.flatten(1)],
+        word=strongest.partner.flatten(1).tolist(),
+    )

@@ -90,7 +90,7 @@ def _read(suite: str | Path, _: Mapping[str, Any]) -> Suite:
         "frequent answer of the other items, and the twin with random weights, on the same items; 95 % intervals "
         "resample items (facts by subject)."
     ),
-    cites=("Ettinger 2020", "Petroni et al. 2019", "Elazar et al. 2021"),
+    cites=("Ettinger 2020", "Petroni et al. 2019", "Elazar et al. 2021b"),
     reads=SpokenSuite(read=_read, known=("lm_diagnostics", "pararel")),
     version=2,  # differences are tested as families
     tables={

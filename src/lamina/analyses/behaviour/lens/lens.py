@@ -77,7 +77,7 @@ _TRIED = 32
         "untrained twin, through its own head, and the frequencies of tokens in the training texts. 95 % "
         "intervals resample documents; lenses, and model and twin, are compared at the same positions (max-T)."
     ),
-    cites=("nostalgebraist 2020", "Belrose et al. 2023"),
+    cites=("nostalgebraist 2020", "Belrose et al. 2023a"),
     reads=SpokenSplits(),
     version=3,  # layers, lenses and the twin are compared in pairs
     tables={

@@ -432,7 +432,7 @@ def _facts(name: str | None) -> Relations | None:
         "which knows how frequent each class is in training. 95 % intervals resample documents, for facts their "
         "patterns; the untrained twin is measured in the same way."
     ),
-    cites=("nostalgebraist 2020", "Elazar et al. 2021"),
+    cites=("nostalgebraist 2020", "Elazar et al. 2021a"),
     reads=SpokenFacts(),
     version=2,  # probe and lens are compared for all tasks together, the best layers are a set
     tables={

@@ -75,7 +75,7 @@ _TRIED = 16
         "class. Effects are paired by document (minimal pairs: by pair); all layers of a task are tested together "
         "(max-T), with simultaneous 95 % intervals."
     ),
-    cites=("Belrose et al. 2023", "Elazar et al. 2021", "Hewitt and Liang 2019"),
+    cites=("Belrose et al. 2023b", "Elazar et al. 2021a", "Hewitt and Liang 2019"),
     reads=CauseInputs(),
     # 3: open effects have the verdict "open".
     version=3,

@@ -499,6 +499,27 @@ def most_changed(probabilities: Float[np.ndarray, "layer target label"]) -> int:
     return int(steps.sum(0).argmax())
 
 
+MARGIN = 0.1
+"""How far the final label leads the next one where a word counts as decided."""
+
+
+def decided_at(probabilities: Float[np.ndarray, "layer label"], margin: float = MARGIN) -> int | None:
+    """The first layer from which on the final label stays and leads by the margin; None where it never does.
+
+    Example:
+        >>> decided_at(np.array([[0.6, 0.4], [0.45, 0.5], [0.2, 0.7], [0.2, 0.8]]))
+        2
+        >>> decided_at(np.array([[0.2, 0.8], [0.5, 0.55]])) is None
+        True
+    """
+    final = probabilities[-1].argmax()
+    others = np.delete(probabilities, final, axis=1).max(1, initial=0.0)
+    ahead = probabilities[:, final] - others >= margin
+    after = np.flatnonzero(~ahead)
+    first = int(after[-1]) + 1 if after.size else 0
+    return first if first < len(probabilities) else None
+
+
 def _saved_probes(probed: Result) -> list[SavedEdgeProbes]:
     """Cumulative probes of all layers; graded tasks have a value, and no labels whose probabilities could be shown."""
     saved = [SavedEdgeProbes(path) for name, path in probed.files.items() if name.endswith(".safetensors")]

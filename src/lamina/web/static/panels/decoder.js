@@ -8,7 +8,8 @@ import { sequential, short } from "../shared/scales.js";
 const TOP = 5;
 const TALL = 46; // pixels of the most surprising token
 /** @type {Record<string, [number, number]>} */
-const STEPS = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }; // layers are drawn upwards
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const DEEP = 14; // layers from which on rows are low, so that all are in sight
 
 /** Spaces and line ends made visible, also as byte-level vocabularies spell them. @param {string} piece */
 const shown = (piece) => piece.replace(/^\s+/, "").replace(/[\nĊ]/g, "⏎").replace(/[\rČ]/g, "␍").replace(/Ġ/g, "␣") || "␣";
@@ -17,6 +18,12 @@ const percent = (/** @type {number | null} */ value) => (value === null ? "–" 
 
 /** @param {string} token */
 const named = (token) => (token === "" ? "(next)" : shown(token));
+
+/** Where the final answer stands among the likeliest pieces of a layer: 0 for the first; -1 where it is none of them. @param {GridCell} cell @param {GridCell} final */
+const rank = ({ top }, final) => top.findIndex(({ piece }) => piece === final.top[0].piece);
+
+/** The colour of a cell is its agreement with the final answer, not how sure it is. @param {number} place */
+const coloured = (place) => (place < 0 ? { fill: "transparent", text: "var(--soft)" } : sequential(1 - (0.6 * place) / (TOP - 1)));
 
 /** @param {LogitLens} found */
 function strip({ tokens, surprisal }) {
@@ -65,10 +72,11 @@ function grid(found, about) {
    */
   function made(cell, token, layer) {
     const [best] = cell.top;
-    const { fill, text } = sequential(best.probability);
+    const place = rank(cell, found.cells[token][last]);
+    const { fill, text } = coloured(place);
     const right = found.tokens[token] !== "" && shown(best.piece) === shown(found.tokens[token]);
     const settled = layer >= found.reached[token];
-    const said = `layer ${layer}, ${named(found.tokens[token])}: ${shown(best.piece)} ${percent(best.probability)}${right ? ", the token itself" : ""}`;
+    const said = `layer ${layer}, ${named(found.tokens[token])}: ${shown(best.piece)} ${percent(best.probability)}, ${place < 0 ? `the final answer is not among its first ${TOP}` : place ? `the final answer is its number ${place + 1}` : "as in the end"}${right ? ", the token itself" : ""}`;
     const classes = ["cell", right ? "right" : "", settled ? "settled" : ""].filter(Boolean).join(" ");
     return el("td", { class: classes, style: `background: ${fill}; color: ${text}`, tabindex: "-1", "aria-label": said, "data-token": token, "data-at": layer }, shown(best.piece));
   }
@@ -83,11 +91,10 @@ function grid(found, about) {
 
   const head = el("tr", {}, el("th", { scope: "row" }, "token"), found.tokens.map((token) => el("th", { scope: "col" }, named(token))));
   const bits = el("tr", { class: "surprises" }, el("th", { scope: "row" }, "surprisal, bits"), strip(found));
-  const rows = Array.from({ length: found.layers }, (_, back) => {
-    const layer = last - back;
+  const rows = Array.from({ length: found.layers }, (_, layer) => {
     return el("tr", { "data-layer": layer }, el("th", { scope: "row" }, layerName(found, layer)), cells.map((own) => own[layer]));
   });
-  const box = el("div", { class: "scroll tokens", role: "region", tabindex: "0", "aria-label": "Tokens by layers" }, el("table", {}, el("caption", {}, `Columns are tokens, ${found.kind === "causal" ? "each told from those before it" : "each hidden in turn"}; rows are layers.`), el("thead", {}, head, bits), el("tbody", {}, rows)));
+  const box = el("div", { class: found.layers > DEEP ? "scroll tokens deep" : "scroll tokens", role: "region", tabindex: "0", "aria-label": "Tokens by layers" }, el("table", {}, el("caption", {}, `Columns are tokens, ${found.kind === "causal" ? "each told from those before it" : "each hidden in turn"}; rows are layers, the last one is the model's answer.`), el("thead", {}, head, bits), el("tbody", {}, rows)));
   cells[0][last].tabIndex = 0;
   box.addEventListener("pointerover", (event) => {
     const cell = at(event);
@@ -128,6 +135,7 @@ function summed({ surprisal, kind }) {
 export async function tokensByLayers(model, text, signal) {
   const found = await post("/behaviour/logit_lens", { model, text, top: TOP }, signal);
   const about = el("div", { class: "in-full", "aria-live": "polite" });
-  const ramp = el("div", { class: "legend" }, el("span", {}, "0"), el("span", { class: "scale", style: "background: linear-gradient(to right, var(--scale))" }), el("span", {}, "1"), el("span", { class: "soft" }, "probability of the most likely piece; underlined: it is the token itself; bold: the answer stays from here on"));
+  const key = Array.from({ length: TOP }, (_, place) => el("span", { class: "label-key", style: `background: ${coloured(place).fill}; color: ${coloured(place).text}` }, String(place + 1)));
+  const ramp = el("div", { class: "legend" }, el("span", {}, "The model's final answer is, at this layer, number"), key, el("span", { class: "soft" }, `of its likeliest pieces; without colour: none of the first ${TOP}. Underlined: the token itself is the likeliest; bold: the likeliest stays from here on.`));
   return [el("p", { class: "soft" }, summed(found)), grid(found, about), ramp, about];
 }

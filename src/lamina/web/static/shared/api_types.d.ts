@@ -66,16 +66,18 @@ export interface AtlasRequest {
 /** Words or tokens, and the links between them. */
 export interface AttentionLines {
   tokens: string[];
-  special: boolean[];
+  sinks: boolean[];
   words: number[];
   heads: HeadLinks[];
 }
 
-/** The probes' answer for one target; the label with the highest mean probability comes first. */
+/** The probes' answer for one target; the label that the last probe finds most probable comes first. */
 export interface Belief {
   task: string;
   spans: [number, number][];
   labels: LabelBelief[];
+  leads: number[];
+  decided: number | null;
 }
 
 /** What was measured of one side of a model. */
@@ -165,6 +167,7 @@ export interface ExamplesOfHead {
   targets: number;
   hits: number;
   misses: HeadMissCard[];
+  to_sinks: number;
 }
 
 /** One chart: a Vega-Lite specification, and the same in words. */
@@ -251,6 +254,7 @@ export interface HeadLinks {
   to: number[];
   weight: number[];
   rest: number[];
+  to_sinks: number;
 }
 
 /** One number per head; a category if `names` is not empty. */
@@ -535,12 +539,12 @@ export interface NearestWord {
   similarity: number;
 }
 
-/** At each layer the words nearest by cosine, the nearest first. */
+/** The neighbours of some words, in the order asked for. */
 export interface NearestWords {
   corpus: string;
   sentences: number;
   words: number;
-  layers: NearestWord[][];
+  neighbours: WordNeighbours[];
 }
 
 /** A head that stands out on the sentence, and by what. */
@@ -603,6 +607,8 @@ export interface ResultDetails {
   corpus: string;
   split: string;
   created: string;
+  sample: string;
+  partial: string;
   command: string;
   tables: string[];
   findings: FindingCard[];
@@ -624,6 +630,8 @@ export interface ResultSummary {
   corpus: string;
   split: string;
   created: string;
+  sample: string;
+  partial: string;
   command: string;
   tables: string[];
   findings: FindingCard[];
@@ -643,6 +651,19 @@ export interface ScoreDifference {
   reason: string;
   p: number | null;
   paired: boolean;
+}
+
+/** Every word at every layer, and the attention between words. */
+export interface SentenceReading {
+  places: [number, number][][];
+  explained: [number, number];
+  attention: WordAttention | null;
+}
+
+/** A sentence and a model. */
+export interface SentenceRequest {
+  sentence: string;
+  model: string;
 }
 
 /** How likely one sentence is. */
@@ -665,6 +686,7 @@ export interface SentenceView {
   layers: number;
   tasks: TaskCard[];
   seeds: number;
+  margin: number;
   beliefs: Belief[];
   interesting: number;
 }
@@ -789,25 +811,26 @@ export interface ValidationError {
   ctx?: Record<string, any>;
 }
 
-/** A head's largest weight between the word and another one. */
-export interface WordHead {
-  layer: number;
-  head: number;
-  word: number;
-  weight: number;
+/** Attention between words, by head; to a word itself and to sinks it is left out. */
+export interface WordAttention {
+  blocks: number;
+  heads: number;
+  incoming: WordPartners;
+  outgoing: WordPartners;
+  sinks: number[];
+  to_sinks: number[];
 }
 
-/** All heads, the strongest first. */
-export interface WordHeads {
-  incoming: WordHead[];
-  outgoing: WordHead[];
+/** At each layer the words nearest by cosine, the nearest first. */
+export interface WordNeighbours {
+  word: number;
+  layers: NearestWord[][];
 }
 
-/** A word of a sentence. */
-export interface WordRequest {
-  sentence: string;
-  model: string;
-  word: number;
+/** For each word and head (the heads of block 1 first) the other word with the largest weight. */
+export interface WordPartners {
+  weight: number[][];
+  word: number[][];
 }
 
 /** A word, punctuation apart, and how likely it is. */
@@ -816,12 +839,11 @@ export interface WordScore {
   logprob: number | null;
 }
 
-/** A word at every layer. */
-export interface WordView {
-  path: [number, number][];
-  others: [number, number][][];
-  explained: [number, number];
-  attended: WordHeads | null;
+/** Some words of a sentence. */
+export interface WordsRequest {
+  sentence: string;
+  model: string;
+  words: number[];
 }
 
 export interface Get {
@@ -844,8 +866,8 @@ export interface Get {
 export interface Post {
   "/lens": { takes: TracedSentence; gives: SentenceView };
   "/lens/words": { takes: SentenceText; gives: SentenceWords };
-  "/lens/word": { takes: WordRequest; gives: WordView };
-  "/lens/neighbours": { takes: WordRequest; gives: NearestWords };
+  "/lens/reading": { takes: SentenceRequest; gives: SentenceReading };
+  "/lens/neighbours": { takes: WordsRequest; gives: NearestWords };
   "/heads/atlas": { takes: AtlasRequest; gives: HeadAtlas };
   "/heads/lines": { takes: LinesRequest; gives: AttentionLines };
   "/heads/card": { takes: HeadRequest; gives: HeadCard };

@@ -71,7 +71,6 @@ export function keepCard(models) {
     }
   }
 
-  box.hidden = false;
   box.addEventListener("toggle", fill);
   state.onChange((changed) => {
     if ("model" in changed) fill();

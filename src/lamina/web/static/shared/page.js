@@ -7,6 +7,7 @@ import { beginLayers } from "./layer.js";
 import { keepCard, verdict } from "./model_card.js";
 import * as state from "./state.js";
 import { beginStrip } from "./strip.js";
+import { beginArrival } from "./waiting.js";
 
 /** @import { AboutServer } from "./api_types.js" */
 
@@ -74,5 +75,6 @@ async function begin() {
 
 export const ready = begin();
 ready.catch((error) => say(message(error), { wrong: true }));
+beginArrival();
 state.carry();
 beginTray();

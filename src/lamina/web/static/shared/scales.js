@@ -52,6 +52,20 @@ export function solid(colour) {
 }
 
 /**
+ * A colour of the page, mixed with the paper: the share is how much of it is left.
+ * @param {string} colour as `solid` takes it
+ * @param {number} share
+ * @returns {Paint}
+ */
+export function faded(colour, share) {
+  const style = getComputedStyle(document.documentElement);
+  const hex = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
+  const name = /^var\((--[\w-]+)\)$/.exec(colour)?.[1];
+  const [own, paper] = [channels(name ? hex(name) : colour), channels(hex("--paper"))];
+  return painted(own.map((value, at) => Math.round(paper[at] + (value - paper[at]) * Math.min(Math.max(share, 0), 1))));
+}
+
+/**
  * Share of the way from the least to the most.
  * @param {number} share
  * @returns {Paint}

@@ -167,6 +167,7 @@ function cancel() {
 // Within the strip, which is too low for all words of a long sentence; the page stays where it is.
 function bringIntoSight() {
   const [box, option] = [byId("strip"), options()[current]];
+  if (option && box.scrollWidth > box.clientWidth) box.scrollLeft = option.offsetLeft - box.offsetLeft - box.clientWidth / 2 + option.offsetWidth / 2;
   if (option && box.scrollHeight > box.clientHeight) box.scrollTop = option.offsetTop - box.offsetTop - box.clientHeight / 2 + option.offsetHeight / 2;
 }
 

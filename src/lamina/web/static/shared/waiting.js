@@ -19,11 +19,62 @@ export const skeleton = (lines = 3) => el("div", { class: "skeleton", "aria-hidd
  */
 export function wait(box, { lines = 3, saying = "" } = {}) {
   box.setAttribute("aria-busy", "true");
+  keepHeight(box);
   replace(box, saying ? el("p", { class: "soft" }, saying) : null, skeleton(lines));
 }
 
 /** @param {Element} box */
-export const done = (box) => box.removeAttribute("aria-busy");
+export function done(box) {
+  box.removeAttribute("aria-busy");
+  if (box instanceof HTMLElement) box.style.minHeight = "";
+}
+
+/** While a box is filled again, what is below it stays where it is. @param {Element} box */
+function keepHeight(box) {
+  if (box instanceof HTMLElement && box.offsetHeight) box.style.minHeight = `${box.offsetHeight}px`;
+}
+
+/**
+ * Once a box can be seen: what is drawn to the width of its place has to have one.
+ * @param {Element} box
+ * @returns {Promise<void>}
+ */
+export const placed = (box) =>
+  new Promise((seen) => {
+    if (box.clientWidth) return seen();
+    const observer = new ResizeObserver(() => {
+      if (!box.clientWidth) return;
+      observer.disconnect();
+      seen();
+    });
+    observer.observe(box);
+  });
+
+const ARRIVING = '[aria-busy="true"]:not(.estimate, [data-slow], figure .box)';
+
+/**
+ * A page appears from its top to its bottom: a part is there when those above it have what they wait for, so that
+ * nothing is pushed away from under somebody's eyes. What has appeared stays.
+ */
+export function beginArrival() {
+  const main = document.getElementById("main");
+  if (!main) return;
+  const parts = [...main.children].flatMap((part) => (part.classList.contains("heads") ? [...part.children] : [part]));
+  const footer = document.querySelector("footer");
+  if (footer) parts.push(footer);
+  for (const part of parts) if (!part.matches("h1, .about, .status, #trouble")) part.toggleAttribute("data-later", true);
+  document.body.classList.remove("arriving");
+  const show = () => {
+    for (const part of parts) {
+      part.removeAttribute("data-later");
+      if (part.matches(ARRIVING) || part.querySelector(ARRIVING)) return;
+    }
+    observer.disconnect();
+  };
+  const observer = new MutationObserver(show);
+  observer.observe(main, { subtree: true, childList: true, attributeFilter: ["aria-busy"] });
+  show();
+}
 
 /**
  * Fills a box with what `work` gives. A newer call on the same box aborts this one and wins; what goes wrong is said in

@@ -16,7 +16,7 @@ const LOWEST = 6;
 const CLOSEST = 60; // pixels of a cell at the closest
 const ROOM = 0.72; // of the window's height
 const STEP = 1.4;
-const FONT = '11px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif';
+const FONTS = [11, 10, 9, 8].map((size) => `${size}px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif`); // a sign takes room too
 const SIGN = 11; // pixels of a cell that has room for a sign, where the word does not fit
 /** @type {Record<string, [number, number]>} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -106,7 +106,7 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const style = getComputedStyle(grid);
     const [across, down] = [wide * zoomed, tall * zoomed];
-    context.font = FONT;
+    context.font = FONTS[0];
     context.textAlign = "center";
     context.textBaseline = "middle";
     context.save();
@@ -146,9 +146,8 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
     context.fillRect(x + gap, y + gap, across - 2 * gap, down - 2 * gap);
     context.fillStyle = text;
     const said = textOf(measure, scale, value);
-    if (down >= 13 && context.measureText(said).width <= across - 5) {
-      context.fillText(said, x + across / 2, y + down / 2 + 0.5);
-    } else if (measure.names.length && Math.min(across, down) >= SIGN) {
+    if (down >= 13 && write(context, said, x + across / 2, y + down / 2 + 0.5, across - 3)) return;
+    if (measure.names.length && Math.min(across, down) >= SIGN) {
       // Told apart without colour too.
       const size = Math.min(across, down) * 0.28;
       context.save();
@@ -157,6 +156,24 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
       context.fill(new Path2D(behaviour(measure.names[value]).shape));
       context.restore();
     }
+  }
+
+  /**
+   * In the largest type that fits; false where none does.
+   * @param {CanvasRenderingContext2D} context
+   * @param {string} said
+   * @param {number} x
+   * @param {number} y
+   * @param {number} room
+   */
+  function write(context, said, x, y, room) {
+    for (const font of FONTS) {
+      context.font = font;
+      if (context.measureText(said).width > room) continue;
+      context.fillText(said, x, y);
+      return true;
+    }
+    return false;
   }
 
   /**
@@ -188,6 +205,7 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
    */
   function drawNumbers(context, across, down, style) {
     context.fillStyle = style.getPropertyValue("--soft");
+    context.font = FONTS[0];
     const every = (/** @type {number} */ size, /** @type {number} */ least) => [1, 2, 4, 8, 16, 32].find((step) => step * size >= least) ?? 64;
     const [width, height] = [grid.clientWidth, grid.clientHeight];
     for (let head = 0; head < heads; head += every(across, 22)) {

@@ -26,7 +26,7 @@ const drawing = (name, onShow) => el("button", { type: "button", "aria-label": `
  * @param {(drawn: Drawn) => void} onShow
  */
 function best(found, onShow) {
-  const about = `Links ${found.sought}, the strongest of each sentence, in ${counted(found.sentences, "sentence")} of ${found.corpus} (dev): ${found.limits}.`;
+  const about = `Links ${found.sought}, the strongest of each sentence, in ${counted(found.sentences, "sentence")} of ${found.corpus} (dev): ${found.limits}. Left out, as sinks (special tokens, the first word of a decoder): ${Math.round(100 * found.to_sinks)} % of its attention.`;
   if (!found.examples.length) return [el("p", { class: "soft" }, about), el("p", {}, "None of these sentences has such a link.")];
   const item = (/** @type {HeadExampleCard} */ each, /** @type {number} */ at) => {
     const { words, source, target, relation, weight } = each;

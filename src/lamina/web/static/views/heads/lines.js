@@ -9,7 +9,7 @@ import { drawLines } from "./canvas.js";
 /**
  * @typedef {{ name: string, links: Links, stroke: { colour: string, dash: number[] } }} Head
  * @typedef {Head & { colour: string, dash: number[] }} StrokedHead
- * @typedef {{ tokens: string[], special: boolean[], heads: Head[], withSpecial: boolean, least: number, side: boolean, pinned: Focus | null }} Shown
+ * @typedef {{ tokens: string[], sinks: boolean[], heads: Head[], withSinks: boolean, least: number, side: boolean, pinned: Focus | null }} Shown
  */
 
 const ROW = 24; // pixels per word
@@ -181,12 +181,12 @@ function stroked(heads) {
 
 /**
  * Where each unit stands, from the top; -1 where it is hidden.
- * @param {boolean[]} special
+ * @param {boolean[]} sinks
  * @param {boolean} shown
  */
-function placed(special, shown) {
+function placed(sinks, shown) {
   let next = 0;
-  return special.map((hidden) => (hidden && !shown ? -1 : next++));
+  return sinks.map((hidden) => (hidden && !shown ? -1 : next++));
 }
 
 /**
@@ -199,10 +199,10 @@ export function makeLines(box, { onFocus }) {
   let again = () => {};
 
   /** @param {Shown} shown */
-  function show({ tokens, special, heads, withSpecial, least, side, pinned }) {
-    again = () => show({ tokens, special, heads, withSpecial, least, side, pinned });
+  function show({ tokens, sinks, heads, withSinks, least, side, pinned }) {
+    again = () => show({ tokens, sinks, heads, withSinks, least, side, pinned });
     for (const each of panels) each.forget();
-    const rows = placed(special, withSpecial);
+    const rows = placed(sinks, withSinks);
     const groups = side ? stroked(heads).map((head) => [head]) : [stroked(heads)];
     panels = groups.map((group) => {
       const names = group.map((head) => head.name).join(", ");
@@ -224,13 +224,13 @@ export function makeLines(box, { onFocus }) {
  * The strongest links over all shown heads, for a table.
  * @param {Shown} shown
  */
-export function strongest({ tokens, special, heads, withSpecial, least }, most = 50) {
+export function strongest({ tokens, sinks, heads, withSinks, least }, most = 50) {
   /** @type {[string, string, string, number][]} */
   const found = [];
   for (const { name, links } of heads) {
     for (let at = 0; at < links.weight.length && links.weight[at] >= least; at++) {
       const [from, to] = [links.from[at], links.to[at]];
-      if (withSpecial || !(special[from] || special[to])) found.push([name, `${from}: ${tokens[from]}`, `${to}: ${tokens[to]}`, links.weight[at]]);
+      if (withSinks || !(sinks[from] || sinks[to])) found.push([name, `${from}: ${tokens[from]}`, `${to}: ${tokens[to]}`, links.weight[at]]);
     }
   }
   found.sort((one, other) => other[3] - one[3]);

@@ -14,13 +14,13 @@ const LEAST = 0.05;
 
 /**
  * What came for a sentence at a level: valid for one question.
- * @typedef {{ key: string, tokens: string[], special: boolean[], words: number[], links: Map<string, Links> }} Lines
+ * @typedef {{ key: string, tokens: string[], sinks: boolean[], words: number[], links: Map<string, Links>, toSinks: Map<string, number> }} Lines
  * An example of the corpus: its words as they are there, what it is called, and the word that it is about.
  * @typedef {{ words: string[], of: string, focus: { side: Focus["side"], word: number } }} Drawn
  */
 
 /** @type {Lines} */
-let lines = { key: "", tokens: [], special: [], words: [], links: new Map() };
+let lines = { key: "", tokens: [], sinks: [], words: [], links: new Map(), toSinks: new Map() };
 /** @type {string[]} */
 let chosen = [];
 /** @type {Drawn | null} */
@@ -30,7 +30,7 @@ let asking = null;
 
 export const weights = () => (state.get("weights") === "norm" ? "norm" : "attention");
 const level = () => (state.get("level") === "piece" ? "piece" : "word");
-const withSpecial = () => state.get("special") !== "0";
+const withSinks = () => state.get("sinks") === "1";
 const least = () => Math.min(0.5, Math.max(0.01, Number(state.get("least")) || LEAST));
 const side = () => state.get("lines") === "side";
 const rolled = () => state.get("lines") === ROLLOUT;
@@ -43,7 +43,7 @@ export async function showLines(/** @type {string[]} */ heads) {
   chosen = heads;
   showChips();
   const key = JSON.stringify([state.get("model"), sentence(), level(), weights()]);
-  if (lines.key !== key) lines = { key, tokens: [], special: [], words: [], links: new Map() };
+  if (lines.key !== key) lines = { key, tokens: [], sinks: [], words: [], links: new Map(), toSinks: new Map() };
   const unknown = (rolled() ? [ROLLOUT] : chosen).filter((head) => !lines.links.has(head));
   asking?.abort();
   if (unknown.length) {
@@ -52,8 +52,11 @@ export async function showLines(/** @type {string[]} */ heads) {
     try {
       const answer = await post("/heads/lines", { model: state.get("model"), sentence: sentence(), heads: unknown, level: level(), weights: weights() }, control.signal);
       if (lines.key !== key) return;
-      for (const head of answer.heads) lines.links.set(head.head, flattened(head));
-      Object.assign(lines, { tokens: answer.tokens, special: answer.special, words: answer.words });
+      for (const head of answer.heads) {
+        lines.links.set(head.head, flattened(head));
+        lines.toSinks.set(head.head, head.to_sinks);
+      }
+      Object.assign(lines, { tokens: answer.tokens, sinks: answer.sinks, words: answer.words });
     } catch (error) {
       if (control.signal.aborted) return;
       throw error;
@@ -90,7 +93,7 @@ function shown() {
     const links = lines.links.get(name);
     return links ? [{ name, links, stroke: STROKES[at] }] : [];
   });
-  return { tokens: lines.tokens, special: lines.special, heads, withSpecial: withSpecial(), least: least(), side: side(), pinned: pinned() };
+  return { tokens: lines.tokens, sinks: lines.sinks, heads, withSinks: withSinks(), least: least(), side: side(), pinned: pinned() };
 }
 
 /** @returns {Focus | null} */
@@ -103,6 +106,10 @@ function draw() {
   if (!lines.tokens.length) return;
   drawing.show(shown());
   showTable();
+  const shares = shown().heads.map(({ name }) => `${Math.round(100 * (lines.toSinks.get(name) ?? 0))} % of ${name}`);
+  const first = lines.tokens.find((_, at) => lines.sinks[at] && lines.words[at] >= 0);
+  const who = first === undefined ? "special tokens" : `special tokens and the first word (“${first}”)`;
+  replace(byId("left-out"), withSinks() ? "" : `Left out, as sinks: attention to ${who}, ${shares.join(", ")}.`);
 }
 
 function showTable() {
@@ -130,7 +137,7 @@ function showChips() {
 function fill() {
   select("level").value = level();
   select("layout").value = rolled() ? ROLLOUT : side() ? "side" : "over";
-  input("special").checked = withSpecial();
+  input("sinks").checked = withSinks();
   input("least").value = String(least());
 }
 
@@ -143,7 +150,7 @@ export function beginPane({ onRemove }) {
   fill();
   select("level").addEventListener("change", () => state.set({ level: select("level").value === "word" ? "" : "piece" }));
   select("layout").addEventListener("change", () => state.set({ lines: select("layout").value === "over" ? "" : select("layout").value }));
-  input("special").addEventListener("change", () => state.set({ special: input("special").checked ? "" : "0" }));
+  input("sinks").addEventListener("change", () => state.set({ sinks: input("sinks").checked ? "1" : "" }));
   input("least").addEventListener("input", () => {
     state.set({ least: input("least").value }, { quiet: true });
     drawing.setLeast(least());

@@ -3,6 +3,7 @@
 /** @import { AnalysisCard, HeadAtlas, HeadExamplesRequest, HeadMeasure, HeadRequest } from "../../shared/api_types.js" */
 import { analyses, asInReport } from "../../shared/analyses.js";
 import { post } from "../../shared/api.js";
+import { headSwitch } from "../../panels/switch.js";
 import { attempt, byId, el, input, replace, say, select } from "../../shared/dom.js";
 import { button, onDone } from "../../shared/jobs.js";
 import { ready } from "../../shared/page.js";
@@ -54,13 +55,14 @@ async function load() {
       atlas = await post("/heads/atlas", { model: model(), sentence: state.get("sentence"), weights: weights() }, control.signal);
     } catch (error) {
       if (control.signal.aborted) return;
-      for (const id of ["card", "lines"]) done(byId(id)); // nothing comes
+      for (const id of ["atlas", "card", "lines"]) done(byId(id)); // nothing comes
       throw error;
     }
     known = await analyses();
     showMeasures();
     showAtlas();
     showMissing();
+    done(byId("atlas"));
     await pick();
   });
 }
@@ -164,7 +166,7 @@ async function showPage() {
     const rest = el("div");
     showCard(rest, card, live, move);
     replace(byId("more"), el("details", { class: "all" }, el("summary", {}, "All that was measured of it"), rest));
-    return told(card, (needs) => needs.map(computing).find((each) => each !== null) ?? el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), "."));
+    return [headSwitch(head), ...told(card, (needs) => needs.map(computing).find((each) => each !== null) ?? el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), "."))];
   }, { lines: 6 });
   showExamples();
 }
@@ -188,7 +190,7 @@ select("weights").addEventListener("change", () => state.set({ weights: select("
 state.onChange((changed) => {
   if ("model" in changed || "sentence" in changed || "weights" in changed) load();
   else if ("head" in changed) attempt("looking at the head …", pick);
-  else if ("level" in changed || "lines" in changed || "special" in changed) attempt("looking at the head …", () => showLines(chosen));
+  else if ("level" in changed || "lines" in changed || "sinks" in changed) attempt("looking at the head …", () => showLines(chosen));
   if ("measure" in changed && atlas.measures.length) {
     showAtlas();
     if (chosen.length && relation() !== sought) showExamples();

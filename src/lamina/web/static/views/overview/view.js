@@ -12,7 +12,7 @@ import { button, onDone } from "../../shared/jobs.js";
 import { chosenLayer, follow, pickLayer, point } from "../../shared/layer.js";
 import { ready } from "../../shared/page.js";
 import * as state from "../../shared/state.js";
-import { load } from "../../shared/waiting.js";
+import { load, placed } from "../../shared/waiting.js";
 
 const FIRST = 6; // findings that are seen at once
 const PAUSE = 2000; // between two looks at estimates that are being made
@@ -71,6 +71,7 @@ async function glance({ glance: shown, captions }, signal) {
   const made = el("figure", { "data-chart": shown.name }, box, captions.map((caption) => el("figcaption", {}, caption)), el("details", {}, el("summary", {}, "The same in words"), el("p", {}, shown.summary)));
   // A chart is drawn to the width of its place, so it has to be there first.
   replace(byId("glance"), made);
+  await placed(box);
   await draw(box, shown.spec, { summary: shown.summary, name: `${model()}-at-a-glance`, onView: link });
 }
 

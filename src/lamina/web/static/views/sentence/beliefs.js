@@ -1,99 +1,66 @@
 // @ts-check
-// The words of the sentence as buttons, each with what the probes of single words believe.
-/** @import { LabelBelief, SentenceView } from "../../shared/api_types.js" */
+// What the probes of single words believe, in words and as a table.
+/** @import { Belief, SentenceView } from "../../shared/api_types.js" */
 import { el, table } from "../../shared/dom.js";
-import { bars, inWords } from "./bars.js";
-
-/**
- * Of each word, the labels of the task that is answered unasked.
- * @param {SentenceView} seen
- */
-export function toldOf(seen) {
-  const unasked = new Set(seen.tasks.filter((task) => task.unasked).map((task) => task.name));
-  /** @type {Map<number, LabelBelief[]>} */
-  const told = new Map();
-  for (const belief of seen.beliefs) {
-    const [start, end] = belief.spans[0];
-    if (unasked.has(belief.task) && end === start + 1 && !told.has(start)) told.set(start, belief.labels);
-  }
-  return told;
-}
-
-/**
- * @param {SentenceView} seen
- * @param {Map<number, LabelBelief[]>} told
- * @param {(word: number) => void} choose
- */
-export function wordCards(seen, told, choose) {
-  return [
-    el("p", { class: "soft" }, explained(seen, told.size > 0)),
-    told.size ? el("div", { class: "lens-words", role: "group", "aria-label": "Every word with its bars" }, seen.words.map((word, at) => card(word, at, told.get(at) ?? [], choose))) : null,
-    told.size ? asTable(seen, told) : null,
-  ];
-}
-
-/**
- * The label that leads at a layer.
- * @param {LabelBelief[]} labels
- * @param {number} layer
- */
-export function leading(labels, layer) {
-  const at = (/** @type {LabelBelief} */ { probabilities }) => probabilities[Math.min(layer, probabilities.length - 1)];
-  return labels.toSorted((one, other) => at(other) - at(one))[0]?.label ?? null;
-}
+import { short } from "../../shared/scales.js";
+import { leader, paint } from "./grid.js";
 
 /**
  * Where a word becomes what: each label that leads, from which probe on.
- * @param {LabelBelief[]} labels
+ * @param {Belief} belief
  */
-export function turnsOf(labels) {
-  const count = labels[0]?.probabilities.length ?? 0;
-  /** @type {{ label: string, from: number }[]} */
+function turnsOf(belief) {
+  /** @type {{ label: string, from: number, probability: number }[]} */
   const turns = [];
-  for (let layer = 0; layer < count; layer++) {
-    const label = leading(labels, layer);
-    if (label && label !== turns.at(-1)?.label) turns.push({ label, from: layer });
+  for (let layer = 0; layer < belief.leads.length; layer++) {
+    const { label, probability } = leader(belief, layer);
+    if (label !== turns.at(-1)?.label) turns.push({ label, from: layer, probability });
   }
   return turns;
 }
 
 /**
- * @param {SentenceView} seen
- * @param {boolean} some probes told something
- */
-function explained(seen, some) {
-  if (!some) return `${seen.words.length} words, ${seen.tokens} tokens, ${seen.layers} layers. Choose a word in the strip above.`;
-  const probes = seen.seeds > 1 ? `, the mean of ${seen.seeds} probes` : "";
-  return (
-    `Bars are a label's probability under the probes P(0) to P(${seen.layers - 1}), in this order${probes}; P(l) sees layers 0 to l. ` +
-    `The number is that of the last probe. ${seen.words.length} words, ${seen.tokens} tokens. Choose a word to look closer.`
-  );
-}
-
-/**
+ * Where the label of a word turns, and from where on it is decided, in one sentence.
  * @param {string} word
- * @param {number} at
- * @param {LabelBelief[]} labels
- * @param {(word: number) => void} choose
+ * @param {Belief} belief
+ * @param {number} margin
  */
-function card(word, at, labels, choose) {
-  const name = labels.length ? `${word}: ${labels.map(inWords).join(", ")}` : word;
-  return el(
-    "button",
-    { type: "button", class: "word", "data-word": at, "aria-label": name, "aria-pressed": "false", onclick: () => choose(at) },
-    el("span", { class: "name" }, word),
-    labels.slice(0, 2).map((label, order) => bars(label, order)),
-  );
+export function turns(word, belief, margin) {
+  const [start, ...later] = turnsOf(belief);
+  const final = leader(belief, belief.leads.length - 1);
+  const second = Math.max(0, ...belief.labels.filter(({ label }) => label !== final.label).map(({ probabilities }) => probabilities.at(-1) ?? 0));
+  const close = `${short(final.probability)} against ${short(second)} in the end`;
+  const way = later.length ? ["starts as ", el("b", {}, start.label), ...later.flatMap(({ label, from }) => [", becomes ", el("b", {}, label), ` at layer ${from}`])] : ["is ", el("b", {}, start.label), " at every layer"];
+  const decided = belief.decided === null ? `; never decided: no label leads by ${short(margin)} (${close}).` : `; decided at layer ${belief.decided} (${close}).`;
+  return [el("q", {}, word), " ", ...way, decided];
+}
+
+/** @param {SentenceView} seen @param {Map<number, Belief>} told */
+export function explained(seen, told) {
+  const labels = new Map();
+  for (const belief of told.values()) for (let layer = 0; layer < belief.leads.length; layer++) labels.set(leader(belief, layer).label, (labels.get(leader(belief, layer).label) ?? 0) + 1);
+  const keys = [...labels].sort((one, other) => other[1] - one[1]).map(([label]) => {
+    const { fill, text } = paint(label, 1);
+    return el("span", { class: "label-key", style: `background: ${fill}; color: ${text}` }, label);
+  });
+  const probes = seen.seeds > 1 ? `, the mean of ${seen.seeds} probes` : "";
+  return [
+    el("div", { class: "legend", "aria-label": "Labels" }, keys),
+    el(
+      "p",
+      { class: "soft" },
+      `Each cell is the label that leads under the probe P(l), which sees layers 0 to l${probes}; the fainter, the less probable. Outlined: another label led at the layer before. ` +
+        `Decided at: the first layer from which on the label stays and leads by at least ${short(seen.margin)}. ${seen.words.length} words, ${seen.tokens} tokens.`,
+    ),
+  ];
 }
 
 /**
  * @param {SentenceView} seen
- * @param {Map<number, LabelBelief[]>} told
+ * @param {Map<number, Belief>} told
  */
-function asTable(seen, told) {
+export function asTable(seen, told) {
   const layers = Array.from({ length: seen.layers }, (_, layer) => `P(${layer})`);
-  const rows = [...told].flatMap(([at, labels]) =>
-    labels.map(({ label, probabilities }) => [seen.words[at], label, ...probabilities.map((value) => value.toFixed(3))]),
-  );
+  const rows = [...told].flatMap(([at, { labels }]) => labels.map(({ label, probabilities }) => [seen.words[at], label, ...probabilities.map((value) => value.toFixed(3))]));
   return el("details", { id: "beliefs-table" }, el("summary", {}, "The same as a table"), table(["word", "label", ...layers], rows, { caption: "Probability of part-of-speech labels, layer by layer" }));
 }

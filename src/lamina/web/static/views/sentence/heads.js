@@ -1,38 +1,58 @@
 // @ts-check
-// The heads of one word: all of them as dots, the strongest as links to their own page.
-/** @import { WordHead, WordHeads } from "../../shared/api_types.js" */
+// The heads of one word: the strongest as buttons that open their card, all of them as dots.
+/** @import { SentenceReading } from "../../shared/api_types.js" */
+/** @import { Partner } from "./grid.js" */
 import { el, svg } from "../../shared/dom.js";
-import * as state from "../../shared/state.js";
+import { partnersOf } from "./grid.js";
 
-const ROOM = 360; // the grid's height, where a model is deep
+const ROOM = 300; // the grid's height, where a model is deep
 const LARGEST = 20; // side of a cell
 const LEFT = 22;
 const STRONGEST = 6;
 
+/** @param {number} share */
+const percent = (share) => `${Math.round(100 * share)} %`;
+
 /**
- * @param {WordHeads | null} found
+ * @param {SentenceReading} reading
  * @param {string[]} words
  * @param {number} word
+ * @param {(head: string) => void} open
  */
-export function attended(found, words, word) {
-  if (!found) return el("p", { class: "soft" }, "There are no attention maps: the model has no heads, or the text is longer than it takes at once.");
+export function attended(reading, words, word, open) {
+  const { attention } = reading;
+  if (!attention) return el("p", { class: "soft" }, "There are no attention maps: the model has no heads, or the text is longer than it takes at once.");
+  const { incoming, outgoing } = partnersOf(reading, word);
   return [
-    direction("incoming", `Who looks at “${words[word]}”`, found.incoming, words),
-    direction("outgoing", `Where “${words[word]}” looks`, found.outgoing, words),
-    el("p", { class: "soft" }, "A dot's area is the head's largest weight between this word and another one, special tokens left out."),
+    el("p", { class: "soft sinks" }, leftOut(attention, words, word)),
+    direction("incoming", `Who looks at “${words[word]}”`, incoming, words, attention.blocks, attention.heads, open),
+    direction("outgoing", `Where “${words[word]}” looks`, outgoing, words, attention.blocks, attention.heads, open),
+    el("p", { class: "soft" }, "A head's largest weight between this word and another one; a dot's area is the weight."),
   ];
 }
 
-/** @param {WordHead} head */
-const target = ({ layer, head }) => state.address("/heads", { head: `${layer}-${head}` });
+/**
+ * What is not drawn: sinks get much attention whatever the text.
+ * @param {NonNullable<SentenceReading["attention"]>} attention
+ * @param {string[]} words
+ * @param {number} word
+ */
+function leftOut({ sinks, to_sinks: shares }, words, word) {
+  const who = sinks.length ? `“${words[sinks[0]]}”, the first word (a sink of decoders),` : "special tokens such as [CLS] and [SEP] (sinks)";
+  const share = `${percent(shares[word])} of its attention goes to ${who} and is left out.`;
+  return sinks.includes(word) ? "The first word of a decoder is a sink: it is looked at whatever the text, and those links are left out." : share;
+}
 
 /**
  * @param {"incoming" | "outgoing"} kind
  * @param {string} title
- * @param {WordHead[]} heads
+ * @param {Partner[]} heads
  * @param {string[]} words
+ * @param {number} blocks
+ * @param {number} count
+ * @param {(head: string) => void} open
  */
-function direction(kind, title, heads, words) {
+function direction(kind, title, heads, words, blocks, count, open) {
   const arrow = kind === "incoming" ? "←" : "→";
   const strongest = heads.slice(0, STRONGEST);
   return el(
@@ -42,56 +62,57 @@ function direction(kind, title, heads, words) {
     el(
       "ol",
       { class: "strongest" },
-      strongest.map((each) =>
-        el("li", { "data-layer": each.layer }, el("a", { href: target(each) }, `${each.layer}-${each.head}`), ` ${arrow} ${words[each.word]} `, el("small", {}, each.weight.toFixed(2))),
+      strongest.map(({ head, word, weight }) =>
+        el("li", { "data-layer": head.split("-")[0] }, el("button", { type: "button", "data-head": head, "aria-label": `Open the card of head ${head}`, onclick: () => open(head) }, head), ` ${arrow} ${words[word]} `, el("small", {}, weight.toFixed(2))),
       ),
     ),
-    heads.length ? grid(title, heads, words, arrow) : el("p", { class: "soft" }, "There is no other word."),
+    heads.length ? grid(title, heads, words, arrow, blocks, count, open) : el("p", { class: "soft" }, "There is no other word."),
   );
 }
 
 /**
  * @param {string} title
- * @param {WordHead[]} heads
+ * @param {Partner[]} heads
  * @param {string[]} words
  * @param {string} arrow
+ * @param {number} layers
+ * @param {number} count
+ * @param {(head: string) => void} open
  */
-function grid(title, heads, words, arrow) {
-  const [layers, count] = [Math.max(...heads.map((each) => each.layer)), Math.max(...heads.map((each) => each.head))];
+function grid(title, heads, words, arrow, layers, count, open) {
   const cell = Math.min(LARGEST, ROOM / layers);
   const [width, height] = [Math.max(180, LEFT + count * cell), layers * cell + 14];
   const rows = Array.from({ length: layers }, (_, at) => {
     const layer = at + 1;
-    // The first layer stands at the bottom, as in the atlas of heads.
-    const y = (layers - layer) * cell;
-    const own = heads.filter((each) => each.layer === layer);
+    const y = at * cell;
     return svg(
       "g",
       { "data-layer": layer, class: "row" },
       svg("rect", { class: "slot", x: 0, y, width, height: cell }),
-      svg("text", { x: LEFT - 6, y: y + cell / 2 + 4 }, String(layer)),
-      own.map((each) => dot(each, y, cell, words, arrow)),
+      layers <= 16 || layer % 2 ? svg("text", { x: LEFT - 6, y: y + cell / 2 + 4 }, String(layer)) : null,
+      heads.filter(({ head }) => head.startsWith(`${layer}-`)).map((each) => dot(each, y, cell, words, arrow, open)),
     );
   });
-  const best = heads[0];
-  const said = `${title}, all heads by layer and number: the strongest is head ${best.head} of layer ${best.layer} with ${best.weight.toFixed(2)}.`;
-  return svg("svg", { class: "grid", viewBox: `0 0 ${width} ${height}`, width, role: "group", "aria-label": said }, rows, svg("text", { x: LEFT, y: height - 2 }, `head 1 to ${count}; rows are layers`));
+  const [best] = heads;
+  const said = `${title}, all heads by layer and number: the strongest is head ${best.head} with ${best.weight.toFixed(2)}.`;
+  return svg("svg", { class: "grid", viewBox: `0 0 ${width} ${height}`, width, role: "img", "aria-label": said }, rows, svg("text", { x: LEFT, y: height - 2 }, `head 1 to ${count}; rows are layers`));
 }
 
 /**
- * @param {WordHead} each
+ * @param {Partner} each
  * @param {number} y
  * @param {number} cell
  * @param {string[]} words
  * @param {string} arrow
+ * @param {(head: string) => void} open
  */
-function dot(each, y, cell, words, arrow) {
-  const [cx, cy, r] = [LEFT + (each.head - 0.5) * cell, y + cell / 2, Math.max(0.8, Math.sqrt(each.weight) * (cell / 2 - 1))];
+function dot({ head, word, weight }, y, cell, words, arrow, open) {
+  const [cx, cy, r] = [LEFT + (Number(head.split("-")[1]) - 0.5) * cell, y + cell / 2, Math.max(0.8, Math.sqrt(weight) * (cell / 2 - 1))];
   return svg(
-    "a",
-    { href: target(each), tabindex: "-1", "aria-hidden": "true" },
+    "g",
+    { class: "pick", "aria-hidden": "true", onclick: () => open(head) },
     svg("rect", { class: "hit", x: cx - cell / 2, y, width: cell, height: cell }),
     svg("circle", { cx, cy, r }),
-    svg("title", {}, `head ${each.layer}-${each.head} ${arrow} ${words[each.word]} ${each.weight.toFixed(2)}`),
+    svg("title", {}, `head ${head} ${arrow} ${words[word]} ${weight.toFixed(2)}`),
   );
 }

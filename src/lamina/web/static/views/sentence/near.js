@@ -1,6 +1,6 @@
 // @ts-check
 // The words of the corpus nearest to one, layer by layer; those of the layer looked at with their sentences.
-/** @import { NearestWord, NearestWords } from "../../shared/api_types.js" */
+/** @import { NearestWord, NearestWords, WordNeighbours } from "../../shared/api_types.js" */
 import { el, replace } from "../../shared/dom.js";
 import { follow } from "../../shared/layer.js";
 
@@ -10,10 +10,13 @@ const LONG = 18; // characters of a word there; addresses and rules of signs are
 /** @param {string} word */
 const short = (word) => (word.length > LONG ? `${word.slice(0, LONG)}…` : word);
 
-/** @param {NearestWords} answer */
-export function near(answer) {
+/**
+ * @param {NearestWords} answer
+ * @param {WordNeighbours} found of one word
+ */
+export function near(answer, { layers }) {
   const close = el("div", { class: "close" });
-  const rows = answer.layers.map((words, layer) =>
+  const rows = layers.map((words, layer) =>
     el(
       "tr",
       { "data-layer": layer },
@@ -22,7 +25,7 @@ export function near(answer) {
     ),
   );
   follow("near", (layer) => {
-    replace(close, inSentences(answer.layers[layer], layer));
+    replace(close, inSentences(layers[layer], layer));
     bringIntoSight(rows[layer]);
   });
   return [

@@ -1,6 +1,6 @@
 // @ts-check
 // A word's way through the layers, with the other words where they are at the layer looked at.
-/** @import { WordView } from "../../shared/api_types.js" */
+/** @import { SentenceReading } from "../../shared/api_types.js" */
 import { el, replace, svg, table } from "../../shared/dom.js";
 import { follow } from "../../shared/layer.js";
 
@@ -14,14 +14,15 @@ const LINE = 9; // height of a line
 /** @typedef {[number, number]} Place */
 
 /**
- * @param {WordView} answer
+ * @param {SentenceReading} answer
  * @param {string[]} words
  * @param {number} word
  */
 export function path(answer, words, word) {
-  const place = scale(answer.others.flat());
+  const place = scale(answer.places.flat());
+  const own = answer.places.map((layer) => layer[word]);
   const others = svg("g", { class: "others" });
-  const places = answer.path.map(place);
+  const places = own.map(place);
   const dots = places.map(([x, y], layer) =>
     svg(
       "g",
@@ -36,13 +37,13 @@ export function path(answer, words, word) {
   const summary = `The path of ${words[word]} through ${places.length} layers, in two dimensions that show ${share[0] + share[1]} percent of the variance; the table has the places.`;
   const drawn = svg("svg", { class: "path", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": summary }, others, line, dots);
   follow("path", (layer) => {
-    replace(others, otherWords(answer.others[layer], words, word, place));
+    replace(others, otherWords(answer.places[layer], words, word, place));
     drawn.append(dots[layer]); // the last one drawn lies on top
   });
   return [
     drawn,
     el("p", { class: "soft" }, `One PCA over all words at all layers, directions only; its two axes show ${share[0]} % and ${share[1]} % of the variance. Numbers are layers; grey words are the others at the layer looked at; where they would overlap, dots.`),
-    el("details", {}, el("summary", {}, "The same as a table"), table(["layer", "x", "y"], answer.path.map(([x, y], layer) => [layer, x, y]))),
+    el("details", {}, el("summary", {}, "The same as a table"), table(["layer", "x", "y"], own.map(([x, y], layer) => [layer, x, y]))),
   ];
 }
 

@@ -1,6 +1,7 @@
 // @ts-check
-// The tab Sentence: beliefs of all words, three linked views of one, and answers about spans that are marked.
-/** @import { LabelBelief, SentenceView, WordView } from "../../shared/api_types.js" */
+// The workbench of a sentence: its words by layers, the links, neighbours and path of the word that is pointed at, the
+// card of a head that can be switched off, and answers about spans that are marked.
+/** @import { Belief, Intervention, NearestWords, SentenceReading, SentenceView, WordNeighbours } from "../../shared/api_types.js" */
 import { asInReport } from "../../shared/analyses.js";
 import { post } from "../../shared/api.js";
 import { byId, el, inside, message, replace, say } from "../../shared/dom.js";
@@ -10,31 +11,46 @@ import { ready } from "../../shared/page.js";
 import * as state from "../../shared/state.js";
 import { annotate, chosenSpan } from "../../shared/strip.js";
 import { load, wait } from "../../shared/waiting.js";
-import { leading, toldOf, turnsOf, wordCards } from "./beliefs.js";
+import { changes } from "../../panels/switch.js";
+import { asTable, explained, turns } from "./beliefs.js";
+import { showHead } from "./card.js";
+import { beliefsOf, bench, leader, partnersOf } from "./grid.js";
 import { attended } from "./heads.js";
 import { openMarks, readMarks, showAsking, showMarked, showPicked } from "./marks.js";
 import { near } from "./near.js";
 import { path } from "./path.js";
 
+const CLOSE = 12; // words to either side whose neighbours are asked for together
+
 const about = await ready;
 /** @type {SentenceView | null} */
 let seen = null; // the answer that is shown; null while another is awaited
-/** @type {Map<number, LabelBelief[]>} */
+/** @type {SentenceReading | null} */
+let reading = null;
+/** @type {ReturnType<typeof bench> | null} */
+let grid = null;
+/** @type {Map<number, Belief>} */
 let told = new Map();
+/** @type {Map<number, { answer: NearestWords, found: WordNeighbours }>} */
+let known = new Map(); // neighbours, by word
+/** @type {number | null} */
+let pointed = null; // the word under the pointer, or with the focus
 let first = true;
 
 const asked = () => ({ model: state.get("model"), sentence: state.get("sentence") });
 const boxes = ["path", "near", "attended"].map((id) => inside(byId(id), ".box"));
 const [pathBox, nearBox, attendedBox] = boxes;
+const open = (/** @type {string} */ head) => state.set({ head });
 
 // Everything, from model and sentence. Until the answer is there, nothing of an older one is shown.
 async function look() {
-  seen = null;
+  [seen, reading, grid, pointed] = [null, null, null, null];
+  known = new Map();
   for (const name of ["notes", "path", "near"]) unfollow(name);
   annotate([]);
   replace(byId("turns"));
   replace(byId("token-title"), "The word");
-  for (const box of boxes) wait(box);
+  for (const box of boxes) wait(box, { lines: 8 });
   byId("asking").hidden = true;
   /** @type {SentenceView | undefined} */
   let found;
@@ -44,14 +60,24 @@ async function look() {
     if (signal.aborted) return;
     first = false;
     seen = found = answer;
-    told = toldOf(answer);
-    return told.size ? wordCards(answer, told, (word) => state.set({ word })) : noProbes(answer);
-  }, { lines: 4 });
+    told = beliefsOf(answer);
+    const box = el("div");
+    grid = bench(box, answer, { choose: (word) => state.set({ word }), point: pointAt });
+    return told.size ? [box, ...explained(answer, told), asTable(answer, told)] : [box, ...noProbes(answer)];
+  }, { lines: 10 });
   if (!filled || !found) return leave();
   const answer = found;
-  follow("notes", (layer) => annotate(answer.words.map((_, at) => leading(told.get(at) ?? [], layer))));
+  follow("notes", (layer) => annotate(answer.words.map((_, at) => noteOf(at, layer))));
   showSpans(answer);
-  await showWord(answer);
+  chooseWord(answer);
+  showCard();
+  await readAll(answer);
+}
+
+/** @param {number} word @param {number} layer */
+function noteOf(word, layer) {
+  const belief = told.get(word);
+  return belief ? leader(belief, layer).label : null;
 }
 
 // The sentence cannot be read: the boxes below wait for nothing.
@@ -61,6 +87,107 @@ function leave() {
     box.removeAttribute("aria-busy");
     replace(box);
   }
+}
+
+/**
+ * All words at every layer and who looks where: once for the sentence, so that every word is shown at once.
+ * @param {SentenceView} answer
+ */
+async function readAll(answer) {
+  const wanted = asked();
+  const filled = await load(pathBox, async (signal) => {
+    const got = await post("/lens/reading", wanted, signal);
+    if (signal.aborted || seen !== answer) return;
+    reading = got;
+    return path(got, answer.words, current(answer));
+  }, { lines: 8 });
+  if (seen !== answer) return;
+  if (!filled) return replace(attendedBox);
+  attendedBox.removeAttribute("aria-busy");
+  light();
+  await nearby(answer);
+}
+
+/** The word that everything is about: the one that is pointed at, or else the chosen one. @param {SentenceView} answer */
+const current = (answer) => pointed ?? chosenWord(answer);
+
+/** @param {number | null} word */
+function pointAt(word) {
+  if (word === pointed || !seen || (word !== null && word >= seen.words.length)) return;
+  pointed = word;
+  light();
+}
+
+/** Everything about one word, of what is there already: nothing is asked for. */
+function light() {
+  if (!seen) return;
+  const word = current(seen);
+  const name = seen.words[word];
+  grid?.light(word, chosenWord(seen));
+  const span = chosenSpan("word", seen.words.length);
+  const several = pointed === null && span && span[1] > span[0];
+  replace(byId("token-title"), "The word ", el("q", {}, name), several ? el("span", { class: "soft" }, ` (the first of the span ${seen.words.slice(span[0], span[1] + 1).join(" ")})`) : null);
+  const belief = told.get(word);
+  replace(byId("turns"), belief ? turns(name, belief, seen.margin) : []);
+  if (reading) {
+    replace(pathBox, path(reading, seen.words, word));
+    replace(attendedBox, attended(reading, seen.words, word, open));
+    grid?.draw(word, partnersOf(reading, word), linksOf(reading, state.get("head")));
+  }
+  const near_ = known.get(word);
+  if (near_) replace(nearBox, near(near_.answer, near_.found));
+  pickLayer();
+}
+
+/**
+ * Of the head that is looked at, the strongest link of every word.
+ * @param {SentenceReading} read
+ * @param {string} head
+ */
+function linksOf({ attention }, head) {
+  const [layer, place] = head.split("-").map(Number);
+  if (!attention || !(layer >= 1 && layer <= attention.blocks && place >= 1 && place <= attention.heads)) return [];
+  const at = (layer - 1) * attention.heads + place - 1;
+  const { weight, word } = attention.outgoing;
+  return weight.flatMap((row, from) => (word[from][at] >= 0 && row[at] >= 0.05 ? [{ from, to: word[from][at], weight: row[at] }] : []));
+}
+
+/**
+ * The neighbours of the chosen word and of those around it; the first time, the corpus has to be read.
+ * @param {SentenceView} answer
+ */
+async function nearby(answer) {
+  const word = chosenWord(answer);
+  if (known.has(word)) return light();
+  const [from, to] = [Math.max(0, word - CLOSE), Math.min(answer.words.length, word + CLOSE + 1)];
+  const words = Array.from({ length: to - from }, (_, at) => from + at);
+  const saying = "Looking through the corpus; the first time for a model this takes up to a minute …";
+  await load(nearBox, async (signal) => {
+    const got = await post("/lens/neighbours", { ...asked(), words }, signal);
+    if (signal.aborted || seen !== answer) return;
+    for (const each of got.neighbours) known.set(each.word, { answer: got, found: each });
+    const found = known.get(current(answer));
+    return found ? near(found.answer, found.found) : [];
+  }, { lines: 6, saying });
+  if (seen === answer) pickLayer();
+}
+
+/** The card of the head in the address, and what is different where it is switched off. */
+function showCard() {
+  const head = /^\d+-\d+$/.test(state.get("head")) ? state.get("head") : "";
+  showHead(head, (found) => grid?.compare(found ? besideOf(found, head) : null));
+  light();
+}
+
+/** @param {Intervention} found @param {string} head */
+function besideOf(found, head) {
+  const by = new Map(changes(found).map((each) => [each.word, each]));
+  const labels = found.words.map((_, at) => {
+    const change = by.get(at);
+    const after = found.after.beliefs.find(({ spans }) => spans.length === 1 && spans[0][0] === at && spans[0][1] === at + 1);
+    return change && after ? { ...leader(after, after.leads.length - 1), changed: change.before !== change.after } : null;
+  });
+  return { title: `without ${head}`, labels };
 }
 
 /** @param {AbortSignal} signal */
@@ -126,59 +253,34 @@ function chosenWord(answer) {
   return chosenSpan("word", answer.words.length)?.[0] ?? answer.interesting;
 }
 
-/**
- * Where its label turns, in one sentence.
- * @param {string} name
- * @param {LabelBelief[]} labels
- */
-function turns(name, labels) {
-  const found = turnsOf(labels);
-  if (!found.length) return null;
-  const [start, ...later] = found;
-  if (!later.length) return [el("q", {}, name), " is ", el("b", {}, start.label), " from P(0) on."];
-  return [el("q", {}, name), " starts as ", el("b", {}, start.label), later.map(({ label, from }) => [" and becomes ", el("b", {}, label), ` at layer ${from}`]).flat(), "."].flat();
-}
-
-/** @param {SentenceView} answer */
-async function showWord(answer) {
+/** Takes over what the address says of the word. @param {SentenceView} answer */
+function chooseWord(answer) {
   const span = chosenSpan("word", answer.words.length);
   const word = chosenWord(answer);
   if (!span) state.set({ word }, { quiet: true });
-  const name = answer.words[word];
-  for (const each of /** @type {NodeListOf<HTMLElement>} */ (byId("words").querySelectorAll("button.word"))) {
-    each.setAttribute("aria-pressed", String(Number(each.dataset.word) === word));
-  }
   for (const option of byId("strip").querySelectorAll("[role=option]")) {
     if (!span) option.setAttribute("aria-selected", String(option.getAttribute("data-word") === String(word)));
   }
-  const several = span && span[1] > span[0];
-  replace(byId("token-title"), "The word ", el("q", {}, name), several ? el("span", { class: "soft" }, ` (the first of the span ${answer.words.slice(span[0], span[1] + 1).join(" ")})`) : null);
-  replace(byId("turns"), turns(name, told.get(word) ?? []) ?? []);
   showPicked(answer.words);
-  const wanted = { ...asked(), word };
-  /** @type {Promise<WordView>} */
-  let found;
-  const filled = await load(pathBox, async (signal) => {
-    found = post("/lens/word", wanted, signal);
-    // Filled together, by one answer; what goes wrong is said in the first box.
-    load(attendedBox, async () => attended((await found.catch(() => null))?.attended ?? null, answer.words, word));
-    return path(await found, answer.words, word);
-  }, { lines: 8 });
-  // After everything else: the first time, the corpus has to be read.
-  const saying = "Looking through the corpus; the first time for a model this takes up to a minute …";
-  if (filled) {
-    pickLayer();
-    if (await load(nearBox, async (signal) => near(await post("/lens/neighbours", wanted, signal)), { lines: 6, saying })) pickLayer();
-  }
+  grid?.reveal(word);
+  light();
 }
 
+for (const [kind, on] of /** @type {const} */ ([["pointerover", true], ["focusin", true], ["pointerleave", false], ["focusout", false]])) {
+  byId("strip").addEventListener(kind, (event) => {
+    if (event instanceof PointerEvent && event.pointerType === "touch") return;
+    const word = on && event.target instanceof Element ? event.target.closest("[data-word]")?.getAttribute("data-word") : null;
+    pointAt(word ? Number(word) : null);
+  });
+}
 state.onChange((changed) => {
-  if ("model" in changed || "sentence" in changed) look();
-  else {
-    if ("mark" in changed) askMarked();
-    if (seen && "word" in changed) showWord(seen);
-    else if (seen && "word2" in changed) showPicked(seen.words);
-  }
+  if ("model" in changed || "sentence" in changed) return look();
+  if ("mark" in changed) askMarked();
+  if (seen && "word" in changed) {
+    chooseWord(seen);
+    if (reading) nearby(seen);
+  } else if (seen && "word2" in changed) showPicked(seen.words);
+  if ("head" in changed) showCard();
 });
 onDone(look);
 await look();
