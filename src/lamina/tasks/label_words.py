@@ -4,10 +4,10 @@ from __future__ import annotations
 
 RELATIONS = {
     # Universal Dependencies, version 2, and what version 1 and Stanford dependencies call otherwise.
-    "acl": "clause of a noun", "acl:relcl": "relative clause", "rcmod": "relative clause", "partmod": "clause of a noun",
-    "vmod": "clause of a noun", "infmod": "clause of a noun", "advcl": "adverbial clause", "advmod": "adverb",
-    "neg": "negation", "npadvmod": "noun as an adverb", "amod": "adjective", "appos": "apposition", "aux": "auxiliary",
-    "aux:pass": "passive auxiliary", "auxpass": "passive auxiliary", "case": "case marker", "prep": "preposition",
+    "acl": "clause of a noun", "acl:relcl": "relative clause", "rcmod": "relative clause",
+    "partmod": "clause of a noun", "vmod": "clause of a noun", "infmod": "clause of a noun", "advcl": "adverbial clause",
+    "advmod": "adverb", "neg": "negation", "npadvmod": "noun as an adverb", "amod": "adjective", "appos": "apposition",
+    "aux": "auxiliary", "aux:pass": "passive auxiliary", "auxpass": "passive auxiliary", "case": "case marker", "prep": "preposition",
     "cc": "conjunction", "preconj": "preceding conjunction", "cc:preconj": "preceding conjunction",
     "ccomp": "clausal complement", "clf": "classifier", "compound": "compound", "nn": "compound noun",
     "compound:prt": "verb particle", "prt": "verb particle", "conj": "conjunct", "cop": "copula",
@@ -92,8 +92,8 @@ def plural_of(label: str) -> str:
     if word in _PLURALS:
         return _PLURALS[word]
     for singular, plural in ((" of a ", " of "), (" as an ", " as ")):
-        first, found, second = word.partition(singular)
-        if found:
+        first, joint, second = word.partition(singular)
+        if joint:
             return f"{_several(first)}{plural}{_several(second)}"
     return _several(word)
 
