@@ -605,7 +605,7 @@ def _links(text: Text, example: RelationHead) -> set[tuple[int, int]]:
     reads=Treebank(),
     # Both halves choose and are scored; documents are resampled; head and offset are paired (3). Max-T instead of Holm;
     # the contrast that is tested is the one that is told, cross-fitted scores stand beside it (4).
-    version=4,
+    version=5,
     tables={
         "relations": Table(
             "One row per head, relation and direction. `difference`: head minus best fixed offset; `p_adjusted` and "
