@@ -82,7 +82,7 @@ def serve(
             "--token shows the token to everyone who lists processes; write it to a file for --token-file, or set "
             f"{VARIABLE}"
         )
-    secret = _token(token_file)
+    secret = read_token(token_file)
     with _listening(host, port) as listener:
         from lamina.web.settings import ServerSettings, is_loopback
 
@@ -103,7 +103,7 @@ def serve(
         _run(settings, listener)
 
 
-def _token(file: Path | None) -> str | None:
+def read_token(file: Path | None) -> str | None:
     """The token that was given; None for none."""
     # Not for the processes that this one starts.
     token = os.environ.pop(VARIABLE, None)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lamina.corpora import Corpus
     from lamina.training.finetune import Finetuning
 
-_CURVE = ("seed", "step", "epoch", "split", "metric", "value")
+CURVE_COLUMNS = ("seed", "step", "epoch", "split", "metric", "value")
 _BASELINE = ("metric", "value")
 _GRID = ("lr", "batch", "schedule", "epochs", "step", "metric", "value", "chosen")
 _METRICS = {"f1": "F1", "exact_match": "exact match"}
@@ -140,7 +140,7 @@ class TrainingSets(Reads):
     # 4: documents are resampled by name; scores are compared with the constant answer document by document.
     version=4,
     tables={
-        "curve": Table("One row per seed, step noted, split and metric; select is the selection set.", _CURVE),
+        "curve": Table("One row per seed, step noted, split and metric; select is the selection set.", CURVE_COLUMNS),
         "scores": Table(
             "One row per task of the data (all: all together) and metric, on the scored texts; of several seeds the "
             "mean.",

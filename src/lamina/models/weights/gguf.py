@@ -41,7 +41,7 @@ def converted(packed: Path) -> Path:
         if not _is_sound(target):
             if target.exists():
                 say(f"{target} is damaged; {packed.name} is converted again")
-            _convert(packed, target)
+            convert_gguf(packed, target)
     return target
 
 
@@ -67,7 +67,7 @@ def _is_sound(folder: Path, *, now: bool = False) -> bool:
     return isinstance(files, dict) and not changed_files(folder, files, now=now)
 
 
-def _convert(packed: Path, target: Path) -> None:
+def convert_gguf(packed: Path, target: Path) -> None:
     from transformers import AutoTokenizer
 
     with progress(f"unpacking {packed.name}"), quiet_transformers(), fresh_folder(target) as fresh:
