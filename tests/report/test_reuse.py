@@ -68,8 +68,8 @@ def test_a_report_is_found_without_the_model(folder):
 
 def test_a_report_is_found_without_torch(folder):
     code = (
-        "import sys; from pathlib import Path; from lamina.report import find_report, reuse; "
-        "reuse._source_files = lambda: 'same'; report.distributions = lambda: []; "
+        "import sys; from pathlib import Path; from lamina.report import find_report, report; "
+        "report._source_files = lambda: 'same'; report.distributions = lambda: []; "
         f"page = find_report('tiny', 'pets.txt', Path('report'), only=['geometry'], options={OPTIONS!r}); "
         "print(page, sorted({'torch', 'transformers', 'altair'} & {*sys.modules}))"
     )

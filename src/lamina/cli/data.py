@@ -379,8 +379,8 @@ def check(
             typer.echo(line)
     for line in _explained(form, contents):
         typer.echo(line)
-    for what, ids in noted.ids.items():
-        typer.echo(f"{what}: {len(ids):,} (first: {ids[0]})")
+    for line in noted.lines():
+        typer.echo(line)
     for line in _accounted(path, contents, all):
         typer.echo(line)
     valid = f"{texts} texts, {words} words, read as {form.name}"

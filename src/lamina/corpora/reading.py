@@ -388,6 +388,21 @@ class Notes:
         """Reason -> how many texts (or files)."""
         return {what: len(ids) for what, ids in self.ids.items()}
 
+    def lines(self) -> Iterator[str]:
+        """One line per reason, with the first text or the number of files.
+
+        Example:
+            >>> notes = Notes()
+            >>> notes.add("texts without label", "t7")
+            >>> notes.add_file("column 'note' is not used: it is empty", "own.csv")
+            >>> list(notes.lines())
+            ['texts without label: 1 (first: t7)', "column 'note' is not used: it is empty"]
+        """
+        for what, documents in self._texts().items():
+            yield f"{what}: {len(documents):,} (first: {next(iter(documents))})"
+        for what, files in self._of_files().items():
+            yield what if len(files) == 1 else f"{what} ({len(files):,} files, the first: {next(iter(files))})"
+
     def in_words(self) -> str:
         """All that is about texts, in half a sentence, the most frequent first; empty if nothing was noted.
 
