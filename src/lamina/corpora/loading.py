@@ -31,6 +31,7 @@ from lamina.corpora.splits import (
     whole_part,
 )
 from lamina.errors import CorpusError
+from lamina.extras import require_package
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular
 from lamina.progress import say
@@ -100,13 +101,9 @@ def hub_files(name: str) -> HubFiles:
 
 
 def _loaded(name: str, wanted: HubName) -> Mapping[Any, Any]:
-    try:
-        import datasets
-    except ImportError:
-        raise CorpusError(
-            f"{name} needs the package `datasets`: pip install 'lamina[datasets]', or download its files and give "
-            "their path"
-        ) from None
+    require_package("datasets", f"{name} is on a hub", CorpusError)
+    import datasets
+
     # Versions before 4 can run a dataset's program, by this argument or by an environment variable.
     runs_code = "trust_remote_code" in signature(datasets.load_dataset).parameters
     never: dict[str, Any] = {"trust_remote_code": False} if runs_code else {}

@@ -341,7 +341,8 @@ def measure_of(measure: Measured) -> HeadMeasure:
 
 def all_links(heads: Sequence[str], attention: SentenceLinks) -> list[HeadLinks]:
     """The links of some heads, as JSON has them."""
-    return [_links(*each) for each in zip(heads, attention.links, attention.to_sinks, strict=True)]
+    columns = zip(heads, attention.links, attention.to_sinks, strict=True)
+    return [_links(head, links, to_sinks) for head, links, to_sinks in columns]
 
 
 def _links(head: str, links: RowLinks, to_sinks: float) -> HeadLinks:
