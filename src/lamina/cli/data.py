@@ -232,8 +232,8 @@ def list_() -> None:
     typer.echo("Your own file or folder works wherever a name does: --corpus PATH")
 
 
-_SHOWN = 5
-"""Texts that are shown by default."""
+_PRINTED = 5
+"""Texts that are most by default."""
 
 
 @app.command()
@@ -250,11 +250,11 @@ def show(
     from lamina.corpora import load_corpus
 
     if suite := find_suite(corpus):
-        for line in show_suite(suite, limit or first or _SHOWN):
+        for line in show_suite(suite, limit or first or _PRINTED):
             typer.echo(line)
         return
-    shown = _SHOWN if limit is None and first is None else first
-    loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit, first=shown)
+    most = _PRINTED if limit is None and first is None else first
+    loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit, first=most)
     if annotation is not None:
         _require(annotation, loaded.annotations, corpus)
     for text in loaded:

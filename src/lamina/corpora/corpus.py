@@ -149,7 +149,7 @@ class Corpus:
     limit: int | None = None
     """Only this many texts, drawn as whole documents; None for all."""
     first: int | None = None
-    """Only the first texts, so many; None for all."""
+    """Number of first texts that are read; None for all."""
     sample_seed: int | None = None
     """The seed of the draw, where there is a limit."""
     declared: tuple[str, ...] | None = field(default=None, repr=False, compare=False)

@@ -95,8 +95,8 @@ def load_questions(
     corpus_view, notes = corpus.view, corpus.notes
     if str(data) == STORIES:
         stories = partial(story_questions, split, tasks=corpus_view.tasks, seed=seed)
-        told = Questions(**common, question_source=lambda: map(_with_entities, stories()))
-        return told.part(limit, first, seed)
+        questions = Questions(**common, question_source=lambda: map(_with_entities, stories()))
+        return questions.part(limit, first, seed)
     source = find_source(data, format)
     chosen = part_of(source, split, seed)
 

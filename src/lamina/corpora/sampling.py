@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 Item = TypeVar("Item")
 
 MOST_IN_MEMORY = 20_000
-"""Texts that are held: a treebank with all its annotations takes a few hundred megabytes."""
+"""Texts in memory: a treebank with all its annotations takes a few hundred megabytes."""
 _SLACK = 1000
-"""Candidates that are held beyond twice those that are wanted, before some are dropped."""
+"""Candidates in memory beyond twice those that are wanted, before some are dropped."""
 
 
 def place_in_order(seed: int, name: str) -> int:
@@ -93,7 +93,7 @@ class DocumentSample:
 class SampleSource(Generic[Item]):
     """Draws about as many items as are wanted, in whole documents, when it is first read; see `Corpus.sample`.
 
-    Items are read once to find the documents, and held while there are few; memory does not grow with the corpus.
+    Items are read once to find the documents, and kept in memory while there are few; memory does not grow with the corpus.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class SampleSource(Generic[Item]):
 
     def _found(self) -> DocumentSample:
         sizes: dict[int, int] = {}
-        held: list[tuple[int, Item]] | None = [] if self._most <= MOST_IN_MEMORY else None
+        pairs: list[tuple[int, Item]] | None = [] if self._most <= MOST_IN_MEMORY else None
         seen = candidates = 0
         highest: int | None = None
         for item in self._items():
@@ -135,17 +135,17 @@ class SampleSource(Generic[Item]):
                 continue
             sizes[place] = sizes.get(place, 0) + 1
             candidates += 1
-            if held is not None:
-                held.append((place, item))
+            if pairs is not None:
+                pairs.append((place, item))
             if candidates > 2 * self._most + _SLACK:
                 # Further texts can only lower the place of the last document.
                 highest, _ = self._last(sizes)
                 sizes = {drawn: size for drawn, size in sizes.items() if drawn <= highest}
                 candidates = sum(sizes.values())
-                held = None if held is None else [(place, item) for place, item in held if place <= highest]
+                pairs = None if pairs is None else [(place, item) for place, item in pairs if place <= highest]
         sample = DocumentSample(self._seed) if seen <= self._most else DocumentSample(self._seed, *self._last(sizes))
-        if held is not None:
-            self._drawn = list(sample.of((item for _, item in held), self._document))
+        if pairs is not None:
+            self._drawn = list(sample.of((item for _, item in pairs), self._document))
         return sample
 
     def _last(self, sizes: Mapping[int, int]) -> tuple[int, int]:

@@ -79,7 +79,7 @@ class Clozes:
         return self._with(first, f"items beyond the first {limit:,} of a part", "take", limit)
 
     def sample(self, limit: int, seed: int = 0) -> Clozes:
-        """At most so many items of every part, drawn at random; the others are counted in `left_out`."""
+        """At most `limit` items of every part, drawn at random; the others are counted in `left_out`."""
         drawn = sample_of_each(self.items, limit, lambda cloze: cloze.part, lambda cloze: cloze.item, seed)
         return self._with(drawn, f"items not drawn: {limit:,} of a part were", "sample", limit, seed)
 

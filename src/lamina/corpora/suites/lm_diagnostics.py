@@ -103,7 +103,7 @@ class Diagnostics:
         return self._with(first, f"items beyond the first {limit:,} of a part", "take", limit)
 
     def sample(self, limit: int, seed: int = 0) -> Diagnostics:
-        """At most so many items of every part, drawn at random; the others are counted in `left_out`."""
+        """At most `limit` items of every part, drawn at random; the others are counted in `left_out`."""
         drawn = {
             name: sample_of_each(items, limit, lambda _: "", lambda item: item.id, seed)
             for name, items in self.parts.items()

@@ -105,7 +105,7 @@ class MinimalPairs:
         return self._with(first, f"pairs beyond the first {limit:,} of a paradigm", "take", limit)
 
     def sample(self, limit: int, seed: int = 0) -> MinimalPairs:
-        """At most so many pairs of every paradigm, drawn at random; the others are counted in `left_out`."""
+        """At most `limit` pairs of every paradigm, drawn at random; the others are counted in `left_out`."""
         numbers = sample_of_each(self.pairs, limit, lambda pair: pair.paradigm, lambda pair: pair.item, seed)
         drawn = [self.pairs[number] for number in numbers]
         return self._with(drawn, f"pairs not drawn: {limit:,} of a paradigm were", "sample", limit, seed)

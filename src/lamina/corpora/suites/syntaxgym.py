@@ -546,7 +546,7 @@ class RegionSuites:
         return self._with(first, f"items beyond the first {limit:,} of a suite", "take", limit)
 
     def sample(self, limit: int, seed: int = 0) -> RegionSuites:
-        """At most so many items of every suite, drawn at random; the others are counted in `left_out`."""
+        """At most `limit` items of every suite, drawn at random; the others are counted in `left_out`."""
         numbers = sample_of_each(self.items, limit, lambda item: item.paradigm, lambda item: item.item, seed)
         drawn = [self.items[number] for number in numbers]
         return self._with(drawn, f"items not drawn: {limit:,} of a suite were", "sample", limit, seed)

@@ -679,7 +679,7 @@ def survey(rows: Iterable[RowCells], first: Sequence[RowCells]) -> TableSurvey:
         >>> survey(rows, rows[:50]).telling
         [{'text': 'Dogs bark', 'spans': [[0, 4, 'ANIMAL']]}]
     """
-    shown = Counter(column for row in first for column, cell in row.items() if _tells(cell))
+    counts = Counter(column for row in first for column, cell in row.items() if _tells(cell))
     values: dict[str, ColumnValues] = {}
     telling: list[RowCells] = []
     for row in rows:
@@ -689,8 +689,8 @@ def survey(rows: Iterable[RowCells], first: Sequence[RowCells]) -> TableSurvey:
                 continue
             if not is_list(cell):
                 values.setdefault(column, ColumnValues()).add(cell)
-            if shown[column] < _ENOUGH and _tells(cell):
-                shown[column] += 1
+            if counts[column] < _ENOUGH and _tells(cell):
+                counts[column] += 1
                 tells = True
         if tells:
             telling.append(row)

@@ -61,7 +61,7 @@ class LensSuite:
 
 
 def read_lens_suite(name: str, items: int, seed: int) -> LensSuite:
-    """A suite of minimal pairs or of clozes: so many items of every paradigm or part, drawn at random."""
+    """A suite of minimal pairs or of clozes: `items` of every paradigm or part, drawn at random."""
     try:
         pairs = read_pairs(name, skip_equal=True).sample(items, seed)
     except InputError as no_pairs:
