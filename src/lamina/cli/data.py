@@ -233,7 +233,7 @@ def list_() -> None:
 
 
 _PRINTED = 5
-"""Texts that are most by default."""
+"""Texts that are printed by default."""
 
 
 @app.command()

@@ -281,7 +281,7 @@ def load_corpus(
 
     `split` is train, dev, test or all. A missing dev or test is taken from train, by document, by hash with `seed`;
     `made_split` says so. `unit` is sentence, document or window:N. `format` is detected from the content by default.
-    `annotation` renames the only annotation, or some of them (`old=new,...`). whole documents are drawn with `seed`
+    `annotation` renames the only annotation, or some of them (`old=new,...`). Whole documents are drawn with `seed`
     until there are `limit` texts (see `Corpus.sample`); `first` takes the first texts. `view` is how questions are
     shown; other texts have none. The corpus `stories` is generated, not read.
 
