@@ -93,7 +93,8 @@ class DocumentSample:
 class SampleSource(Generic[Item]):
     """Draws about as many items as are wanted, in whole documents, when it is first read; see `Corpus.sample`.
 
-    Items are read once to find the documents, and kept in memory while there are few; memory does not grow with the corpus.
+    Items are read once to find the documents, and stay in memory where few are wanted; memory does not grow with the
+    corpus.
     """
 
     def __init__(
