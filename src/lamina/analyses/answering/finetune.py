@@ -12,7 +12,7 @@ import pandas as pd
 
 from lamina.corpora.questions.question import Question
 from lamina.errors import InputError, ModelError, TaskError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedValues, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import (
     FORMAT,
@@ -170,6 +170,7 @@ class TrainingSets(Reads):
         "batch": 16,
         "schedule": "constant",
     },
+    compares=ComparedValues("scores", ("task", "metric")),
     example="lamina finetune minilm --task pos --data ewt --max-steps 200 --out runs/pos",
 )
 def finetune(

@@ -31,7 +31,7 @@ from lamina.corpora.loading import load_splits
 from lamina.corpora.splits import Splits
 from lamina.corpora.treebanks import load_treebank
 from lamina.errors import InputError, LaminaError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedTasks, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_splits, model_and
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Seeds, Setting
@@ -467,6 +467,11 @@ _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_
                          ControlScore._fields),
     },
     chapter="abilities",
+    compares=ComparedTasks(
+        scores="order",
+        places={"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"},
+        harmless=("twin", "seed", "samples"),
+    ),
     example="lamina order minilm --corpus ewt --task index --task main_auxiliary --out results/order",
 )  # fmt: skip
 def order(
