@@ -81,7 +81,8 @@ def private_names() -> Iterator[tuple[str, int, str]]:
                 private = [alias.name for alias in node.names if re.match("_[a-zA-Z]", alias.name)]
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 private = _PRIVATE.findall(node.value)
-            yield from ((str(path), node.lineno, f"'{name}' is private: test what calls it") for name in private)
+            line = getattr(node, "lineno", 0)
+            yield from ((str(path), line, f"'{name}' is private: test what calls it") for name in private)
 
 
 def _assigned(node: ast.AST) -> str:

@@ -14,6 +14,7 @@ import typer
 from lamina import progress
 from lamina.cli import terminal
 from lamina.errors import InputError
+from lamina.extras import EXTRAS, require_package
 from lamina.results.index import usual_folders
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ def serve(
             "--token shows the token to everyone who lists processes; write it to a file for --token-file, or set "
             f"{VARIABLE}"
         )
+    for package in EXTRAS["app"]:
+        require_package(package, "lamina serve is a web app")
     secret = read_token(token_file)
     with _listening(host, port) as listener:
         from lamina.web.settings import ServerSettings, is_loopback

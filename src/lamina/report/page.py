@@ -318,8 +318,10 @@ class GrowingPage:
         return [PendingAnalysis(self._titles[name], self._pace.left(name)) for name in left]
 
 
-COMPARED = ("geometry", "probe", "attention", "surprisal", "pairs", "cloze", "lens")
+COMPARED = ("geometry", "probe", "attention", "heads", "contextualize", "surprisal", "pairs", "cloze", "lens")
 """The analyses whose results `compare` puts side by side, in the order of the page."""
+_ANSWERING = ("finetune", "phases")
+"""Compared only where they are asked for by name: every model is fine-tuned for them."""
 
 
 def names_compared(names: Sequence[str], only: Sequence[str] | None) -> list[str]:
@@ -329,12 +331,13 @@ def names_compared(names: Sequence[str], only: Sequence[str] | None) -> list[str
         >>> names_compared(["geometry", "neighbours", "probe"], None)
         ['geometry', 'probe']
     """
-    other = [name for name in names if name not in COMPARED]
+    compared = (*COMPARED, *(_ANSWERING if only else ()))
+    other = [name for name in names if name not in compared]
     if only and other:
         raise InputError(
-            f"{', '.join(other)}: not compared between models; a report on several has {', '.join(COMPARED)}"
+            f"{', '.join(other)}: not compared between models; a report on several has {', '.join(compared)}"
         )
-    return [name for name in COMPARED if name in names]
+    return [name for name in compared if name in names]
 
 
 def folder_names(models: Sequence[Any]) -> list[str]:

@@ -11,6 +11,7 @@ from filelock import FileLock
 
 from lamina import assets
 from lamina.errors import DamagedError, InputError, ModelError
+from lamina.extras import require_package
 from lamina.files.checking import changed_files, list_files, read_json, sha256_of, write_json
 from lamina.files.writing import fresh_folder, readable_write_errors, recover
 from lamina.models.weights.bounds import bounded_building, check_config
@@ -70,6 +71,7 @@ def _is_sound(folder: Path, *, now: bool = False) -> bool:
 def convert_gguf(packed: Path, target: Path) -> None:
     from transformers import AutoTokenizer
 
+    require_package("gguf", f"{packed.name} is a GGUF file", ModelError)
     with progress(f"unpacking {packed.name}"), quiet_transformers(), fresh_folder(target) as fresh:
         try:
             model = _unpacked(packed)

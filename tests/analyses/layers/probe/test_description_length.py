@@ -467,6 +467,6 @@ def test_probing_adds_the_table_when_asked(splits: Splits, tmp_path: Path, monke
 @pytest.mark.real
 def test_memory_alone_needs_a_longer_code_than_language(code: Coder) -> None:
     encoder = lamina.load_encoder("minilm")
-    coded = code("pos", load_splits("ewt", limit=100), encoder=encoder, schedule=replace(SHORT, hidden=32))
+    coded = code("pos", load_splits("ewt", first=100), encoder=encoder, schedule=replace(SHORT, hidden=32))
 
     assert (coded.rows()["codelength"] < coded.rows("control")["codelength"]).all()
