@@ -96,7 +96,7 @@ class ReportPage:
         figures = [*glance, *(figure for part in parts for figure in part.figures)]
         of_models = dict.fromkeys(note for result in results for note in passport_notes(result.provenance.model))
         findings = strongest(chapters)
-        html = _template().render(
+        html = page_template().render(
             title=self.title,
             about=about_the_run(results),
             notes=[*of_models, *notes],
@@ -109,8 +109,8 @@ class ReportPage:
             chapters=chapters,
             stills={figure.id: self._still(figure) for figure in figures},
             links={(part.id, sheet.name): self._link(part, sheet) for part in parts for sheet in part.sheets},
-            css=colour_tokens() + _file("report.css"),
-            script=drawing_script() + _file("report.js"),
+            css=colour_tokens() + read_part("report.css"),
+            script=drawing_script() + read_part("report.js"),
             dark=_dark(),
             bundle=chart_script() if figures else "",
         )
@@ -189,7 +189,7 @@ def _dark() -> Mapping[str, str]:
     return DARK
 
 
-def _template():
+def page_template():
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     # Names of models and corpora are the user's: everything is escaped except our own style and script.
@@ -203,7 +203,7 @@ def _template():
     return environment.get_template("report.html")
 
 
-def _file(name: str) -> str:
+def read_part(name: str) -> str:
     return files("lamina.report").joinpath(name).read_text(encoding="utf-8")
 
 

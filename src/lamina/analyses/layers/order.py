@@ -371,11 +371,17 @@ class OrderTexts(TrainedTexts):
         return model_and(as_encoder(given["model"], options, runtime), splits, given["model"])
 
 
+_OF_SOURCE = ("unit", "format", "annotation", "limit", "first")
+"""Options that say which sentences of a treebank are read."""
+
+
 def treebank_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     """Training and scored sentences; of a corpus without a training split, dev alone is scored."""
     if not isinstance(data, str | Path):
         return as_splits(data, {**options, "split": "dev" if options.get("split") == BOTH else options["split"]})
-    source_options = {name: options[name] for name in ("unit", "format", "annotation", "limit") if name in options}
+    source_options = {
+        name: options[name] for name in ("unit", "format", "annotation", "limit", "first") if name in options
+    }
     if options["split"] != BOTH:
         return with_features(load_splits(data, options["split"], **source_options), data)
     dev, test = (load_splits(data, name, **source_options) for name in ("dev", "test"))
@@ -392,7 +398,6 @@ def _together(one: Corpus, other: Corpus) -> Corpus:
         source=lambda: chain(one, other),
         fingerprint=fingerprint_of(BOTH, one.fingerprint, other.fingerprint),
         files={**one.files, **other.files},
-        limit=None,
     )
 
 
@@ -422,7 +427,7 @@ def with_features(splits: Splits, path: str | Path) -> Splits:
                 )
                 yield replace(text, edges={**text.edges, FEATURES: edges})
 
-        return replace(corpus, source=texts, fingerprint=fingerprint_of(FEATURES, corpus.fingerprint), limit=None)
+        return replace(corpus, source=texts, fingerprint=fingerprint_of(FEATURES, corpus.fingerprint))
 
     return Splits(featured(splits.train), featured(splits.scored))
 
