@@ -273,6 +273,7 @@ def load_corpus(
     format: str | None = None,
     annotation: str | None = None,
     limit: int | None = None,
+    first: int | None = None,
     seed: int = 0,
     view: View | None = None,
 ) -> Corpus:
@@ -280,8 +281,9 @@ def load_corpus(
 
     `split` is train, dev, test or all. A missing dev or test is taken from train, by document, by hash with `seed`;
     `made_split` says so. `unit` is sentence, document or window:N. `format` is detected from the content by default.
-    `annotation` renames the only annotation, or some of them (`old=new,...`). `limit` takes only the first
-    texts. `view` is how questions are shown; other texts have none. The corpus `stories` is generated, not read.
+    `annotation` renames the only annotation, or some of them (`old=new,...`). Whole documents are drawn with `seed`
+    until there are `limit` texts (see `Corpus.sample`); `first` takes the first texts. `view` is how questions are
+    shown; other texts have none. The corpus `stories` is generated, not read.
 
     Example:
         >>> import tempfile
@@ -294,18 +296,18 @@ def load_corpus(
     if name_or_path == STORIES:
         corpus = _stories(split, unit, seed, view or View())
         corpus = corpus if annotation is None else renamed(corpus, annotation)
-        return corpus if limit is None else corpus.take(limit)
+        return corpus.part(limit, first, seed)
     try:
         source = find_source(name_or_path, format)
         chosen = part_of(source, split, seed)
         corpus = _corpus(source, split, unit, chosen, view or View())
         corpus = corpus if annotation is None else renamed(corpus, annotation)
-        first = next(iter(corpus), None)
+        empty = next(iter(corpus), None) is None
     except OSError as error:
         raise CorpusError(f"{name_or_path} cannot be read: {error}") from error
-    if first is None:
+    if empty:
         raise CorpusError(_emptiness(source, split, chosen, corpus))
-    return corpus if limit is None else corpus.take(limit)
+    return corpus.part(limit, first, seed)
 
 
 def load_splits(
@@ -316,10 +318,11 @@ def load_splits(
     format: str | None = None,
     annotation: str | None = None,
     limit: int | None = None,
+    first: int | None = None,
     seed: int = 0,
     view: View | None = None,
 ) -> Splits:
-    """The training texts of a corpus and the split to score, read as `load_corpus` does; `limit` is of each of them.
+    """The training texts of a corpus and the split to score, read as `load_corpus` does; limits are of each of them.
 
     If a corpus has dev and test but no train, the one that is not scored is used for training, and recorded as such.
     """
@@ -330,6 +333,7 @@ def load_splits(
         "format": format,
         "annotation": annotation,
         "limit": limit,
+        "first": first,
         "seed": seed,
         "view": view,
     }

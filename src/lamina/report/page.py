@@ -109,8 +109,8 @@ class ReportPage:
             chapters=chapters,
             stills={figure.id: self._still(figure) for figure in figures},
             links={(part.id, sheet.name): self._link(part, sheet) for part in parts for sheet in part.sheets},
-            css=colour_tokens() + page_file("report.css"),
-            script=drawing_script() + page_file("report.js"),
+            css=colour_tokens() + read_part("report.css"),
+            script=drawing_script() + read_part("report.js"),
             dark=_dark(),
             bundle=chart_script() if figures else "",
         )
@@ -204,7 +204,7 @@ def page_template(package: str = "lamina.report", name: str = "report.html") -> 
     return environment.get_template(name)
 
 
-def page_file(name: str) -> str:
+def read_part(name: str) -> str:
     """A style sheet or script of the report's page."""
     return files("lamina.report").joinpath(name).read_text(encoding="utf-8")
 
@@ -320,8 +320,10 @@ class GrowingPage:
         return [PendingAnalysis(self._titles[name], self._pace.left(name)) for name in left]
 
 
-COMPARED = ("geometry", "probe", "attention", "surprisal", "pairs", "cloze", "lens")
+COMPARED = ("geometry", "probe", "attention", "heads", "contextualize", "surprisal", "pairs", "cloze", "lens")
 """The analyses whose results `compare` puts side by side, in the order of the page."""
+_ANSWERING = ("finetune", "phases")
+"""Compared only where they are asked for by name: every model is fine-tuned for them."""
 
 
 def names_compared(names: Sequence[str], only: Sequence[str] | None) -> list[str]:
@@ -331,12 +333,13 @@ def names_compared(names: Sequence[str], only: Sequence[str] | None) -> list[str
         >>> names_compared(["geometry", "neighbours", "probe"], None)
         ['geometry', 'probe']
     """
-    other = [name for name in names if name not in COMPARED]
+    compared = (*COMPARED, *(_ANSWERING if only else ()))
+    other = [name for name in names if name not in compared]
     if only and other:
         raise InputError(
-            f"{', '.join(other)}: not compared between models; a report on several has {', '.join(COMPARED)}"
+            f"{', '.join(other)}: not compared between models; a report on several has {', '.join(compared)}"
         )
-    return [name for name in COMPARED if name in names]
+    return [name for name in compared if name in names]
 
 
 def folder_names(models: Sequence[Any]) -> list[str]:

@@ -11,7 +11,7 @@ import pandas as pd
 from lamina.figures import chart_script, colour_tokens, drawing_script, smaller_svg, spec_of
 from lamina.figures.reproduction import published_and_ours
 from lamina.report.chapters import ReportedResult, ReportFigure, figure_of, part_of
-from lamina.report.page import page_file, page_template, refuse_other_page, write_page_file
+from lamina.report.page import read_part, page_template, refuse_other_page, write_page_file
 from lamina.reproduction.papers import OWN, PublishedTable, described
 from lamina.results.finding import strongest_first
 
@@ -73,8 +73,8 @@ def write_page(plan: PaperPlan, numbers: pd.DataFrame, out: Path) -> Path:
         names={figure.id: names.get(figure.id, "") for figure in figures},
         commands={part.id: part.provenance.command for part in parts},
         stills={figure.id: _still(figure, out) for figure in figures},
-        css=colour_tokens() + page_file("report.css"),
-        script=drawing_script() + page_file("report.js"),
+        css=colour_tokens() + read_part("report.css"),
+        script=drawing_script() + read_part("report.js"),
         dark=_dark(),
         bundle=chart_script() if figures else "",
     )
