@@ -56,7 +56,12 @@ def test_a_number_outside_the_interval_of_ours_is_above_or_below() -> None:
 def test_layers_of_models_of_another_depth_are_matched_and_compared_by_depth() -> None:
     layers = pd.DataFrame({"layer": [0, 1, 2, 3], "value": [0.5, 0.6, 0.7, 0.8]})
     by_layer = table(
-        columns=("test",), units=("share",), rows={"6": (0.75,), "12": (0.8,)}, layers=12, table="sclass", key="layer",
+        columns=("test",),
+        units=("share",),
+        rows={"6": (0.75,), "12": (0.8,)},
+        layers=12,
+        table="sclass",
+        key="layer",
         values=({"value": "value"},),
     )
     numbers = compare_numbers([by_layer], {"run": result(sclass=layers)})
@@ -64,7 +69,12 @@ def test_layers_of_models_of_another_depth_are_matched_and_compared_by_depth() -
     assert numbers["ours"].tolist() == [0.7, 0.8]
     expected = pd.DataFrame([("pos", 1.5, 1.2, 1.8, 3)], columns=["task", "expected_layer", "low", "high", "layer"])
     placed = table(
-        columns=("expected layer",), units=("layer",), rows={"pos": (3.0,)}, layers=12, table="summary", key="task",
+        columns=("expected layer",),
+        units=("layer",),
+        rows={"pos": (3.0,)},
+        layers=12,
+        table="summary",
+        key="task",
         values=({"value": "expected_layer", "low": "low", "high": "high"},),
     )
     number = compare_numbers([placed], {"run": result(summary=expected)}).iloc[0]
@@ -78,7 +88,11 @@ def test_rows_are_selected_by_other_columns_and_the_best_of_several() -> None:
         columns=["system", "mention_type", "accuracy"],
     )
     asked = table(
-        columns=("all",), units=("%",), rows={"nearest": (27.0,), "best_head": (65.0,)}, table="coref", key="system",
+        columns=("all",),
+        units=("%",),
+        rows={"nearest": (27.0,), "best_head": (65.0,)},
+        table="coref",
+        key="system",
         selections={"best_head": {"system": "head", "best": "accuracy"}},
         values=({"value": "accuracy", "where": {"mention_type": "all"}},),
     )

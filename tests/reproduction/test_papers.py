@@ -72,7 +72,9 @@ def test_an_unknown_paper_is_refused_with_the_names_there_are() -> None:
 
 
 def test_another_edition_is_told_by_its_counts() -> None:
-    data = PaperData("wsj", "The treebank", counts={"dev": {"texts": 1700}, "test": {"texts": 2416}}, source="the split")
+    data = PaperData(
+        "wsj", "The treebank", counts={"dev": {"texts": 1700}, "test": {"texts": 2416}}, source="the split"
+    )
     refuse_other_edition(data, {"dev": {"texts": 1700}})
     with pytest.raises(CorpusError, match=r"dev has 1,346 texts, expected 1,700 \(the split\).*--any-edition"):
         refuse_other_edition(data, {"dev": {"texts": 1346}, "test": {"texts": 2416}})

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.cli.conftest import Done
-from tests.cli.conftest import run as run  # noqa: PLC0414 - the fixture
+from tests.cli.conftest import run as run
 from tests.language_models import save, tiny_masked
 
 PAIRS = [

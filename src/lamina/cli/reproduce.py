@@ -72,7 +72,14 @@ def reproduce(
     names = [name.strip() for listed in only or () for name in listed.split(",") if name.strip()]
     print(
         reproduce(
-            paper, model, data, out, small=small, only=names or None, any_edition=any_edition, replace=replace,
+            paper,
+            model,
+            data,
+            out,
+            small=small,
+            only=names or None,
+            any_edition=any_edition,
+            replace=replace,
             runtime=runtime,
         )  # fmt: skip
     )

@@ -201,9 +201,11 @@ _READERS: Mapping[str, Callable[[Path], Iterator[TreebankSentence]]] = {"conllu"
 
 _STANFORD = {
     "obj": "dobj", "iobj": "iobj", "nsubj:pass": "nsubjpass", "aux:pass": "auxpass", "csubj:pass": "csubjpass",
-    "compound": "nn", "compound:prt": "prt", "nmod:poss": "poss", "nummod": "num", "acl:relcl": "rcmod", "acl": "vmod",
+    "compound": "nn", "compound:prt": "prt", "nmod:poss": "poss", "nummod": "num", "acl:relcl": "rcmod",
+    "acl": "vmod",
     "nmod:tmod": "tmod", "obl:tmod": "tmod", "obl:unmarked": "npadvmod", "nmod:unmarked": "npadvmod",
-    "nmod:npmod": "npadvmod", "obl:npmod": "npadvmod", "fixed": "mwe", "flat": "nn", "name": "nn", "det:predet": "predet",
+    "nmod:npmod": "npadvmod", "obl:npmod": "npadvmod", "fixed": "mwe", "flat": "nn", "name": "nn",
+    "det:predet": "predet",
     "cc:preconj": "preconj", "list": "dep", "dislocated": "dep", "reparandum": "dep", "orphan": "dep", "vocative": "dep",
     "nsubj:outer": "nsubj", "obl:agent": "obl", "nmod:desc": "nn", "expl:impers": "expl",
 }  # fmt: skip
@@ -222,8 +224,8 @@ def stanford(text: Text) -> Text:
         >>> from lamina.types import Edge, Span
         >>> links = [(0, "nsubj", 1), (2, "case", 3), (3, "obl", 1)]
         >>> edges = tuple(Edge((name,), Span(one, one + 1), Span(other, other + 1)) for one, name, other in links)
-        >>> made = stanford(Text("t", ("Dogs", "sleep", "on", "sofas"), edges={"dep": edges}))
-        >>> [(edge.span.start, edge.labels[0], edge.other.start) for edge in made.edges["dep"]]
+        >>> converted = stanford(Text("t", ("Dogs", "sleep", "on", "sofas"), edges={"dep": edges}))
+        >>> [(edge.span.start, edge.labels[0], edge.other.start) for edge in converted.edges["dep"]]
         [(0, 'nsubj', 1), (2, 'prep', 1), (3, 'pobj', 2)]
     """
     edges = text.edges.get("dep")
@@ -235,7 +237,7 @@ def stanford(text: Text) -> Text:
         if edge.labels[0] == "case" and edge.other is not None and relation.get(edge.other.start) in _NOMINAL:
             prepositions.setdefault(edge.other.start, edge.span.start)
     heads = {edge.span.start: edge.other for edge in edges}
-    made = []
+    converted = []
     for edge in edges:
         word, name, other = edge.span.start, edge.labels[0], edge.other
         if word in prepositions:
@@ -249,8 +251,8 @@ def stanford(text: Text) -> Text:
             name = "aux"
         else:
             name = _STANFORD.get(name, name)
-        made.append(Edge((name,), edge.span, other, edge.rated, edge.value))
-    return replace(text, edges={**text.edges, "dep": tuple(made)})
+        converted.append(Edge((name,), edge.span, other, edge.rated, edge.value))
+    return replace(text, edges={**text.edges, "dep": tuple(converted)})
 
 
 STANFORD_SCHEME = "basic Stanford dependencies, by rule from {}"

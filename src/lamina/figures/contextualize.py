@@ -22,9 +22,9 @@ CAPTIONS = {
         "not by overlapping intervals; findings are about the layer that is best on other words."
     ),
     "words": (
-        "Micro-F1 with each word counted once, scored on the classes a word has in any context: the grid of the paper's "
-        "figure on vectors without context. The chart by layer scores every word and class apart instead, so that a "
-        "vector that is the same in every context loses where a word has two classes."
+        "Micro-F1 with each word counted once, scored on the classes a word has in any context: the grid of the "
+        "paper's figure on vectors without context. The chart by layer scores every word and class apart instead, so "
+        "that a vector that is the same in every context loses where a word has two classes."
     ),
     "context": (
         "Micro-F1 when the model sees a limited number of words on each side (0: the word alone), with its 95 % "

@@ -238,8 +238,7 @@ def _vectors(name: ModelName, *, is_card: bool) -> Path | None:
     """The file of word vectors that is named; None for a model."""
     if is_card:
         return _only_file(assets.locate(name.source))
-    own = assets.own_vectors(name.source)
-    path = Path(name.source) if own is None else own
+    path = assets.own_vectors(name.source) or Path(name.source)
     return path if path.suffix in _VECTOR_SUFFIXES and path.is_file() else None
 
 

@@ -55,8 +55,8 @@ def _numbers(table: PublishedTable, results: Mapping[str, Result]) -> Iterator[C
     rows: list[ComparedNumber] = []
     for row, published in table.rows.items():
         for index, (column, unit, value) in enumerate(zip(table.columns, table.units, published, strict=True)):
-            asked = table.values[min(index, len(table.values) - 1)]
-            rows.append(_compared(table, row, column, unit, value, asked, runs, results))
+            selection = table.values[min(index, len(table.values) - 1)]
+            rows.append(_compared(table, row, column, unit, value, selection, runs, results))
     yield from rows
     if table.mean:
         yield from _means(table, rows)
@@ -71,11 +71,11 @@ def _runs_of(
 
 
 def _compared(
-    table: PublishedTable, row: str, column: str, unit: str, value: float, asked: Mapping[str, Any],
+    table: PublishedTable, row: str, column: str, unit: str, value: float, selection: Mapping[str, Any],
     runs: Sequence[tuple[str, Result]], results: Mapping[str, Result],
 ) -> ComparedNumber:  # fmt: skip
     for name, result in _runs_of(table, row, runs, results):
-        ours = _ours(table, row, asked, result)
+        ours = _ours(table, row, selection, result)
         if ours is None or not math.isfinite(ours[0]):
             continue
         scale = SCALES.get(unit, 1.0)
@@ -85,8 +85,8 @@ def _compared(
         return ComparedNumber(
             table.id, row, column, unit, value, mean, low, high, difference, below, above, _verdict(below, above), name
         )
-    nothing = (math.nan,) * 6
-    return ComparedNumber(table.id, row, column, unit, value, *nothing, "not run" if not runs else "not there", "")
+    nan, state = math.nan, "not there" if runs else "not run"
+    return ComparedNumber(table.id, row, column, unit, value, nan, nan, nan, nan, nan, nan, state, "")
 
 
 def _verdict(low: float, high: float) -> str:
@@ -96,16 +96,16 @@ def _verdict(low: float, high: float) -> str:
 
 
 def _ours(
-    table: PublishedTable, row: str, asked: Mapping[str, Any], result: Result
+    table: PublishedTable, row: str, selection: Mapping[str, Any], result: Result
 ) -> tuple[float, float, float] | None:
     """Our number for a row with its bounds; None where the result has no such row."""
-    of_row = dict(table.selections.get(row, {asked.get("key", table.key): row}))
+    of_row = dict(table.selections.get(row, {selection.get("key", table.key): row}))
     apart = str(of_row.pop("from", "")).partition(":")[2]
-    source = result.tables.get(apart or asked.get("from", table.table))
+    source = result.tables.get(apart or selection.get("from", table.table))
     if source is None or source.empty or of_row.pop("absent", False):
         return None
-    best, value = of_row.pop("best", None), of_row.pop("value", asked["value"])
-    selected = of_row if apart else {**table.where, **asked.get("where", {}), **of_row}
+    best, value = of_row.pop("best", None), of_row.pop("value", selection["value"])
+    selected = of_row if apart else {**table.where, **selection.get("where", {}), **of_row}
     rows = source
     for name, wanted in selected.items():
         if name not in rows:
@@ -114,7 +114,7 @@ def _ours(
     if rows.empty:
         return None
     chosen = rows.loc[rows[best].astype(float).idxmax()] if best else rows.iloc[0]
-    numbers = (value, asked.get("low"), asked.get("high"))
+    numbers = (value, selection.get("low"), selection.get("high"))
     mean, low, high = (math.nan if name is None else float(chosen[name]) for name in numbers)
     return mean, low, high
 
@@ -136,9 +136,11 @@ def _fits(column: pd.Series, wanted: Any, table: PublishedTable, result: Result)
 
 def last_layer(result: Result) -> int:
     """The number of the last layer, or block, in a result's tables; 1 where none has layers."""
-    layers = [pd.to_numeric(table["layer"], errors="coerce").max() for table in result.tables.values() if "layer" in table]
-    found = [int(layer) for layer in layers if pd.notna(layer)]
-    return max([layer for layer in found if layer], default=1)
+    layers = [
+        pd.to_numeric(table["layer"], errors="coerce").max() for table in result.tables.values() if "layer" in table
+    ]
+    numbers = [int(layer) for layer in layers if pd.notna(layer)]
+    return max([layer for layer in numbers if layer], default=1)
 
 
 def _means(table: PublishedTable, rows: Sequence[ComparedNumber]) -> Iterator[ComparedNumber]:

@@ -11,12 +11,13 @@ import pandas as pd
 from lamina.figures import chart_script, colour_tokens, drawing_script, smaller_svg, spec_of
 from lamina.figures.reproduction import published_and_ours
 from lamina.report.chapters import ReportedResult, ReportFigure, figure_of, part_of
-from lamina.report.page import read_part, page_template, refuse_other_page, write_page_file
-from lamina.reproduction.papers import OWN, PublishedTable, described
+from lamina.report.page import page_template, read_part, refuse_other_page, write_page_file
+from lamina.reproduction.papers import ORIGINAL, PublishedTable, described
 from lamina.results.finding import strongest_first
 
 if TYPE_CHECKING:
     from lamina.reproduction.running import PaperPlan, PlannedRun
+    from lamina.results import Result
 
 FINDINGS = 6
 """Findings per run on the page; the result has all."""
@@ -55,7 +56,7 @@ def write_page(plan: PaperPlan, numbers: pd.DataFrame, out: Path) -> Path:
     """Write `out/index.html`; a page of somebody else's is never replaced."""
     page = out / "index.html"
     refuse_other_page(page)
-    parts = [_part(planned) for planned in plan.runs if planned.result is not None]
+    parts = [_part(planned, planned.result) for planned in plan.runs if planned.result is not None]
     tables = [paper_table(table, numbers[numbers["table"] == table.id]) for table in plan.paper.tables]
     names = {f"{p.run.name}-{chart}": figure for p in plan.runs for chart, figure in p.run.figures.items()}
     figures = [figure for part in parts for figure in part.figures] + [t.figure for t in tables if t.figure]
@@ -64,7 +65,7 @@ def write_page(plan: PaperPlan, numbers: pd.DataFrame, out: Path) -> Path:
         cite=plan.paper.cite,
         model=plan.model,
         model_is=plan.model_is,
-        model_note="" if plan.model_is == OWN else f"the paper's: {described(plan.paper.models)}, with --model",
+        model_note="" if plan.model_is == ORIGINAL else f"the paper's: {described(plan.paper.models)}, with --model",
         small=plan.small,
         note=plan.paper.note,
         runs=[_run_in_words(planned) for planned in plan.runs],
@@ -111,8 +112,8 @@ def paper_table(table: PublishedTable, numbers: pd.DataFrame) -> PaperTable:
 
 
 _CAPTION = (
-    "Hollow: published. Solid: ours, with its 95 % interval. Where model or data stand in for the paper's, the two need "
-    "not agree."
+    "Hollow: published. Solid: ours, with its 95 % interval. Where model or data stand in for the paper's, the two "
+    "need not agree."
 )
 
 
@@ -133,11 +134,10 @@ def _interval(low: float, high: float, places: int) -> str:
     return f" [{low:.{places}f}, {high:.{places}f}]" if math.isfinite(low) and math.isfinite(high) else ""
 
 
-def _part(planned: PlannedRun) -> ReportedResult:
+def _part(planned: PlannedRun, result: Result) -> ReportedResult:
     from dataclasses import replace
 
-    assert planned.result is not None
-    part = part_of(planned.run.name, planned.result, planned.folder)
+    part = part_of(planned.run.name, result, planned.folder)
     figures = [figure for figure in part.figures if _chart(figure, planned) in planned.run.figures] or part.figures[:2]
     order = {chart: place for place, chart in enumerate(planned.run.figures)}
     figures.sort(key=lambda figure: order.get(_chart(figure, planned), len(order)))

@@ -14,7 +14,7 @@ from typing import Any
 
 from lamina.errors import CorpusError, InputError
 
-OWN, STAND_IN, MISSING = "the paper's own", "a stand-in", "missing"
+ORIGINAL, STAND_IN, MISSING = "the paper's own", "a stand-in", "missing"
 """What model and data of a run are."""
 
 
@@ -65,16 +65,16 @@ class PaperRun:
 
     name: str
     analysis: str
-    own: str | None = None
+    original: str | None = None
     """The paper's own data, by its name in `data.toml`; None where everybody has it."""
     data: str | None = None
     """What is read where the paper's own data are not at hand."""
     unless: str | None = None
     """Left out where these data are at hand."""
-    needs_own: bool = False
+    needs_original: bool = False
     """Left out where its own data are not at hand."""
     stand_in: str = ""
-    """What stands in for the paper's data, in words; empty where it reads the paper's own."""
+    """What stands in for the paper's data, in words; empty where it reads the paper's original."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -179,7 +179,7 @@ def get_paper(name: str) -> Paper:
     published = _read("published.toml").get(name, {})
     tables = tuple(_table(table, published[table["id"]]) for table in request.get("table", ()))
     runs = tuple(PaperRun(**run) for run in request["run"])
-    named = {data for run in runs for data in (run.own, run.data, run.unless) if data}
+    named = {data for run in runs for data in (run.original, run.data, run.unless) if data}
     data = {known: _data(known, entry) for known, entry in _read("data.toml").items() if known in named}
     about = {key: request.get(key, "") for key in ("title", "cite", "note")}
     return Paper(

@@ -17,7 +17,16 @@ from lamina.framework.requests import data_of
 from lamina.progress import say
 from lamina.reproduction.comparison import compare_numbers
 from lamina.reproduction.page import write_page
-from lamina.reproduction.papers import MISSING, OWN, STAND_IN, Paper, PaperData, PaperRun, get_paper, refuse_other_edition
+from lamina.reproduction.papers import (
+    MISSING,
+    ORIGINAL,
+    STAND_IN,
+    Paper,
+    PaperData,
+    PaperRun,
+    get_paper,
+    refuse_other_edition,
+)
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime
@@ -79,22 +88,22 @@ def plan_paper(
     """Load what a paper's requests read, and say what is its own, what stands in and what cannot be run.
 
     Example:
-        >>> plan_paper("pipelin")
+        >>> plan_paper("blimpp")
         Traceback (most recent call last):
         ...
-        lamina.errors.InputError: there is no paper 'pipelin'; did you mean pipeline? ...
+        lamina.errors.InputError: there is no paper 'pipelin'; did you mean blimp? ...
     """
     paper = get_paper(name)
     root = None if data is None else Path(data)
     if root is not None and not root.is_dir():
         raise InputError(f"--data {root} is not a folder; it holds the papers' data, as in {root}/ontonotes")
     chosen = model or model_for(paper)
-    model_is = OWN if paper.is_own(chosen) else STAND_IN
+    model_is = ORIGINAL if paper.is_own(chosen) else STAND_IN
     runs = []
     for run in paper.runs:
         if run.unless and paper.data[run.unless].folder(root):
             continue
-        if run.needs_own and run.own and paper.data[run.own].folder(root) is None:
+        if run.needs_original and run.original and paper.data[run.original].folder(root) is None:
             continue
         runs.append(_planned(paper, run, chosen, root, small=small, any_edition=any_edition, runtime=runtime))
     if not runs or all(planned.refusal for planned in runs):
@@ -125,8 +134,10 @@ def _planned(
     runtime: Runtime | None,
 ) -> PlannedRun:  # fmt: skip
     source, words, data_is = _data_for(paper, run, root)
-    own = paper.data.get(run.own or "")
-    planned = PlannedRun(run, words, data_is, to_get="" if own is None or data_is == OWN else own.to_get_it())
+    original = paper.data.get(run.original or "")
+    planned = PlannedRun(
+        run, words, data_is, to_get="" if original is None or data_is == ORIGINAL else original.to_get_it()
+    )
     settings, options = run.asked(small=small)
     analysis = get_analysis(run.analysis)
     where: dict[str, Any] = {} if runtime is None else {"runtime": runtime}
@@ -135,10 +146,10 @@ def _planned(
     try:
         if source is not None and given is not None:
             inputs.setdefault(given, source)
-        if own is not None and own.format and data_is == OWN:
-            options["format"] = own.format
+        if original is not None and original.format and data_is == ORIGINAL:
+            options["format"] = original.format
             if not any_edition:
-                refuse_other_edition(own, counted(own, Path(str(source))))
+                refuse_other_edition(original, counted(original, Path(str(source))))
         planned.query = analysis.ask(**inputs, **options, **settings, **where)
     except _REFUSED as error:
         planned.refusal = str(error)
@@ -147,16 +158,16 @@ def _planned(
 
 def _data_for(paper: Paper, run: PaperRun, root: Path | None) -> tuple[str | None, str, str]:
     """What a run reads: a name or path, in words, and what it is to the paper."""
-    own = paper.data.get(run.own or "")
-    if own is None:
-        return run.data, run.stand_in or run.data or "", STAND_IN if run.stand_in else OWN
-    folder = own.folder(root)
-    if folder is not None and (own.asset is None or folder.name != own.asset):
-        return str(folder), own.title, OWN
-    if own.asset is not None:
-        return own.asset, own.title, OWN
+    original = paper.data.get(run.original or "")
+    if original is None:
+        return run.data, run.stand_in or run.data or "", STAND_IN if run.stand_in else ORIGINAL
+    folder = original.folder(root)
+    if folder is not None and (original.asset is None or folder.name != original.asset):
+        return str(folder), original.title, ORIGINAL
+    if original.asset is not None:
+        return original.asset, original.title, ORIGINAL
     if run.data is None:
-        return None, own.title, MISSING
+        return None, original.title, MISSING
     return run.data, run.stand_in or run.data, STAND_IN
 
 
@@ -164,7 +175,7 @@ def counted(data: PaperData, folder: Path) -> dict[str, dict[str, int]]:
     """What the splits of these files hold, of what the paper's edition is known by."""
     from lamina.corpora.loading import known_splits, load_corpus
 
-    found: dict[str, dict[str, int]] = defaultdict(dict)
+    counts_by_split: dict[str, dict[str, int]] = defaultdict(dict)
     for split in set(data.counts) & set(known_splits(folder, data.format)):
         expected = data.counts[split]
         texts = documents = 0
@@ -181,8 +192,8 @@ def counted(data: PaperData, folder: Path) -> dict[str, dict[str, int]]:
                     pairs.update((word, label) for label in edge.labels)
         documents = len(names)
         counts = {"texts": texts, "documents": documents, "words": len(words), "pairs": len(pairs)}
-        found[split] = {what: counts[what] for what in expected if what in counts}
-    return dict(found)
+        counts_by_split[split] = {what: counts[what] for what in expected if what in counts}
+    return dict(counts_by_split)
 
 
 def share_of_suite(data: PaperData, result: Result) -> str:
@@ -257,8 +268,8 @@ def reproduce(
         except _REFUSED as error:
             planned.refusal = str(error)
         else:
-            own = plan.paper.data.get(planned.run.own or "")
-            planned.remark = "" if own is None else share_of_suite(own, planned.result)
+            original = plan.paper.data.get(planned.run.original or "")
+            planned.remark = "" if original is None else share_of_suite(original, planned.result)
         # The next run needs its memory.
         planned.query = None
         write_comparison(plan, folder)

@@ -162,7 +162,8 @@ def token_map(
         Setting("Clusters per layer; by default the number from 2 to 8 with the highest silhouette.", min=2),
     ] = None,
     without_first: Annotated[
-        bool, Setting("Leave the first token out of projections and clusters at every layer, as the paper did for GPT-2.")
+        bool,
+        Setting("Leave the first token out of projections and clusters at every layer, as the paper did for GPT-2."),
     ] = False,
     seed: Seed = 0,
 ) -> Tables:

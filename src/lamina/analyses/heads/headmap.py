@@ -411,8 +411,8 @@ def headmap(
     refuse_without_maps(encoder)
     if encoder.blocks * encoder.heads < 2:
         raise ModelError(f"{encoder.name} has a single head; a map needs at least 2")
-    shown, limit = sample_texts(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
-    divergence = DivergenceMeter(encoder, samples=samples, seed=seed, unit=unit_of(shown))
+    sampled, limit = sample_texts(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
+    divergence = DivergenceMeter(encoder, samples=samples, seed=seed, unit=unit_of(sampled))
     surface = SurfaceMeter(encoder, samples=1, seed=seed)
     naming = corpus if names is None else load_corpus(names, scored_split(names))
     relations = _relations(encoder, naming, samples, seed)
@@ -421,7 +421,7 @@ def headmap(
     # Pairs and drawn texts have no trees of their own: heads are named by the single texts of a corpus.
     apart = pairs or segments is not None or names is not None
     meters: list[Meter] = [divergence, surface, *([] if apart else named_by)]
-    skipped = yield Watch(encoder, shown, meters, limit=limit, total=len(shown), weights=weights)
+    skipped = yield Watch(encoder, sampled, meters, limit=limit, total=len(sampled), weights=weights)
     if apart and named_by:
         yield Watch(encoder, naming, named_by, total=len(naming), weights=weights)
     if not divergence.tokens:
@@ -445,7 +445,7 @@ def headmap(
     alike = likeness(tables["divergences"], samples=_DRAWN, seed=seed)
     tables |= {"likeness": alike} if len(alike) else {}
     tables |= {} if best is None else {"best": best}
-    data = {"shown": shown.describe()} if apart else {}
+    data = {"shown": sampled.describe()} if apart else {}
     return Tables(tables, skipped, data=data | ({"named_by": naming.describe()} if apart and named_by else {}))
 
 

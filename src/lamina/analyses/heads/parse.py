@@ -429,7 +429,11 @@ def parse(
         tables,
         {f"{name}: {reason}": count for name, run in runs.items() for reason, count in run.skipped.items()},
         model={"vectors": static.describe()},
-        data={"train": splits.train.describe(), "labels": splits.scored.scheme, "resampled": f"{unit_of(splits.scored).by}s"},
+        data={
+            "train": splits.train.describe(),
+            "labels": splits.scored.scheme,
+            "resampled": f"{unit_of(splits.scored).by}s",
+        },
         files={PROBES: path},
         scored={"words": parser_runs[0].words},
     )
@@ -440,7 +444,7 @@ STRUCTURAL = "structural probe"
 
 
 def structural_row(folder: str, encoder: Encoder, scored: Corpus) -> ParserScore:
-    """The best layer of a saved `structure` result, as a system; a result of another model or other texts is refused."""
+    """The best layer of a saved `structure` result, as a system; one of another model or other texts is refused."""
     result = Result.load(folder)
     if result.analysis != "structure":
         raise InputError(f"{folder} is a result of {result.analysis}, not of structure; run lamina structure first")
@@ -452,8 +456,8 @@ def structural_row(folder: str, encoder: Encoder, scored: Corpus) -> ParserScore
         raise InputError(f"{folder} is of other texts than {scored.name}; run lamina structure on the same corpus")
     best = result.tables["best"]
     rows = best[best["measure"] == "uuas"]
-    row = rows.loc[rows["value"].astype(float).idxmax()]
-    return ParserScore(STRUCTURAL, float("nan"), float(row["value"]), float(row["low"]), float(row["high"]))
+    row = max(rows_of(rows), key=lambda layer: layer.value)
+    return ParserScore(STRUCTURAL, float("nan"), float(row.value), float(row.low), float(row.high))
 
 
 @parse.finds
