@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -70,16 +70,11 @@ def reproduce(
             print(f"\n{name}\n{cost}")
         return
     names = [name.strip() for listed in only or () for name in listed.split(",") if name.strip()]
-    print(
-        reproduce(
-            paper,
-            model,
-            data,
-            out,
-            small=small,
-            only=names or None,
-            any_edition=any_edition,
-            replace=replace,
-            runtime=runtime,
-        )  # fmt: skip
-    )
+    how: dict[str, Any] = {
+        "small": small,
+        "only": names or None,
+        "any_edition": any_edition,
+        "replace": replace,
+        "runtime": runtime,
+    }
+    print(reproduce(paper, model, data, out, **how))

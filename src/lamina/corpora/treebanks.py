@@ -206,7 +206,8 @@ _STANFORD = {
     "nmod:tmod": "tmod", "obl:tmod": "tmod", "obl:unmarked": "npadvmod", "nmod:unmarked": "npadvmod",
     "nmod:npmod": "npadvmod", "obl:npmod": "npadvmod", "fixed": "mwe", "flat": "nn", "name": "nn",
     "det:predet": "predet",
-    "cc:preconj": "preconj", "list": "dep", "dislocated": "dep", "reparandum": "dep", "orphan": "dep", "vocative": "dep",
+    "cc:preconj": "preconj", "list": "dep", "dislocated": "dep", "reparandum": "dep", "orphan": "dep",
+    "vocative": "dep",
     "nsubj:outer": "nsubj", "obl:agent": "obl", "nmod:desc": "nn", "expl:impers": "expl",
 }  # fmt: skip
 """Universal relation -> Stanford relation, where the name alone decides; others keep their name."""
