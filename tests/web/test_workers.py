@@ -269,7 +269,7 @@ def test_a_process_that_rests_starts_again(worker):
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timers")
 def test_a_process_that_nobody_ends_ends_itself(tmp_path):
     # It holds the interpreter, as a library that searches with a pattern does.
-    program = "import re; from lamina.web import workers; workers._MARGIN = 0.0\n"
-    program += "with workers._alarm(0.2): re.match(r'(a|aa)+$', 'a' * 60 + 'b')"
+    program = "import re; from lamina.web import process; process.MARGIN = 0.0\n"
+    program += "with process._alarm(0.2): re.match(r'(a|aa)+$', 'a' * 60 + 'b')"
     ended = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
     assert ended.returncode == -signal.SIGALRM

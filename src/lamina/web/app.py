@@ -294,11 +294,11 @@ def create_app(settings: ServerSettings, load: Callable[[str], Encoder] | None =
     """
     results = ResultIndex(settings.folders)
     named = partial(dict, [(name, name) for name in settings.models])
-    strange = {"found": results.models, "seeds": results.seeds}
+    unnamed = {"stray": results.models, "seeds": results.seeds}
     models = (
-        ModelWorkers(named, start=partial(start_message, settings), limits=settings.limits, **strange)
+        ModelWorkers(named, start=partial(start_message, settings), limits=settings.limits, **unnamed)
         if load is None
-        else LoadedModels(named, most=settings.limits.loaded, load=load, **strange)
+        else LoadedModels(named, most=settings.limits.loaded, load=load, **unnamed)
     )
     state = AppState.of(settings, models, results)
     jobs, estimates = state.jobs, state.estimates
@@ -377,7 +377,7 @@ def run(settings: ServerSettings, listener: socket.socket) -> None:
 
 
 class Server(uvicorn.Server):
-    """A server that ends when it is told to, whatever its models, computations and charts do."""
+    """A server that ends on a signal, whatever its models, computations and charts do."""
 
     def __init__(self, config: uvicorn.Config, state: AppState) -> None:
         super().__init__(config)
@@ -386,7 +386,7 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """See `uvicorn.Server.handle_exit`."""
         super().handle_exit(sig, frame)
-        # Whoever still waits for a model is told so at once; and whatever does not end by itself is ended.
+        # Requests that wait for a model are refused at once; what does not end by itself is ended.
         Thread(target=self._state.models.close, daemon=True).start()
         last = Timer(2 * self._state.settings.limits.stopping_seconds, os._exit, (128 + sig,))
         last.daemon = True

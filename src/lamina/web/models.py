@@ -50,16 +50,16 @@ class Models(ABC):
         self,
         named: Callable[[], Mapping[str, str]],
         *,
-        found: Callable[[], Mapping[str, str]] = dict,
+        stray: Callable[[], Mapping[str, str]] = dict,
         seeds: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """`named` gives name in requests -> what is loaded: an alias, a Hugging Face id or a path.
 
-        `found` gives the same for models in the result folders, which load once they are confirmed; `seeds` for folders
+        `stray` gives the same for models in the result folders, which load once they are confirmed; `seeds` for folders
         with the models of several seeds, which only jobs can take.
         """
         self._named = named
-        self._found = found
+        self._stray = stray
         self._seeds = seeds
         self._confirmed: dict[str, str] = {}
         self._lock = Lock()
@@ -68,32 +68,32 @@ class Models(ABC):
 
     def names(self, *, seeds: bool = False) -> list[str]:
         """All available models; with `seeds`, also the folders with the models of several."""
-        return list(dict.fromkeys([*self._named(), *self._found(), *(self._seeds() if seeds else ())]))
+        return list(dict.fromkeys([*self._named(), *self._stray(), *(self._seeds() if seeds else ())]))
 
     def source(self, name: str) -> str:
         """What is loaded for a name: an alias, a Hugging Face id or a path."""
         named = self._named()
         if name in named:
             return named[name]
-        strange = {**self._seeds(), **self._found()}
-        if name not in strange:
+        unnamed = {**self._seeds(), **self._stray()}
+        if name not in unnamed:
             raise UnknownModelError(
                 f"the model {name!r} was not named when this server was started; there are: "
-                f"{', '.join({**named, **strange})}. Start it again with --model for others"
+                f"{', '.join({**named, **unnamed})}. Start it again with --model for others"
             )
         if self.unconfirmed(name):
             raise UnconfirmedModelError(
                 f"{name} lies in a result folder and was not named when this server was started; confirm on the page "
-                f"that it may be loaded, or start the server again with --model {strange[name]}"
+                f"that it may be loaded, or start the server again with --model {unnamed[name]}"
             )
-        return self._confirmed.get(name, strange[name])
+        return self._confirmed.get(name, unnamed[name])
 
     def unconfirmed(self, name: str) -> bool:
         """Whether somebody has to confirm the model before it is loaded."""
         named = self._named()
         if name in named or name in self._confirmed:
             return False
-        folder = {**self._seeds(), **self._found()}.get(name)
+        folder = {**self._seeds(), **self._stray()}.get(name)
         # It may have been named by its path.
         return folder is not None and os.path.realpath(folder) not in map(os.path.realpath, named.values())
 
@@ -109,7 +109,7 @@ class Models(ABC):
 
     def folder(self, name: str) -> Path:
         """Where a model of the result folders is."""
-        folder = {**self._seeds(), **self._found()}.get(name)
+        folder = {**self._seeds(), **self._stray()}.get(name)
         if folder is None:
             raise UnknownModelError(f"there is no model {name!r} in the result folders")
         return Path(folder)
@@ -191,10 +191,10 @@ class LoadedModels(Models):
         *,
         most: int,
         load: Callable[[str], Encoder],
-        found: Callable[[], Mapping[str, str]] = dict,
+        stray: Callable[[], Mapping[str, str]] = dict,
         seeds: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        super().__init__(named, found=found, seeds=seeds)
+        super().__init__(named, stray=stray, seeds=seeds)
         self._most = most
         self._load = load
         self._slots: OrderedDict[str, _LoadedModel] = OrderedDict()
@@ -276,11 +276,11 @@ class ModelWorkers(Models):
         *,
         start: Callable[[str, str], Mapping[str, Any]],
         limits: Limits,
-        found: Callable[[], Mapping[str, str]] = dict,
+        stray: Callable[[], Mapping[str, str]] = dict,
         seeds: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """`start` gives what a process is told first, from a model's name and what is loaded for it."""
-        super().__init__(named, found=found, seeds=seeds)
+        super().__init__(named, stray=stray, seeds=seeds)
         self._start = start
         self._limits = limits
         self._workers: OrderedDict[str, ModelWorker] = OrderedDict()

@@ -10,17 +10,14 @@ import contextlib
 import functools
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter
 
@@ -29,23 +26,21 @@ from lamina.errors import InputError, LaminaError, ModelError
 
 if TYPE_CHECKING:
     from lamina.models.checks.passports import ExaminedModel
-    from lamina.web.models import Models
     from lamina.web.settings import Limits, ServerSettings
-    from lamina.web.state import AppState
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PROGRAM = (sys.executable, "-P", "-c", "from lamina.web.workers import main; main()")
+PROGRAM = (sys.executable, "-P", "-c", "from lamina.web.process import main; main()")
 """Reads what it serves, and then requests, from its standard input; imports nothing from the current folder."""
 _WATCH = 0.2
 """Seconds between two checks of a process's time and memory."""
 _LONGEST = 256 * 1024**2
 """Bytes of an answer."""
-_SHAPE = ("blocks", "heads", "width", "limit")
-_ERROR, _LAST = b"!", b"!!"
+SHAPE = ("blocks", "heads", "width", "limit")
+ERROR, _LAST = b"!", b"!!"
 """How an answer begins that is an error, and the last answer of a process."""
-_MARGIN = 5.0
+MARGIN = 5.0
 """Seconds after its time in which a process that nobody ended ends itself."""
 
 
@@ -269,7 +264,7 @@ class _WorkerProcess:
         self._deadline: float | None = None
         self._lifeline = os.pipe() if lifeline.AVAILABLE else ()
         variables = {lifeline.VARIABLE: str(self._lifeline[0])} if self._lifeline else {}
-        # The panic of a library in Rust is answered in a sentence; its calls are nobody's to read.
+        # The panic of a library in Rust is answered in a sentence; its call stack is left out.
         variables["RUST_BACKTRACE"] = "0"
         self._process = subprocess.Popen(
             PROGRAM,
@@ -287,7 +282,7 @@ class _WorkerProcess:
         return self._process.poll() is not None
 
     def ask(self, message: Mapping[str, Any], seconds: float, what: str) -> bytes:
-        """What it answers within so many seconds; afterwards it is ended."""
+        """What it answers within a time; afterwards it is ended."""
         self._deadline = time.monotonic() + seconds
         line = b""
         try:
@@ -306,8 +301,8 @@ class _WorkerProcess:
             raise self._ended(seconds, what)
         if line.startswith(_LAST):
             self.discard()
-        if line.startswith(_ERROR):
-            raise _error_of(line.lstrip(_ERROR))
+        if line.startswith(ERROR):
+            raise _error_of(line.lstrip(ERROR))
         return line
 
     def kill(self, reason: str) -> None:
@@ -384,9 +379,6 @@ def _errors(kind: type[LaminaError]) -> Iterator[type[LaminaError]]:
         yield from _errors(narrower)
 
 
-# The other side: the process.
-
-
 def start_message(settings: ServerSettings, name: str, source: str) -> dict[str, Any]:
     """What a process has to know of a server; not its token."""
     return {
@@ -401,104 +393,11 @@ def start_message(settings: ServerSettings, name: str, source: str) -> dict[str,
     }
 
 
-def main() -> None:
-    """Serve one model until the standard input ends."""
-    # Ctrl-C in a terminal goes to every process; the server ends this one.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    lifeline.follow_starter()
-    requests, answers = _private_pipes()
-    app = None
-    for line in requests:
-        message = json.loads(line)
-        try:
-            with _alarm(float(message.pop("seconds"))):
-                if app is None:
-                    app = _load(message)
-                    answer = b"{}"
-                elif "examine" in message:
-                    answer = _examined(app.models, message["examine"])
-                else:
-                    answer = ENDPOINTS[message["call"]].run(app, message["body"])
-        except LaminaError as error:
-            answer = _ERROR + json.dumps({"kind": type(error).__name__, "message": str(error)}).encode()
-        except Exception as error:
-            traceback.print_exc()
-            answer = _failure(error)
-        except BaseException as error:
-            # The panic of a library in Rust: its state is unknown.
-            answers.write(_ERROR + _failure(error) + b"\n")
-            answers.flush()
-            os._exit(1)
-        answers.write(answer + b"\n")
-        answers.flush()
-
-
-def _failure(error: BaseException) -> bytes:
-    reason = str(error).strip().splitlines()[:1]
-    message = f"the model's files or its libraries fail on this ({type(error).__name__}: {' '.join(reason)[:300]})"
-    return _ERROR + json.dumps({"kind": "ModelError", "message": message}).encode()
-
-
-def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Standard input and output for messages alone: what libraries print goes to the standard error."""
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    return requests, answers
-
-
-@contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """The system ends this process after its time, even without a server and while a library holds the interpreter."""
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds + _MARGIN)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _load(start: Mapping[str, Any]) -> AppState:
-    """The state that endpoints take, with this one model in it."""
-    from lamina.results.index import ResultIndex
-    from lamina.web import api as _endpoints  # noqa: F401
-    from lamina.web.models import LoadedModels, load_model
-    from lamina.web.settings import Limits, ServerSettings
-    from lamina.web.state import AppState
-
-    settings = ServerSettings(
-        models=(start["name"],),
-        folders=tuple(map(Path, start["folders"])),
-        corpora=tuple(start["corpora"]),
-        device=start["device"],
-        dtype=start["dtype"],
-        chat=start["chat"],
-        limits=Limits(**start["limits"]),
-    )
-    load = functools.partial(load_model, device=settings.device, dtype=settings.dtype, chat=settings.chat)
-    # The model, and its random twin.
-    models = LoadedModels(lambda: {start["name"]: start["source"]}, most=2, load=load)
-    models.examined(start["name"])
-    return AppState.of(settings, models, ResultIndex(settings.folders))
-
-
-def _examined(models: Models, name: str) -> bytes:
-    """The verdict on a model, its shape and its fingerprint; `examined_in` reads them."""
-    examined = models.examined(name)
-    shape = {part: getattr(examined, part) for part in _SHAPE}
-    about = {"passport": examined.passport.describe(), "fingerprint": models.fingerprint(name), **shape}
-    return json.dumps(about).encode()
-
-
 def examined_in(answer: bytes) -> tuple[ExaminedModel, str]:
     """The verdict on a model and its shape, and its fingerprint, as its process answered."""
     from lamina.models.checks.passports import ExaminedModel, Passport
 
     about = json.loads(answer)
-    return ExaminedModel(Passport.of(about["passport"]), *(int(about[part]) for part in _SHAPE)), str(
+    return ExaminedModel(Passport.of(about["passport"]), *(int(about[part]) for part in SHAPE)), str(
         about["fingerprint"]
     )

@@ -135,7 +135,7 @@ class _MetadataScan:
         return content
 
     def count(self, what: str, most: int) -> int:
-        """The next number, of so many at most."""
+        """The next number; an error if it is too large."""
         number = int.from_bytes(self.take(8), "little")
         if number > most:
             raise ModelError(f"it says that it has {number:,} {what}; at most {most:,} are read")

@@ -347,7 +347,8 @@ def measure_of(measure: Measured) -> HeadMeasure:
 
 def all_links(heads: Sequence[str], attention: SentenceLinks) -> list[HeadLinks]:
     """The links of some heads, as JSON has them."""
-    return [_links(*each) for each in zip(heads, attention.links, attention.to_sinks, strict=True)]
+    triples = zip(heads, attention.links, attention.to_sinks, strict=True)
+    return [_links(head, links, share) for head, links, share in triples]
 
 
 def _links(head: str, links: RowLinks, to_sinks: float) -> HeadLinks:
