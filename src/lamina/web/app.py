@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from threading import Lock, Thread, Timer
 from types import FrameType
@@ -206,17 +207,24 @@ def _report(app: State) -> Response:
 
 
 _READING = Lock()
+_MOST_IMAGES = 10_000
+"""Images beside a report that are looked at."""
 
 
 def _report_page(report: Path) -> bytes:
-    """The page of a report, put together once as long as its file is the same: by one request, for all that wait."""
+    """The page of a report, put together once as long as its files are the same: by one request, for all that wait."""
+    images = islice((report.parent / "figures").glob("*.svg"), _MOST_IMAGES)
     with _READING:
-        state = report.stat()
-        return _embedded(report, (state.st_ino, state.st_mtime_ns, state.st_size))
+        states = [(str(path), *_state(path.lstat())) for path in (report, *images)]
+        return _embedded(report, tuple(sorted(states)))
+
+
+def _state(about: os.stat_result) -> tuple[int, int, int]:
+    return about.st_ino, about.st_mtime_ns, about.st_size
 
 
 @lru_cache(maxsize=1)
-def _embedded(report: Path, _state: tuple[int, int, int]) -> bytes:
+def _embedded(report: Path, _states: tuple[tuple[str, int, int, int], ...]) -> bytes:
     way_back = _templates().get_template("_way_back.html").render(views=VIEWS)
     return embedded_report(report, way_back).encode()
 
