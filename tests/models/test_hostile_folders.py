@@ -171,7 +171,7 @@ def test_headers_of_weights_are_read_up_to_a_size(tmp_path, monkeypatch):
     content = json.dumps({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
     path.write_bytes(struct.pack("<Q", len(content)) + content + b"\0" * 8)
     assert bounds.stored_values(tmp_path) == 2
-    monkeypatch.setattr(bounds, "_LARGEST_HEADER", 10)
+    monkeypatch.setattr(bounds, "LARGEST_HEADER", 10)
     assert bounds.stored_values(tmp_path) is None
 
 

@@ -17,11 +17,13 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from starlette.testclient import TestClient
 
 from lamina.errors import ModelError
 from lamina.models import load_encoder
 from lamina.results import Provenance, Result
-from lamina.web.models import LoadedModels
+from lamina.testing import TinyEncoder
+from lamina.web import ServerSettings, create_app
 from lamina.web.settings import Limits
 from lamina.web.workers import BusyError, DeadlineError, ModelWorker
 from tests.models import tiny_models
@@ -208,39 +210,42 @@ def test_who_waited_too_long_is_sent_away_and_the_next_is_answered(worker):
     line.close()
 
 
-def test_a_model_of_a_result_folder_loads_once_it_is_confirmed(client, tmp_path):
+def visiting(folder: Path) -> TestClient:
+    """A client of a server with one model that was named, and one in a result folder."""
+    settings = ServerSettings(models=("tiny",), folders=(folder.parent,), port=8600)
+    encoders = {"tiny": TinyEncoder(), str(folder): TinyEncoder()}
+    return TestClient(create_app(settings, encoders.__getitem__), base_url="http://127.0.0.1:8600")
+
+
+def test_a_model_of_a_result_folder_loads_once_it_is_confirmed(tmp_path):
     folder = tmp_path / "report" / "tuned"
     (tmp_path / "config.json").write_text("{}")
     about = Provenance({"name": "tiny", "fingerprint": "t"}, {"name": "c", "fingerprint": "s"}, {})
     Result("finetune", {}, about, {"config.json": tmp_path / "config.json"}).save(folder, charts=False)
     asked = {"model": "report/tuned", "sentence": SENTENCE}
-    loads: list[str] = []
-    visitor = client(folders=[folder.parent])
-    models = visitor.app.state.lamina.models
-    assert isinstance(models, LoadedModels)
-    models._load = lambda source: loads.append(source) or _tiny()
+    visitor = visiting(folder)
     card = visitor.get("/api/about").json()["models"][1]
     assert (card["name"], card["unconfirmed"]) == ("report/tuned", True)
     refused = visitor.post("/api/lens", json=asked)
     assert refused.status_code == 409
     assert f"or start the server again with --model {folder}" in refused.json()["error"]
     assert visitor.post("/api/jobs", json={"analysis": "geometry", "model": "report/tuned"}).status_code == 409
-    assert not loads
+    assert visitor.get("/api/about").json()["models"][1]["loaded"] is False
     assert visitor.get("/api/strange-models/report/tuned").json()["folder"] == str(folder)
     assert visitor.post("/api/strange-models", json={"model": "gone"}).status_code == 404
     assert visitor.post("/api/strange-models", json={"model": "report/tuned"}).status_code == 200
     assert visitor.post("/api/lens", json=asked).status_code == 200
-    assert loads == [str(folder)]
+    assert visitor.get("/api/about").json()["models"][1]["loaded"] is True
 
 
-def test_an_adapter_is_confirmed_together_with_its_base(client, tmp_path):
+def test_an_adapter_is_confirmed_together_with_its_base(tmp_path):
     folder = tmp_path / "report" / "tuned"
     for name, content in (("config.json", {}), ("adapter_config.json", {"base_model_name_or_path": "someone/else"})):
         (tmp_path / name).write_text(json.dumps(content))
     about = Provenance({"name": "tiny", "fingerprint": "t"}, {"name": "c", "fingerprint": "s"}, {})
     files = {name: tmp_path / name for name in ("config.json", "adapter_config.json")}
     Result("finetune", {}, about, files).save(folder, charts=False)
-    visitor = client(folders=[folder.parent])
+    visitor = visiting(folder)
     assert visitor.get("/api/strange-models/report/tuned").json()["base"] == "someone/else"
     alone = visitor.post("/api/strange-models", json={"model": "report/tuned"})
     assert alone.status_code == 400
@@ -248,12 +253,6 @@ def test_an_adapter_is_confirmed_together_with_its_base(client, tmp_path):
     both = visitor.post("/api/strange-models", json={"model": "report/tuned", "base": "someone/else"})
     assert both.status_code == 200
     assert visitor.app.state.lamina.models.source("report/tuned") == f"someone/else+{folder}"
-
-
-def _tiny():
-    from lamina.testing import TinyEncoder
-
-    return TinyEncoder()
 
 
 def test_a_process_that_rests_starts_again(worker):
@@ -270,6 +269,6 @@ def test_a_process_that_rests_starts_again(worker):
 def test_a_process_that_nobody_ends_ends_itself(tmp_path):
     # It holds the interpreter, as a library that searches with a pattern does.
     program = "import re; from lamina.web import process; process.MARGIN = 0.0\n"
-    program += "with process._alarm(0.2): re.match(r'(a|aa)+$', 'a' * 60 + 'b')"
+    program += "with process.self_ending(0.2): re.match(r'(a|aa)+$', 'a' * 60 + 'b')"
     ended = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
     assert ended.returncode == -signal.SIGALRM

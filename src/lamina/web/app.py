@@ -316,7 +316,7 @@ def create_app(settings: ServerSettings, load: Callable[[str], Encoder] | None =
         # Requests that wait for a model hold a thread each; others are answered meanwhile.
         current_default_thread_limiter().total_tokens = settings.limits.waiting + _THREADS
         # While the first page is opened: the script that draws charts, the first model, the analyses.
-        Thread(target=partial(_warm, state), daemon=True).start()
+        Thread(target=partial(warm_up, state), daemon=True).start()
         yield
         models.close()
         estimates.close()
@@ -342,7 +342,7 @@ def create_app(settings: ServerSettings, load: Callable[[str], Encoder] | None =
     return app
 
 
-def _warm(app: AppState) -> None:
+def warm_up(app: AppState) -> None:
     chart_script()
     # As many as stay in memory. A model that cannot be loaded is reported here, and on every page.
     for name in app.settings.models[: app.settings.limits.loaded]:

@@ -31,7 +31,7 @@ def main() -> None:
     for line in requests:
         message = json.loads(line)
         try:
-            with _alarm(float(message.pop("seconds"))):
+            with self_ending(float(message.pop("seconds"))):
                 if app is None:
                     app = _load(message)
                     answer = b"{}"
@@ -69,7 +69,7 @@ def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
+def self_ending(seconds: float) -> Iterator[None]:
     """The system ends this process after its time, even without a server and while a library holds the interpreter."""
     if not hasattr(signal, "setitimer"):
         yield

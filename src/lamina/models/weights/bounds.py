@@ -40,7 +40,7 @@ _LARGEST = {
 _LARGEST_OTHER = 128 * 1024**2
 """Most bytes of other files that are read as a whole."""
 _WHOLE = (".json", ".jinja", ".txt", ".model", ".vocab")
-_LARGEST_HEADER = 32 * 1024**2
+LARGEST_HEADER = 32 * 1024**2
 """Most bytes of the header of a safetensors file."""
 _LARGEST_TEMPLATE = 1024**2
 """Most characters of a chat template."""
@@ -303,7 +303,7 @@ def _header(path: Path) -> dict[str, Any] | None:
         return None
     with open_regular(path) as file:
         size = int.from_bytes(file.read(8), "little")
-        if size > min(_LARGEST_HEADER, path.stat().st_size):
+        if size > min(LARGEST_HEADER, path.stat().st_size):
             return None
         try:
             header = parse_json(file.read(size).decode("utf-8"))
