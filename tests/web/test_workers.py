@@ -29,7 +29,7 @@ from lamina.web.workers import BusyError, DeadlineError, ModelWorker
 from tests.models import tiny_models
 
 SENTENCE = "the dog barked"
-ENDLESS = " ".join(["a" * 26] * 400)
+ENDLESS = " ".join("a" * 26 + first + second for first in "bcdefghijklmnopqrstu" for second in "bcdefghijklmnopqrstu")
 """What takes the hostile tokenizer minutes: each word alone stays below the limit of its library."""
 PANIC = "a" * 40
 """What goes beyond that limit, on which the library panics."""

@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Any, NamedTuple, get_args
 
 from lamina.errors import LaminaError, ResultError
-from lamina.results.folder import HEAD, read_head, table_file
+from lamina.results.folder import HEAD, LARGEST_HEAD, read_head, table_file
 from lamina.results.result import Result, without_nan
 from lamina.stats.status import Status
 
@@ -46,6 +46,10 @@ _MOST_FOLDERS = 20_000
 """Folders that are searched below a named one."""
 _LOADED_BYTES = 1 << 29
 """Bytes of tables of all results kept in memory together."""
+_MOST_SETTINGS = 100
+"""Settings in a sentence."""
+MOST_HEAD_BYTES = 64 * 1024**2
+"""Bytes of all heads together below a named folder; those of 10,000 results have about 50 MB."""
 _LONGEST_SETTING = 60
 """Letters of a setting's value in a sentence."""
 
@@ -218,8 +222,13 @@ def sample_in_words(corpus: Mapping[str, Any], parameters: Mapping[str, Any]) ->
         seen += f", the first {first:,}"
     else:
         seen += f", limit {limit:,}" if type(limit) is int else ", no limit" if count is not None else ""
-    chosen = ", ".join(f"{key} {_setting_in_words(value)}" for key, value in parameters.items() if _is_told(key, value))
-    return "; ".join(filter(None, (seen, chosen)))
+    chosen = [
+        f"{key[:_LONGEST_SETTING]} {_setting_in_words(value)}"
+        for key, value in parameters.items()
+        if _is_told(key, value)
+    ]
+    more = ["..."] if len(chosen) > _MOST_SETTINGS else []
+    return "; ".join(filter(None, (seen, ", ".join([*chosen[:_MOST_SETTINGS], *more]))))
 
 
 def _is_told(name: str, value: Any) -> bool:
@@ -296,6 +305,7 @@ def _labelled(folders: Iterable[Path]) -> dict[str, Path]:
 
 def _search(root: Path, label: str) -> Iterator[SavedResult | UnlistedFolder]:
     unreadable: list[OSError] = []
+    room = MOST_HEAD_BYTES
     for searched, (folder, inner, files) in enumerate(os.walk(root, followlinks=False, onerror=unreadable.append)):
         if searched >= _MOST_FOLDERS:
             why = f"it has more than {_MOST_FOLDERS:,} folders, and the others were not searched"
@@ -310,11 +320,25 @@ def _search(root: Path, label: str) -> Iterator[SavedResult | UnlistedFolder]:
         if len(below.parts) >= DEPTH:
             inner.clear()
         if HEAD in files:
-            yield _read(path, Path(label) / below)
+            room -= _head_bytes(path)
+            name = Path(label) / below
+            yield _read(path, name) if room >= 0 else UnlistedFolder(_printable(name), _TOO_MANY)
     for error in unreadable:
         if not isinstance(error, FileNotFoundError):
             place = Path(label) / os.path.relpath(os.fsdecode(error.filename), root)
             yield UnlistedFolder(_printable(place), f"it cannot be read: {error.strerror}")
+
+
+_TOO_MANY = f"it and those before it have more than {MOST_HEAD_BYTES >> 20} MB of {HEAD}"
+
+
+def _head_bytes(folder: Path) -> int:
+    """Bytes of a head that is small enough to be read."""
+    try:
+        size = os.lstat(folder / HEAD).st_size
+    except OSError:
+        return 0
+    return size if size <= LARGEST_HEAD else 0
 
 
 def _read(folder: Path, name: Path) -> SavedResult | UnlistedFolder:
