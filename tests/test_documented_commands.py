@@ -113,12 +113,12 @@ def slim_models(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 
     from lamina import assets
     from lamina.errors import AssetError
-    from lamina.models.loading import _model_folder
+    from lamina.models.loading import model_folder
 
     locate, slim = assets.locate, {}
     for name, (kind, narrow) in SLIM.items():
         try:
-            real = _model_folder(name)
+            real = model_folder(name)
         except AssetError as error:
             pytest.skip(f"no real model: {error}")
         slim[name] = tmp_path_factory.mktemp("slim") / name

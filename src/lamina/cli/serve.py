@@ -85,7 +85,7 @@ def serve(
         )
     for package in EXTRAS["app"]:
         require_package(package, "lamina serve is a web app")
-    secret = _token(token_file)
+    secret = read_token(token_file)
     with _listening(host, port) as listener:
         from lamina.web.settings import ServerSettings, is_loopback
 
@@ -106,7 +106,7 @@ def serve(
         _run(settings, listener)
 
 
-def _token(file: Path | None) -> str | None:
+def read_token(file: Path | None) -> str | None:
     """The token that was given; None for none."""
     # Not for the processes that this one starts.
     token = os.environ.pop(VARIABLE, None)

@@ -265,3 +265,89 @@ def _tokens(graph: Mapping[str, Any]) -> Iterator[TreebankWord]:
 
 _READERS: Mapping[str, Callable[[Path], Iterator[TreebankSentence]]] = {"conllu": _conllu, "gum": _conllu, "uds": _uds}
 """Format -> its reader."""
+
+
+# Basic Stanford dependencies out of universal ones, by rule.
+
+_STANFORD = {
+    "obj": "dobj", "iobj": "iobj", "nsubj:pass": "nsubjpass", "aux:pass": "auxpass", "csubj:pass": "csubjpass",
+    "compound": "nn", "compound:prt": "prt", "nmod:poss": "poss", "nummod": "num", "acl:relcl": "rcmod",
+    "acl": "vmod",
+    "nmod:tmod": "tmod", "obl:tmod": "tmod", "obl:unmarked": "npadvmod", "nmod:unmarked": "npadvmod",
+    "nmod:npmod": "npadvmod", "obl:npmod": "npadvmod", "fixed": "mwe", "flat": "nn", "name": "nn",
+    "det:predet": "predet",
+    "cc:preconj": "preconj", "list": "dep", "dislocated": "dep", "reparandum": "dep", "orphan": "dep",
+    "vocative": "dep",
+    "nsubj:outer": "nsubj", "obl:agent": "obl", "nmod:desc": "nn", "expl:impers": "expl",
+}  # fmt: skip
+"""Universal relation -> Stanford relation, where the name alone decides; others keep their name."""
+_NOMINAL = frozenset({"nmod", "obl", "obl:agent"})
+_POSSESSIVE = frozenset({"'s", "'", "\u2019s", "\u2019"})
+
+
+def stanford(text: Text) -> Text:
+    """The text with basic Stanford dependencies in place of universal ones.
+
+    By rule, not by Stanford's converter: a preposition becomes the head of its noun (`prep` and `pobj`; of several, the
+    first), `to` of an infinitive an `aux`, `'s` a `possessive`; all other relations keep their head and are renamed.
+
+    Example:
+        >>> from lamina.types import Edge, Span
+        >>> links = [(0, "nsubj", 1), (2, "case", 3), (3, "obl", 1)]
+        >>> edges = tuple(Edge((name,), Span(one, one + 1), Span(other, other + 1)) for one, name, other in links)
+        >>> converted = stanford(Text("t", ("Dogs", "sleep", "on", "sofas"), edges={"dep": edges}))
+        >>> [(edge.span.start, edge.labels[0], edge.other.start) for edge in converted.edges["dep"]]
+        [(0, 'nsubj', 1), (2, 'prep', 1), (3, 'pobj', 2)]
+    """
+    edges = text.edges.get("dep")
+    if edges is None:
+        return text
+    relation = {edge.span.start: edge.labels[0] for edge in edges}
+    prepositions: dict[int, int] = {}
+    for edge in edges:
+        if edge.labels[0] == "case" and edge.other is not None and relation.get(edge.other.start) in _NOMINAL:
+            prepositions.setdefault(edge.other.start, edge.span.start)
+    heads = {edge.span.start: edge.other for edge in edges}
+    converted = []
+    for edge in edges:
+        word, name, other = edge.span.start, edge.labels[0], edge.other
+        if word in prepositions:
+            place = prepositions[word]
+            name, other = "pobj", Span(place, place + 1)
+        elif other is not None and prepositions.get(other.start) == word:
+            name, other = "prep", heads[other.start]
+        elif name == "case":
+            name = "possessive" if text.words[word].lower() in _POSSESSIVE else "prep"
+        elif name == "mark" and text.words[word].lower() == "to":
+            name = "aux"
+        else:
+            name = _STANFORD.get(name, name)
+        converted.append(Edge((name,), edge.span, other, edge.rated, edge.value))
+    return replace(text, edges={**text.edges, "dep": tuple(converted)})
+
+
+STANFORD_SCHEME = "basic Stanford dependencies, by rule from {}"
+
+
+def in_stanford(corpus: Corpus) -> Corpus:
+    """The corpus with `stanford` dependencies; one that is not in the universal scheme is refused.
+
+    Example:
+        >>> from lamina.corpora import corpus_from
+        >>> in_stanford(corpus_from([["Dogs", "bark"]], name="pets"))
+        Traceback (most recent call last):
+        ...
+        lamina.errors.CorpusError: pets has no universal dependencies to convert (scheme: own); ...
+    """
+    if "UD" not in corpus.scheme or "dep" not in corpus.annotations:
+        raise CorpusError(
+            f"{corpus.name} has no universal dependencies to convert (scheme: {corpus.scheme}); leave the labels as "
+            "they are annotated"
+        )
+    return replace(
+        corpus,
+        source=lambda: map(stanford, iter(corpus)),
+        scheme=STANFORD_SCHEME.format(corpus.scheme),
+        fingerprint=fingerprint_of("stanford", 1, corpus.fingerprint),
+        limit=None,
+    )

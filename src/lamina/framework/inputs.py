@@ -636,6 +636,13 @@ class OneQuestion(QuestionSet):
         typed = (
             DeclaredSetting("question", str | None, None, Setting("Instead of data: a question of your own ...")),
             DeclaredSetting("context", str | None, None, Setting("... about this context.")),
+            DeclaredSetting("answer", str | None, None, Setting("The right answer, as the context has it.")),
+            DeclaredSetting(
+                "support",
+                Sequence[str] | None,
+                None,
+                Setting("Words of a supporting sentence; by default the sentences that hold the answer."),
+            ),
         )
         return (*super().options, *typed)
 
@@ -646,6 +653,8 @@ class OneQuestion(QuestionSet):
         question, context = options["question"], options["context"]
         if (question is None) != (context is None):
             raise InputError("--question and --context go together; give both")
+        if question is None and (options["answer"] is not None or options["support"]):
+            raise InputError("--answer and --support belong to a typed question; give --question and --context too")
         if question is not None and (given["data"] != self.default or settings.get("example") is not None):
             raise InputError("give either --data (with --example) or --question with --context, not both")
         return super().load(given, options, settings, runtime)
@@ -656,7 +665,7 @@ class OneQuestion(QuestionSet):
         question, context = options["question"], options["context"]
         if question is None or context is None:
             return as_questions(data, options, view)
-        return typed_question(question, context)
+        return typed_question(question, context, options["answer"] or "", options["support"] or ())
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def inputs_key(
     read = [[corpus.name, corpus.split, corpus.fingerprint] for corpus in (texts, train) if corpus is not None]
     installed = sorted(f"{package.name} {package.version}" for package in distributions())
     requested = sorted(only) if only else None
-    return fingerprint_of(_FORMAT, str(model), of_model, read, requested, dict(options), _source_files(), installed)
+    return fingerprint_of(_FORMAT, str(model), of_model, read, requested, dict(options), source_files(), installed)
 
 
 def page_up_to_date(out: Path, key: str) -> Path | None:
@@ -107,7 +107,7 @@ def _files(source: Path) -> Iterator[Path]:
     return (path for path in sorted(source.rglob("*")) if path.is_file()) if source.is_dir() else iter([source])
 
 
-def _source_files() -> str:
+def source_files() -> str:
     """One hash of lamina's own source: readers, analyses, charts and the page's template."""
     root = Path(str(files("lamina")))
     digest = hashlib.sha256()

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from lamina.corpora import Corpus
     from lamina.training.finetune import Finetuning
 
-_CURVE = ("seed", "step", "epoch", "split", "metric", "value")
+CURVE_COLUMNS = ("seed", "step", "epoch", "split", "metric", "value")
 _BASELINE = ("metric", "value")
 _GRID = ("lr", "batch", "schedule", "epochs", "step", "metric", "value", "chosen")
 _METRICS = {"f1": "F1", "exact_match": "exact match"}
@@ -148,7 +148,7 @@ class TrainingSets(Reads):
     # 5: a limit draws documents.
     version=5,
     tables={
-        "curve": Table("One row per seed, step noted, split and metric; select is the selection set.", _CURVE),
+        "curve": Table("One row per seed, step noted, split and metric; select is the selection set.", CURVE_COLUMNS),
         "scores": Table(
             "One row per task of the data (all: all together) and metric, on the scored texts; of several seeds the "
             "mean.",

@@ -42,7 +42,7 @@ def converted(packed: Path) -> Path:
         if not _is_sound(target):
             if target.exists():
                 say(f"{target} is damaged; {packed.name} is converted again")
-            _convert(packed, target)
+            convert_gguf(packed, target)
     return target
 
 
@@ -68,7 +68,7 @@ def _is_sound(folder: Path, *, now: bool = False) -> bool:
     return isinstance(files, dict) and not changed_files(folder, files, now=now)
 
 
-def _convert(packed: Path, target: Path) -> None:
+def convert_gguf(packed: Path, target: Path) -> None:
     from transformers import AutoTokenizer
 
     require_package("gguf", f"{packed.name} is a GGUF file", ModelError)
