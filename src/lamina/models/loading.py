@@ -240,7 +240,7 @@ def _vectors(name: ModelName, *, is_card: bool) -> Path | None:
     """The file of word vectors that is named; None for a model."""
     if is_card:
         return _only_file(assets.locate(name.source))
-    path = Path(name.source)
+    path = assets.own_vectors(name.source) or Path(name.source)
     return path if path.suffix in _VECTOR_SUFFIXES and path.is_file() else None
 
 
