@@ -298,7 +298,7 @@ PRACTICES = {
     "dropout": "the model's own dropout stays on",
     "roots": "the root of a tree is an edge of the word to itself",
 }
-"""What the pipeline paper's code did and `probe` does not by default; `--faithful` does all, on the paper's schedule."""
+"""What the pipeline paper's code did and `probe` does not by default; `--faithful` does all, on its schedule."""
 
 
 @dataclass(frozen=True)
