@@ -197,6 +197,16 @@ def _parsed(
 # nothing is appended. Each story has one question. The same seed gives the same stories on every machine, and a hash of
 # its facts decides the split of a story, so that splits never share a story, even with different seeds.
 
+TASK_TITLES = {
+    "qa1": "where somebody is", "qa2": "where a thing is", "qa3": "where a thing was before",
+    "qa4": "what lies beside what", "qa5": "who gave what to whom", "qa6": "whether somebody is somewhere",
+    "qa7": "how many things somebody has", "qa8": "what somebody carries", "qa9": "where somebody is not",
+    "qa10": "where somebody may be", "qa11": "where he or she is", "qa12": "where two people are",
+    "qa13": "where they are", "qa14": "where somebody was when", "qa15": "what somebody is afraid of",
+    "qa16": "what colour something has", "qa17": "what lies where", "qa18": "what fits into what",
+    "qa19": "the way from place to place", "qa20": "why somebody goes somewhere",
+}  # fmt: skip
+"""bAbI's tasks -> what is asked, as sentences say it."""
 STORIES = "stories"
 """The name of the corpus."""
 VERSION = 1
