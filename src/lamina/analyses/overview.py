@@ -408,8 +408,10 @@ def _leading_head(results: Mapping[str, Result]) -> Any | None:
     if best.empty:
         return None
     agreed = best[best["agrees"].astype(bool) & best["crossfit_accuracy"].notna()]
-    ranked = (agreed if len(agreed) else best).sort_values("diff_low", ascending=False, kind="stable")
-    return next(rows_of(ranked))
+    if agreed.empty:
+        return next(rows_of(best.sort_values("difference", ascending=False, kind="stable")))
+    lead = agreed["crossfit_accuracy"] - agreed["crossfit_offset_accuracy"]
+    return next(rows_of(agreed.loc[[lead.idxmax()]]))
 
 
 def _head_finding(row: Any, *, note: str = "", importance: tuple[Worth, ...] = ("answers", "beats control")) -> Finding:
@@ -516,10 +518,8 @@ class Spine(NamedTuple):
     uses: pd.DataFrame
     """What was taken out and what it did, one row per layer: what, measure, layer, effect, low, high, status."""
 
-    @property
-    def last(self) -> int:
-        """The last layer."""
-        return max((int(table["layer"].max()) for table in self if len(table)), default=0)
+    last: int
+    """The last layer."""
 
 
 PINNED = ("coreference", "syntactic", "induction", "previous", "next")
@@ -543,7 +543,8 @@ def spine(results: Sequence[Result]) -> Spine:
     heads = heads.sort_values(["rank", "value"], ascending=[True, False], kind="stable")
     heads = heads.rename(columns={"value": "lead"})[["layer", "head", "role", "word", "lead", "status"]]
     uses = pd.DataFrame([row for result in results for row in _uses(result)], columns=list(_USES))
-    return Spine(abilities, heads.reset_index(drop=True), uses)
+    last = max((int(table["layer"].max()) for table in (abilities, roles, uses) if len(table)), default=0)
+    return Spine(abilities, heads.reset_index(drop=True), uses, last)
 
 
 def _uses(result: Result) -> Iterator[tuple[Any, ...]]:

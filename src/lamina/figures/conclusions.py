@@ -58,7 +58,7 @@ _CHARTS: Mapping[str, Mapping[str, Sequence[FindingChoice]]] = {
     "finetune": {"learning": [FindingChoice("contrasts")]},
     "geometry": {"measure": [FindingChoice("contrasts")]},
     "headmap": {"map": [FindingChoice("likeness"), FindingChoice("divergences")]},
-    "heads": {"relations": [FindingChoice("best")]},
+    "heads": {"arcs": [FindingChoice("best")], "relations": [FindingChoice("best")]},
     "lens": {
         "lens": [FindingChoice("contrasts"), FindingChoice("gain")],
         "reached": [FindingChoice("reached")],

@@ -13,8 +13,8 @@ from lamina.analyses.heads.behaviours import DIFFERENCE, arcs, is_ahead
 from lamina.figures.look import Panel, lines, text_width
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, attention_name, themed
 from lamina.results import Result
-from lamina.results.finding import percent, rows_of
-from lamina.tasks.label_words import in_words, plural_of
+from lamina.results.finding import rows_of
+from lamina.tasks.label_words import in_words
 
 CAPTIONS = {
     "relations": (
@@ -28,7 +28,7 @@ CAPTIONS = {
         "attention, special tokens left out. Solid: the annotated word; dashed with a cross: another one, beside the "
         "annotated one as a thin line. The heads are those that lead the best fixed offset by most; their sentences "
         "are the first short ones of the corpus that have the relation, and one of the failures among them. How often "
-        "they are right is in the chart of all relations."
+        "they find the annotated word is in the chart of all relations."
     ),
     "examples": (
         "Attention of the heads that are most clearly ahead of the best fixed offset: lines go from the attending word "
@@ -57,7 +57,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     title = f"{attention_name(result)} of {result.provenance.model['name']} on {corpus['name']}{split}"
     drawn = {"relations": relations(result.tables["best"], title, bool(result.provenance.parameters.get("faithful")))}
     if len(result.tables["examples"]):
-        if (four := sentences(result.tables["examples"], result.tables["best"], result)) is not None:
+        if (four := sentences(result.tables["examples"], result)) is not None:
             drawn = {"arcs": four, **drawn}
         drawn["examples"] = examples(result.tables["examples"], title)
     return {name: themed(chart) for name, chart in drawn.items()}
@@ -204,12 +204,12 @@ def describe(best: Table) -> str:
 _SHOWN = 4
 """Sentences that the chapter opens with."""
 _RIGHT, _WRONG = COLOURS[2], COLOURS[1]
-_SPACE, _LEVEL = 7, 20
+_SPACE, _LEVEL = 5, 20
 """Pixels between words, and of an arc's height per doubling of its length."""
 _ARC_HEIGHT = 84
 
 
-def sentences(table: Table, best: Table, result: Result) -> alt.ConcatChart | None:
+def sentences(table: Table, result: Result) -> alt.ConcatChart | None:
     """Sentences with one arc each: what their heads answer; of four, one is a failure where there is one."""
     answers = arcs(table)
     if answers.empty:
@@ -222,17 +222,12 @@ def sentences(table: Table, best: Table, result: Result) -> alt.ConcatChart | No
     panels = [_arc_panel(row, table) for row in rows_of(chosen)]
     name, corpus = result.provenance.model["name"], result.provenance.corpus
     failed = f"{len(failures)} of {len(chosen)} shown answers {'is' if len(failures) == 1 else 'are'} wrong"
-    lead = best[best["relation"] == chosen["relation"].iloc[0]].iloc[0]
-    title = (
-        f"Head {lead['layer']}-{lead['head']} finds {percent(lead['accuracy'])} of {plural_of(lead['relation'])}, the "
-        f"best fixed offset {percent(lead['offset_accuracy'])}; every head fails at times"
-    )
     about = f"{attention_name(result)} of {name} on {corpus['name']}; {failed}"
     return alt.concat(
         *panels,
         columns=2,
         spacing=28,
-        title=alt.TitleParams(title, subtitle=about, offset=12),
+        title=alt.TitleParams("What single heads answer", subtitle=about, offset=12),
         description=" ".join(_arc_in_words(row, _words_of(row, table)) for row in rows_of(chosen)),
         usermeta={"fixed": True},
     )

@@ -196,7 +196,7 @@ def whole_spine(spine: Spine, name: str, width: int = SPINE_WIDTH) -> alt.Concat
         >>> scores = ("Part of speech", "probe", "F1", 2, 0.9, 0.8, 1.0, 0.6, 0.2, 0.3)
         >>> row = (*scores, True, 2, 2, True, True, 99, "constant", "clear")
         >>> empty = pd.DataFrame(columns=["layer", "head", "role", "word", "lead", "status"])
-        >>> drawn = whole_spine(Spine(pd.DataFrame([row], columns=ABILITIES), empty, pd.DataFrame()), "minilm")
+        >>> drawn = whole_spine(Spine(pd.DataFrame([row], columns=ABILITIES), empty, pd.DataFrame(), 2), "minilm")
         >>> drawn.to_dict()["title"]["text"]
         'What minilm holds at which layer'
     """

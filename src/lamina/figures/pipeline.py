@@ -250,7 +250,7 @@ _MARKS = ("M0-1V1", "M0-1V1M-.35-1H.35M-.35 1H.35", "M0-1L1 0L0 1L-1 0Z")
 
 _LINE_HEIGHT = 34
 """Of one task, where it has one bar."""
-_ONE_WIDTH = 460
+_ONE_WIDTH = 400
 PUBLISHED = "published"
 """Name of the parameter that shows the paper's values."""
 
@@ -290,7 +290,7 @@ def pipeline(tables: Tables, title: str) -> alt.ConcatChart | None:
         .mark_text(align="left", dx=4, fontSize=11, color=INK, limit=_ONE_WIDTH)
         .encode(x=alt.value(0), text=alt.Text("why:N")),
     ]
-    below = [f"expected layer: where the score is gained as layers are added; {part}" for part in _spread(tables)]
+    below = [*_spread(tables), "points: the expected layer, where the score is gained as layers are added"]
     twins = _twins(summary, labels)
     if not twins.empty:
         layers.append(

@@ -320,7 +320,7 @@ def _cluster_outlines(rows: Table) -> list[alt.Chart]:
         return []
     table = pd.DataFrame(corners, columns=["layer", "outline", "place", "x", "y"])
     line = alt.Chart(table).mark_line(color=GREY, strokeWidth=1, strokeDash=[4, 3], opacity=0.9)
-    return [line.encode(x=_axis("x"), y=_axis("y"), detail="outline:N", order=alt.Order("place:Q"))]
+    return [line.encode(x=_axis("x"), y=_axis("y"), detail=alt.Detail("outline:N"), order=alt.Order("place:Q"))]
 
 
 _EDGE = 1.06

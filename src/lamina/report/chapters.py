@@ -225,15 +225,17 @@ def _chapter(card: ChapterCard, parts: list[ReportedResult]) -> ReportChapter:
     by_finding = {id(finding): part for part in ordered for finding in part.findings}
     findings = strongest_first(finding for part in ordered for finding in part.findings)
     ranked = [RankedFinding.of(finding, card.name, by_finding[id(finding)].title) for finding in findings]
-    best = findings[0] if findings else None
+    # One claim, one figure: the headline is the claim of what the chapter opens with.
+    best = next(iter(strongest_first(lead.findings)), None) or next(iter(findings), None)
+    headline = next((entry for entry, of in zip(ranked, findings, strict=True) if of is best), None)
     return ReportChapter(
         card.name,
         card.title,
         card.question,
-        ranked[0] if ranked else None,
+        headline,
         figure,
         how_sure(best, findings, [part.provenance for part in ordered], lead.provenance),
-        ranked[1:],
+        [entry for entry in ranked if entry is not headline],
         ordered,
         own_command([part.provenance.command for part in ordered], [part.analysis for part in ordered]),
     )
@@ -282,9 +284,22 @@ over 9 documents. The figure shows 50 texts of ewt, no limit; samples 500. Score
     scored = {what: count for provenance in about for what, count in provenance.corpus.get("scored", {}).items()}
     if scored:
         sentences.append(f"Scored: {', '.join(f'{count:,} ({what})' for what, count in scored.items())}.")
+    # The settings of the figure say it of its own result; a comparison may use the samples of its results, or none.
+    samples = sorted(
+        {count for entry in about if (lead is None or "bootstrap" in entry.corpus) and (count := _drawn(entry))}
+    )
+    if samples:
+        sentences.append(
+            f"Bootstrap samples: {' to '.join(f'{count:,}' for count in dict.fromkeys([samples[0], samples[-1]]))}."
+        )
     seeds = {len(set(provenance.seeds)) for provenance in about if len(set(provenance.seeds)) > 1}
     sentences += [f"Seeds: {max(seeds)}."] if seeds else []
     return [*sentences, *dict.fromkeys(warning for provenance in about for warning in provenance.warnings)]
+
+
+def _drawn(about: Provenance) -> int:
+    """Bootstrap samples behind a result's intervals."""
+    return int(about.corpus.get("bootstrap", about.parameters.get("samples")) or 0)
 
 
 def _tested(best: Finding) -> str:
