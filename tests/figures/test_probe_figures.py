@@ -305,8 +305,8 @@ def test_the_eight_tasks_of_the_suite_fit_on_a_page(make_probe, layers):
     ("probes", "drawn"),
     [
         (("layer",), ["curves", "heatmap", "control"]),
-        (("mix",), ["pipeline", "statistics", "weights", "curves"]),
-        (("layer", "mix"), ["pipeline", "statistics", "weights", "curves", "heatmap", "control"]),
+        (("mix",), ["statistics", "weights", "curves"]),
+        (("layer", "mix"), ["statistics", "weights", "curves", "heatmap", "control"]),
     ],
 )
 def test_a_run_with_some_of_the_probes_draws_what_there_is(make_probe, probes, drawn):

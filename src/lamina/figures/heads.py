@@ -25,7 +25,7 @@ CAPTIONS = {
     ),
     "arcs": (
         "Four sentences, one arc in each: from the word that is asked about to the word that the head gives most "
-        "attention, special tokens left out. Solid: the annotated word; dashed with a cross: another one, beside the "
+        "attention, special tokens apart. Solid: the annotated word; dashed with a cross: another one, beside the "
         "annotated one as a thin line. The heads are those that lead the best fixed offset by most; their sentences "
         "are the first short ones of the corpus that have the relation, and one of the failures among them. How often "
         "they find the annotated word is in the chart of all relations."

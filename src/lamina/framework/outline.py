@@ -245,7 +245,7 @@ CHAPTERS = (
         "abilities",
         "Abilities",
         "Which linguistic questions can be answered, and at which layers?",
-        (("probe", "pipeline"), ("pairs", "terms")),
+        (("probe", "pipeline"), ("probe", "heatmap"), ("pairs", "terms")),
     ),
     ChapterCard(
         "heads",
