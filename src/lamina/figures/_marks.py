@@ -152,7 +152,9 @@ def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 def name_marks(rows: Table, x: alt.X, y: alt.Y) -> list[alt.Chart]:
     """The names that `placed_names` found room for."""
     marks = []
-    for (side, shift), group in rows.groupby(["side", "shift"]):  # pyright: ignore[reportGeneralTypeIssues]
+    places = sorted({(int(side), int(shift)) for side, shift in zip(rows["side"], rows["shift"], strict=True)})
+    for side, shift in places:
+        group = rows[(rows["side"] == side) & (rows["shift"] == shift)]
         mark = alt.Chart(group).mark_text(
             align="left" if side > 0 else "right", dx=7 * side, dy=shift, fontSize=10, color=INK
         )

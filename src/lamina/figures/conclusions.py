@@ -130,9 +130,10 @@ def state(chart: altair.TopLevelMixin, sentence: str) -> altair.TopLevelMixin:
             below += [part] if isinstance(part, str) else part if isinstance(part, list) else []
     lines = wrap(sentence, max(40, int(_width(chart.to_dict()) / _LETTER)))
     named = alt.TitleParams(lines if len(lines) > 1 else sentence, subtitle=below, **options)
-    chart = chart.copy(deep=False)
-    chart.title = named  # pyright: ignore[reportAttributeAccessIssue]
-    return chart
+    titled: Any = chart
+    titled = titled.copy(deep=False)
+    titled.title = named
+    return titled
 
 
 def _width(spec: Mapping[str, Any]) -> float:

@@ -257,10 +257,10 @@ def _arc_panel(row: Any, table: Table) -> alt.LayerChart:
     up = alt.Scale(domain=[0, _ARC_HEIGHT], range=[_ARC_HEIGHT, 0], nice=False)
     text = alt.Chart(rows).encode(x=alt.X("x:Q", scale=across, axis=None), y=alt.value(_ARC_HEIGHT + 12))
     layers: list[alt.Chart] = [
-        text.transform_filter(f"datum.strong == {strong}")
-        .mark_text(fontSize=12, fontWeight=weight, color=INK)
-        .encode(text=alt.Text("word:N"))
-        for strong, weight in (("false", "normal"), ("true", "bold"))
+        text.transform_filter("!datum.strong").mark_text(fontSize=12, color=INK).encode(text=alt.Text("word:N")),
+        text.transform_filter("datum.strong")
+        .mark_text(fontSize=12, fontWeight="bold", color=INK)
+        .encode(text=alt.Text("word:N")),
     ]
     if not row.right:
         layers += _arc(middles[row.word], middles[row.gold], across, up, GREY, dash=[1, 0], width=1.2)

@@ -227,6 +227,6 @@ def arcs(examples: pd.DataFrame) -> pd.DataFrame:
         for link in rows_of(pairs[pairs["gold"].astype(str) == "True"].rename(columns={"from": "source"})):
             ends = {"from": int(link.source), "to": int(link.to)}
             candidates = pairs[pairs[asked] == ends[asked]]
-            answer = int(candidates.loc[candidates["weight"].idxmax(), answering])
+            answer = int(candidates[answering].to_numpy()[candidates["weight"].to_numpy().argmax()])
             rows.append((*key, ends[asked], answer, ends[answering], answer == ends[answering]))
     return pd.DataFrame(rows, columns=list(ARCS))
