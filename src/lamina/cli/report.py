@@ -30,6 +30,7 @@ def report(
     format: terminal.FormatOption = None,
     annotation: terminal.AnnotationOption = None,
     limit: terminal.LimitOption = None,
+    first: terminal.FirstOption = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Overwrite results in OUT of another model, corpus or other settings.")
     ] = False,
@@ -73,6 +74,7 @@ def report(
     models = model[0] if len(model) == 1 else model
     wanted, unwanted = _named(only), _named(without)
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
+    data |= {} if first is None else {"first": first}
     of_all: dict[str, Any] = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
     apart = named_apart(unwanted)
     if not dry_run and not trust_remote_code:

@@ -287,7 +287,7 @@ class Estimator:
             some = [question for number, question in enumerate(corpus.questions()) if number % every == 0]
             return questions_from(some, corpus.name, corpus.split)
         texts = [text for number, text in enumerate(corpus) if number % every == 0]
-        return replace(corpus, source=lambda: iter(texts), limit=None, fingerprint=f"{corpus.fingerprint}/{every}")
+        return replace(corpus, source=lambda: iter(texts), fingerprint=f"{corpus.fingerprint}/{every}")
 
     def _missing(self, encoders: Mapping[str, Encoder], corpora: Iterable[Corpus] | None = None) -> dict[str, int]:
         """Fingerprint -> tokens that are not stored yet."""

@@ -58,7 +58,7 @@ from lamina.corpora import Questions
 from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions.babi import TASK_TITLES
 from lamina.corpora.questions.question import Question
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, time_call
 from lamina.framework.inputs import QuestionSet, each_of
 from lamina.framework.settings import Samples, Seed, Setting, Twin
@@ -557,6 +557,19 @@ class _ModelReading(NamedTuple):
     chapter="answering",
     takes=5,
     report={"samples": 300, "clustered": 40},
+    compares=ComparedLayers(
+        "phases",
+        (
+            LayerMeasure("within_question", "Words of the question with each other", "mean cosine"),
+            LayerMeasure("between_question_support", "Question and support", "mean cosine"),
+            LayerMeasure(
+                "question_nearer_support", "Question nearer its support than the rest", "difference of cosines"
+            ),
+            LayerMeasure("answer_apart", "Gold answer apart from other words", "difference of cosines"),
+        ),
+        rows={"group": "all"},
+        draws="",
+    ),
     example="lamina phases runs/squad --data xquad_en --split all --out results/phases",
 )
 def phases(

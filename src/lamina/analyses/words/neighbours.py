@@ -310,9 +310,7 @@ def _layer_seconds(encoder: Encoder, corpus: Corpus, queries: int, count: int, *
     """Reading one layer and searching it, per word of the corpus."""
     texts = list(corpus)
     every = max(1, sum(len(text.words) for text in texts) // _TIMED_WORDS)
-    sample = replace(
-        corpus, source=lambda: iter(texts[::every]), limit=None, fingerprint=f"{corpus.fingerprint}/sample"
-    )
+    sample = replace(corpus, source=lambda: iter(texts[::every]), fingerprint=f"{corpus.fingerprint}/sample")
     words = read_words(sample)
     with tempfile.TemporaryDirectory() as store:
         states = WordVectors(Runtime(Path(store)).extract(encoder, sample), words.lengths)

@@ -465,7 +465,7 @@ def examples(app: State, wanted: HeadExamplesRequest) -> ExamplesOfHead:
     with using(*entries):
         size = (encoder.blocks, encoder.heads)
         sought = queries_for(wanted.relation, results, *size) if wanted.relation else queries_by(results, *size)
-    corpus = load_corpus(app.settings.corpora[0], split="dev", limit=SENTENCES)
+    corpus = load_corpus(app.settings.corpora[0], split="dev", first=SENTENCES)
     by_head, count = _LOOKED.examples(encoder, corpus, sought, wanted.weights)
     kind, head_examples = sought[place], by_head[place]
     return ExamplesOfHead(

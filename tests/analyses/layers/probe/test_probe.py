@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 import lamina
 from lamina import Result
 from lamina.analyses.layers.probe import training as elsewhere
-from lamina.analyses.layers.probe.planning import TaskSource, TrainingAmounts, _validations, plan_run
+from lamina.analyses.layers.probe.planning import TaskSource, TrainingAmounts, expected_validations, plan_run
 from lamina.analyses.layers.probe.predictions import read_predictions
 from lamina.analyses.layers.probe.training import PAPER, PAPER_SMALL, QUICK, STANDARD, problems
 from lamina.corpora import corpus_from
@@ -342,7 +342,7 @@ def test_an_estimate_counts_steps_and_stores_nothing(splits: Splits, settings: d
 
 
 def test_training_that_patience_can_end_is_expected_to_take_half_of_the_longest() -> None:
-    assert [_validations(each) for each in (QUICK, STANDARD, PAPER, PAPER_SMALL)] == [20, 40, 125, 50]
+    assert [expected_validations(each) for each in (QUICK, STANDARD, PAPER, PAPER_SMALL)] == [20, 40, 125, 50]
 
 
 @pytest.mark.parametrize("probes", [("layer",), ("mix",)])

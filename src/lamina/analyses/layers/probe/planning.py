@@ -368,7 +368,7 @@ def training_cost(estimator: Estimator, plan: ProbePlan, encoders: Sequence[Enco
     total = Cost(passes=0)
     for task in plan.tasks:
         schedule = setup.preset.small if _is_small(task, setup) else setup.preset.schedule
-        validations = _validations(schedule)
+        validations = expected_validations(schedule)
         timed = _time_steps(task, setup, schedule, encoders[0])
         stop, scored = (
             timed.share * texts / timed.texts for texts in (len(setup.division.stop), len(setup.splits.scored))
@@ -482,7 +482,7 @@ def _is_small(task: Task, setup: ProbeSetup) -> bool:
     return setup.preset.few > 0 and sum(len(task.targets(text)) for text in texts) < setup.preset.few
 
 
-def _validations(schedule: Schedule) -> int:
+def expected_validations(schedule: Schedule) -> int:
     can_stop = schedule.max_validations > schedule.stop_after
     return ceil(schedule.max_validations * _STOPPED_AT) if can_stop else schedule.max_validations
 
