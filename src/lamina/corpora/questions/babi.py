@@ -193,8 +193,8 @@ def _parsed(
 # Generated stories: facts, a question, its answer, and the supporting facts.
 #
 # Tasks, by bAbI's numbers: 1 where somebody is (one supporting fact), 2 where a thing is (two), 3 where a thing was
-# before (three), 15 what somebody is afraid of (deduction from two). The answer always occurs in a supporting fact, so
-# nothing is appended. Each story has one question. The same seed gives the same stories on every machine, and a hash of
+# before (three), 5 who gave what to whom (one, which nothing changes), 15 what somebody is afraid of (deduction from
+# two). The answer always occurs in a supporting fact, so nothing is appended. Each story has one question. The same seed gives the same stories on every machine, and a hash of
 # its facts decides the split of a story, so that splits never share a story, even with different seeds.
 
 TASK_TITLES = {
@@ -221,6 +221,7 @@ _VERBS = {
     "take": ("picked up", "took", "grabbed"),
     "drop": ("put down", "dropped", "set down"),
 }
+_GIVES = ("gave", "handed", "passed")
 _SIZES = {"train": 500, "dev": 100, "test": 100}
 """Split -> stories per task."""
 
@@ -296,7 +297,7 @@ def _made(task: int, count: int, seed: int, split: str | None) -> tuple[Question
 
 def story_questions(split: str, *, tasks: Collection[int] | None = None, seed: int = 0) -> Iterator[Question]:
     """The questions of a split (train, dev, test or all) of the corpus `stories`, task by task."""
-    for task in tasks or _TASKS:
+    for task in tasks or _USUAL:
         for one in SPLITS:
             if split in (one, "all"):
                 yield from make_stories(task, _SIZES[one], seed, split=one)
@@ -308,7 +309,7 @@ def split_note(split: str, seed: int, tasks: Collection[int] | None = None) -> s
         raise CorpusError(f"unknown split {split!r}; use train, dev, test or all")
     size = sum(_SIZES.values()) if split == "all" else _SIZES[split]
     return (
-        f"{split} is {size} stories of each of the tasks {', '.join(map(str, tasks or _TASKS))}, made with seed {seed}"
+        f"{split} is {size} stories of each of the tasks {', '.join(map(str, tasks or _USUAL))}, made with seed {seed}"
     )
 
 
@@ -378,6 +379,28 @@ def _carried(events: list[_StoryEvent], thing: str) -> Iterator[tuple[str, int, 
     return (move for move in moves if places.count(events[move[1]].what) == 1)
 
 
+def _giving(chance: _Chance) -> Story:
+    """Task 5: who gave what to whom; one fact says it, and no later one changes it."""
+    facts: list[tuple[str, str, str]] = []
+    for _ in range(chance.randint(3, 6)):
+        (giver, receiver), thing = chance.sample(PEOPLE, 2), chance.choice(THINGS)
+        fact = (giver, thing, receiver)
+        # Any two of the three name the fact.
+        if all(sum(one == other for one, other in zip(fact, known, strict=True)) < 2 for known in facts):
+            facts.append(fact)
+    place = chance.randint(0, len(facts) - 1)
+    giver, thing, receiver = facts[place]
+    question, answer = chance.choice(
+        (
+            (f"Who did {giver} give the {thing} to?", receiver),
+            (f"Who gave the {thing} to {receiver}?", giver),
+            (f"What did {giver} give to {receiver}?", thing),
+        )
+    )
+    told = [f"{one} {chance.choice(_GIVES)} the {what} to {other}." for one, what, other in facts]
+    return Story(tuple(told), question, answer, (place,))
+
+
 def _fear(chance: _Chance) -> Story:
     """Task 15: what somebody is afraid of, given their kind."""
     kinds = chance.sample(KINDS, 4)
@@ -428,4 +451,6 @@ def _told(events: list[_StoryEvent], chance: _Chance) -> tuple[str, ...]:
     return tuple(f"{event.who} {chance.choice(_VERBS[event.does])} the {event.what}." for event in events)
 
 
-_TASKS: dict[int, Callable[[_Chance], Story | None]] = {1: _somebody, 2: _something, 3: _before, 15: _fear}
+_TASKS: dict[int, Callable[[_Chance], Story | None]] = {1: _somebody, 2: _something, 3: _before, 5: _giving, 15: _fear}
+_USUAL = (1, 2, 3, 15)
+"""Tasks of the corpus where none is named; 5, which is learned soonest, is for those who name it."""
