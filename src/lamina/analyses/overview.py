@@ -470,16 +470,16 @@ def _context_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
 def _use_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
     """What the model uses, where something was taken out of it; else that this was not measured."""
     measured = [results[name] for name in _USED if name in results]
-    shown = _most_important(measured)
-    if shown:
-        yield from shown[:2]
+    effects = _most_important(measured)
+    if effects:
+        yield from effects[:2]
         return
     reason = "`ablate`, `erase` or `roles` would" if not measured else "no effect was clear"
     yield not_tested("the model uses what its layers hold", reason, importance=("answers",))
 
 
 def cards(results: Sequence[Result]) -> list[SummaryCard]:
-    """Three findings that stand out: the strongest, the most surprising, and the most important that was not shown.
+    """Three findings that stand out: the strongest, the most surprising, and the most important that was not effects.
 
     The strongest is cross-fitted where a result allows it: the largest of many is lucky.
 

@@ -109,8 +109,8 @@ def conclusion(result: Result, chart: str) -> str:
         next(iter(strongest_first(entry for entry in result.findings if choice.has(entry))), None) for choice in choices
     ]
     known = [entry for entry in tested if entry is not None and entry.status != "untested"]
-    shown = next((entry for entry in known if entry.status != "open"), known[0] if known else None)
-    return "" if shown is None else plainly(shown)
+    chosen = next((entry for entry in known if entry.status != "open"), known[0] if known else None)
+    return "" if chosen is None else plainly(chosen)
 
 
 def state(chart: altair.TopLevelMixin, sentence: str) -> altair.TopLevelMixin:

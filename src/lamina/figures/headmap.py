@@ -83,14 +83,14 @@ _NAMED = ("coreference", "syntactic", "induction", "previous", "next")
 
 def _names(table: Table | None, points: Table) -> list[str]:
     """What stands beside each head that finds something: its number and what it finds, in words."""
-    found: dict[tuple[int, int], str] = {}
+    relations: dict[tuple[int, int], str] = {}
     if table is not None:
         clearest = table.sort_values("difference", ascending=False, kind="stable", na_position="last")
         for row in rows_of(clearest):
             if row.behaviour == "syntactic":
-                found.setdefault((int(row.layer), int(row.head)), word_for(str(row.what).split(" (")[0]))
+                relations.setdefault((int(row.layer), int(row.head)), word_for(str(row.what).split(" (")[0]))
     return [
-        f"{row.name} {found.get((int(row.layer), int(row.head)), row.behaviour)}" if row.behaviour in _NAMED else ""
+        f"{row.name} {relations.get((int(row.layer), int(row.head)), row.behaviour)}" if row.behaviour in _NAMED else ""
         for row in rows_of(points)
     ]
 

@@ -201,7 +201,7 @@ def describe(best: Table) -> str:
     )
 
 
-_SHOWN = 4
+_SENTENCES = 4
 """Sentences that the chapter opens with."""
 _RIGHT, _WRONG = COLOURS[2], COLOURS[1]
 _SPACE, _LEVEL = 5, 20
@@ -217,8 +217,8 @@ def sentences(table: Table, result: Result) -> alt.ConcatChart | None:
     first = answers.drop_duplicates(["relation", "text_id"])
     right = first[first["right"]].drop_duplicates("relation")
     wrong = first[~first["right"]].drop_duplicates("relation")
-    failures = wrong.head(max(1, _SHOWN - len(right)))
-    chosen = pd.concat([right.head(_SHOWN - len(failures)), failures])
+    failures = wrong.head(max(1, _SENTENCES - len(right)))
+    chosen = pd.concat([right.head(_SENTENCES - len(failures)), failures])
     panels = [_arc_panel(row, table) for row in rows_of(chosen)]
     name, corpus = result.provenance.model["name"], result.provenance.corpus
     failed = f"{len(failures)} of {len(chosen)} shown answers {'is' if len(failures) == 1 else 'are'} wrong"
@@ -251,8 +251,8 @@ def _arc_panel(row: Any, table: Table) -> alt.LayerChart:
     widths = [text_width(word) for word in words]
     starts = [sum(widths[:place]) + _SPACE * place for place in range(len(words))]
     middles = [start + width / 2 for start, width in zip(starts, widths, strict=True)]
-    asked = {row.word, row.answer}
-    rows = pd.DataFrame({"word": words, "x": middles, "strong": [place in asked for place in range(len(words))]})
+    bold = {row.word, row.answer}
+    rows = pd.DataFrame({"word": words, "x": middles, "strong": [place in bold for place in range(len(words))]})
     across = alt.Scale(domain=[0, starts[-1] + widths[-1]], range=[0, starts[-1] + widths[-1]], nice=False)
     up = alt.Scale(domain=[0, _ARC_HEIGHT], range=[_ARC_HEIGHT, 0], nice=False)
     text = alt.Chart(rows).encode(x=alt.X("x:Q", scale=across, axis=None), y=alt.value(_ARC_HEIGHT + 12))

@@ -394,8 +394,8 @@ def _use_lane(rows: Table) -> _Lane:
         return [bars, *_lane_words(top, f"Used: {what}", f"change in {measure}, up to {number(most)}")]
 
     clear = rows[rows["status"] == "clear"]["layer"].astype(int).tolist()
-    shown = f"shown at {layers_in_words(clear)}" if clear else "not shown at any layer"
-    return _Lane(_LANE, (100.0, 0.0), marks, f"Used, {what}: {shown}.")
+    harm = f"harm at {layers_in_words(clear)}" if clear else "not harm at any layer"
+    return _Lane(_LANE, (100.0, 0.0), marks, f"Used, {what}: {harm}.")
 
 
 def beside(*panels: alt.LayerChart) -> alt.ConcatChart:

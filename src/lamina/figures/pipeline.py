@@ -303,7 +303,7 @@ def pipeline(tables: Tables, title: str) -> alt.ConcatChart | None:
     published = _references(tables, labels, last)
     if not published.empty:
         published = published[published["statistic"] == _EXPECTED.name]
-        shown = alt.param(
+        switch = alt.param(
             name=PUBLISHED, value=False, bind=alt.binding_checkbox(name="what Tenney, Das and Pavlick (2019) report ")
         )
         ticks = (
@@ -316,7 +316,7 @@ def pipeline(tables: Tables, title: str) -> alt.ConcatChart | None:
                 tooltip=[alt.Tooltip("mark:N"), *_numbers("layer", "published")],
             )
         )
-        chart = alt.LayerChart(layer=[*layers, ticks]).add_params(shown)
+        chart = alt.LayerChart(layer=[*layers, ticks]).add_params(switch)
     return alt.concat(
         chart,
         title=alt.TitleParams(f"Where tasks are resolved: {title}", subtitle=below),

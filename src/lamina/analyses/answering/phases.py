@@ -152,7 +152,7 @@ def _no_phases(reason: str) -> Finding:
 
 
 ANSWERS_STORIES = 0.85
-"""Share of one task's questions from which a model is said to answer stories: nearly all can be learned."""
+"""Share of one task's questions from which a model answers stories: nearly all can be learned."""
 
 
 def _is_of_stories(tasks: pd.DataFrame) -> bool:

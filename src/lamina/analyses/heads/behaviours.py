@@ -223,10 +223,10 @@ def arcs(examples: pd.DataFrame) -> pd.DataFrame:
     rows = []
     words = examples[(examples["to"] >= 0) & (examples["from"] != examples["to"])]
     for key, pairs in words.groupby(["relation", "direction", "layer", "head", "text_id"], sort=False):
-        asked, answering = ("from", "to") if key[1] == "dependent" else ("to", "from")  # pyright: ignore
+        query_side, answer_side = ("from", "to") if key[1] == "dependent" else ("to", "from")  # pyright: ignore
         for link in rows_of(pairs[pairs["gold"].astype(str) == "True"].rename(columns={"from": "source"})):
             ends = {"from": int(link.source), "to": int(link.to)}
-            candidates = pairs[pairs[asked] == ends[asked]]
-            answer = int(candidates[answering].to_numpy()[candidates["weight"].to_numpy().argmax()])
-            rows.append((*key, ends[asked], answer, ends[answering], answer == ends[answering]))
+            candidates = pairs[pairs[query_side] == ends[query_side]]
+            answer = int(candidates[answer_side].to_numpy()[candidates["weight"].to_numpy().argmax()])
+            rows.append((*key, ends[query_side], answer, ends[answer_side], answer == ends[answer_side]))
     return pd.DataFrame(rows, columns=list(ARCS))

@@ -194,12 +194,13 @@ def _parsed(
 #
 # Tasks, by bAbI's numbers: 1 where somebody is (one supporting fact), 2 where a thing is (two), 3 where a thing was
 # before (three), 5 who gave what to whom (one, which nothing changes), 15 what somebody is afraid of (deduction from
-# two). The answer always occurs in a supporting fact, so nothing is appended. Each story has one question. The same seed gives the same stories on every machine, and a hash of
-# its facts decides the split of a story, so that splits never share a story, even with different seeds.
+# two). The answer always occurs in a supporting fact, so nothing is appended. Each story has one question. The same seed
+# gives the same stories on every machine, and a hash of its facts decides the split of a story, so that splits never
+# share a story, even with different seeds.
 
 TASK_TITLES = {
     "qa1": "where somebody is", "qa2": "where a thing is", "qa3": "where a thing was before",
-    "qa4": "what lies beside what", "qa5": "who gave what to whom", "qa6": "whether somebody is somewhere",
+    "qa4": "what is next to what", "qa5": "who gave what to whom", "qa6": "whether somebody is somewhere",
     "qa7": "how many things somebody has", "qa8": "what somebody carries", "qa9": "where somebody is not",
     "qa10": "where somebody may be", "qa11": "where he or she is", "qa12": "where two people are",
     "qa13": "where they are", "qa14": "where somebody was when", "qa15": "what somebody is afraid of",
@@ -397,8 +398,8 @@ def _giving(chance: _Chance) -> Story:
             (f"What did {giver} give to {receiver}?", thing),
         )
     )
-    told = [f"{one} {chance.choice(_GIVES)} the {what} to {other}." for one, what, other in facts]
-    return Story(tuple(told), question, answer, (place,))
+    sentences = [f"{one} {chance.choice(_GIVES)} the {what} to {other}." for one, what, other in facts]
+    return Story(tuple(sentences), question, answer, (place,))
 
 
 def _fear(chance: _Chance) -> Story:
