@@ -195,8 +195,8 @@ def _parsed(
 # Tasks, by bAbI's numbers: 1 where somebody is (one supporting fact), 2 where a thing is (two), 3 where a thing was
 # before (three), 5 who gave what to whom (one, which nothing changes), 15 what somebody is afraid of (deduction from
 # two). The answer always occurs in a supporting fact, so nothing is appended. Each story has one question. The same
-# seed gives the same stories on every machine, and a hash of its facts decides the split of a story, so that splits never
-# share a story, even with different seeds.
+# seed gives the same stories on every machine, and a hash of its facts decides the split of a story, so that splits
+# never share a story, even with different seeds.
 
 TASK_TITLES = {
     "qa1": "where somebody is", "qa2": "where a thing is", "qa3": "where a thing was before",
