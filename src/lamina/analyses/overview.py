@@ -393,7 +393,7 @@ def _head_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
     row = _leading_head(results)
     if row is None:
         if counted:
-            reason = "`heads` was not run" if "heads" not in results else "none leads the best fixed offset clearly"
+            reason = "no treebank was read" if "heads" not in results else "none leads the best fixed offset clearly"
             yield not_tested("a head finds a syntactic relation", f"{reason}. {counted}", importance=("answers",))
         return
     yield _head_finding(row, note=counted)
@@ -474,7 +474,7 @@ def _use_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
     if effects:
         yield from effects[:2]
         return
-    reason = "`ablate`, `erase` or `roles` would" if not measured else "no effect was clear"
+    reason = "no effect was clear" if measured else "nothing was taken out of it (lamina ablate, lamina erase)"
     yield not_tested("the model uses what its layers hold", reason, importance=("answers",))
 
 

@@ -128,7 +128,8 @@ def state(chart: altair.TopLevelMixin, sentence: str) -> altair.TopLevelMixin:
         options = {name: value for name, value in title.to_dict().items() if name not in ("text", "subtitle")}
         for part in (title.text, title.subtitle):
             below += [part] if isinstance(part, str) else part if isinstance(part, list) else []
-    lines = wrap(sentence, max(40, int(_width(chart.to_dict()) / _LETTER)))
+    width = max(40, int(_width(chart.to_dict()) / _LETTER))
+    lines = wrap(sentence, width, break_on_hyphens=False)
     named = alt.TitleParams(lines if len(lines) > 1 else sentence, subtitle=below, **options)
     titled: Any = chart
     titled = titled.copy(deep=False)

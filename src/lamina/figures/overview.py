@@ -178,10 +178,12 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
 
 SPINE_WIDTH = 880
 """Of the layers' columns together, where there is room."""
-_LANE, _WORDS, _PIN = 58, 17, 15
+_LANE, _WORDS, _PIN = 60, 20, 15
 """Heights: of a lane, of the words over it, of a head's name."""
-_NAMED = 3
-"""Most heads that are named per layer."""
+_NAMED, _NAMED_IN_ALL = 3, 14
+"""Most heads that are named per layer, and in all."""
+_NARROW = 340
+"""Pixels of the columns on a phone: names find room there too."""
 _LETTER = 6.0
 """Pixels of a letter in a name."""
 _BAND = COLOURS[0]
@@ -202,7 +204,7 @@ def whole_spine(spine: Spine, name: str, width: int = SPINE_WIDTH) -> alt.Concat
     """
     lanes = [_ability_lane(rows, spine.last) for _, rows in spine.abilities.groupby("ability", sort=False)]
     lanes.sort(key=lambda lane: lane.first)
-    pins = _pins(spine.heads, spine.last, width)
+    pins = _pins(spine.heads, spine.last)
     lanes += [pins] if pins is not None else []
     lanes += [_use_lane(rows) for _, rows in spine.uses.groupby("what", sort=False)] if len(spine.uses) else []
     if not lanes:
@@ -327,22 +329,25 @@ def _lane_words(top: int, name: str, note: str) -> list[alt.Chart]:
     ]
 
 
-def _pins(heads: Table, last: int, width: int) -> _Lane | None:
+def _pins(heads: Table, last: int) -> _Lane | None:
     """Heads with a known role at their layer: the first of each layer by name, the others counted."""
     if heads.empty:
         return None
-    step = width / (last + 1)
-    taken: list[float] = []
+    step = _NARROW / (last + 1)
+    taken: list[list[tuple[float, float]]] = []
     rows = []
-    named = heads.groupby("layer").head(_NAMED)
-    for row in rows_of(named.sort_values(["layer"], kind="stable")):
+    named = heads.groupby("layer").head(_NAMED).head(_NAMED_IN_ALL)
+    for row in rows_of(named.sort_values("layer", kind="stable")):
         text = f"{row.layer}-{row.head} {row.word}"
         room = len(text) * _LETTER + 24
-        left = max(min((row.layer + 0.08) * step, width - room), 0)
-        slot = next((place for place, end in enumerate(taken) if end <= left), len(taken))
-        taken[slot : slot + 1] = [left + room]
-        rows.append((left / step - 0.5 + 0.07, slot, row.role, text))
-    table = pd.DataFrame(rows, columns=["left", "slot", "role", "text"])
+        # A name goes towards the middle from its column, whose glyph stays where it is.
+        late = row.layer > last / 2
+        start = (row.layer + 0.9) * step - room if late else (row.layer + 0.1) * step
+        slot = next((place for place, line in enumerate(taken) if _is_free(line, start, start + room)), len(taken))
+        taken += [[]] if slot == len(taken) else []
+        taken[slot].append((start, start + room))
+        rows.append((row.layer + (0.4 if late else -0.4), slot, row.role, text, late))
+    table = pd.DataFrame(rows, columns=["left", "slot", "role", "text", "late"])
     counted = len(heads) - len(table)
     looks = BEHAVIOUR_LOOKS
     height = _WORDS + _PIN * len(taken) + 8
@@ -356,7 +361,12 @@ def _pins(heads: Table, last: int, width: int) -> _Lane | None:
         base = alt.Chart(placed).encode(x=alt.X("left:Q"), y=y, tooltip=[alt.Tooltip("text:N"), alt.Tooltip("role:N")])
         note = f"and {counted} more with a known role" if counted else ""
         return [
-            base.mark_text(align="left", fontSize=11, color=INK, dx=8).encode(text=alt.Text("text:N")),
+            base.transform_filter("!datum.late")
+            .mark_text(align="left", fontSize=11, color=INK, dx=8)
+            .encode(text=alt.Text("text:N")),
+            base.transform_filter("datum.late")
+            .mark_text(align="right", fontSize=11, color=INK, dx=-8)
+            .encode(text=alt.Text("text:N")),
             base.mark_point(filled=True, size=60, opacity=1).encode(
                 shape=alt.Shape("role:N", scale=shape, legend=None),
                 color=alt.Color("role:N", scale=colour, legend=None),
@@ -366,6 +376,11 @@ def _pins(heads: Table, last: int, width: int) -> _Lane | None:
 
     listed = ", ".join(row[3] for row in rows)
     return _Lane(height, (99.0, 0.0), marks, f"Named heads: {listed}.")
+
+
+def _is_free(line: list[tuple[float, float]], start: float, end: float) -> bool:
+    """Whether nothing on a line lies between two places."""
+    return all(end <= one or other <= start for one, other in line)
 
 
 def _use_lane(rows: Table) -> _Lane:

@@ -432,7 +432,7 @@ def relation_findings(best: pd.DataFrame, table: str, most: int = _MOST) -> Iter
     ahead = pd.DataFrame(relations[relations["ahead"]])
     if ahead.empty:
         yield _closest(relations, table, whether)
-    for row in rows_of(ahead.nlargest(most, "diff_low")):
+    for row in rows_of(ahead.nlargest(most, "difference")):
         yield lead_over_offset(row, table, plural_of(str(row.relation)), ("answers", "beats control", "localised"))
     if len(ahead) > 1:
         yield _counted_relations(ahead, relations, table)

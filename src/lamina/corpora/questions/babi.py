@@ -205,7 +205,8 @@ TASK_TITLES = {
     "qa10": "where somebody may be", "qa11": "where he or she is", "qa12": "where two people are",
     "qa13": "where they are", "qa14": "where somebody was when", "qa15": "what somebody is afraid of",
     "qa16": "what colour something has", "qa17": "what lies where", "qa18": "what fits into what",
-    "qa19": "the way from place to place", "qa20": "why somebody goes somewhere", "qa21": "where somebody is who moved once",
+    "qa19": "the way from place to place", "qa20": "why somebody goes somewhere",
+    "qa21": "where somebody is who moved once",
 }  # fmt: skip
 """bAbI's tasks -> what is asked, as sentences say it."""
 STORIES = "stories"
