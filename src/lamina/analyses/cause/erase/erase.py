@@ -336,9 +336,9 @@ def _by_contrast(
         test=Contrast.of(row, "effect" if kind == CONCEPT else "difference"),
         source=[
             Source("erase", rows | {"verdict": verdict}),
-            Source("erase", at_layer | {"what": CONCEPT})
-            if kind == CONCEPT
-            else Source("differences", at_layer | {"against": kind}),
+            *([Source("erase", at_layer | {"what": CONCEPT})] if kind == CONCEPT else []),
+            # The remark states the variances of all that is erased.
+            Source("differences", at_layer),
         ],
         unit=unit_of_target(result, target),
         importance=("answers", "beats control", "localised"),
