@@ -18,7 +18,7 @@ from lamina.stats.status import SURE
 
 CAPTIONS = {
     "tasks": (
-        "How many questions of each task are answered rightly, with the 95 % interval of a share, on stories "
+        "How many questions of each task are answered correctly, with the 95 % interval of a share, on stories "
         "that the model has not seen; grey ticks: always giving the task's most frequent answer."
     ),
     "roles": (
@@ -46,7 +46,7 @@ CAPTIONS = {
         "p < .05)."
     ),
     "failure": (
-        "How well one layer's vectors predict which questions of a task are answered wrongly (AUC alone, 0.5 is "
+        "How well one layer's vectors predict which questions of a task are answered incorrectly (AUC alone, 0.5 is "
         "chance), and what they add to the model's own confidence (gain in AUC, 0 is nothing), by layer; bands are "
         "95 % intervals over documents, filled points lead the random-weights twin (paired; adjusted over layers, "
         "p < .05). The twin knows the words of a question and nothing else: what it predicts as well is a "
@@ -137,7 +137,7 @@ def _tasks(result: Result, tasks: Table) -> alt.ConcatChart:
     scale = alt.Scale(domain=[0, 1])
     tooltip = [alt.Tooltip("title:N"), alt.Tooltip("right:Q"), alt.Tooltip("questions:Q")]
     base = alt.Chart(rows, width=420, height=40 * len(rows)).encode(y=y, tooltip=tooltip)
-    x = alt.X("share:Q", title="share of questions answered rightly", scale=scale, axis=alt.Axis(format="%"))
+    x = alt.X("share:Q", title="share of questions answered correctly", scale=scale, axis=alt.Axis(format="%"))
     layers: list[alt.Chart] = [
         base.mark_bar(size=16, color=COLOURS[0], opacity=0.8).encode(x=x),
         base.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
