@@ -8,8 +8,8 @@ The signature of the function declares the settings (`samples: Samples = 500`), 
     @heads.finds
     def _findings(result: Result) -> Iterable[Finding]: ...
 
-A function may also take a `runtime` (folders, device, engine) and a `work` folder (deleted when the result is saved; with
-the default None, given only where a result is saved).
+A function may also take a `runtime` (folders, device, engine) and a `work` folder (deleted when the result is saved;
+with the default None, given only where a result is saved).
 One that watches attention maps is a generator: it yields a `Watch`, and one pass over the texts serves all that wait.
 """
 
