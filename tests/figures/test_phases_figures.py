@@ -253,16 +253,16 @@ def test_a_wrong_answer_stands_beside_a_right_one() -> None:
     beside = charts["map"].to_dict()
     assert [panel["title"]["text"] for panel in beside["concat"]] == ["Who barks?", "Who mews?"]
     assert [panel["title"]["subtitle"][0] for panel in beside["concat"]] == [
-        "Answered rightly: Dogs, confidence 0.80.",
-        "Answered wrongly: Cats, confidence 0.80.",
+        "Answered correctly: Dogs, confidence 0.80.",
+        "Answered incorrectly: Cats, confidence 0.80.",
     ]
     assert {each["name"] for each in beside["params"]} == {"layer", "colouring"}
     layers = [panel["title"] for panel in charts["layers"].to_dict()["concat"]]
     assert layers[:2] == [
-        "Layer 0, answered rightly: 30% of variance",
-        "Layer 0, answered wrongly: 30% of variance",
+        "Layer 0, answered correctly: 30% of variance",
+        "Layer 0, answered incorrectly: 30% of variance",
     ]
-    assert "Who mews? Answered wrongly: Cats, confidence 0.80." in captions_for(result)["map"]
+    assert "Who mews? Answered incorrectly: Cats, confidence 0.80." in captions_for(result)["map"]
     for chart in charts.values():
         assert to_svg(chart).startswith("<svg")
 

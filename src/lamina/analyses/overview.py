@@ -153,7 +153,7 @@ def _best_layers(table: pd.DataFrame | None) -> tuple[int, ...]:
 
 
 def _predicted_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
-    """Whether a layer, through the model's own head, says the piece that is there."""
+    """Whether a layer, through the model's own head, predicts the token that is there."""
     lens = result.tables["lens"]
     for name in ("plain", "tuned"):
         trained, twin = (
@@ -165,7 +165,7 @@ def _predicted_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
         if baseline is not None:
             constant = float(baseline.loc[baseline["measure"] == "accuracy", "value"].max())
         beside = dict(zip(twin["layer"].astype(int), twin["value"], strict=True))
-        line = AbilityLine(f"Next word, {name} lens", "accuracy", trained, beside, constant, "most frequent piece")
+        line = AbilityLine(f"Next word, {name} lens", "accuracy", trained, beside, constant, "most frequent token")
         yield from line.rows(result.analysis)
 
 

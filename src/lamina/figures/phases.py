@@ -40,7 +40,7 @@ CAPTIONS = {
         "p < .05)."
     ),
     "failure": (
-        "How well one layer's vectors predict which questions of a task are answered wrongly (AUC alone, 0.5 is "
+        "How well one layer's vectors predict which questions of a task are answered incorrectly (AUC alone, 0.5 is "
         "chance), and what they add to the model's own confidence (gain in AUC, 0 is nothing), by layer; bands are "
         "95 % intervals over documents, filled points lead the random-weights twin (paired; adjusted over layers, "
         "p < .05). The twin knows the words of a question and nothing else: what it predicts as well is a "

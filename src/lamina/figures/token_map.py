@@ -61,7 +61,7 @@ ACCEPTED = "accepted answer"
 
 
 def not_drawn(result: Result) -> dict[str, str]:
-    """Chart -> which of two questions was answered rightly; nothing where there is one."""
+    """Chart -> which of two questions was answered correctly; nothing where there is one."""
     answers = result.tables["answer"]
     if len(answers) < 2:
         return {}
@@ -72,7 +72,7 @@ def not_drawn(result: Result) -> dict[str, str]:
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """The charts `map` (one layer at a time, by a slider) and `layers` (all of them).
 
-    Of two questions, one answered rightly and one wrongly, the maps are side by side.
+    Of two questions, one answered correctly and one incorrectly, the maps are side by side.
     """
     if len(result.tables["answer"]) > 1:
         return _draw_beside(result)
@@ -113,7 +113,7 @@ def _draw_beside(result: Result) -> dict[str, alt.TopLevelMixin]:
     slider = alt.param(name="layer", value=last // 2, bind=alt.binding_range(min=0, max=last, step=1, name="layer "))
     choices = alt.binding_select(options=list(_COLOURINGS), name="colour by ")
     colouring = alt.param(name="colouring", value="role", bind=choices)
-    title = f"{result.provenance.model['name']}: a question answered rightly, and one answered wrongly"
+    title = f"{result.provenance.model['name']}: a question answered correctly, and one answered incorrectly"
     moving, panels = [], []
     for example, example_rows in zip(examples, rows, strict=True):
         answer = example.tables["answer"].to_dict("records")[0]
@@ -156,7 +156,7 @@ def _only(result: Result, example: str) -> Result:
 
 
 def _verdict(answer: Mapping[Any, Any]) -> str:
-    return {1.0: "answered rightly", 0.0: "answered wrongly"}.get(answer["exact_match"], "answer not judged")
+    return {1.0: "answered correctly", 0.0: "answered incorrectly"}.get(answer["exact_match"], "answer not judged")
 
 
 def _judged(answer: Mapping[Any, Any]) -> str:

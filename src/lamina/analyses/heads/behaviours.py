@@ -1,4 +1,4 @@
-"""What a head does, in one word: the behaviours of Clark et al. (2019), induction, and how they are told."""
+"""What a head does, in one word: the behaviours of Clark et al. (2019), induction, and how they are defined."""
 
 from __future__ import annotations
 

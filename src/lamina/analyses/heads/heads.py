@@ -36,7 +36,7 @@ from lamina.framework.watch import (
 )
 from lamina.models import Encoder
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, Worth, finding, not_tested, percent, rows_of
+from lamina.results.finding import Finding, Source, Worth, finding, not_tested, percent, rows_of, weakest
 from lamina.stats.best import cross_fit
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
@@ -339,7 +339,7 @@ def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
 
 
 def best_table(meter: RelationMeter, relations: pd.DataFrame, *, faithful: bool = False) -> pd.DataFrame:
-    """The head that finds most of each relation, with its row of `relations_table`: its test is the one told.
+    """The head that finds most of each relation, with its row of `relations_table`: findings state its test.
 
     Any head could have been the best, and all of them are in the family of the test. `crossfit_accuracy` is free of the
     luck of the best of many: each half of the documents is scored by the head, direction and offset that the other half
@@ -405,7 +405,7 @@ def _baselines(meter: RelationMeter) -> Iterator[tuple]:
 
 
 _MOST = 3
-"""Relations that are told one by one."""
+"""Relations with a finding each."""
 
 
 def _one_sided(row: Any) -> Contrast:
@@ -482,7 +482,7 @@ def lead_over_offset(row: Any, table: str, what: str, importance: Sequence[Worth
 
 def _counted_relations(ahead: pd.DataFrame, relations: pd.DataFrame, table: str) -> Finding:
     """All of them hold together; the test of the least certain one is theirs."""
-    row = next(rows_of(ahead.sort_values(["p_adjusted", "diff_low"], ascending=[False, True])))
+    row = weakest(rows_of(ahead), lambda row: row.diff_low)
     count = f"{len(ahead)} of {len(relations)} relations"
     return finding(
         claim=f"Heads find {count} more often than the best fixed offset; the least certain is {row.relation}",
@@ -605,7 +605,7 @@ def _links(text: Text, example: RelationHead) -> set[tuple[int, int]]:
     cites=("Clark et al. 2019",),
     reads=Treebank(),
     # Both halves choose and are scored; documents are resampled; head and offset are paired (3). Max-T instead of Holm;
-    # the contrast that is tested is the one that is told, cross-fitted scores stand beside it (4).
+    # findings state the contrast that is tested, beside cross-fitted scores (4).
     version=5,
     tables={
         "relations": Table(

@@ -71,6 +71,7 @@ from lamina.results.finding import (
     not_tested,
     percent,
     rows_of,
+    weakest,
 )
 from lamina.stats.status import SURE, Contrast
 
@@ -188,7 +189,7 @@ def structure(
     ] = 600,
     texts: Annotated[
         int | None,
-        Setting("Learn from about this many texts, in whole documents drawn by hash; all by default.", min=1),
+        Setting("Approximate number of training texts, as whole documents drawn by hash; all by default.", min=1),
     ] = None,
     samples: Samples = 1000,
     seed: Seed = 0,
@@ -398,13 +399,6 @@ def tell_findings(result: Result) -> Iterator[Finding]:
         yield from _attention(result.tables["tree_contrasts"])
 
 
-def hardest(rows: pd.DataFrame) -> Any:
-    """The contrast with the weakest test: a claim about all of them holds where this one does."""
-    untested = rows[rows["p_adjusted"].isna()]
-    some = untested if len(untested) else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
-    return next(rows_of(some.sort_values("estimate")))
-
-
 def _beside(result: Result, measure: str) -> Iterator[Finding]:
     """The layer with the best score, against the baseline with the weakest test."""
     table, best = result.tables["contrasts"], result.tables["best"]
@@ -417,7 +411,7 @@ def _beside(result: Result, measure: str) -> Iterator[Finding]:
     rows = table[(table["measure"] == measure) & (table["layer"] == layer) & table["against"].isin(list(_BESIDE))]
     if rows.empty:
         return
-    row = hardest(rows)
+    row = weakest(rows_of(rows), lambda row: row.estimate)
     other = _BESIDE[row.against]
     numbers = f"layer {layer} finds {percent(row.value)} of them, {other} {percent(row.other)}"
     yield finding(
@@ -517,7 +511,7 @@ def _attention(table: pd.DataFrame) -> Iterator[Finding]:
         of_source = table[table["source"] == source]
         if of_source.empty:
             continue
-        row = hardest(of_source)
+        row = weakest(rows_of(of_source), lambda row: row.estimate)
         name, other = _ATTENTION[source], _ATTENTION[row.against]
         yield finding(
             claim=f"{name} gives {percent(row.value)} of words their head, {other} {percent(row.other)}",
