@@ -294,7 +294,7 @@ PRACTICES = {
     "rate": "training ends where the learning rate has been halved below 1e-6",
     "stop": "the scored texts decide when to stop",
     "raw": "layers are not standardised",
-    "layer0": "layer 0 is the raw piece embeddings with LayerNorm",
+    "layer0": "layer 0 is the raw token embeddings with LayerNorm",
     "dropout": "the model's own dropout stays on",
     "roots": "the root of a tree is an edge of the word to itself",
 }
