@@ -160,7 +160,7 @@ def test_faithful_probes_see_the_model_as_the_paper_s_code_had_it(bert, corpus, 
 
     told = Saved.load(tmp_path / "out").provenance
     assert told.parameters["faithful"] is True
-    assert told.model["faithful"] == "layer 0 raw piece embeddings with LayerNorm; dropout on, seed 0"
+    assert told.model["faithful"] == "layer 0 raw token embeddings with LayerNorm; dropout on, seed 0"
     assert "  pos  dog" in output("trace", tmp_path / "out", "--model", bert, "a dog", "--out", tmp_path / "traced")
 
 

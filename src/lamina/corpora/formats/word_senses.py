@@ -264,7 +264,7 @@ class _FrameworkFile:
             self._letters = None
             if not word:
                 raise _SenseFileError("an empty word")
-            if self._instance in self._senses:
+            if self._instance is not None and self._instance in self._senses:
                 place = len(self._words)
                 self._edges.append(Edge(self._senses[self._instance], Span(place, place + 1)))
             self._words.append(word)
