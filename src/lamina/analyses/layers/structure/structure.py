@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -193,11 +194,12 @@ def structure(
     samples: Samples = 1000,
     seed: Seed = 0,
     runtime: Runtime,
+    work: Path | None = None,
 ) -> Tables:
     """Dependency trees as distances and depths under a linear map of each layer, and as trees from attention.
 
     Twin, control and the average of neighbours are probed with the largest rank. A probe that has not converged has no
-    score; `training` has its losses.
+    score; `training` has its losses. A run that was stopped continues with the probes that it had trained.
 
     Example:
         >>> result = lamina.structure("minilm", "ewt", texts=2000, attention=0)  # doctest: +SKIP
@@ -211,7 +213,7 @@ def structure(
     chosen, widths = _layers(encoder, layers), _ranks(encoder, ranks)
     trees = read_trees(splits, faithful=faithful, seed=seed)
     how = StructureSettings(PAPER if faithful else StructuralSchedule(), faithful, samples, seed)
-    probing = StructureProbing(splits, trees, chosen, how, runtime)
+    probing = StructureProbing(splits, trees, chosen, how, runtime, work)
     every = [
         StructuralGroup(kind, rank, seed + number)
         for kind in ("distance", "depth")
