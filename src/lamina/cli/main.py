@@ -68,7 +68,7 @@ def main() -> None:
         if stop.code == _INTERRUPTED:
             raise KeyboardInterrupt from None
         raise
-    except Exception as error:
+    except BaseException as error:
         sentence = in_one_sentence(error)
         if sentence is None:
             raise
