@@ -225,7 +225,7 @@ def _candidate_blocks(path: Path) -> Iterator[TableRow]:
         if not fits:
             expected = "a sentence, a pronoun, two candidates with a comma, and the answer, one per line"
             raise_fault(Fault(path, block[0].number, f"an item of {len(lines)} lines", expected))
-        cells = dict(zip(("sentence", "pronoun", "candidates", "answer"), [*lines[:2], options, lines[3]], strict=True))
+        cells: dict[str, Any] = {"sentence": lines[0], "pronoun": lines[1], "candidates": options, "answer": lines[3]}
         yield TableRow(block[0].number, cells)
 
 
