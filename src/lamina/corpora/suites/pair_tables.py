@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lamina.corpora.reading import Fault, raise_fault, read_blocks
 from lamina.corpora.suites.files import table_rows
