@@ -28,6 +28,10 @@ def report(
     ] = None,
     unit: terminal.UnitOption = "sentence",
     format: terminal.FormatOption = None,
+    include: terminal.IncludeOption = None,
+    exclude: terminal.ExcludeOption = None,
+    skip_faulty: terminal.SkipFaultyOption = 0.0,
+    split_from: terminal.SplitFromOption = None,
     annotation: terminal.AnnotationOption = None,
     limit: terminal.LimitOption = None,
     first: terminal.FirstOption = None,
@@ -82,7 +86,9 @@ def report(
     models = model[0] if len(model) == 1 else model
     wanted, unwanted = _named(only), _named(without)
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
-    data |= {} if first is None else {"first": first}
+    named_files = {"first": first, "include": include, "exclude": exclude, "split_from": split_from}
+    data |= {name: value for name, value in named_files.items() if value is not None}
+    data |= {"skip_faulty": skip_faulty} if skip_faulty else {}
     of_all: dict[str, Any] = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
     apart = named_apart(unwanted)
     if not dry_run and not trust_remote_code:
