@@ -56,27 +56,27 @@ def export_figures(out: Path, names: Sequence[str]) -> list[Path]:
 
 def at_column_width(spec: Mapping[str, Any], width: float = COLUMN) -> dict[str, Any]:
     """The chart laid out for a column of `width` centimetres: as many pixels as that is, at the size of its text."""
-    made: dict[str, Any] = copy.deepcopy({name: value for name, value in spec.items() if name != "title"})
+    layout: dict[str, Any] = copy.deepcopy({name: value for name, value in spec.items() if name != "title"})
     room = width * _PIXELS / _SCALE
-    narrow = (made.get("usermeta") or {}).get("narrow")
+    narrow = (layout.get("usermeta") or {}).get("narrow")
     if narrow and room < narrow["room"]:
-        made["concat"] = [made["concat"][place] for place in narrow["panels"]]
-    panels = made.get("concat", [made])
-    if (made.get("usermeta") or {}).get("oneRow"):
-        made["columns"] = len(panels)
-    elif "concat" in made:
+        layout["concat"] = [layout["concat"][place] for place in narrow["panels"]]
+    panels = layout.get("concat", [layout])
+    if (layout.get("usermeta") or {}).get("oneRow"):
+        layout["columns"] = len(panels)
+    elif "concat" in layout:
         # Many panels in one column would be longer than a page.
-        made["columns"] = 1 if len(panels) <= _MANY else 2
-    across = made.get("columns", 1)
+        layout["columns"] = 1 if len(panels) <= _MANY else 2
+    across = layout.get("columns", 1)
     for _ in range(_TRIES):
-        excess = _width(made) - room
+        excess = _width(layout) - room
         if excess <= 1:
             break
         widest = max(_panel_width(panel) for panel in panels)
         ratio = max((widest - excess / across) / widest, _NARROWEST / widest) if widest else 1.0
         for panel in panels:
-            _narrow(panel, ratio, shape=bool((made.get("usermeta") or {}).get("keepShape")))
-    return made
+            _narrow(panel, ratio, shape=bool((layout.get("usermeta") or {}).get("keepShape")))
+    return layout
 
 
 def _figures(out: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -94,8 +94,8 @@ def _views(view: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _panel_width(view: Mapping[str, Any]) -> float:
-    own = view.get("width")
-    return own if isinstance(own, int | float) else max([0.0, *map(_panel_width, _views(view))])
+    width = view.get("width")
+    return width if isinstance(width, int | float) else max([0.0, *map(_panel_width, _views(view))])
 
 
 def _narrow(view: dict[str, Any], ratio: float, *, shape: bool) -> None:
