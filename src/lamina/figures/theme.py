@@ -111,6 +111,10 @@ class Look(NamedTuple):
     dash: alt.StrokeDash
     shape: alt.Shape
 
+    def without_legend(self) -> Look:
+        """The same where series are named at their ends."""
+        return Look(self.colour.legend(None), self.dash.legend(None), self.shape.legend(None))
+
 
 def series(names: list[str]) -> Look:
     """Tell the named models apart by colour, dash and shape at once, under one legend of coloured shapes.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast, Status, status_of
@@ -214,6 +214,43 @@ def sentence(finding: Finding) -> str:
         return f"{counted} too few to test whether {finding.claim}; at least {finding.needed:,} are needed.{after}"
     start = f"It is not known whether {finding.claim}" if finding.status == "open" else finding.claim
     return f"{start}{_statistics(finding)}.{after}"
+
+
+def plainly(finding: Finding) -> str:
+    """A finding without its statistics: for titles, and for a summary whose tests stand beside it.
+
+    Example:
+        >>> plainly(Finding("Head 2-1 finds objects", "lead", "clear", 0.4, 0.3, 0.5))
+        'Head 2-1 finds objects.'
+        >>> plainly(Finding("heads differ", "lead", "open", 0.1, -0.3, 0.5, note="Small sample."))
+        'It is not known whether heads differ. Small sample.'
+    """
+    return sentence(finding if finding.status == "untested" else replace(finding, contrast=""))
+
+
+def statistics_of(finding: Finding) -> str:
+    """What was tested, with its estimate and interval; empty where nothing was.
+
+    Example:
+        >>> statistics_of(Finding("Head 2-1 finds objects", "lead", "clear", 0.4, 0.3, 0.5))
+        'lead .40 [.30, .50]'
+    """
+    return _statistics(finding).strip(" ()")
+
+
+def counts_in_words(findings: Iterable[_Rankable]) -> str:
+    """How many findings have which status.
+
+    Example:
+        >>> counts_in_words([Finding("a", "", "clear"), Finding("b", "", "open"), Finding("c", "", "open")])
+        'Of 3 claims, 1 is clear and 2 are open.'
+    """
+    statuses = [finding.status for finding in findings]
+    parts = [
+        f"{count} {'is' if count == 1 else 'are'} {status}" for status in _STRENGTH if (count := statuses.count(status))
+    ]
+    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else "none was tested"
+    return f"Of {len(statuses)} claim{'s' * (len(statuses) != 1)}, {listed}."
 
 
 def _statistics(finding: Finding) -> str:

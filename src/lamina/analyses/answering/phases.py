@@ -56,6 +56,7 @@ from lamina.analyses.answering.streaming import (
 )
 from lamina.corpora import Questions
 from lamina.corpora.question_sets import questions_from
+from lamina.corpora.questions.babi import TASK_TITLES
 from lamina.corpora.questions.question import Question
 from lamina.framework.declare import ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, time_call
@@ -77,6 +78,7 @@ from lamina.results.finding import (
     where_best,
 )
 from lamina.stats.family import sign_flip_family
+from lamina.stats.intervals import share_interval
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast, status_of
 from lamina.stats.units import Units
 from lamina.training.answering import Answerer, answerer_of, refuse_unfit
@@ -137,10 +139,14 @@ def phase_findings(result: Result) -> Iterator[Finding]:
         yield _no_phases(reason)
         return
     row = next(rows_of(answering))
-    answers = _answers(row)
+    tasks = result.tables.get("tasks", pd.DataFrame())
+    answers = _answers(row, tasks)
     yield answers
     if answers.status != "clear" or row.estimate < 0:
         yield _no_phases("the model was not shown to answer better than always giving a task's most frequent answer")
+        return
+    if _is_of_stories(tasks) and "share" in tasks and tasks["share"].max() < ANSWERS_STORIES:
+        yield _no_phases(f"it answers no task of the stories in {percent(ANSWERS_STORIES)} of the cases")
         return
     for measure in _ROLES:
         yield from _role(result, measure)
@@ -156,17 +162,37 @@ def _no_phases(reason: str) -> Finding:
     )
 
 
-def _answers(row: Any) -> Finding:
+ANSWERS_STORIES = 0.85
+"""Share of one task's questions from which a model answers stories: nearly all can be learned."""
+
+
+def _is_of_stories(tasks: pd.DataFrame) -> bool:
+    return bool(len(tasks)) and all(str(task) in TASK_TITLES for task in tasks["task"])
+
+
+def _by_task(tasks: pd.DataFrame) -> str:
+    """What a model of stories can answer and what it cannot; the share of each task, the best first."""
+    ordered = rows_of(tasks.sort_values("share", ascending=False, kind="stable"))
+    parts = [f"{percent(row.share)} of those about {TASK_TITLES[str(row.task)]} ({row.task})" for row in ordered]
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _answers(row: Any, tasks: pd.DataFrame) -> Finding:
     always = "always giving a task's most frequent answer"
+    claim = f"The model answers {percent(row.value)} of the questions exactly, {always} {percent(row.other)}"
+    several = _is_of_stories(tasks) and "share" in tasks and len(tasks) > 1
+    if several:
+        claim = f"The model answers {_by_task(tasks)}; {always} answers {percent(row.other)} of all"
     return finding(
-        claim=f"The model answers {percent(row.value)} of the questions exactly, {always} {percent(row.other)}",
+        claim=claim,
         whether=f"the model answers more questions than {always} does",
         absent=f"The model answers no more questions than {always} does",
         contrast="difference",
         test=Contrast.of(row),
-        source=Source("answering"),
+        source=[Source("answering"), *([Source("tasks")] if several else [])],
         unit=row.unit,
-        importance=("beats control",),
+        # What a model answers comes before how it does.
+        importance=("answers", "beats control", "localised", "surprises"),
     )
 
 
@@ -383,7 +409,18 @@ _OVERVIEW = (
     "ami_roles",
 )
 """Measures that the terminal shows."""
-_TASKS = ("task", "questions", "right", "constant", "confident_wrong", "low_confidence", "compared")
+_TASKS = (
+    "task",
+    "questions",
+    "right",
+    "share",
+    "low",
+    "high",
+    "constant",
+    "confident_wrong",
+    "low_confidence",
+    "compared",
+)
 ANSWERING = (
     *("questions", "value", "other"),
     *("estimate", "low", "high", "p_adjusted", "units", "needed", "unit"),
@@ -467,8 +504,9 @@ class _ModelReading(NamedTuple):
     reads=QuestionSet(seeds=True),
     # 3: nulls of the same shape, tests by document, nested models of failure, intervals by Student's t.
     # 4: failures are predicted within tasks; the lead over the twin is tested; contrasts of single tasks.
+    # 6: the share of each task that is answered; no phases of a model that answers no task of the stories.
     # 5: families by max-T; no findings for models that do not answer; clusters of 20 starts and two seeds.
-    version=5,
+    version=6,
     tables={
         "phases": Table(
             "One row per model (or null), layer, group of answers and measure; cosines and silhouettes are of tokens "
@@ -495,9 +533,9 @@ class _ModelReading(NamedTuple):
             optional=True,
         ),
         "tasks": Table(
-            "One row per task of the data: how its questions are answered; `constant`: how many are "
-            "by its most frequent answer; `compared` where some are answered correctly "
-            "and some incorrectly. Of several seeds the mean. Only for a model that answers.",
+            "One row per task of the data: how its questions are answered (`share`: correctly, with Clopper and "
+            "Pearson's interval); `constant`: how many are by its most frequent answer; `compared` where some are "
+            "answered correctly and some incorrectly. Of several seeds the mean. Only for a model that answers.",
             _TASKS,
             optional=True,
         ),
@@ -739,7 +777,8 @@ def _tasks(read: list[_ModelReading]) -> pd.DataFrame:
         ]
         always = sum(hit for (_, of, *_), hit in zip(read[0].known.judged, constants, strict=True) if of == task)
         compared = any(reading[RIGHT] and reading[WRONG] for reading in by_seed)
-        rows.append((task, *means[:2], always, *means[2:], compared))
+        share = means[1] / means[0] if means[0] else float("nan")
+        rows.append((task, *means[:2], share, *share_interval(means[1], means[0]), always, *means[2:], compared))
     return pd.DataFrame(rows, columns=list(_TASKS))
 
 
