@@ -158,7 +158,7 @@ def _planned(
 
 
 def _refuse_unable(run: PaperRun, query: Query) -> None:
-    """Raise a ModelError where a run needs a language-model head or training, and the model has none or is no model."""
+    """Raise a ModelError where a run needs a language-model head or training, and the model has none."""
     from lamina.models import Encoder
     from lamina.models.language.language_model import language_model
     from lamina.models.running.huggingface import HuggingFaceEncoder
