@@ -17,7 +17,7 @@ from lamina.analyses.layers.probe.planning import (
     ProbePlan,
     TaskSource,
     TrainingAmounts,
-    bootstrap_seconds,
+    bootstrap_work,
     plan_run,
     training_cost,
 )
@@ -592,7 +592,7 @@ def _cost(
     both = [encoder, *([encoder.random_twin(seed)] if twin and encoder.blocks else [])]
     cost = estimator.encoding((targets.splits.train, targets.splits.scored), both)
     cost += training_cost(estimator, _one_word(plan), both, mdl=False)
-    return cost + Cost(passes=0, seconds=2 * bootstrap_seconds(plan, samples))
+    return cost + Cost(passes=0, work=2 * bootstrap_work(plan, samples))
 
 
 def _one_word(plan: ProbePlan) -> ProbePlan:

@@ -18,7 +18,7 @@ from lamina.analyses.layers.probe.planning import (
     ProbePlan,
     TaskSource,
     TrainingAmounts,
-    bootstrap_seconds,
+    bootstrap_work,
     plan_run,
     probes_of,
     schedule_parts,
@@ -331,7 +331,7 @@ def _cost(
             # While a task is trained, the states of both encoders are in memory as they are stored.
             stored = estimator.runtime.residence(seen, 0).device is None
             memory = cost.memory + stored * 2 * cost.tokens * encoder.layers * encoder.width
-            total += cost + Cost(passes=0, seconds=bootstrap_seconds(plan, samples), memory=memory)
+            total += cost + Cost(passes=0, work=bootstrap_work(plan, samples), memory=memory)
     return total
 
 
