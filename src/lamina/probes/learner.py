@@ -484,7 +484,7 @@ class Learner:
         gain = np.full(len(self.running), np.nan)
         for member in range(len(self.running)):
             # A member that has stopped has the same lowest loss ever after: it was trained `since` validations longer.
-            last = min(done, self.schedule.validations_by(self.best_step[member]) + self.since[member])
+            last = min(done, self.schedule.validations_by(int(self.best_step[member])) + int(self.since[member]))
             steps[member] = self.schedule.end_of(last)
             history = self.history[:last, member]
             if len(history):
