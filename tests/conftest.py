@@ -173,7 +173,7 @@ def failing_at() -> FailingAt:
 def exchanges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """With the system's exchange of two folders, and without it."""
     if not request.param:
-        monkeypatch.setattr("lamina.files.writing._exchanger", lambda: None)
+        monkeypatch.setattr("lamina.files.writing.exchanger", lambda: None)
     return request.param
 
 

@@ -215,7 +215,7 @@ def test_a_mistake_is_answered_in_words(changed, why, bert, corpus, tmp_path, mo
     with pytest.raises(SystemExit) as stopped:
         main.main()
 
-    told = capsys.readouterr().err
+    told = capsys.readouterr().err.removeprefix("lamina: starting probe\n")
     assert stopped.value.code == 2
     assert why in told
     assert "Traceback" not in told
@@ -377,7 +377,7 @@ def test_a_trace_that_cannot_be_is_told(asked, why, probed, bert, monkeypatch, c
     with pytest.raises(SystemExit, match="2"):
         main.main()
 
-    told = capsys.readouterr().err
+    told = capsys.readouterr().err.removeprefix("lamina: starting trace\n")
     assert why in told
     assert told.startswith("lamina: ")
     assert told.count("\n") == 1

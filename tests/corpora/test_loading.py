@@ -37,7 +37,7 @@ def test_a_folder_has_its_splits(folder: Path) -> None:
     assert ids(folder, "train") == ["t1", "t2", "t3"]
     assert ids(folder, "all") == ["t1", "t2", "t3", "v1", "v2", "e1"]
     assert ids(folder, "all", unit="document") == ["d1", "d2", "d3"]
-    assert ids(folder, "train", limit=2) == ["t1", "t2"]
+    assert ids(folder, "train", first=2) == ["t1", "t2"]
 
 
 def test_a_corpus_says_what_it_is(folder: Path) -> None:

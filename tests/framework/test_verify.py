@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from lamina.framework.verify import _problems, _wrong_note, check_words
+from lamina.framework.verify import check_finding, check_note, check_words
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding, Source, finding
 from lamina.stats.status import Contrast
@@ -38,7 +38,7 @@ FOUND = finding(
 
 
 def _wrong(found: Finding) -> list[str]:
-    return list(_problems(found, {"best": TABLE}))
+    return list(check_finding(found, {"best": TABLE}))
 
 
 def test_a_finding_of_its_rows_is_borne_out() -> None:
@@ -115,9 +115,9 @@ def test_a_wrong_number_in_a_caption_is_caught(text: str, said: str) -> None:
 
 def test_a_wrong_number_in_the_remark_behind_a_sentence_is_caught() -> None:
     best = replace(RESULT, tables={"best": TABLE})
-    assert list(_wrong_note(replace(FOUND, note="Small sample: 438 targets in 13 documents."), best)) == []
-    (wrong,) = _wrong_note(replace(FOUND, note="Small sample: 38 targets in 13 documents."), best)
+    assert list(check_note(replace(FOUND, note="Small sample: 438 targets in 13 documents."), best)) == []
+    (wrong,) = check_note(replace(FOUND, note="Small sample: 38 targets in 13 documents."), best)
     assert wrong == "38 in its remark stands in none of its rows"
     # A number of another row is none of this finding's.
-    (other,) = _wrong_note(replace(FOUND, note="The next one finds .43."), best)
+    (other,) = check_note(replace(FOUND, note="The next one finds .43."), best)
     assert ".43" in other

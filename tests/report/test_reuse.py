@@ -27,7 +27,7 @@ HERE = Path("report")
 def _same_source():
     """Lamina may be edited while its tests run; ray, once it is imported, puts packages of its own on the path."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "_source_files", lambda: "same")
+        patch.setattr(report, "source_files", lambda: "same")
         patch.setattr(report, "distributions", lambda: [])
         yield
 
@@ -68,8 +68,8 @@ def test_a_report_is_found_without_the_model(folder):
 
 def test_a_report_is_found_without_torch(folder):
     code = (
-        "import sys; from pathlib import Path; from lamina.report import find_report, reuse; "
-        "reuse._source_files = lambda: 'same'; report.distributions = lambda: []; "
+        "import sys; from pathlib import Path; from lamina.report import find_report, report; "
+        "report.source_files = lambda: 'same'; report.distributions = lambda: []; "
         f"page = find_report('tiny', 'pets.txt', Path('report'), only=['geometry'], options={OPTIONS!r}); "
         "print(page, sorted({'torch', 'transformers', 'altair'} & {*sys.modules}))"
     )
@@ -102,7 +102,7 @@ def test_another_question_is_another_report(folder):
 
 def test_another_lamina_looks_again(folder, monkeypatch):
     assert found() is not None
-    monkeypatch.setattr(report, "_source_files", lambda: "edited")
+    monkeypatch.setattr(report, "source_files", lambda: "edited")
     assert found() is None
 
 

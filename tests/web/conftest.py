@@ -26,7 +26,7 @@ def client(monkeypatch, tmp_path) -> Callable[..., TestClient]:
         encoders = models or {"tiny": TinyEncoder()}
         own = tmp_path / "results"
         own.mkdir(exist_ok=True)
-        monkeypatch.setattr("lamina.web.app._load", lambda name, **_: encoders[name])
+        monkeypatch.setattr("lamina.web.app.load_model", lambda name, **_: encoders[name])
         asked = ServerSettings(models=tuple(encoders), folders=tuple(folders or [own]), port=PORT, **settings)
         return TestClient(create_app(asked), base_url=f"http://127.0.0.1:{PORT}")
 
@@ -63,7 +63,7 @@ def served() -> Iterator[Callable[..., str]]:
     patch, started = pytest.MonkeyPatch(), []
 
     def start(models: dict[str, Encoder], folders: list[Path], **settings) -> str:
-        patch.setattr("lamina.web.app._load", lambda name, **_: models[name])
+        patch.setattr("lamina.web.app.load_model", lambda name, **_: models[name])
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         own = {"models": tuple(models), "folders": tuple(folders), "port": port, "estimates": False}

@@ -11,7 +11,7 @@ from lamina.errors import ModelError
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import ABOUT
-from lamina.web.api.questions import _is_asked
+from lamina.web.api.questions import answers_questions
 
 TOGETHER = "report/tuned"
 EACH = [f"{TOGETHER}/seed-0", f"{TOGETHER}/seed-1"]
@@ -69,4 +69,4 @@ def test_each_seed_is_listed_among_the_models_that_answer(serving) -> None:
     ids=["spans", "classes-of-stories", "classes-of-texts", "tags"],
 )
 def test_models_tuned_on_questions_answer_them(head: str, view: dict[str, str] | None, answers: bool) -> None:
-    assert _is_asked({"head": head, "view": view}) is answers
+    assert answers_questions({"head": head, "view": view}) is answers

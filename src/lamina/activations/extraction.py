@@ -397,7 +397,7 @@ def part_of(corpus: Corpus, rank: Rank) -> Corpus:
         return (text for text in corpus if rank_of(text_key(text), rank.of) == rank.number)
 
     fingerprint = fingerprint_of("shard", corpus.fingerprint, *rank)
-    return corpus if rank.is_all else replace(corpus, source=texts_of_rank, limit=None, fingerprint=fingerprint)
+    return corpus if rank.is_all else replace(corpus, source=texts_of_rank, fingerprint=fingerprint)
 
 
 def parse_rank(text: str) -> Rank:

@@ -48,7 +48,7 @@ def ability_layers(results: Iterable[Result]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(ABILITIES))
 
 
-class _AbilityLine(NamedTuple):
+class AbilityLine(NamedTuple):
     """One ability by layer, before it is compared."""
 
     ability: str
@@ -89,7 +89,7 @@ def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
 
     for read in best_readings(result.tables):
         twin = dict(zip(read.twin_rows["layer"].astype(int), read.twin_rows["value"], strict=True))
-        line = _AbilityLine(
+        line = AbilityLine(
             title_of(read.task), read.metric, read.rows, twin, read.constant, "best constant answer", read.converged,
             read.among_best, _above_baselines(result.tables.get("readings"), read),
         )  # fmt: skip
@@ -125,15 +125,15 @@ def _in_context(result: Result) -> Iterator[tuple[Any, ...]]:
     scores = overall(result.tables["sclass"], split)
     scores_of_model = scores[scores["representation"] == result.provenance.model["name"]]
     static = scores[scores["layer"].isna() & ~scores["representation"].str.startswith("P-")]["value"].max()
-    line = _AbilityLine(
+    line = AbilityLine(
         "Semantic classes in context", "micro-F1", scores_of_model, {}, float(static), "best vectors without context",
         among_best=_best_layers(result.tables.get("best")),
-        statuses=_above_static(result.tables.get("contrasts"), result.provenance.model["name"]),
+        statuses=above_static(result.tables.get("contrasts"), result.provenance.model["name"]),
     )  # fmt: skip
     yield from line.rows(result.analysis)
 
 
-def _above_static(contrasts: pd.DataFrame | None, model: str) -> dict[int, Status]:
+def above_static(contrasts: pd.DataFrame | None, model: str) -> dict[int, Status]:
     """Layer -> the status of its score beside all vectors without context."""
     from lamina.analyses.words.contextualize.scores import STATIC
 
@@ -165,7 +165,7 @@ def _predicted_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
         if baseline is not None:
             constant = float(baseline.loc[baseline["measure"] == "accuracy", "value"].max())
         beside = dict(zip(twin["layer"].astype(int), twin["value"], strict=True))
-        line = _AbilityLine(f"Next word, {name} lens", "accuracy", trained, beside, constant, "most frequent piece")
+        line = AbilityLine(f"Next word, {name} lens", "accuracy", trained, beside, constant, "most frequent piece")
         yield from line.rows(result.analysis)
 
 

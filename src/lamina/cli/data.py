@@ -232,23 +232,29 @@ def list_() -> None:
     typer.echo("Your own file or folder works wherever a name does: --corpus PATH")
 
 
+_PRINTED = 5
+"""Texts that are printed by default."""
+
+
 @app.command()
 def show(
     corpus: CorpusArgument,
     split: terminal.SplitOption = "all",
     format: terminal.FormatOption = None,
     unit: terminal.UnitOption = "sentence",
-    limit: terminal.LimitOption = 5,
+    limit: terminal.LimitOption = None,
+    first: Annotated[int | None, typer.Option("--first", min=1, help="Print the first N texts; 5 by default.")] = None,
     annotation: AnnotationOption = None,
 ) -> None:
     """Print texts with their edges; of a test suite, its first items."""
     from lamina.corpora import load_corpus
 
     if suite := find_suite(corpus):
-        for line in show_suite(suite, limit):
+        for line in show_suite(suite, limit or first or _PRINTED):
             typer.echo(line)
         return
-    loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit)
+    most = _PRINTED if limit is None and first is None else first
+    loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit, first=most)
     if annotation is not None:
         _require(annotation, loaded.annotations, corpus)
     for text in loaded:
@@ -373,8 +379,8 @@ def check(
             typer.echo(line)
     for line in _explained(form, contents):
         typer.echo(line)
-    for what, ids in noted.ids.items():
-        typer.echo(f"{what}: {len(ids):,} (first: {ids[0]})")
+    for line in noted.lines():
+        typer.echo(line)
     for line in _accounted(path, contents, all):
         typer.echo(line)
     valid = f"{texts} texts, {words} words, read as {form.name}"
@@ -425,13 +431,14 @@ def convert(
     format: terminal.FormatOption = None,
     unit: terminal.UnitOption = "sentence",
     limit: terminal.LimitOption = None,
+    first: terminal.FirstOption = None,
 ) -> None:
     """Write one annotation of a corpus as edge-probing JSONL."""
     from lamina.corpora import load_corpus
     from lamina.corpora.corpus import CorpusCounts, counted
     from lamina.corpora.formats.edge_jsonl import write
 
-    loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit)
+    loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit, first=first)
     _require(annotation, loaded.annotations, corpus)
     counts = CorpusCounts()
     written = write(counted(loaded, counts), annotation, out)

@@ -37,6 +37,7 @@ def report(
     format: terminal.FormatOption = None,
     annotation: terminal.AnnotationOption = None,
     limit: terminal.LimitOption = None,
+    first: terminal.FirstOption = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Overwrite results in OUT of another model, corpus or other settings.")
     ] = False,
@@ -80,6 +81,7 @@ def report(
     models = model[0] if len(model) == 1 else model
     wanted, unwanted, slow = _named(only), _named(without), _named(also)
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
+    data |= {} if first is None else {"first": first}
     of_all: dict[str, Any] = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
     apart = named_apart(unwanted, slow)
     if not dry_run and not trust_remote_code:

@@ -106,6 +106,7 @@ def encode(
     unit: terminal.UnitOption = "sentence",
     format: terminal.FormatOption = None,
     limit: terminal.LimitOption = None,
+    first: terminal.FirstOption = None,
     store: terminal.StoreOption = None,
     device: terminal.DeviceOption = None,
     dtype: terminal.PrecisionOption = "float32",
@@ -146,7 +147,7 @@ def encode(
     from lamina.models import load_encoder
     from lamina.models.checks.passports import passport_of
 
-    texts = load_corpus(corpus, split=split, unit=unit, format=format, limit=limit)
+    texts = load_corpus(corpus, split=split, unit=unit, format=format, limit=limit, first=first)
     encoder = load_encoder(
         model, device=device, dtype=dtype, limit=max_tokens, chat=chat, trust_remote_code=trust_remote_code
     )

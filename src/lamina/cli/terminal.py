@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 
 from lamina.errors import LaminaError
 from lamina.files.writing import error_number
+from lamina.framework.inputs import FIRST, LIMIT
 
 CorpusOption = Annotated[
     str,
@@ -54,9 +55,12 @@ AnnotationOption = Annotated[
 
 LimitOption = Annotated[
     int | None,
-    typer.Option("--limit", min=1, help="Take only the first N texts."),
+    typer.Option("--limit", min=1, help=str(LIMIT.about.help)),
 ]
-"""Number of texts; None (all) by default."""
+"""Number of texts that are drawn; None (all) by default."""
+
+FirstOption = Annotated[int | None, typer.Option("--first", min=1, help=str(FIRST.about.help))]
+"""Number of first texts; None (all) by default."""
 
 DryRunOption = Annotated[
     bool,

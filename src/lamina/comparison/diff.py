@@ -283,7 +283,7 @@ _SAME = 1e-9
     reads=TwoLanguageModels(),
     # 3: differences of probes are paired by text.
     # 4: documents are resampled; layers, heads and probes are tested as families.
-    version=4,
+    version=5,
     tables={
         "diff": Table(
             "One row per layer and measure, and per head for attention_similarity: the value, its interval and its "
@@ -379,7 +379,7 @@ def diff(
         probing: dict[str, Any] = {"tasks": list(tasks), "probes": ["layer"], "preset": preset, "seeds": seeds}
         probing |= {"twin": False, "samples": samples, "seed": seed, "runtime": runtime}
         given = (probe([*a], unseen_texts, **probing), probe([*b], unseen_texts, **probing))
-    rows += _probes(given, samples=samples, seed=seed) if given else ()
+    rows += compare_probes(given, samples=samples, seed=seed) if given else ()
     table = pd.DataFrame(rows, columns=list(DiffRow._fields)).astype({"head": "Int64"}).assign(seeds=len(compared))
     tables = {"diff": table, "best": best}
     suites = _suites(pairs, cloze)
@@ -669,7 +669,7 @@ def _layers(
     units = len(set(documents))
     tests = changed_layers(values, draws, units)
     tested = [
-        _tested(row, tests, row.layer, by.by) if row.measure == "cka" else row._replace(units=units, unit=by.by)
+        with_test(row, tests, row.layer, by.by) if row.measure == "cka" else row._replace(units=units, unit=by.by)
         for row in rows
     ]
     return tested, best_table(values, draws, units, by.by)
@@ -700,7 +700,7 @@ def best_table(
     return pd.DataFrame(rows, columns=list(_BEST))
 
 
-def _tested(row: DiffRow, tests: Contrasts, index: Any, unit: str) -> DiffRow:
+def with_test(row: DiffRow, tests: Contrasts, index: Any, unit: str) -> DiffRow:
     estimate, low, high, p, units, needed = (float(numbers[index]) for numbers in tests)
     return row._replace(
         difference=estimate, diff_low=low, diff_high=high, p_adjusted=p, units=units, needed=needed, unit=unit
@@ -714,7 +714,7 @@ def _heads(
     numbers = [matrix.tolist() for matrix in similarity[:4]]
     by = unit_of(corpus).by
     rows = [
-        _tested(
+        with_test(
             DiffRow(block + 1, head + 1, "attention_similarity", *(matrix[block][head] for matrix in numbers)),
             similarity.apart,
             (block, head),
@@ -741,7 +741,7 @@ def _both_probed(
     return before, after
 
 
-def _probes(probed: tuple[Result, Result], *, samples: int, seed: int) -> Iterator[DiffRow]:
+def compare_probes(probed: tuple[Result, Result], *, samples: int, seed: int) -> Iterator[DiffRow]:
     probed_layers = list(layer_differences(*probed, samples=samples, seed=seed))
     if not probed_layers:
         raise InputError("there are no probes of single layers in both results; probe both models with --probes layer")

@@ -31,6 +31,7 @@ from lamina.corpora.splits import (
     whole_part,
 )
 from lamina.errors import CorpusError
+from lamina.extras import require_package
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular
 from lamina.progress import say
@@ -100,13 +101,9 @@ def hub_files(name: str) -> HubFiles:
 
 
 def _loaded(name: str, wanted: HubName) -> Mapping[Any, Any]:
-    try:
-        import datasets
-    except ImportError:
-        raise CorpusError(
-            f"{name} needs the package `datasets`: pip install 'lamina[datasets]', or download its files and give "
-            "their path"
-        ) from None
+    require_package("datasets", f"{name} is on a hub", CorpusError)
+    import datasets
+
     # Versions before 4 can run a dataset's program, by this argument or by an environment variable.
     runs_code = "trust_remote_code" in signature(datasets.load_dataset).parameters
     never: dict[str, Any] = {"trust_remote_code": False} if runs_code else {}
@@ -276,6 +273,7 @@ def load_corpus(
     format: str | None = None,
     annotation: str | None = None,
     limit: int | None = None,
+    first: int | None = None,
     seed: int = 0,
     view: View | None = None,
 ) -> Corpus:
@@ -283,8 +281,9 @@ def load_corpus(
 
     `split` is train, dev, test or all. A missing dev or test is taken from train, by document, by hash with `seed`;
     `made_split` says so. `unit` is sentence, document or window:N. `format` is detected from the content by default.
-    `annotation` renames the only annotation, or some of them (`old=new,...`). `limit` takes only the first
-    texts. `view` is how questions are shown; other texts have none. The corpus `stories` is generated, not read.
+    `annotation` renames the only annotation, or some of them (`old=new,...`). Whole documents are drawn with `seed`
+    until there are `limit` texts (see `Corpus.sample`); `first` takes the first texts. `view` is how questions are
+    shown; other texts have none. The corpus `stories` is generated, not read.
 
     Example:
         >>> import tempfile
@@ -297,18 +296,18 @@ def load_corpus(
     if name_or_path == STORIES:
         corpus = _stories(split, unit, seed, view or View())
         corpus = corpus if annotation is None else renamed(corpus, annotation)
-        return corpus if limit is None else corpus.take(limit)
+        return corpus.part(limit, first, seed)
     try:
         source = find_source(name_or_path, format)
         chosen = part_of(source, split, seed)
         corpus = _corpus(source, split, unit, chosen, view or View())
         corpus = corpus if annotation is None else renamed(corpus, annotation)
-        first = next(iter(corpus), None)
+        empty = next(iter(corpus), None) is None
     except OSError as error:
         raise CorpusError(f"{name_or_path} cannot be read: {error}") from error
-    if first is None:
+    if empty:
         raise CorpusError(_emptiness(source, split, chosen, corpus))
-    return corpus if limit is None else corpus.take(limit)
+    return corpus.part(limit, first, seed)
 
 
 def load_splits(
@@ -319,10 +318,11 @@ def load_splits(
     format: str | None = None,
     annotation: str | None = None,
     limit: int | None = None,
+    first: int | None = None,
     seed: int = 0,
     view: View | None = None,
 ) -> Splits:
-    """The training texts of a corpus and the split to score, read as `load_corpus` does; `limit` is of each of them.
+    """The training texts of a corpus and the split to score, read as `load_corpus` does; limits are of each of them.
 
     If a corpus has dev and test but no train, the one that is not scored is used for training, and recorded as such.
     """
@@ -333,6 +333,7 @@ def load_splits(
         "format": format,
         "annotation": annotation,
         "limit": limit,
+        "first": first,
         "seed": seed,
         "view": view,
     }

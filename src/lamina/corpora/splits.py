@@ -250,7 +250,6 @@ def split_by_document(corpus: Corpus, scored: str = "dev", *, seed: int = 0) -> 
             fingerprint=fingerprint,
             source=lambda: filter(chosen.holds, iter(corpus)),
             made_split=chosen.note,
-            limit=None,
         )
         if not len(portion):
             raise CorpusError(f"{corpus.name} is too small to be cut into train and {scored}: {split} would be empty")
@@ -290,7 +289,7 @@ def thin(corpus: Corpus, texts: int | None, seed: int) -> Corpus:
     note = f"about {texts:,} texts, documents drawn by hash with seed {seed}"
     made_split = note if corpus.made_split is None else f"{corpus.made_split}; {note}"
     fingerprint = fingerprint_of("thin", corpus.fingerprint, texts, seed)
-    return replace(corpus, source=lambda: iter(drawn), fingerprint=fingerprint, made_split=made_split, limit=None)
+    return replace(corpus, source=lambda: iter(drawn), fingerprint=fingerprint, made_split=made_split)
 
 
 def divide(splits: Splits, *, seed: int, most_stop: int | None = None) -> Division:

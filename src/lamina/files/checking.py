@@ -160,7 +160,7 @@ def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], head: Mapping[
     about = json.dumps(dict(head))
     with fresh_path(path) as fresh:
         # One entry: the library writes several in any order, and the same content should have the same bytes.
-        save_file(whole, fresh, {"lamina": f"{_digest_tensors(whole, about)} {about}"})
+        save_file(whole, fresh, {"lamina": f"{digest_tensors(whole, about)} {about}"})
 
 
 def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -178,7 +178,7 @@ def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         checksum, about = metadata.get(_CHECKSUM), metadata["lamina"]
         if not about.startswith("{"):
             checksum, _, about = about.partition(" ")
-        if checksum not in (None, _digest_tensors(tensors, about)):
+        if checksum not in (None, digest_tensors(tensors, about)):
             raise DamagedError(f"{path} is damaged (its checksum does not match)")
         return tensors, json.loads(about)
     except (KeyError, ValueError, RuntimeError, SafetensorError) as error:
@@ -190,7 +190,7 @@ def _digest(content: Mapping[str, Any]) -> str:
     return xxhash.xxh3_128(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
-def _digest_tensors(tensors: Mapping[str, torch.Tensor], about: str) -> str:
+def digest_tensors(tensors: Mapping[str, torch.Tensor], about: str) -> str:
     import torch
 
     digest = xxhash.xxh3_128(about.encode())

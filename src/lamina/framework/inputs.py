@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.passports import passports_in
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lamina.corpora.splits import Splits
     from lamina.models import Encoder
     from lamina.results import Result
+
+AnyCorpus = TypeVar("AnyCorpus", bound="Corpus")
 
 
 # Models: by name, by folder, or in memory; one, or one per seed of a fine-tuning.
@@ -146,7 +148,8 @@ def kind_of(value: Any) -> str:
 
 SCORED = "scored"
 """In place of the name of a split of questions: the one that fine-tuning scores."""
-_AS_READ = ("unit", "format", "annotation", "limit", "view")
+_PART = ("limit", "first")
+_AS_READ = ("unit", "format", "annotation", *_PART, "view")
 """Options that say how data given by name or path is read."""
 
 
@@ -158,6 +161,7 @@ def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corp
     chosen = {name: options[name] for name in ("split", *_AS_READ) if name in options}
     if isinstance(data, str | Path):
         return load_corpus(data, **{"split": split, **chosen})
+    _refuse_split(chosen.get("split", split))
     if isinstance(data, Splits):
         corpus = data.train if chosen.get("split") == "train" else data.scored
     elif isinstance(data, Corpus):
@@ -173,28 +177,45 @@ def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corp
             "data is a name, a path, a Corpus, (train, dev), a dict of splits, a datasets.DatasetDict, or a list of "
             f"texts; got {kind_of(data)}"
         )
-    limit = chosen.get("limit")
-    return corpus if limit is None else corpus.take(limit)
+    return part_of(corpus, options)
+
+
+def part_of(data: AnyCorpus, options: Mapping[str, Any]) -> AnyCorpus:
+    """As many texts as the options say: a sample, or the first."""
+    return data.part(options.get("limit"), options.get("first"))
+
+
+def whole(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without those that take a part of the texts."""
+    return {**options, **dict.fromkeys(_PART)}
 
 
 def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
-    """Training texts and scored texts; a single set is split by document."""
-    from lamina.corpora import Corpus
+    """Training texts and scored texts, each up to the limit; a single set is split by document."""
     from lamina.corpora.loading import load_splits
     from lamina.corpora.splits import Splits, split_by_document
 
     chosen = {name: options[name] for name in _AS_READ if name in options}
     scored = str(options.get("split", "dev"))
-    if isinstance(data, Splits):
-        return data
     if isinstance(data, str | Path):
         return load_splits(data, scored, **chosen)
-    if _is_pair(data):
-        return Splits(*(_as_part(part, name) for part, name in zip(data, ("train", scored), strict=True)))
-    if isinstance(data, Mapping) and any(name in data for name in ("train", "training")):
-        return Splits(as_part(data, "train"), as_part(data, scored))
-    corpus = data if isinstance(data, Corpus) else as_corpus(data, options, scored)
-    return split_by_document(corpus, scored)
+    _refuse_split(scored, ("dev", "test"))
+    if isinstance(data, Splits):
+        splits = data
+    elif _is_pair(data):
+        splits = Splits(*(_as_part(part, name) for part, name in zip(data, ("train", scored), strict=True)))
+    elif isinstance(data, Mapping) and any(name in data for name in ("train", "training")):
+        splits = Splits(as_part(data, "train"), as_part(data, scored))
+    else:
+        splits = split_by_document(as_corpus(data, whole(options), scored), scored)
+    return Splits(part_of(splits.train, options), part_of(splits.scored, options))
+
+
+def _refuse_split(split: Any, known: Sequence[str] = ("train", "dev", "test", "all")) -> None:
+    """Raise a CorpusError for a name that no split has, of data in memory; files refuse it where they are read."""
+    if split not in known:
+        names = ", ".join(known[:-1]) + f" or {known[-1]}"
+        raise CorpusError(f"unknown split {str(split)[:60]!r}; use {names}")
 
 
 def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None) -> Questions:
@@ -209,7 +230,9 @@ def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None
     split = options["split"]
     if split == SCORED:
         split = scored_split(data, options["format"])
-    return load_questions(data, split, format=options["format"], limit=options["limit"], view=view)
+    return load_questions(
+        data, split, format=options["format"], limit=options.get("limit"), first=options.get("first"), view=view
+    )
 
 
 def as_result(given: Any) -> Result:
@@ -340,7 +363,13 @@ ANNOTATION = DeclaredSetting(
     None,
     Setting("A name for the only annotation of the data, or OLD=NEW,... for some of them."),
 )
-LIMIT = DeclaredSetting("limit", int | None, None, Setting("Take only the first N texts.", min=1))
+LIMIT = DeclaredSetting(
+    "limit",
+    int | None,
+    None,
+    Setting("Number of texts to draw at random, as whole documents; the last one is cut.", min=1),
+)
+FIRST = DeclaredSetting("first", int | None, None, Setting("Take the first N texts instead of drawing some.", min=1))
 # A mapping or a `lamina.View` in Python; naming the class here would import all of corpora/ for every command.
 VIEW = DeclaredSetting(
     "view",
@@ -420,7 +449,7 @@ class Texts(Reads):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (_split(self.split), _unit(self.unit), FORMAT, ANNOTATION, LIMIT, *MODEL_OPTIONS)
+        return (_split(self.split), _unit(self.unit), FORMAT, ANNOTATION, LIMIT, FIRST, *MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -466,7 +495,7 @@ class Documents(Texts):
     def _texts(self, data: Any, options: Mapping[str, Any]) -> Corpus:
         if options["unit"] is not None or not isinstance(data, str | Path):
             return as_corpus(data, options, self.split)
-        looked_at = as_corpus(data, {**options, "unit": "sentence", "limit": None}, self.split)
+        looked_at = as_corpus(data, {**whole(options), "unit": "sentence"}, self.split)
         unit = "document" if "chains" in looked_at.annotations else "sentence"
         return as_corpus(data, {**options, "unit": unit}, self.split)
 
@@ -559,7 +588,7 @@ class QuestionSet(Reads):
             f"train, dev, test, all or {SCORED}: what a model tuned on this data is scored on (test; dev, where only "
             "that is given). A missing split is made by document and recorded."
         )
-        return (_split(SCORED, help), FORMAT, LIMIT, VIEW, *MODEL_OPTIONS)
+        return (_split(SCORED, help), FORMAT, LIMIT, FIRST, VIEW, *MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime

@@ -107,7 +107,7 @@ def read_index(name: str) -> Outline | None:
         True
     """
     listed = _index().get(name)
-    if listed is None or listed["declared"] != _declared_in(homes()[name]):
+    if listed is None or listed["declared"] != declared_in(homes()[name]):
         return None
     return _read(listed)
 
@@ -141,8 +141,7 @@ def write_index(path: Path = INDEX) -> None:
     """Write the outlines of lamina's analyses; `make index` calls it."""
     listed = {name: home for name, home in homes().items() if home.startswith("lamina.")}
     entries = {
-        name: {**_entry(outline_of(get_analysis(name))), "declared": _declared_in(home)}
-        for name, home in listed.items()
+        name: {**_entry(outline_of(get_analysis(name))), "declared": declared_in(home)} for name, home in listed.items()
     }
     path.write_text(json.dumps(entries, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -152,7 +151,7 @@ def _index() -> Mapping[str, Any]:
     return json.loads(INDEX.read_text(encoding="utf-8")) if INDEX.exists() else {}
 
 
-def _declared_in(home: str) -> str:
+def declared_in(home: str) -> str:
     """A hash of the source of a declaration: decorator, signature and the first paragraph of the description."""
     module = home.partition(":")[0]
     # By its path: to find it as a module would import the packages around it.

@@ -41,7 +41,7 @@ def check_findings(result: Result) -> list[str]:
     wrong = [
         f"{result.analysis}: {problem} ({finding.text!r})"
         for finding in result.findings
-        for problem in [*_problems(finding, result.tables), *_wrong_note(finding, result)]
+        for problem in [*check_finding(finding, result.tables), *check_note(finding, result)]
     ]
     derived = [finding.text for finding in get_analysis(result.analysis).findings(result)]
     saved = [finding.text for finding in result.findings]
@@ -109,7 +109,7 @@ def _fewer_than(text: str, tables: Iterable[pd.DataFrame]) -> list[float]:
     return [*map(float, limits), *below] if counted else []
 
 
-def _wrong_note(finding: Finding, result: Result) -> Iterator[str]:
+def check_note(finding: Finding, result: Result) -> Iterator[str]:
     """Numbers in the remark behind a sentence that stand neither in its rows nor in settings or sample."""
     rows = [source.rows(result.tables[source.table]) for source in finding.source if source.table in result.tables]
     cells = _Cells(finding, rows)
@@ -146,7 +146,7 @@ def _numbers_in(value: Any) -> Iterator[float]:
         yield float(value)
 
 
-def _problems(finding: Finding, tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+def check_finding(finding: Finding, tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """What is wrong with one finding."""
     missing = [source.table for source in finding.source if source.table not in tables]
     if missing:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import conv1d, embedding
 
 from lamina.errors import ModelError
+from lamina.extras import require_package
 from lamina.files.reading import check_regular, open_regular, parse_json, read_regular
 from lamina.models.contract import STATES, Activations, Encoder, Packed, Room, Tokens, Want
 from lamina.models.running.batching import BatchSize, InputRow, cut_ahead, rows_of, sent
@@ -205,6 +206,7 @@ def lstm(direction: int, layer: int) -> str:
 
 def _read_weights(path: Path, options: ElmoOptions) -> dict[str, Tensor]:
     # No pickle: HDF5 holds arrays. What the library raises on damaged files is of many kinds.
+    require_package("h5py", f"{path} is an HDF5 file", ModelError)
     import h5py
 
     check_regular(path)

@@ -215,7 +215,7 @@ def _encoder(loaded: _LoadedParts, name: ModelName, *, limit: int | None, chat: 
 def _source(name: ModelName, *, is_card: bool) -> Path | str:
     """Where a model is loaded from: the folder of an asset or of an unpacked file, or what was named."""
     if is_card:
-        return _model_folder(name.source)
+        return model_folder(name.source)
     path = Path(name.source)
     if path.suffix == ".gguf" and path.is_file():
         return converted(path)
@@ -242,7 +242,7 @@ def _vectors(name: ModelName, *, is_card: bool) -> Path | None:
     return path if path.suffix in _VECTOR_SUFFIXES and path.is_file() else None
 
 
-def _model_folder(alias: str) -> Path:
+def model_folder(alias: str) -> Path:
     folder = assets.locate(alias)
     packed = sorted(folder.rglob("*.gguf"))
     if packed:
@@ -308,7 +308,7 @@ def _load_model(name: ModelName, dtype: Any, placement: Placement, *, trust: boo
             if "quantization_config" not in config:
                 values = stored_values(folder or snapshot_folder(name.source, commit))
                 refuse_too_large(name.source, values, dtype, placement)
-            model, span_model, absent = _read_weights(pinned, dtype, placement, trust=trust)
+            model, span_model, absent = read_weights(pinned, dtype, placement, trust=trust)
             tokenizer = _load_tokenizer(pinned, trust=trust)
             # For those who load the same model with its head.
             model.config._commit_hash = commit
@@ -375,7 +375,7 @@ def _bounded(folder: Path | None) -> Iterator[None]:
         yield
 
 
-def _read_weights(name: ModelName, dtype: Any, placement: Placement, *, trust: bool) -> tuple[Any, Any, list[str]]:
+def read_weights(name: ModelName, dtype: Any, placement: Placement, *, trust: bool) -> tuple[Any, Any, list[str]]:
     """The body, the same weights with their span head, and which weights of the body the checkpoint lacks.
 
     In memory, unless they are to be spread.

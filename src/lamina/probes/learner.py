@@ -214,7 +214,7 @@ class Schedule:
 
     def fitted_to(self, targets: ProbeTargets) -> Schedule:
         """The schedule on these targets: its first cycle is no longer than one pass over them."""
-        if self.growth is None:
+        if self.growth is None or not len(targets):
             return self
         epoch = -(-len(np.unique(targets.text)) // self.texts_of(targets))
         return replace(self, validate_every=min(self.validate_every, max(epoch, _SHORTEST)))

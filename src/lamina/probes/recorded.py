@@ -185,7 +185,7 @@ def _prepared_forever(stream: Stream, seed: int, done: int) -> Iterator[Prepared
     largest: Size | None = None
     while True:
         layout = stream.shuffled(seed, epoch, skip=skip)
-        largest = largest or _largest(layout)
+        largest = largest or largest_size(layout)
         for start in range(0, len(layout), _AHEAD):
             yield from _prepare(stream, layout, largest, range(start, min(start + _AHEAD, len(layout))))
         epoch, skip = epoch + 1, 0
@@ -194,24 +194,26 @@ def _prepared_forever(stream: Stream, seed: int, done: int) -> Iterator[Prepared
 def _prepared_once(stream: Stream) -> list[PreparedBatch]:
     """All batches for applying probes."""
     layout = stream.applied()
-    return _prepare(stream, layout, _largest(layout), range(len(layout)))
+    return _prepare(stream, layout, largest_size(layout), range(len(layout)))
 
 
 def _prepare(stream: Stream, layout: BatchLayout, largest: Size, batches: range) -> list[PreparedBatch]:
     """Some batches of a layout on the GPU, copied there at once."""
     tokens, targets = _counts(layout)
-    sizes = {number: _size(tokens[number], targets[number], largest) for number in batches}
+    sizes = {number: padded_size(tokens[number], targets[number], largest) for number in batches}
     prepared: dict[int, PreparedBatch] = {}
     for size in dict.fromkeys(sizes.values()):
         same_size = [number for number, other in sizes.items() if other == size]
-        rows = torch.from_numpy(_rows(layout, same_size, size, spare=len(stream.targets))).pin_memory()
+        rows = torch.from_numpy(batch_rows(layout, same_size, size, spare=len(stream.targets))).pin_memory()
         prepared |= zip(
             same_size, (PreparedBatch(size, row) for row in rows.to(stream.device, non_blocking=True)), strict=True
         )
     return [prepared[number] for number in batches]
 
 
-def _rows(layout: BatchLayout, batches: Sequence[int], size: Size, *, spare: int) -> Int64[np.ndarray, "batch number"]:
+def batch_rows(
+    layout: BatchLayout, batches: Sequence[int], size: Size, *, spare: int
+) -> Int64[np.ndarray, "batch number"]:
     """Batches as rows of numbers, filled up with tokens that no span has and a `spare` target that does not count."""
     tokens, targets = size
     spans = layout.bounds.shape[1]
@@ -232,12 +234,12 @@ def _counts(layout: BatchLayout) -> tuple[list[int], list[int]]:
     return tokens, targets
 
 
-def _largest(layout: BatchLayout) -> Size:
+def largest_size(layout: BatchLayout) -> Size:
     tokens, targets = _counts(layout)
     return Size(max(tokens), max(targets))
 
 
-def _size(tokens: int, targets: int, largest: Size) -> Size:
+def padded_size(tokens: int, targets: int, largest: Size) -> Size:
     """The smallest of a few sizes that has room."""
     share = max(tokens / largest.tokens, targets / largest.targets, _SMALLEST)
     grown = _GROWTH ** ceil(log(share, _GROWTH) - 1e-9)

@@ -96,7 +96,7 @@ class ReportPage:
         figures = [*glance, *(figure for part in parts for figure in part.figures)]
         of_models = dict.fromkeys(note for result in results for note in passport_notes(result.provenance.model))
         findings = strongest(chapters)
-        html = _template().render(
+        html = page_template().render(
             title=self.title,
             about=about_the_run(results),
             notes=[*of_models, *notes],
@@ -109,8 +109,8 @@ class ReportPage:
             chapters=chapters,
             stills={figure.id: self._still(figure) for figure in figures},
             links={(part.id, sheet.name): self._link(part, sheet) for part in parts for sheet in part.sheets},
-            css=colour_tokens() + _file("report.css"),
-            script=drawing_script() + _file("report.js"),
+            css=colour_tokens() + read_part("report.css"),
+            script=drawing_script() + read_part("report.js"),
             dark=_dark(),
             bundle=chart_script() if figures else "",
         )
@@ -189,7 +189,7 @@ def _dark() -> Mapping[str, str]:
     return DARK
 
 
-def _template():
+def page_template():
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     # Names of models and corpora are the user's: everything is escaped except our own style and script.
@@ -203,7 +203,7 @@ def _template():
     return environment.get_template("report.html")
 
 
-def _file(name: str) -> str:
+def read_part(name: str) -> str:
     return files("lamina.report").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -318,8 +318,10 @@ class GrowingPage:
         return [PendingAnalysis(self._titles[name], self._pace.left(name)) for name in left]
 
 
-COMPARED = ("geometry", "probe", "attention", "surprisal", "pairs", "cloze", "lens")
+COMPARED = ("geometry", "probe", "attention", "heads", "contextualize", "surprisal", "pairs", "cloze", "lens")
 """The analyses whose results `compare` puts side by side, in the order of the page."""
+_ANSWERING = ("finetune", "phases")
+"""Compared only where they are asked for by name: every model is fine-tuned for them."""
 
 
 def names_compared(names: Sequence[str], only: Sequence[str] | None) -> list[str]:
@@ -329,12 +331,13 @@ def names_compared(names: Sequence[str], only: Sequence[str] | None) -> list[str
         >>> names_compared(["geometry", "neighbours", "probe"], None)
         ['geometry', 'probe']
     """
-    other = [name for name in names if name not in COMPARED]
+    compared = (*COMPARED, *(_ANSWERING if only else ()))
+    other = [name for name in names if name not in compared]
     if only and other:
         raise InputError(
-            f"{', '.join(other)}: not compared between models; a report on several has {', '.join(COMPARED)}"
+            f"{', '.join(other)}: not compared between models; a report on several has {', '.join(compared)}"
         )
-    return [name for name in COMPARED if name in names]
+    return [name for name in compared if name in names]
 
 
 def folder_names(models: Sequence[Any]) -> list[str]:

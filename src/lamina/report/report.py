@@ -62,7 +62,7 @@ def inputs_key(
     read = [[corpus.name, corpus.split, corpus.fingerprint] for corpus in (texts, train) if corpus is not None]
     installed = sorted(f"{package.name} {package.version}" for package in distributions())
     requested = sorted(only) if only else None
-    return fingerprint_of(_FORMAT, str(model), of_model, read, requested, dict(options), _source_files(), installed)
+    return fingerprint_of(_FORMAT, str(model), of_model, read, requested, dict(options), source_files(), installed)
 
 
 def page_up_to_date(out: Path, key: str) -> Path | None:
@@ -107,7 +107,7 @@ def _files(source: Path) -> Iterator[Path]:
     return (path for path in sorted(source.rglob("*")) if path.is_file()) if source.is_dir() else iter([source])
 
 
-def _source_files() -> str:
+def source_files() -> str:
     """One hash of lamina's own source: readers, analyses, charts and the page's template."""
     root = Path(str(files("lamina")))
     digest = hashlib.sha256()
@@ -243,6 +243,7 @@ def make_report(
     format: str | None = None,
     annotation: str | None = None,
     limit: int | None = None,
+    first: int | None = None,
     dtype: Precision = "float32",
     chat: bool = False,
     runtime: Runtime | None = None,
@@ -271,7 +272,8 @@ def make_report(
         unit: what becomes one text, of data given by name.
         format: of a file or folder; detected by default.
         annotation: a name for the only annotation of the data, or `old=new,...` for some of them.
-        limit: take only the first texts of each split.
+        limit: number of texts to draw from each split, as whole documents.
+        first: take the first texts of each split instead of drawing some.
         dtype: what a model given by name computes in; fine-tuning is in float32.
         chat: put each text as the user's message into the model's chat template.
         runtime: where activations are kept and models run.
@@ -283,6 +285,7 @@ def make_report(
         PosixPath('report/index.html')
     """
     of_data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
+    of_data |= {} if first is None else {"first": first}
     how = of_data | {"dtype": dtype, "chat": chat} | named_apart(without, also)
     how |= {"single_file": True} if single_file else {}
     trusts = runtime is not None and runtime.trust_remote_code
@@ -467,7 +470,11 @@ class ReportRun:
         # Every analysis reads them, most several times.
         texts, train = in_memory(texts), None if train is None else in_memory(train)
         keywords: dict[str, Any] = {"replace": replace, "single_file": bool(options.get("single_file"))}
-        keywords |= {"limit": options.get("limit"), "also": options.get("also", ()), "results": results}
+        keywords |= {
+            "limit": options.get("limit") or options.get("first"),
+            "also": options.get("also", ()),
+            "results": results,
+        }
         return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), **keywords)
 
     def wants_learning(self, only: Sequence[str] | None) -> bool:

@@ -187,8 +187,9 @@ def whole_first(entries: Iterable[SavedResult]) -> list[SavedResult]:
 def partial_in_words(entry: SavedResult, larger: SavedResult) -> str:
     """What a partial result saw, beside the one that saw more."""
     count, whole = texts_seen(entry.corpus), texts_seen(larger.corpus)
-    limit = entry.corpus.get("limit")
-    seen = f"{count:,}" if count is not None else f"the first {limit:,}" if type(limit) is int else "fewer"
+    limit, first = entry.corpus.get("limit"), entry.corpus.get("first")
+    seen = f"{first:,}" if type(first) is int else f"{limit:,}" if type(limit) is int else "fewer"
+    seen = f"{count:,}" if count is not None else seen
     return f"partial: {seen} of {'' if whole is None else f'{whole:,} '}texts; {larger.name} has more"
 
 
@@ -203,7 +204,11 @@ def sample_in_words(corpus: Mapping[str, Any], parameters: Mapping[str, Any]) ->
     name, split = corpus.get("name", ""), corpus.get("split")
     of_data = f"{name} ({split})" if split else f"{name}"
     seen = f"{count:,} text{'' if count == 1 else 's'} of {of_data}" if count is not None else of_data
-    seen += f", limit {limit:,}" if type(limit) is int else ", no limit" if count is not None else ""
+    first = corpus.get("first")
+    if type(first) is int:
+        seen += f", the first {first:,}"
+    else:
+        seen += f", limit {limit:,}" if type(limit) is int else ", no limit" if count is not None else ""
     chosen = ", ".join(f"{key} {_setting_in_words(value)}" for key, value in parameters.items() if _is_told(key, value))
     return "; ".join(filter(None, (seen, chosen)))
 
@@ -241,7 +246,7 @@ def _saw_less(corpus: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     shared = targets.keys() & of_others.keys()
     if shared:
         return all(targets[name] <= of_others[name] for name in shared) and targets != of_others
-    limit, of_other = corpus.get("limit"), other.get("limit")
+    limit, of_other = (about.get("limit", about.get("first")) for about in (corpus, other))
     return type(limit) is int and (type(of_other) is not int or limit < of_other)
 
 

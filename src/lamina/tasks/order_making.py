@@ -196,7 +196,6 @@ def _corpus(corpus: Corpus, chosen: Mapping[str, _Chosen], settings: tuple[objec
         source=lambda: iter(kept_texts),
         fingerprint=fingerprint_of("order", corpus.fingerprint, *settings),
         declared=tuple(chosen),
-        limit=None,
     )
 
 

@@ -179,7 +179,6 @@ def unseen(corpus: Corpus, encoders: Sequence[Encoder]) -> tuple[Corpus, int]:
         source=lambda: (text for text in corpus if text.id not in seen),
         fingerprint=fingerprint_of("unseen", corpus.fingerprint, sorted(seen)),
         made_split=note if corpus.made_split is None else f"{corpus.made_split}; {note}",
-        limit=None,
     )
     return remaining, len(seen)
 

@@ -271,7 +271,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     models = Models(
         lambda: {name: name for name in settings.models} | results.models(),
         most=settings.limits.loaded,
-        load=partial(_load, device=settings.device, dtype=settings.dtype, chat=settings.chat),
+        load=partial(load_model, device=settings.device, dtype=settings.dtype, chat=settings.chat),
         seeds=results.seeds,
     )
     limits = settings.limits
@@ -282,7 +282,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         # While the first page is opened: the script that draws charts, the first model, the analyses.
-        Thread(target=partial(_warm, state), daemon=True).start()
+        Thread(target=partial(warm_up, state), daemon=True).start()
         yield
         estimates.close()
         jobs.close()
@@ -307,7 +307,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     return app
 
 
-def _warm(app: AppState) -> None:
+def warm_up(app: AppState) -> None:
     chart_script()
     # As many as stay in memory. A model that cannot be loaded is reported here, and on every page.
     for name in app.settings.models[: app.settings.limits.loaded]:
@@ -319,7 +319,7 @@ def _warm(app: AppState) -> None:
     app.words_of("")
 
 
-def _load(name: str, device: str | None, dtype: Precision, chat: bool):
+def load_model(name: str, device: str | None, dtype: Precision, chat: bool):
     from lamina.models import load_encoder
 
     # The app never runs code that comes with a model.

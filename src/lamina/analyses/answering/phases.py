@@ -55,7 +55,7 @@ from lamina.analyses.answering.streaming import (
 )
 from lamina.corpora import Questions
 from lamina.corpora.questions.question import Question
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import QuestionSet, each_of
 from lamina.framework.settings import Samples, Seed, Setting, Twin
@@ -517,6 +517,19 @@ class _ModelReading(NamedTuple):
     chapter="answering",
     takes=5,
     report={"samples": 300, "clustered": 40},
+    compares=ComparedLayers(
+        "phases",
+        (
+            LayerMeasure("within_question", "Words of the question with each other", "mean cosine"),
+            LayerMeasure("between_question_support", "Question and support", "mean cosine"),
+            LayerMeasure(
+                "question_nearer_support", "Question nearer its support than the rest", "difference of cosines"
+            ),
+            LayerMeasure("answer_apart", "Gold answer apart from other words", "difference of cosines"),
+        ),
+        rows={"group": "all"},
+        draws="",
+    ),
     example="lamina phases runs/squad --data xquad_en --split all --out results/phases",
 )
 def phases(

@@ -652,7 +652,7 @@ def _cost(
     """Of the texts or pairs that are shown; gradients are a second pass."""
     sampled, limit = sample_texts(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
     texts, tokens = estimator.count(fit(encoder, text, limit) for text in sampled)
-    read = replace(corpus, source=lambda: split_pairs(sampled), limit=None)
+    read = replace(corpus, source=lambda: split_pairs(sampled))
     return replace(estimator.reading(passes=1 + gradients, data=read), texts=texts, tokens=tokens)
 
 

@@ -19,7 +19,7 @@ from lamina.analyses.heads.behaviours import LEAD, is_ahead
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import with_unique_ids
 from lamina.errors import CorpusError
-from lamina.framework.declare import Table, Tables, analysis
+from lamina.framework.declare import ComparedValues, Table, Tables, analysis
 from lamina.framework.inputs import Documents
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import CUT, Watch, WatchedBatch, Watching, first_token, refuse_without_maps
@@ -532,6 +532,13 @@ _CALLED = {"nearest": "taking the nearest mention", "head match": "matching head
         ),
     },
     chapter="heads",
+    compares=ComparedValues(
+        "best",
+        ("mention_type",),
+        "accuracy of the best head",
+        ("crossfit_accuracy", "crossfit_low", "crossfit_high"),
+        layer="layer",
+    ),
     example="lamina corefheads minilm --corpus gum_open --split dev --out results/corefheads",
 )
 def corefheads(

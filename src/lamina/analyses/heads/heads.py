@@ -17,7 +17,7 @@ from torch import Tensor
 from lamina.analyses.heads.behaviours import LEAD, OFTEN, is_ahead
 from lamina.corpora import Corpus
 from lamina.errors import CorpusError
-from lamina.framework.declare import Table, Tables, analysis
+from lamina.framework.declare import ComparedValues, Table, Tables, analysis
 from lamina.framework.inputs import Treebank
 from lamina.framework.sample_size import LEAST_TARGETS
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
@@ -256,6 +256,8 @@ RELATIONS = (
 CROSS_FITTED = ("crossfit_accuracy", "crossfit_low", "crossfit_high", "crossfit_offset_accuracy")
 BEST = (*RELATIONS, "unit", "kind", "ahead", *CROSS_FITTED, "agrees")
 """Columns of `best.csv`."""
+DOCUMENTS = ("relation", "unit", "hits", "count")
+"""Columns of `documents.csv`."""
 SYSTEMS = ("system", "relation", "count", "accuracy", "low", "high")
 """Columns of `baselines.csv`."""
 RELATION, PUNCTUATION, RARE, TOGETHER = "relation", "punctuation", "rare", "together"
@@ -359,6 +361,21 @@ def best_table(meter: RelationMeter, relations: pd.DataFrame, *, faithful: bool 
         shares = (float(crossed.hits.sum(dtype=float) / counts.sum(dtype=float)) for crossed in (head, offset))
         scores.append((next(shares), float(low), float(high), next(shares), head.agrees))
     return pd.concat([table, pd.DataFrame(scores, columns=[*CROSS_FITTED, "agrees"])], axis=1)[list(BEST)]
+
+
+def documents_table(meter: RelationMeter, best: pd.DataFrame) -> pd.DataFrame:
+    """What heads that other documents chose find in every document: the sums behind `crossfit_accuracy`."""
+    units, halves = meter.units(), meter.halves()
+    parts = []
+    for relation in best.loc[best["crossfit_accuracy"].notna(), "relation"]:
+        column = meter.relations.index(relation)
+        counts = units.counts[:, column]
+        hits = cross_fit(units.heads[..., column].reshape(len(halves), -1), halves).hits
+        there = np.flatnonzero(counts)
+        values = (there, hits[there].astype(int), counts[there].astype(int))
+        parts.append(pd.DataFrame(dict(zip(("unit", "hits", "count"), values, strict=True))).assign(relation=relation))
+    rows = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(DOCUMENTS))
+    return rows[list(DOCUMENTS)]
 
 
 def baselines_table(meter: RelationMeter) -> pd.DataFrame:
@@ -588,7 +605,7 @@ def _links(text: Text, example: RelationHead) -> set[tuple[int, int]]:
     reads=Treebank(),
     # Both halves choose and are scored; documents are resampled; head and offset are paired (3). Max-T instead of Holm;
     # the contrast that is tested is the one that is told, cross-fitted scores stand beside it (4).
-    version=4,
+    version=5,
     tables={
         "relations": Table(
             "One row per head, relation and direction. `difference`: head minus best fixed offset; `p_adjusted` and "
@@ -603,11 +620,25 @@ def _links(text: Text, example: RelationHead) -> set[tuple[int, int]]:
             BEST,
         ),
         "baselines": Table("One row per relation and simple system.", SYSTEMS),
+        "documents": Table(
+            "One row per relation and document (unit, from 0; text, where the corpus is one document): how many of its "
+            "dependencies are found by the head that other documents chose.",
+            DOCUMENTS,
+            optional=True,
+        ),
         "examples": Table("One row per pair of words in an example sentence.", EXAMPLES),
     },
     chapter="heads",
     takes=4,
     report={"samples": 500},
+    compares=ComparedValues(
+        "best",
+        ("relation",),
+        "accuracy of the best head",
+        ("crossfit_accuracy", "crossfit_low", "crossfit_high"),
+        layer="layer",
+        units="documents",
+    ),
     example="lamina heads minilm --corpus ud_english_ewt --split dev --out results/heads",
 )
 def heads(
@@ -666,6 +697,7 @@ def heads(
         "relations": everywhere,
         "best": best,
         "baselines": baselines_table(meter),
+        "documents": documents_table(meter, best),
         "examples": examples_table(encoder, corpus, best, rows, weights),
     }
     scored = {"dependencies": _counted(meter)}

@@ -31,7 +31,7 @@ from lamina.corpora.loading import load_splits
 from lamina.corpora.splits import Splits
 from lamina.corpora.treebanks import load_treebank
 from lamina.errors import InputError, LaminaError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedTasks, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_splits, model_and
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Seeds, Setting
@@ -371,11 +371,17 @@ class OrderTexts(TrainedTexts):
         return model_and(as_encoder(given["model"], options, runtime), splits, given["model"])
 
 
+_OF_SOURCE = ("unit", "format", "annotation", "limit", "first")
+"""Options that say which sentences of a treebank are read."""
+
+
 def treebank_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     """Training and scored sentences; of a corpus without a training split, dev alone is scored."""
     if not isinstance(data, str | Path):
         return as_splits(data, {**options, "split": "dev" if options.get("split") == BOTH else options["split"]})
-    source_options = {name: options[name] for name in ("unit", "format", "annotation", "limit") if name in options}
+    source_options = {
+        name: options[name] for name in ("unit", "format", "annotation", "limit", "first") if name in options
+    }
     if options["split"] != BOTH:
         return with_features(load_splits(data, options["split"], **source_options), data)
     dev, test = (load_splits(data, name, **source_options) for name in ("dev", "test"))
@@ -392,7 +398,6 @@ def _together(one: Corpus, other: Corpus) -> Corpus:
         source=lambda: chain(one, other),
         fingerprint=fingerprint_of(BOTH, one.fingerprint, other.fingerprint),
         files={**one.files, **other.files},
-        limit=None,
     )
 
 
@@ -422,7 +427,7 @@ def with_features(splits: Splits, path: str | Path) -> Splits:
                 )
                 yield replace(text, edges={**text.edges, FEATURES: edges})
 
-        return replace(corpus, source=texts, fingerprint=fingerprint_of(FEATURES, corpus.fingerprint), limit=None)
+        return replace(corpus, source=texts, fingerprint=fingerprint_of(FEATURES, corpus.fingerprint))
 
     return Splits(featured(splits.train), featured(splits.scored))
 
@@ -467,6 +472,11 @@ _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_
                          ControlScore._fields),
     },
     chapter="abilities",
+    compares=ComparedTasks(
+        scores="order",
+        places={"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"},
+        harmless=("twin", "seed", "samples"),
+    ),
     example="lamina order minilm --corpus ewt --task index --task main_auxiliary --out results/order",
 )  # fmt: skip
 def order(

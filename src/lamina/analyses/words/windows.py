@@ -131,13 +131,13 @@ def windows(
         }
         baselines = baselines or _baselines(learning.objective, sets)
     scores = {
-        name: _by_metric({run_seed: outcome.scored for run_seed, outcome in outcomes.items()}, seed)
+        name: scores_by_metric({run_seed: outcome.scored for run_seed, outcome in outcomes.items()}, seed)
         for name, outcomes in learned.items()
     }
     runs = {name: [outcome.scored for outcome in outcomes.values()] for name, outcomes in learned.items()}
     return Tables(
         {
-            "scores": _score_table(scores),
+            "scores": score_table(scores),
             "differences": difference_table(runs, baselines[BY_WORD], unit_kind(sets.scored), seed=seed),
             "baseline": _table(_BASELINE, _baseline_rows(baselines, seed)),
             "curve": _table(
@@ -240,7 +240,7 @@ def _baseline_rows(baselines: Mapping[str, Sequence[TextOutcome]], seed: int) ->
             yield name, metric, score.value, *score.interval
 
 
-def _by_metric(runs: Mapping[int, Sequence[TextOutcome]], seed: int) -> dict[str, dict[str, MetricScore]]:
+def scores_by_metric(runs: Mapping[int, Sequence[TextOutcome]], seed: int) -> dict[str, dict[str, MetricScore]]:
     """Metric -> seed -> score, and `all`."""
     scores = {}
     for metric in next(iter(runs.values()))[0].sums:
@@ -249,7 +249,7 @@ def _by_metric(runs: Mapping[int, Sequence[TextOutcome]], seed: int) -> dict[str
     return scores
 
 
-def _score_table(scores: Mapping[str, Mapping[str, Mapping[str, MetricScore]]]) -> pd.DataFrame:
+def score_table(scores: Mapping[str, Mapping[str, Mapping[str, MetricScore]]]) -> pd.DataFrame:
     rows = (
         (name, run_seed, metric, score.count, score.value, *score.interval)
         for name, by_metric in scores.items()

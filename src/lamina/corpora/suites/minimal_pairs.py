@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.reading import Fault, raise_fault
+from lamina.corpora.sampling import first_of_each, sample_of_each
 from lamina.corpora.suites.files import hashes_of, is_named, suite_root, table_files, table_rows
 from lamina.corpora.tables.files import TableRow
 from lamina.errors import CorpusError, FormatError, InputError
@@ -100,13 +101,14 @@ class MinimalPairs:
 
     def take(self, limit: int) -> MinimalPairs:
         """The first pairs of every paradigm; the others are counted in `left_out`."""
-        taken: Counter[str] = Counter()
-        first = []
-        for pair in self.pairs:
-            taken[pair.paradigm] += 1
-            if taken[pair.paradigm] <= limit:
-                first.append(pair)
+        first = [self.pairs[number] for number in first_of_each(self.pairs, limit, lambda pair: pair.paradigm)]
         return self._with(first, f"pairs beyond the first {limit:,} of a paradigm", "take", limit)
+
+    def sample(self, limit: int, seed: int = 0) -> MinimalPairs:
+        """At most `limit` pairs of every paradigm, drawn at random; the others are counted in `left_out`."""
+        numbers = sample_of_each(self.pairs, limit, lambda pair: pair.paradigm, lambda pair: pair.item, seed)
+        drawn = [self.pairs[number] for number in numbers]
+        return self._with(drawn, f"pairs not drawn: {limit:,} of a paradigm were", "sample", limit, seed)
 
     def only(self, names: Sequence[str]) -> MinimalPairs:
         """The pairs of some paradigms, or of all paradigms of some terms or fields."""

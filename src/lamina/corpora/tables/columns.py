@@ -8,6 +8,7 @@ to), or one row per labelled span of characters.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
@@ -661,14 +662,50 @@ def _values_of(cells: Iterable[Any]) -> ColumnValues:
     return values
 
 
-def values_by_column(rows: Iterable[RowCells]) -> dict[str, ColumnValues]:
-    """The single cells of all rows, by column; lists are left out, since a few rows show what they are."""
+class TableSurvey(NamedTuple):
+    """What a pass over all rows shows of the columns."""
+
+    values: Mapping[str, ColumnValues]
+    """The single cells of each column; lists are left out, since a few rows show what they are."""
+    telling: Sequence[RowCells]
+    """Rows that hold something in a column of which the first rows show little or nothing."""
+
+
+def survey(rows: Iterable[RowCells], first: Sequence[RowCells]) -> TableSurvey:
+    """Look at all rows of a table: the first ones may have one label, none at all, or empty lists.
+
+    Example:
+        >>> rows = [{"text": "I like it", "spans": []}] * 50 + [{"text": "Dogs bark", "spans": [[0, 4, "ANIMAL"]]}]
+        >>> survey(rows, rows[:50]).telling
+        [{'text': 'Dogs bark', 'spans': [[0, 4, 'ANIMAL']]}]
+    """
+    counts = Counter(column for row in first for column, cell in row.items() if _tells(cell))
     values: dict[str, ColumnValues] = {}
+    telling: list[RowCells] = []
     for row in rows:
+        tells = False
         for column, cell in row.items():
-            if not is_list(cell) and not missing(cell):
+            if missing(cell):
+                continue
+            if not is_list(cell):
                 values.setdefault(column, ColumnValues()).add(cell)
-    return values
+            if counts[column] < _ENOUGH and _tells(cell):
+                counts[column] += 1
+                tells = True
+        if tells:
+            telling.append(row)
+    return TableSurvey(values, telling)
+
+
+_ENOUGH = 20
+"""Cells of a column that show what it holds, if it holds lists."""
+
+
+def _tells(cell: Any) -> bool:
+    """Whether a cell holds something: an empty list says nothing of what others hold, also one that is written out."""
+    if isinstance(cell, str):
+        return bool(cell.strip(" []{}"))
+    return bool(len(cell)) if is_list(cell) or isinstance(cell, Mapping) else not missing(cell)
 
 
 def is_column_name(name: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lamina.errors import ModelError
+from lamina.extras import require_package
 from lamina.files.checking import read_json
 from lamina.models.weights.bounds import check_folder, weights_files
 from lamina.models.weights.hub import ModelName, first_line
@@ -69,12 +70,8 @@ def merge(model: Any, adapter: Adapter, name: str) -> Any:
 
     In single precision, whatever the model computes in: the sum is rounded once.
     """
-    try:
-        import peft
-    except ImportError:
-        raise ModelError(
-            f"{name} is a PEFT adapter, and the package peft is not installed: pip install 'lamina[peft]'"
-        ) from None
+    require_package("peft", f"{name} is a PEFT adapter", ModelError)
+    import peft
     from safetensors.torch import load_file
 
     dtype = model.dtype

@@ -11,6 +11,7 @@ from filelock import FileLock
 
 from lamina import assets
 from lamina.errors import DamagedError, InputError, ModelError
+from lamina.extras import require_package
 from lamina.files.checking import changed_files, list_files, read_json, sha256_of, write_json
 from lamina.files.writing import fresh_folder, readable_write_errors, recover
 from lamina.models.weights.bounds import bounded_building, check_config
@@ -41,7 +42,7 @@ def converted(packed: Path) -> Path:
         if not _is_sound(target):
             if target.exists():
                 say(f"{target} is damaged; {packed.name} is converted again")
-            _convert(packed, target)
+            convert_gguf(packed, target)
     return target
 
 
@@ -67,9 +68,10 @@ def _is_sound(folder: Path, *, now: bool = False) -> bool:
     return isinstance(files, dict) and not changed_files(folder, files, now=now)
 
 
-def _convert(packed: Path, target: Path) -> None:
+def convert_gguf(packed: Path, target: Path) -> None:
     from transformers import AutoTokenizer
 
+    require_package("gguf", f"{packed.name} is a GGUF file", ModelError)
     with progress(f"unpacking {packed.name}"), quiet_transformers(), fresh_folder(target) as fresh:
         try:
             model = _unpacked(packed)

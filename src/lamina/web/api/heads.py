@@ -341,7 +341,8 @@ def measure_of(measure: Measured) -> HeadMeasure:
 
 def all_links(heads: Sequence[str], attention: SentenceLinks) -> list[HeadLinks]:
     """The links of some heads, as JSON has them."""
-    return [_links(*each) for each in zip(heads, attention.links, attention.to_sinks, strict=True)]
+    columns = zip(heads, attention.links, attention.to_sinks, strict=True)
+    return [_links(head, links, to_sinks) for head, links, to_sinks in columns]
 
 
 def _links(head: str, links: RowLinks, to_sinks: float) -> HeadLinks:
@@ -464,7 +465,7 @@ def examples(app: State, wanted: HeadExamplesRequest) -> ExamplesOfHead:
     with using(*entries):
         size = (encoder.blocks, encoder.heads)
         sought = queries_for(wanted.relation, results, *size) if wanted.relation else queries_by(results, *size)
-    corpus = load_corpus(app.settings.corpora[0], split="dev", limit=SENTENCES)
+    corpus = load_corpus(app.settings.corpora[0], split="dev", first=SENTENCES)
     by_head, count = _LOOKED.examples(encoder, corpus, sought, wanted.weights)
     kind, head_examples = sought[place], by_head[place]
     return ExamplesOfHead(

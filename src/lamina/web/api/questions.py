@@ -306,7 +306,7 @@ def _phases(app: AppState, result: Result) -> str | None:
     return next((entry.id for entry in entries if entry.analysis == "phases"), None)
 
 
-def _is_asked(about: Mapping[str, Any]) -> bool:
+def answers_questions(about: Mapping[str, Any]) -> bool:
     """Whether a model was fine-tuned on questions with contexts; folders of older versions tell no view."""
     by_class = about.get("head") == "SequenceClassification" and about.get("view") is not None
     return by_class or about.get("head") == "QuestionAnswering"
@@ -325,6 +325,6 @@ def _answering(app: AppState, name: str, folder: str) -> AnsweringModel | None:
     return AnsweringModel(
         name=name,
         task=str(about.get("task", "")),
-        answers=_is_asked(about),
+        answers=answers_questions(about),
         base=known[0] if known else None,
     )

@@ -265,7 +265,7 @@ def neighbours(app: State, request: WordsRequest) -> NearestWords:
     words = words_of(app, request)
     for word in request.words:
         _check_word(words, word)
-    corpus = load_corpus(app.settings.corpora[0], split="dev", limit=SENTENCES)
+    corpus = load_corpus(app.settings.corpora[0], split="dev", first=SENTENCES)
     with app.model(request.model) as encoder:
         vectors = word_vectors(encode_sentence(encoder, words), len(words))
     index = _index_in_turn(encoder, corpus)

@@ -79,7 +79,7 @@ _TRIED = 32
     ),
     cites=("nostalgebraist 2020", "Belrose et al. 2023a"),
     reads=SpokenSplits(),
-    version=3,  # layers, lenses and the twin are compared in pairs
+    version=4,  # items of a suite are drawn
     tables={
         "lens": Table("One row per layer, lens (plain, tuned) and measure; KL in nats.", _LENS),
         "gain": Table(
@@ -154,7 +154,7 @@ def lens(
         str | None,
         Setting("Minimal pairs or clozes, by layer: blimp, lm_diagnostics, pararel, or a file or folder.", file=True),
     ] = None,
-    items: Annotated[int, Setting("Items of a suite that are read, per paradigm or part.", min=1)] = 10,
+    items: Annotated[int, Setting("Items of a suite to draw, per paradigm or part.", min=1)] = 10,
     tuned: Annotated[bool, Setting("Also train translators (the tuned lens).")] = True,
     positions: Annotated[int, Setting("Maximum number of scored positions (approximate).", min=10)] = 2000,
     learned: Annotated[
@@ -182,7 +182,7 @@ def lens(
     # Typed text and names are checked before anything takes long.
     if text is not None:
         every_token(model, text)
-    lens_suite = None if suite is None else read_lens_suite(suite, items)
+    lens_suite = None if suite is None else read_lens_suite(suite, items, seed)
     learning, skipped = learning_of(splits, seed)
     translators = None
     if tuned:
@@ -241,14 +241,14 @@ def _overview(result: Result) -> Iterable[Overview]:
 @lens.costs
 def _cost(
     estimator: Estimator, encoder: Encoder, splits: Splits, *, tuned: bool, positions: int, learned: int, steps: int,
-    suite: str | None, items: int, twin: bool, **_: Any,
+    suite: str | None, items: int, twin: bool, seed: int, **_: Any,
 ) -> Cost:  # fmt: skip
     """Positions that are read through the head at every layer; training and translated layers cost multiples of it."""
     model = language_model(encoder)
     passes = 1 + tuned + twin
     # A step of training is about three passes through the head; a penalty is tried on the selection part.
     training = tuned * (3 * steps * BATCH + SELECTION * 10 + 0.1 * learned)
-    suite_positions = 0 if suite is None else 10 * len(read_lens_suite(suite, items)) * (1 + tuned)
+    suite_positions = 0 if suite is None else 10 * len(read_lens_suite(suite, items, seed)) * (1 + tuned)
     texts, tokens = estimator.count(splits.scored)
     work = (positions * passes + training + suite_positions) * encoder.layers * 2e-9 * encoder.width * model.vocabulary
     memory = memory_now() + 4 * learned * tuned * encoder.layers * encoder.width

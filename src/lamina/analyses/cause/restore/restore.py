@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.answering.finetune import LEARNED, as_sets
+from lamina.analyses.answering.finetune import LEARNED, LIMITS_OF_SETS, as_sets
 from lamina.analyses.cause.restore.layers import (
     HOWS,
     RANDOM,
@@ -33,7 +33,7 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, InputError, LaminaError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
-from lamina.framework.inputs import FORMAT, LIMIT, Input, LoadedInputs, Reads, as_encoder, describe_models, short_name
+from lamina.framework.inputs import FORMAT, Input, LoadedInputs, Reads, as_encoder, describe_models, short_name
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
 from lamina.models import Encoder
 from lamina.models.interventions.pruned import layer_weights, refuse_unlike
@@ -107,7 +107,7 @@ class TunedModel(Reads):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (FORMAT, LEARNED, replace(LIMIT, about=Setting("Take only the first N texts of each set.", min=1)))
+        return (FORMAT, LEARNED, *LIMITS_OF_SETS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -144,7 +144,8 @@ class TunedModel(Reads):
     cites=("Hao et al. 2019", "Liu et al. 2019", "Merchant et al. 2020", "Tamkin et al. 2020", "Zhang et al. 2021"),
     reads=TunedModel(),
     # 2: all layers of one kind of change are a family with simultaneous intervals; layers that matter most are a set.
-    version=2,
+    # 3: a limit draws documents.
+    version=3,
     tables={
         "restore": Table(
             "One row per change and layers from first to last: the score of the tuned model's task with these restored "
@@ -525,7 +526,12 @@ def _before(tuned: FinetunedFolder, named: Any, runtime: Runtime) -> HuggingFace
 def _sets(tuned: FinetunedFolder, data: Any, options: Mapping[str, Any]) -> Sets:
     """The three sets, as named or as recorded in the folder."""
     about = tuned.about
-    tuned_on = about["data"].get("asked", {})
+    tuned_on = dict(about["data"].get("asked", {}))
+    if "sample_seed" not in tuned_on:
+        # Before texts were drawn, a limit took the first ones.
+        tuned_on["first"] = tuned_on.pop("limit", None)
+    if any(options.get(name) is not None for name in ("limit", "first")):
+        tuned_on |= {"limit": None, "first": None}
     if data is None:
         chosen = {name: tuned_on.get(name) if options[name] is None else options[name] for name in options}
         data, options = tuned_on.get("data", about["data"]["name"]), {**options, **chosen}

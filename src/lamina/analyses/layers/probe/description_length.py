@@ -349,7 +349,7 @@ def _send(
         seeds = list(group.probes.seeds)
         shape = (len(seeds), sender.states.layers)
         sent.converged[sender.of][number - 1, seeds] = learned.converged.reshape(shape)
-        cost = _cost(group.probes, channels[sender.states.encoder].block, sender.learn, here, sent.code)
+        cost = code_length(group.probes, channels[sender.states.encoder].block, sender.learn, here, sent.code)
         by_text = np.stack([np.bincount(sent.place[here] - start, bits, minlength=end - start) for bits in cost])
         sent.bits[sender.of][seeds, :, start:end] = by_text.reshape(*shape, -1)
 
@@ -372,7 +372,7 @@ _APPLIED = 64
 """Texts at a time where probes are applied, not trained."""
 
 
-def _cost(
+def code_length(
     probes: EdgeProbes, block: Stream, learn: ProbeTargets, here: np.ndarray, code: Code
 ) -> Float[np.ndarray, "member target"]:
     """What the targets of a block cost under each probe."""

@@ -253,12 +253,16 @@ class TrainingAmounts(NamedTuple):
         return replace(chosen, **schedules, **{name: value for name, value in numbers.items() if value is not None})
 
     def _changed(self, schedule: Schedule) -> Schedule:
+        if self.changes.keys() & _PATIENCE:
+            schedule = replace(schedule, growth=None)
         schedule = replace(schedule, **self.changes)
         changes: dict[str, Any] = {}
         if self.steps is not None:
             # So few steps that there would be no plateau to see are validated more often.
-            every = min(schedule.validate_every, max(1, self.steps // _LEAST_VALIDATIONS))
-            changes |= {"validate_every": every, "max_validations": max(1, self.steps // every)}
+            least = _LEAST_VALIDATIONS if schedule.growth is None else schedule.growth ** (_LEAST_CYCLES - 1)
+            every = min(schedule.validate_every, max(1, int(self.steps / least)))
+            most = replace(schedule, validate_every=every, max_validations=max(1, self.steps // every))
+            changes |= {"validate_every": every, "max_validations": max(1, most.validations_by(self.steps))}
         if self.batch is not None:
             changes |= {"batch_texts": self.batch, "batch_targets": None}
         if self.lr is not None:
@@ -291,16 +295,21 @@ _AMOUNTS: dict[str, type] = {
 }
 """What `schedule` can say beside the fields of a schedule."""
 _SCHEDULE: dict[str, type] = {
-    field.name: float if str(field.type) == "float" else int for field in fields(Schedule) if field.name not in _AMOUNTS
+    field.name: float if str(field.type).startswith("float") else int
+    for field in fields(Schedule)
+    if field.name not in _AMOUNTS
 }
-_LIMITS = {"lr": (1e-8, 1.0), "hidden": (1, 8192), "train_texts": (2, inf)}
+_LIMITS = {"lr": (1e-8, 1.0), "growth": (1.1, 10.0), "hidden": (1, 8192), "train_texts": (2, inf)}
 _LEAST_VALIDATIONS = 10
+_LEAST_CYCLES = 7
+_PATIENCE = {"halve_after", "stop_after", "min_learning_rate"}
+"""Fields of a schedule whose rate is halved where the loss falls no more: naming one asks for that."""
 
 
 def _refuse_impossible(values: Mapping[str, Any]) -> None:
     """Raise an InputError for a value that nothing can be trained by."""
     for name, value in values.items():
-        if value is None and name == "batch_targets":
+        if value is None and name in ("batch_targets", "growth"):
             continue
         decimal = name == "lr" or _SCHEDULE.get(name) is float
         least, most = _LIMITS.get(name, (0, inf))
@@ -386,8 +395,8 @@ def expected_steps(schedule: Schedule, epoch: int) -> int:
     """The steps after which most probes have converged, as far as that is known before.
 
     Example:
-        >>> expected_steps(Schedule(validate_every=200, growth=2.0, max_validations=6), 90)
-        720
+        >>> expected_steps(Schedule(validate_every=200, growth=2.0, max_validations=6), 100)
+        3200
     """
     if schedule.growth is not None:
         first = replace(schedule, validate_every=min(schedule.validate_every, max(1, epoch)))

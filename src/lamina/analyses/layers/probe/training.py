@@ -268,15 +268,14 @@ QUICK_SMALL = replace(
 )
 """For tasks with little data, which would be learned by heart before the first validation of the other schedule."""
 STANDARD = Schedule(
-    learning_rate=2e-3,
-    mixing_rate=10.0,
-    validate_every=250,
-    max_validations=80,
-    halve_after=1,
-    stop_after=5,
-    min_gain=1e-3,
-    min_learning_rate=2e-5,
+    learning_rate=5e-3,
+    mixing_rate=5.0,
+    validate_every=200,
+    max_validations=9,
+    stop_after=1,
+    min_gain=4e-2,
     batch_targets=512,
+    growth=1.5,
 )
 PAPER = Schedule()
 PAPER_SMALL = Schedule(validate_every=100, max_validations=100)
@@ -357,7 +356,8 @@ class ProbeSetup:
 
     def schedule(self, learn: ProbeTargets) -> Schedule:
         """That of a task with these training targets."""
-        return self.preset.small if len(learn) < self.preset.few else self.preset.schedule
+        chosen = self.preset.small if len(learn) < self.preset.few else self.preset.schedule
+        return chosen.fitted_to(learn)
 
 
 def run_task(task: Task, setup: ProbeSetup, states: ProbeStates, twin: ProbeStates | None, folder: Path) -> TaskRun:

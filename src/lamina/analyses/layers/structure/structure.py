@@ -52,7 +52,7 @@ from lamina.analyses.layers.structure.probing import (
 from lamina.analyses.layers.structure.trees import GoldTree, directed_from, refuse_without_heads, smallest_tree
 from lamina.corpora.splits import Splits, thin
 from lamina.errors import InputError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
@@ -142,6 +142,16 @@ FULL, SOME, POWERS = "full", "some", "powers"
     },
     chapter="layers",
     needs=("states",),
+    compares=ComparedLayers(
+        "best",
+        (
+            LayerMeasure("uuas", "Links of the tree (UUAS)", "share of links"),
+            LayerMeasure("root", "Root", "share of sentences"),
+            LayerMeasure("dspr", "Distances in the tree", "rank correlation"),
+            LayerMeasure("nspr", "Depths in the tree", "rank correlation"),
+        ),
+        draws="",
+    ),
     example="lamina structure minilm --corpus ewt --texts 2000 --out results/structure",
 )
 def structure(

@@ -69,7 +69,7 @@ from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import InputError
 from lamina.files.writing import fresh_path
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Annotation, Preset, Samples, Seed, Seeds, Setting
@@ -136,6 +136,13 @@ _SCORED = (
     chapter="words",
     takes=110,
     report={"preset": "quick", "context_sizes": (0, 4)},
+    compares=ComparedLayers(
+        "sclass",
+        (LayerMeasure("full", "Classes of words in context", "F1"),),
+        "context",
+        rows={"representation": "{model}", "class": "all", "seed": "all", "split": "test"},
+        draws="",
+    ),
     example="lamina contextualize minilm --corpus ewt --out results/contextualize",
 )
 def contextualize(

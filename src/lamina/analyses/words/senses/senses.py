@@ -68,7 +68,7 @@ from lamina.analyses.words.senses.targets import (
 )
 from lamina.corpora import Splits
 from lamina.errors import InputError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
@@ -130,6 +130,16 @@ _TWIN_DESIGNS = ("both", "inner")
         ),
     },
     chapter="words",
+    compares=ComparedLayers(
+        "senses",
+        (
+            LayerMeasure("ami", "Clusters of occurrences and senses", "adjusted mutual information"),
+            LayerMeasure("knn1.ambiguous", "Senses by the nearest neighbour", "accuracy"),
+            LayerMeasure("knn5.ambiguous", "Senses by five neighbours", "accuracy"),
+            LayerMeasure("position.both", "Position in the sentence", "share of variance"),
+        ),
+        draws="",
+    ),
     example="lamina senses minilm --corpus ewt --texts 1000 --out results/senses",
 )
 def senses(

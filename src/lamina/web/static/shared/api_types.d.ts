@@ -337,6 +337,7 @@ export interface JobProgress {
   message: string;
   elapsed: number;
   estimate: number | null;
+  result: ResultSummary | null;
 }
 
 /** What to compute: the same table as `lamina run` reads, its inputs under the names of the analysis. */
