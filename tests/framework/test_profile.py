@@ -88,9 +88,7 @@ def test_a_damaged_profile_is_measured_again(content: str) -> None:
     assert list(profiles()) == []
 
 
-def test_wall_time_follows_from_free_cores_and_cpu_time_does_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_wall_time_depends_on_the_load_and_cpu_time_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = (TinyEncoder(), corpus_from(TEXTS))
     costs = []
     for load in (0.0, 16.0):

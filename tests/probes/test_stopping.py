@@ -253,9 +253,7 @@ def test_a_probe_that_another_cycle_has_made_worse_has_overfitted(drive):
     driven = drive(CYCLES, [np.array(given) for given in losses])
 
     assert driven.learned.best_step.tolist() == [4, 4, 4]
-    assert driven.learned.overfitted.tolist() == [True, False, True], (
-        "the best weights lie before the first cycle's end"
-    )
+    assert driven.learned.overfitted.tolist() == [True, False, True], "the best lies before the first cycle's end"
     assert driven.learned.converged.tolist() == [False, True, False], "as good as before: nothing is left to gain"
 
 

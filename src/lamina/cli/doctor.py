@@ -23,7 +23,7 @@ _PURPOSES = {
 
 
 def doctor() -> None:
-    """Check this installation: versions, device, caches, what is missing for which command, and how good estimates were.
+    """Check this installation: versions, device, caches, what is missing for what, and how good estimates were.
 
     Nothing is downloaded or changed.
 

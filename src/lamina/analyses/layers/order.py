@@ -447,7 +447,8 @@ _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_
     ),
     cites=("Lin et al. 2019", "Conneau et al. 2018", "Jawahar et al. 2019", "Rogers et al. 2020"),
     reads=OrderTexts(),
-    version=2,  # best layers are confidence sets; families by max-T over tasks (and layers)
+    # 2: best layers are confidence sets; families by max-T over tasks (and layers). 3: `standard` trains in cycles.
+    version=3,
     tables={
         "order": Table("One row per task, metric, probe, layer and seed, as `scores` of `probe`.",
                        ProbeScore.__annotations__),
