@@ -27,8 +27,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_estimate_runs_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    query = get_analysis("geometry").ask(TinyEncoder(), corpus_from(TEXTS), store=tmp_path)
     monkeypatch.setattr(TinyEncoder, "encode", lambda *_, **__: pytest.fail("encoded"))
-    cost = lamina.geometry.estimate(TinyEncoder(), corpus_from(TEXTS), store=tmp_path)
+    cost = estimate.estimate(query)
 
     assert (cost.texts, cost.passes) == (3, 2)
     assert cost.cpu > 0
@@ -40,14 +41,14 @@ def test_costs_are_counts_times_rates(tmp_path: Path) -> None:
     profile = profile_of(encoder, "cpu")
     rates = {"attention": Rate(2.0, 1.0, 0, 0, 1, "2026-11-19")}
     replace(profile, rates=rates).save()
-    query = get_analysis("attention").ask(encoder, corpus, twin=False, store=tmp_path)
+    query = get_analysis("attention").ask(encoder, corpus, store=tmp_path)
     estimator = Estimator(query)
     texts, tokens = estimator.count()
     cost = estimator.cost()
 
     assert (texts, tokens) == (3, sum(len(encoder.tokenize(text).ids) for text in corpus))
     assert cost.cpu == pytest.approx(2.0 * tokens * operations_of(encoder))
-    twice = Estimator(get_analysis("attention").ask(encoder, corpus_from(TEXTS * 2), twin=False, store=tmp_path)).cost()
+    twice = Estimator(get_analysis("attention").ask(encoder, corpus_from(TEXTS * 2), store=tmp_path)).cost()
     assert twice.cpu == pytest.approx(2 * cost.cpu), "twice the tokens, twice the time"
 
 
@@ -93,7 +94,7 @@ def test_wall_time_depends_on_the_load_and_cpu_time_does_not(monkeypatch: pytest
     costs = []
     for load in (0.0, 16.0):
         monkeypatch.setattr("lamina.framework.profile.other_load", lambda load=load: load)
-        costs.append(lamina.attention.estimate(*asked, twin=False, store=tmp_path))
+        costs.append(lamina.attention.estimate(*asked, store=tmp_path))
         assert wall_seconds(10.0, 1.0) == pytest.approx(10.0 * max(1.0, (1 + load) / len(_cores())))
 
     assert costs[0].cpu == costs[1].cpu

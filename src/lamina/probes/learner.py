@@ -479,7 +479,7 @@ class Learner:
         return self._learned()
 
     def _learned(self) -> LearningRecord:
-        done = (~np.isnan(self.history)).any(1).sum()
+        done = int((~np.isnan(self.history)).any(1).sum())
         steps = np.empty(len(self.running), int)
         gain = np.full(len(self.running), np.nan)
         for member in range(len(self.running)):
