@@ -28,7 +28,7 @@ from lamina.progress import Stopwatch, say
 
 
 class EncodingMeter:
-    """Words that were encoded in this process, and the CPU seconds that took: encoding is told apart in estimates."""
+    """Words that were encoded in this process, and the CPU seconds that took: estimates count encoding separately."""
 
     def __init__(self) -> None:
         self.words, self.cpu = 0, 0.0

@@ -182,16 +182,16 @@ class Estimator:
             # One sentence, or saved results: as long whatever they are.
             return Cost(passes=round(passes), texts=1, work=1.0, memory=memory_now())
         texts, tokens = self.count()
-        held = Cost(round(passes), texts, tokens, work=passes * tokens * self.per_token)
-        held = replace(held, memory=memory_now() + grows * tokens)
+        read = Cost(round(passes), texts, tokens, work=passes * tokens * self.per_token)
+        read = replace(read, memory=memory_now() + grows * tokens)
         if needs_of(self._query.analysis, self._query.settings) != ("states",):
-            return held
+            return read
         encoders = [self._encoder]
         if self._query.settings.get("twin") and self._encoder.blocks:
             encoders.append(self._encoder.random_twin(int(self._query.settings.get("seed") or 0)))
         encoded = self.encoding(_corpora(self._data), encoders)
-        memory = max(held.memory, encoded.memory + grows * tokens)
-        return replace(held, cpu=encoded.cpu, memory=memory, disk=encoded.disk, states=encoded.states)
+        memory = max(read.memory, encoded.memory + grows * tokens)
+        return replace(read, cpu=encoded.cpu, memory=memory, disk=encoded.disk, states=encoded.states)
 
     def encoding(self, corpora: Iterable[Corpus], encoders: Iterable[Encoder]) -> Cost:
         """Cost of encoding texts that are not stored yet."""
@@ -203,7 +203,7 @@ class Estimator:
         return Cost(len(named), texts, tokens, memory=memory, disk=plan.disk, states=plan.states, cpu=cpu)
 
     def training(self, steps: int, operations: float) -> Cost:
-        """Cost of that many training steps, of so many billion operations in all."""
+        """Cost of that many training steps; `operations` are those of all steps, in billions."""
         return Cost(passes=0, steps=steps, work=operations, memory=memory_now())
 
     def _tokens_of_a_word(self, sample: Sequence[Text]) -> float:

@@ -32,7 +32,7 @@ _SHORTEST = 1.0
 """CPU seconds that a run takes at least for its rate to be worth keeping."""
 _ALONE = 0.8
 """Cores that a run has at least where nothing keeps it from running."""
-_DEFAULT = 0.05
+_DEFAULT = 0.02
 """CPU seconds per billion operations of an analysis that nobody has measured."""
 
 
@@ -102,7 +102,7 @@ class MachineProfile:
         return Rate(reference(name) * machine_factor(), 0.0, 0.0, 0.0, 0, "")
 
     def with_run(self, name: str, *, operations: float, foreseen: float, took: float, wall: float) -> MachineProfile:
-        """The profile after a run of so many billion operations; its rate changes where it was not known, or was off.
+        """The profile after a run of some billion operations; its rate changes where it was not known, or was off.
 
         Example:
             >>> profile = MachineProfile("m", "cpu", "float32")
@@ -122,8 +122,8 @@ class MachineProfile:
         cores = cores if cores > _ALONE else 0.0
         run = Rate(took / operations, cores, foreseen, took, 1, datetime.now(UTC).date().isoformat())
         if before is not None:
-            kept = run.seconds if run.off > FACTOR else before.seconds
-            run = replace(run, seconds=kept, cores=max(run.cores, before.cores), runs=before.runs + 1)
+            seconds = run.seconds if run.off > FACTOR else before.seconds
+            run = replace(run, seconds=seconds, cores=max(run.cores, before.cores), runs=before.runs + 1)
         return replace(self, rates={**self.rates, name: run})
 
     def save(self) -> None:
@@ -150,7 +150,7 @@ def machine_name() -> str:
 
 
 def wall_seconds(cpu: float, cores: float) -> float:
-    """Wall time of work that could keep so many cores busy, on the cores that are free now.
+    """Wall time of work that could keep some cores busy, on the cores that are free now.
 
     Example:
         >>> wall_seconds(8.0, 1.0) >= 8.0

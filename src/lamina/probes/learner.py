@@ -413,7 +413,7 @@ class Learner:
         """Leave stopped members behind where at least half of the stack has stopped."""
         left = np.flatnonzero(self.running[self.members])
         # With several seeds in one stack, which a GPU has, the seeds must keep the same number of members. Cycles end
-        # rarely: whoever has stopped leaves.
+        # rarely: members that have stopped leave.
         most = len(self.members) - 1 if self.schedule.growth is not None else len(self.members) // 2
         if len(self.full.seeds) > 1 or not 0 < len(left) <= most:
             return
