@@ -21,7 +21,6 @@ from lamina.activations import ActivationStore
 from lamina.activations.runtime import ENCODED, Runtime
 from lamina.activations.store import default_precision
 from lamina.corpora import Corpus, Splits
-from lamina.errors import LaminaError
 from lamina.framework.declare import Query
 from lamina.framework.passports import needs_of
 from lamina.framework.profile import ENCODING, MachineProfile, wall_seconds
@@ -315,8 +314,8 @@ class Foresight:
         try:
             estimators = [Estimator(query) for query in queries]
             counts = [estimator.counted() for estimator in estimators]
-        except (LaminaError, ValueError, ArithmeticError):
-            # What cannot be counted was run all the same.
+        except Exception:
+            # Whatever cannot be counted was run all the same: an answer is not lost for its estimate.
             return [{"cpu_seconds": round(cpu / len(queries), 2)} for _ in queries]
         names = [query.analysis.name for query in queries]
         parts = [

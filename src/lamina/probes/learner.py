@@ -364,7 +364,7 @@ class Learner:
         np.add.at(sums.T, self._text, losses.T)
         return sums / max(counted.sum(), 1)
 
-    def validate(self, losses: Float[np.ndarray, "member text"], number: int) -> None:
+    def validate(self, losses: Float[np.ndarray, "stacked text"], number: int) -> None:
         """Process the losses of validation `number` (from 1): keep weights that improve, slow down or stop others.
 
         Args:
@@ -395,7 +395,7 @@ class Learner:
         self.shrink()
         self._tell_rates()
 
-    def _going_on(self, losses: Float[np.ndarray, "member text"], before: np.ndarray) -> Bool[np.ndarray, " member"]:
+    def _going_on(self, losses: Float[np.ndarray, "stacked text"], before: np.ndarray) -> Bool[np.ndarray, " member"]:
         """Which members' losses a cycle was shown to lower, and by enough; all after the first cycle."""
         going_on = self.running.copy()
         texts = losses.shape[1]
