@@ -189,7 +189,8 @@ class Schedule:
         """
         if self.growth is None or validation == 0:
             return self.validate_every * validation
-        return round(self.validate_every * self.growth ** (validation - 1))
+        # However short cycles are, each has a step.
+        return max(round(self.validate_every * self.growth ** (validation - 1)), self.validate_every + validation - 1)
 
     def validations_by(self, steps: int) -> int:
         """How many validations there are in this many steps."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
-from math import ceil, inf
+from math import ceil, inf, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -259,8 +259,11 @@ class TrainingAmounts(NamedTuple):
         changes: dict[str, Any] = {}
         if self.steps is not None:
             # So few steps that there would be no plateau to see are validated more often.
-            least = _LEAST_VALIDATIONS if schedule.growth is None else schedule.growth ** (_LEAST_CYCLES - 1)
-            every = min(schedule.validate_every, max(1, int(self.steps / least)))
+            every = max(1, min(schedule.validate_every, self.steps // _LEAST_VALIDATIONS))
+            if schedule.growth is not None:
+                # The last cycle ends where the steps do.
+                cycles = ceil(log(max(1.0, self.steps / schedule.validate_every), schedule.growth)) + 1
+                every = max(1, int(self.steps / schedule.growth ** (max(cycles, _LEAST_CYCLES) - 1)))
             most = replace(schedule, validate_every=every, max_validations=max(1, self.steps // every))
             changes |= {"validate_every": every, "max_validations": max(1, most.validations_by(self.steps))}
         if self.batch is not None:
