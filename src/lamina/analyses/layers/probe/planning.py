@@ -264,7 +264,7 @@ class TrainingAmounts(NamedTuple):
                 # The last cycle ends where the steps do.
                 cycles = ceil(log(max(1.0, self.steps / schedule.validate_every), schedule.growth)) + 1
                 every = max(1, int(self.steps / schedule.growth ** (max(cycles, _LEAST_CYCLES) - 1)))
-            most = replace(schedule, validate_every=every, max_validations=max(1, self.steps // every))
+            most = replace(schedule, validate_every=every, max_validations=self.steps)
             changes |= {"validate_every": every, "max_validations": max(1, most.validations_by(self.steps))}
         if self.batch is not None:
             changes |= {"batch_texts": self.batch, "batch_targets": None}

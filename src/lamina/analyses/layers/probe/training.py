@@ -357,7 +357,7 @@ class ProbeSetup:
     def schedule(self, learn: ProbeTargets) -> Schedule:
         """That of a task with these training targets."""
         chosen = self.preset.small if len(learn) < self.preset.few else self.preset.schedule
-        return chosen.fitted_to(learn)
+        return chosen if chosen.growth is None else chosen.fitted_to(learn)
 
 
 def run_task(task: Task, setup: ProbeSetup, states: ProbeStates, twin: ProbeStates | None, folder: Path) -> TaskRun:
