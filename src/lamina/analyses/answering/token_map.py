@@ -151,8 +151,8 @@ def token_map(
     both: Annotated[
         bool,
         Setting(
-            "Instead of one question: the first that the model answers rightly and the first that it answers wrongly, "
-            "of one task."
+            "Instead of one question: the first that the model answers correctly and the first that it answers "
+            "incorrectly, of one task."
         ),
     ] = False,
     method: Annotated[Method, Setting("How tokens are projected into two dimensions.")] = "pca",
@@ -267,7 +267,7 @@ class _ChosenQuestions(NamedTuple):
 
 
 def _right_and_wrong(encoder: Encoder, questions: Questions) -> _ChosenQuestions:
-    """The first question answered rightly and the first answered wrongly, of the first task that has both."""
+    """The first question answered correctly and the first answered incorrectly, of the first task that has both."""
     answerer = answerer_of(encoder, questions.questions())
     if answerer is None:
         return _ChosenQuestions([*islice(questions.questions(), 1)])

@@ -51,7 +51,7 @@ from lamina.models import Encoder
 from lamina.models.interventions.gradients import HOW, AttentionGradients, HeadLoss
 from lamina.progress import progress
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, cell, finding, number, percent, rows_of
+from lamina.results.finding import Finding, Source, cell, finding, number, percent, rows_of, weakest
 from lamina.stats.bootstrap import DRAWS, draws_table
 from lamina.stats.status import Contrast
 from lamina.stats.units import BY_DOCUMENT, Unit, unit_of
@@ -326,14 +326,17 @@ def attention(
     ] = False,
     length: Annotated[
         int | None,
-        Setting("Most tokens of a text or pair; 128 for pairs, otherwise the model's own limit by default.", min=8),
+        Setting(
+            "Maximum number of tokens of a text or pair; 128 for pairs, otherwise the model's own limit by default.",
+            min=8,
+        ),
     ] = None,
     segments: Annotated[
         int | None, Setting("Draw this many texts or pairs; 1000 for pairs, otherwise all by default.", min=1)
     ] = None,
     gradients: Annotated[bool, Setting("Add the gradient of the model's own loss with respect to attention.")] = False,
     repeated: Annotated[
-        int, Setting("Random sequences said twice, to find the induction heads of a decoder; 0 for none.", min=0)
+        int, Setting("Random sequences repeated once, to find the induction heads of a decoder; 0 for none.", min=0)
     ] = REPEATED,
     weights: Weights = "attention",
     faithful: Annotated[bool, Setting("Give every token segment id 0, as in the paper.")] = False,
@@ -534,7 +537,7 @@ def _counted_heads(heads: pd.DataFrame, of: int) -> Finding:
     """All of them hold together; the test of the least certain one is theirs."""
     names = [f"{row.layer}-{row.head}" for row in rows_of(heads)]
     listed = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
-    row = next(rows_of(heads.sort_values(["p_adjusted", "diff_low"], ascending=[False, True])))
+    row = weakest(rows_of(heads), lambda row: row.diff_low)
     count = f"{len(heads)} of {of} heads"
     return finding(
         claim=f"{count} are induction heads ({listed}); the least certain is {row.layer}-{row.head}",

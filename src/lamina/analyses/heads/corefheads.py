@@ -417,7 +417,7 @@ def leads(units: CorefHits, *, seed: int = 0) -> Contrasts:
 def best_table(meter: CorefMeter, per_block: int, *, faithful: bool = False) -> pd.DataFrame:
     """The best head of each type of mention beside every baseline, as `best.csv`.
 
-    The head shown is the best on all documents, and its test is the one told (see `leads`). `crossfit_accuracy` is free
+    The head shown is the best on all documents, and findings state its test (see `leads`). `crossfit_accuracy` is free
     of the luck of the best of many: each half of the documents is scored by the head that the other half chose for the
     type; `agrees` says whether both halves chose the head that is shown. `faithful`: one head for all types, the best
     over all mentions, and nothing cross-fitted. Types that only one half has are left out.
@@ -520,7 +520,7 @@ _CALLED = {"nearest": "taking the nearest mention", "head match": "matching head
     cites=("Clark et al. 2019",),
     reads=Documents(),
     # Both halves choose and are scored; a best head per type; head and baselines are paired (3). Max-T instead of Holm;
-    # the contrast that is tested is the one that is told, cross-fitted scores stand beside it (4).
+    # findings state the contrast that is tested, beside cross-fitted scores (4).
     version=4,
     tables={
         "coref": Table("One row per system and type of mention; the system `head` has one per head.", COLUMNS),
@@ -548,7 +548,7 @@ def corefheads(
     among: Annotated[
         Among, Setting("A head picks among all other words, or among the candidates that the baselines pick from.")
     ] = "words",
-    window: Annotated[int, Setting("Most tokens of a window, where the model takes more.", min=16)] = 512,
+    window: Annotated[int, Setting("Maximum number of tokens of a window, where the model takes more.", min=16)] = 512,
     rows: Rows = "mean",
     weights: Weights = "attention",
     faithful: Annotated[

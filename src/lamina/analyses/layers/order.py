@@ -48,6 +48,7 @@ from lamina.results.finding import (
     number,
     numbers_in_words,
     rows_of,
+    weakest,
 )
 from lamina.results.finding import Source as Place
 from lamina.stats.best import best_set
@@ -462,7 +463,7 @@ def order(
         Setting("How long probes are trained: quick (2 seeds, minutes) or standard (5 seeds)."),
     ] = "quick",
     seeds: Seeds = None,
-    steps: Annotated[int, Setting("Most steps; training ends earlier on a plateau.", min=1)] = 3000,
+    steps: Annotated[int, Setting("Maximum number of steps; training ends earlier on a plateau.", min=1)] = 3000,
     faithful: Annotated[
         bool,
         Setting(
@@ -622,9 +623,7 @@ def _read_at(result: Result, task: str) -> Iterator[Finding]:
     if rows.empty:
         return
     # Ahead of both where it is ahead of the one that it is least surely ahead of.
-    untested = rows["p_adjusted"].isna()
-    some = rows[untested] if untested.any() else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
-    row = next(rows_of(some.sort_values("estimate")))
+    row = weakest(rows_of(rows), lambda row: row.estimate)
     other = {TWIN: "the untrained twin", CONSTANT: "the best constant answer"}[row.against]
     among = best_in_words(task_layers["layer"].tolist(), task_layers["among_best"].astype(bool).tolist())
     best = f"{title[0].upper()}{title[1:]} is read{' best' * (len(task_layers) > 1)} at {among}"

@@ -232,9 +232,9 @@ def probe(
 
     Probes learn from the corpus's train, a part of which decides when they stop, and are scored on dev (or test).
     Beside every score: the best constant answer, the random-weights twin, and a control task that only memory can
-    learn. Intervals (95 %) resample documents and, from 5 seeds on, seeds; with fewer seeds no order of tasks is told.
-    A folder of `finetune --seeds` is probed model by model: scores are means over the models, intervals over documents
-    and, from 5 models on, models.
+    learn. Intervals (95 %) resample documents and, from 5 seeds on, seeds; with fewer seeds the order of tasks is not
+    tested. A folder of `finetune --seeds` is probed model by model: scores are means over the models, intervals over
+    documents and, from 5 models on, models.
 
     A task is scored by macro-F1 where that is its custom (`ques`, `sup`, the suite `qa`), else by micro-F1, and by the
     share of right highest answers where a target has one label; graded annotations (`factuality`) by R2 and
@@ -271,7 +271,7 @@ def probe(
         tables["mdl"] = pd.DataFrame(lengths, columns=list(CodeLength._fields))
     if reference:
         tables["reference"] = reference_table(tables["summary"]["task"])
-    note = f"layer 0 raw piece embeddings with LayerNorm; dropout on, seed {seed}"
+    note = f"layer 0 raw token embeddings with LayerNorm; dropout on, seed {seed}"
     return Tables(
         tables,
         left_out_of(probed, plans),
@@ -342,7 +342,7 @@ def _overview(result: Result) -> Iterable[Overview | str]:
 
 
 def probing_encoder(encoder: Encoder, *, faithful: bool, seed: int) -> Encoder:
-    """With `faithful`, the model's own dropout stays on, and layer 0 is its raw piece embeddings with LayerNorm."""
+    """With `faithful`, the model's own dropout stays on, and layer 0 is its raw token embeddings with LayerNorm."""
     if not faithful:
         return encoder
     return LexicalFirst(DropoutEncoder(encoder, seed) if isinstance(encoder, HuggingFaceEncoder) else encoder)
