@@ -76,9 +76,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 LONGEST = (
     "test_documented_commands.py",
+    "test_claims.py",
     "test_faults.py",
     "test_in_browser.py",
-    "test_probe_mdl.py",
+    "test_description_length.py",
     "test_learning.py",
     "test_probe_figures.py",
     "test_probe_commands.py",

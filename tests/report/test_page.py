@@ -210,6 +210,12 @@ def test_how_sure_says_the_samples_that_a_comparison_used():
     assert how_sure(found, [found], [Provenance({}, {}, setting)])[-1] == "Bootstrap samples: 10,000."
 
 
+def test_wrong_6_how_sure_counts_different_seeds():
+    """ "Seeds: 3" was said of the seeds 0, 0 and 1."""
+    found = Finding("a is higher", "difference", "clear", 0.5, 0.4, 0.6, 0.01)
+    assert how_sure(found, [found], [Provenance({}, {}, {}, seeds=(0, 0, 1))])[-1] == "Seeds: 2."
+
+
 def test_a_page_in_the_making_says_what_is_to_come(small, tmp_path):
     page = ReportPage(tmp_path, "t")
     text = page.write([small], coming=[PendingAnalysis("Edge probing", 170), PendingAnalysis("Heads")]).read_text(

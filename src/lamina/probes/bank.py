@@ -228,11 +228,22 @@ def train_probes(
             advance(taken)
             if done == schedule.end_of(number + 1):
                 number += 1
-                for learner, losses in zip(running, steps.losses(running), strict=True):
+                by_f1 = [errors(learner)[:, None] for learner in running] if schedule.selects == "f1" else None
+                for learner, losses in zip(running, by_f1 or steps.losses(running), strict=True):
                     learner.validate(losses, number)
                 if checkpoint is not None:
                     checkpoint.offer(done, learners)
     return [learner.finish() for learner in learners]
+
+
+def errors(learner: Learner) -> np.ndarray:
+    """1 minus the score of every member of the stack, by the task's own metric, on the texts that decide."""
+    group = learner.group
+    tally = DecisionTally.none(group.metric, len(learner.members), group.stop)
+    for batch in group.streams[1].in_order():
+        with torch.no_grad():
+            tally.add(learner.probes.logits(batch.states, batch.spans), group.stop, batch.rows)
+    return 1 - tally.value()
 
 
 class _Steps(Protocol):

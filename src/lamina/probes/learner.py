@@ -18,6 +18,7 @@ from lamina.probes.gradients import set_gradients
 from lamina.probes.streams import ProbeBatch, ProbeTargets, SpanBounds, Spans, Stream
 from lamina.progress import say
 from lamina.stats import student_interval
+from lamina.tasks.task import Metric
 
 
 class StackedAdam:
@@ -161,6 +162,10 @@ class Schedule:
     """Share of the lowest loss so far by which a validation has to be lower to count as a gain."""
     min_learning_rate: float = 1e-6
     """Below this, the rate is not halved any more."""
+    ends_below: bool = False
+    """Whether a probe stops instead, as in the paper's code, where its rate would be halved below that."""
+    selects: Literal["loss", "f1"] = "loss"
+    """What validations go by. By F1 (the task's own), a gain is `min_gain` of it, not a share of the loss."""
     clip: float = 5.0
     """Maximum gradient norm of a probe."""
     batch_texts: int = 32
@@ -277,6 +282,8 @@ class ProbeGroup:
     streams: tuple[Stream, Stream]
     """Of the same targets, for learning and for stopping. All groups trained together have the same texts in both."""
     loss: Loss = "binary"
+    metric: Metric = "f1"
+    """What validations go by where they do not go by the loss."""
 
 
 class Learner:
@@ -376,7 +383,10 @@ class Learner:
         current[self.members] = losses.sum(1)
         before = self.history[number - 2] if number > 1 else np.full(len(current), np.inf)
         cycles = self.schedule.growth is not None
-        better = self.running & (current < before * (1 - (0 if cycles else self.schedule.min_gain)))
+        # Of F1, what is validated is 1 minus it.
+        by_f1 = self.schedule.selects == "f1"
+        bar = before - self.schedule.min_gain if by_f1 else before * (1 - (0 if cycles else self.schedule.min_gain))
+        better = self.running & (current < bar)
         going_on = self._going_on(losses, before) if cycles else self.running
         self._keep(np.flatnonzero(better))
         steps = self.schedule.end_of(number) - self.schedule.end_of(number - 1)
@@ -391,7 +401,10 @@ class Learner:
             self.running &= going_on
         else:
             halved = self.running & (self.since > 0) & (self.since % self.schedule.halve_after == 0)
-            self.rates = np.where(halved, np.maximum(self.rates / 2, self.schedule.min_learning_rate), self.rates)
+            least = self.schedule.min_learning_rate
+            if self.schedule.ends_below:
+                self.running &= ~(halved & (self.rates / 2 < least))
+            self.rates = np.where(halved, np.maximum(self.rates / 2, least), self.rates)
             self.running &= self.since < self.schedule.stop_after
         self.shrink()
         self._tell_rates()

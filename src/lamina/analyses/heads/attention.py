@@ -19,6 +19,7 @@ from lamina.analyses.heads.surface import (
     ENCODER,
     INDUCTION,
     MEASURES,
+    PATTERN_TRUST,
     REPEATED,
     SHARE_OF_TEXTS,
     SURFACE,
@@ -272,7 +273,11 @@ PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_p
             "uniform; its interval and `p_adjusted` are two-sided, of one family: all heads and shares.",
             SURFACE,
         ),
-        "patterns": Table("One row per head and type of map: the share of texts with such a map.", SHARE_OF_TEXTS),
+        "patterns": Table(
+            "One row per head and type of map: the share of texts with such a map. Types are assigned by a rule that "
+            "agrees with labels by eye on 67 % of maps it was not made from (kappa .54); intervals do not cover that.",
+            SHARE_OF_TEXTS,
+        ),
         "induction": Table(
             "One row per head of a decoder: attention from repeated tokens to the token after their copy (`copy`: to "
             "the copy itself), uniform attention, the same tokens unrepeated, the paired difference, and the "
@@ -369,6 +374,7 @@ def attention(
     patterns = PatternMeter(watched, samples=samples, seed=seed, unit=unit)
     skipped = yield Watch(watched, sampled, [surface, patterns], limit=limit, total=len(sampled), weights=weights)
     skipped[UNCLASSIFIED] = patterns.undecided
+    about["patterns"] = PATTERN_TRUST
     tables = {"surface": _visible(encoder, surface.table(), "measure"), "patterns": patterns.table()}
     layers = [
         _visible(encoder, surface.layers(), "kind"),
@@ -572,6 +578,7 @@ def _types(patterns: pd.DataFrame, unit: str) -> Iterable[Finding]:
             source=Source("layers", {"of": "patterns", "layer": row.layer, "kind": row.kind}),
             unit=unit,
             importance=("localised",),
+            note="Types are assigned by a rule, which agrees with labels by eye on two maps of three.",
         )
 
 

@@ -604,25 +604,34 @@ def corefheads(
 
 @corefheads.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """The best head against each baseline, over all types of mention."""
+    """The best head against each baseline over all types of mention, and of each type against its best baseline."""
     best = result.tables.get("best")
     if best is None or not set(BEST_ANTECEDENTS) <= set(best):
         return
     for row in rows_of(best[(best["mention_type"] == ALL) & (best["count"] > 0)]):
         yield _compared(row, _CALLED[str(row.baseline)])
+    by_type = best[(best["mention_type"] != ALL) & (best["count"] > 0)]
+    strongest = by_type.sort_values("baseline_accuracy", ascending=False).drop_duplicates("mention_type")
+    for row in rows_of(strongest.sort_values("mention_type")):
+        yield _compared(row, _CALLED[str(row.baseline)], f"Of {_TYPES.get(row.mention_type, row.mention_type)}, the")
 
 
-def _compared(row: Any, called: str) -> Finding:
+_TYPES = {"pronoun": "pronouns", "proper": "proper names", "nominal": "nominal mentions"}
+"""Type of mention -> what is looked for, in words."""
+
+
+def _compared(row: Any, called: str, lead: str = "The") -> Finding:
     head = f"best single head, {row.layer}-{row.head},"
+    plain = lead[:1].lower() + lead[1:]
     more = "more" if row.difference > 0 else "fewer"
     note = f"Chosen on other documents, the best head finds {percent(row.crossfit_accuracy)}." if not row.agrees else ""
     return finding(
         claim=(
-            f"The {head} finds {more} antecedents than {called}: {percent(row.accuracy)} against "
+            f"{lead} {head} finds {more} antecedents than {called}: {percent(row.accuracy)} against "
             f"{percent(row.baseline_accuracy)}"
         ),
-        whether=f"the {head} finds more or fewer antecedents than {called}",
-        absent=f"The {head} finds as many antecedents as {called}",
+        whether=f"{plain} {head} finds more or fewer antecedents than {called}",
+        absent=f"{lead} {head} finds as many antecedents as {called}",
         contrast="difference",
         test=Contrast.of(row, *LEAD[:3]),
         source=Source("best", {"mention_type": row.mention_type, "baseline": row.baseline}),

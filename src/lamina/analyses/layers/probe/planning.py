@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.analyses.layers.probe.description_length import block_ends
 from lamina.analyses.layers.probe.tables import DISTANCES, FREQUENCIES
-from lamina.analyses.layers.probe.training import PRESETS, Preset, ProbeSetup
+from lamina.analyses.layers.probe.training import HALVING, PRESETS, Preset, ProbeSetup
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import known_splits
@@ -237,8 +237,10 @@ class TrainingAmounts(NamedTuple):
         """
         if schedule is None:
             return cls(seeds)
+        if isinstance(schedule, Mapping) and schedule.keys() == {field.name for field in fields(Schedule)}:
+            schedule = Schedule(**schedule)
         if isinstance(schedule, Schedule):
-            _refuse_impossible({field.name: getattr(schedule, field.name) for field in fields(Schedule)})
+            _refuse_impossible({name: getattr(schedule, name) for name in ("hidden", *_SCHEDULE)})
             return cls(seeds, schedule=schedule)
         values = read_group(schedule, _AMOUNTS | _SCHEDULE, "the schedule")
         _refuse_impossible(values)
@@ -253,8 +255,8 @@ class TrainingAmounts(NamedTuple):
         return replace(chosen, **schedules, **{name: value for name, value in numbers.items() if value is not None})
 
     def _changed(self, schedule: Schedule) -> Schedule:
-        if self.changes.keys() & _PATIENCE:
-            schedule = replace(schedule, growth=None)
+        if schedule.growth is not None and self.changes.keys() & _PATIENCE:
+            schedule = HALVING
         schedule = replace(schedule, **self.changes)
         changes: dict[str, Any] = {}
         if self.steps is not None:
@@ -300,7 +302,7 @@ _AMOUNTS: dict[str, type] = {
 _SCHEDULE: dict[str, type] = {
     field.name: float if str(field.type).startswith("float") else int
     for field in fields(Schedule)
-    if field.name not in _AMOUNTS
+    if field.name not in _AMOUNTS and str(field.type).startswith(("int", "float"))
 }
 _LIMITS = {"lr": (1e-8, 1.0), "growth": (1.1, 10.0), "hidden": (1, 8192), "train_texts": (2, inf)}
 _LEAST_VALIDATIONS = 10
@@ -334,17 +336,21 @@ def plan_run(
     metric: Average | None,
     seed: int,
     device: str,
+    practices: Sequence[str] = (),
 ) -> ProbePlan:
     """What `lamina.probe` does with these settings on one corpus, for a model with this number of layers."""
     whole, requested = source
-    chosen = amounts.of(preset)
+    # The paper's own way is its schedule too; `quick` is merely the default.
+    chosen = amounts.of("paper" if faithful and preset == "quick" else preset)
     cuts = _cuts(probes, layers)
-    tasks = choose_tasks(requested, whole, faithful=faithful)
+    tasks = choose_tasks(requested, whole, faithful=faithful or "roots" in practices)
     if metric is not None:
         tasks = [task.averaged(metric) for task in tasks]
     splits = Splits(_in_memory(thin(whole.train, chosen.train_texts, seed)), _in_memory(whole.scored))
     division = divide(splits, seed=seed, most_stop=chosen.stop_texts)
-    setup = ProbeSetup(splits, division, chosen, cuts, chosen.seeds, seed, faithful, device=device)
+    setup = ProbeSetup(
+        splits, division, chosen, cuts, chosen.seeds, seed, faithful, device=device, practices=frozenset(practices)
+    )
     unusable: dict[str, TaskError] = {}
     for task in tasks:
         try:
