@@ -28,6 +28,10 @@ def report(
     ] = None,
     unit: terminal.UnitOption = "sentence",
     format: terminal.FormatOption = None,
+    include: terminal.IncludeOption = None,
+    exclude: terminal.ExcludeOption = None,
+    skip_faulty: terminal.SkipFaultyOption = 0.0,
+    split_from: terminal.SplitFromOption = None,
     annotation: terminal.AnnotationOption = None,
     limit: terminal.LimitOption = None,
     first: terminal.FirstOption = None,
@@ -37,6 +41,14 @@ def report(
     single_file: Annotated[
         bool, typer.Option("--single-file", help="Put images and tables into the page; it then needs no other file.")
     ] = False,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--figure",
+            help="Write a figure to OUT/paper as PDF and SVG, as wide as a paper's column: overview, or an analysis "
+            "and its chart, as in heads-arcs; separated by commas or repeated.",
+        ),
+    ] = None,
     store: terminal.StoreOption = None,
     device: terminal.DeviceOption = None,
     keep: terminal.KeepOption = None,
@@ -74,13 +86,16 @@ def report(
     models = model[0] if len(model) == 1 else model
     wanted, unwanted = _named(only), _named(without)
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
-    data |= {} if first is None else {"first": first}
+    named_files = {"first": first, "include": include, "exclude": exclude, "split_from": split_from}
+    data |= {name: value for name, value in named_files.items() if value is not None}
+    data |= {"skip_faulty": skip_faulty} if skip_faulty else {}
     of_all: dict[str, Any] = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
     apart = named_apart(unwanted)
     if not dry_run and not trust_remote_code:
         page = find_report(models, corpus, out, only=wanted, options=of_all | apart)
         if page is not None:
             print(page)
+            _export(out, _named(figure))
             return
     choose(wanted, unwanted)
 
@@ -93,6 +108,16 @@ def report(
         return
     named: dict[str, Any] = {"only": wanted, "without": unwanted}
     print(make_report(models, corpus, out, runtime=runtime, replace=replace, **named, **of_all))
+    _export(out, _named(figure))
+
+
+def _export(out: Path, names: list[str] | None) -> None:
+    """Write and print the figures that are named."""
+    if names:
+        from lamina.report.paper import export_figures
+
+        for path in export_figures(out, names):
+            print(path)
 
 
 def _named(given: list[str] | None) -> list[str] | None:

@@ -90,6 +90,7 @@ class Outline:
 
     def _refuse_split(self, data: str, settings: Mapping[str, Any]) -> None:
         """See `refuse_misspelt`; an analysis that scores dev or test only learns from other texts."""
+        from lamina.corpora.detection import FileSelection
         from lamina.corpora.loading import refuse_split
 
         split = next((option for option in self.options if option.name == "split"), None)
@@ -97,7 +98,9 @@ class Outline:
         if split is None or wanted not in ("train", "dev", "test", "all"):
             return
         learns = bool(split.choices) and not {"train", "all"} & {*split.choices}
-        refuse_split(data, wanted, settings.get("format"), settings.get("split_from"), learns=learns)
+        selection = FileSelection.of(settings.get("include"), settings.get("exclude"))
+        how = settings.get("format"), settings.get("split_from")
+        refuse_split(data, wanted, *how, learns=learns, selection=selection)
 
 
 @cache

@@ -27,6 +27,7 @@ from lamina.analyses.layers.probe.summary import TaskSummary, bootstrap, unconve
 from lamina.analyses.layers.probe.tables import ControlScore, CorpusRuns, ProbeScore, ProbeTraining, make_tables
 from lamina.analyses.layers.probe.training import ProbeSetup, TaskRun
 from lamina.corpora.corpus import Corpus, fingerprint_of
+from lamina.corpora.detection import FileSelection
 from lamina.corpora.loading import load_splits
 from lamina.corpora.splits import Splits
 from lamina.corpora.treebanks import with_features
@@ -369,7 +370,7 @@ class OrderTexts(TrainedTexts):
         return model_and(as_encoder(given["model"], options, runtime), splits, given["model"])
 
 
-_OF_SOURCE = ("unit", "format", "annotation", "split_from", "limit", "first")
+_OF_SOURCE = ("unit", "format", "include", "exclude", "skip_faulty", "annotation", "split_from", "limit", "first")
 """Options that say which sentences of a treebank are read."""
 
 
@@ -380,13 +381,14 @@ def treebank_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     source_options = {
         name: options[name] for name in ("unit", "format", "annotation", "limit", "first") if name in options
     }
+    selection = FileSelection.of(options.get("include"), options.get("exclude"))
     if options["split"] != BOTH:
-        return with_features(load_splits(data, options["split"], **source_options), data, options["format"])
+        return with_features(load_splits(data, options["split"], **source_options), data, options["format"], selection)
     dev, test = (load_splits(data, name, **source_options) for name in ("dev", "test"))
     if dev.train.fingerprint != test.train.fingerprint:
         # Without a train split, each of the two is the training set when the other is scored.
-        return with_features(dev, data, options["format"])
-    return with_features(Splits(dev.train, _together(dev.scored, test.scored)), data, options["format"])
+        return with_features(dev, data, options["format"], selection)
+    return with_features(Splits(dev.train, _together(dev.scored, test.scored)), data, options["format"], selection)
 
 
 def _together(one: Corpus, other: Corpus) -> Corpus:
