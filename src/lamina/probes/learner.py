@@ -386,7 +386,8 @@ class Learner:
         # Of F1, what is validated is 1 minus it.
         by_f1 = self.schedule.selects == "f1"
         bar = before - self.schedule.min_gain if by_f1 else before * (1 - (0 if cycles else self.schedule.min_gain))
-        better = self.running & (current < bar)
+        # The first loss that is a number is the best so far, whatever counts as a gain.
+        better = self.running & (current < np.where(np.isfinite(before), bar, np.inf))
         going_on = self._going_on(losses, before) if cycles else self.running
         self._keep(np.flatnonzero(better))
         steps = self.schedule.end_of(number) - self.schedule.end_of(number - 1)
