@@ -257,6 +257,16 @@ export interface HeadLinks {
   to_sinks: number;
 }
 
+/** A head of the baseline, and the head of the other model that attends most alike. */
+export interface HeadMatchCard {
+  head: string;
+  match: string;
+  overlap: number;
+  others: number;
+  agrees: boolean;
+  mutual: boolean;
+}
+
 /** One number per head; a category if `names` is not empty. */
 export interface HeadMeasure {
   source: string;
@@ -447,6 +457,17 @@ export interface MissingAnalysis {
   why: string;
 }
 
+/** What one of the models lacks to be compared with the others, and what it would take. */
+export interface MissingResult {
+  model: string;
+  analysis: string;
+  title: string;
+  wanted: Record<string, any>;
+  state: "waiting" | "trying" | "known" | "failed" | "off";
+  seconds: number | null;
+  why: string;
+}
+
 /** The model's answer and its quality. */
 export interface ModelAnswer {
   answers: boolean;
@@ -481,6 +502,17 @@ export interface ModelComparison {
   diff: ResultSummary | null;
 }
 
+/** Which layers and heads of two models correspond. */
+export interface ModelCorrespondence {
+  models: [string, string];
+  cka: (number | null)[][];
+  heads: HeadMatchCard[];
+  directed: boolean;
+  corpus: string;
+  sentences: number;
+  words: number;
+}
+
 /** What was measured of a model. */
 export interface ModelOverview {
   model: string;
@@ -506,7 +538,7 @@ export interface ModelScore {
   task: string;
   title: string;
   metric: string;
-  statistic: "score_full" | "score_best_layer" | "items";
+  statistic: "score_full" | "score_best_layer" | "items" | "value";
   model: string;
   value: number | null;
   low: number | null;
@@ -644,7 +676,7 @@ export interface ScoreDifference {
   task: string;
   title: string;
   metric: string;
-  statistic: "score_full" | "score_best_layer" | "items";
+  statistic: "score_full" | "score_best_layer" | "items" | "value";
   model: string;
   value: number | null;
   low: number | null;
@@ -879,6 +911,8 @@ export interface Post {
   "/behaviour/logit_lens": { takes: LensText; gives: LogitLens };
   "/interventions": { takes: InterventionRequest; gives: Intervention };
   "/compare": { takes: ComparisonRequest; gives: ModelComparison };
+  "/compare/missing": { takes: ComparisonRequest; gives: MissingResult[] };
+  "/compare/correspondence": { takes: ComparisonRequest; gives: ModelCorrespondence };
   "/jobs": { takes: JobRequest; gives: JobProgress };
 }
 

@@ -4,7 +4,7 @@
 import { el } from "../../shared/dom.js";
 import { diverging, farthest, sequential, shared, short, signed } from "../../shared/scales.js";
 
-const STATISTICS = { score_full: "all layers mixed", score_best_layer: "best single layer", items: "mean over items" };
+const STATISTICS = { score_full: "all layers mixed", score_best_layer: "best single layer", items: "mean over items", value: "of all" };
 
 /** @param {ModelScore} score */
 const rowOf = (score) => `${score.analysis}\n${score.task}\n${score.statistic}`;
