@@ -452,11 +452,12 @@ def _scores(analysis: str, comparison: Result, sides: Sequence[ModelResults]) ->
 
 def _score(analysis: str, row: dict) -> ModelScore:
     from lamina.figures.theme import title_of
+    from lamina.tasks.label_words import in_words
 
     return ModelScore(
         analysis=analysis,
         task=row["task"],
-        title=title_of(row["task"]),
+        title=in_words(row["task"]) if row["statistic"] == "value" else title_of(row["task"]),
         metric=row["metric"],
         statistic=row["statistic"],
         model=row["model"],

@@ -367,6 +367,34 @@ export interface LabelBelief {
   probabilities: number[];
 }
 
+/** What saved results say about one layer. */
+export interface LayerEntry {
+  layer: number;
+  layers: number;
+  numbers: LayerNumber[];
+  heads: RoleOfHead[];
+  findings: FindingCard[];
+}
+
+/** One number of a layer, beside those of the other layers. */
+export interface LayerNumber {
+  analysis: string;
+  title: string;
+  result: string;
+  series: string;
+  value: number;
+  low: number | null;
+  high: number | null;
+  rank: number;
+  of: number;
+}
+
+/** Which layer of which model; 0 is the embedding layer. */
+export interface LayerRequest {
+  model: string;
+  layer: number;
+}
+
 /** A text, and the model whose layers are put through its head. */
 export interface LensText {
   model: string;
@@ -670,6 +698,14 @@ export interface ResultSummary {
   findings: FindingCard[];
 }
 
+/** What a head does. */
+export interface RoleOfHead {
+  head: string;
+  role: string;
+  what: string;
+  named: boolean;
+}
+
 /** A model's score minus the baseline's. */
 export interface ScoreDifference {
   analysis: string;
@@ -684,6 +720,15 @@ export interface ScoreDifference {
   reason: string;
   p: number | null;
   paired: boolean;
+}
+
+/** Where a search leads. */
+export interface SearchHit {
+  kind: "head" | "layer" | "task" | "word";
+  title: string;
+  about: string;
+  path: string;
+  query: Record<string, string>;
 }
 
 /** Every word at every layer, and the attention between words. */
@@ -771,6 +816,15 @@ export interface TaskCard {
   labels: number;
 }
 
+/** What is known of one task. */
+export interface TaskEntry {
+  task: string;
+  title: string;
+  about: string;
+  results: TaskOfModel[];
+  findings: FindingCard[];
+}
+
 /** A layer that a task is read from. */
 export interface TaskLayer {
   task: string;
@@ -780,6 +834,21 @@ export interface TaskLayer {
   low: number;
   high: number;
   among_best: boolean;
+}
+
+/** A model's result with the task in it; charts of the task alone come from `GET /api/results/ID?task=`. */
+export interface TaskOfModel {
+  model: string;
+  analysis: string;
+  title: string;
+  result: string;
+  best: string;
+}
+
+/** Which task, of which model. */
+export interface TaskRequest {
+  model: string;
+  task: string;
 }
 
 /** Names, colours and shapes, in the order of legends. */
@@ -892,6 +961,7 @@ export interface Get {
   [address: `/compare/models/${string}`]: ComparisonOffer[];
   "/results": ResultSummary[];
   [address: `/results/${string}`]: ResultDetails;
+  "/search": SearchHit[];
   "/jobs": JobProgress[];
   [address: `/jobs/${string}`]: JobProgress;
 }
@@ -913,6 +983,8 @@ export interface Post {
   "/compare": { takes: ComparisonRequest; gives: ModelComparison };
   "/compare/missing": { takes: ComparisonRequest; gives: MissingResult[] };
   "/compare/correspondence": { takes: ComparisonRequest; gives: ModelCorrespondence };
+  "/layer": { takes: LayerRequest; gives: LayerEntry };
+  "/task": { takes: TaskRequest; gives: TaskEntry };
   "/jobs": { takes: JobRequest; gives: JobProgress };
 }
 
