@@ -23,6 +23,7 @@ from lamina.comparison.side_by_side import (
 )
 from lamina.errors import InputError, LaminaError
 from lamina.figures import captions_for, draw, spec_of
+from lamina.framework.declare import ComparedLayers, ComparedValues
 from lamina.framework.passports import refused_analyses
 from lamina.framework.registry import get_analysis
 from lamina.results import Result
@@ -166,7 +167,7 @@ def compared(app: State, several: ComparisonRequest) -> ModelComparison:
     alike, unlike = comparable_results(sides)
     comparisons: list[tuple[str, Result]] = []
     for analysis in _declared(app, sides):
-        comparison, why = _compared(app, analysis, sides)
+        comparison, why = _compared(app, analysis, sides, alike.get(analysis, []))
         if comparison is not None:
             comparisons.append((analysis, comparison))
         elif why:
@@ -389,9 +390,15 @@ def _shown(side: ModelResults) -> str:
     return f"{model}{TWIN}" if side.twin else model
 
 
-def _compared(app: AppState, analysis: str, sides: Sequence[ModelResults]) -> tuple[Result | None, str]:
-    """The paired comparison of one analysis, or why there is none; both empty where nobody has it."""
-    probed = [_asked(app, analysis, side.name) for side in sides if not side.twin]
+def _compared(
+    app: AppState, analysis: str, sides: Sequence[ModelResults], alike: Sequence[ModelResults]
+) -> tuple[Result | None, str]:
+    """The comparison of one analysis, or why there is none; both empty where nobody has it."""
+    if isinstance(get_analysis(analysis).compares, ComparedLayers | ComparedValues):
+        # One result of each, of those that were made on the same texts with the same settings.
+        probed = [[side.entries[analysis]] for side in alike if not side.twin]
+    else:
+        probed = [_asked(app, analysis, side.name) for side in sides if not side.twin]
     # Models of the same weights have the same results.
     entries = list({entry.id: entry for saved in probed for entry in saved}.values())
     if not entries:
@@ -402,7 +409,7 @@ def _compared(app: AppState, analysis: str, sides: Sequence[ModelResults]) -> tu
     try:
         with using(*entries):
             return load_comparison(app.results, tuple((entry.id, entry.saved) for entry in entries)), ""
-    except InputError as error:
+    except LaminaError as error:
         return None, str(error)
 
 
@@ -438,9 +445,13 @@ def _names(sides: Sequence[ModelResults]) -> dict[str, str]:
 def _rows(comparison: Result, table: str) -> Iterator[dict]:
     frame = comparison.tables[table]
     rows = frame[frame["statistic"].isin(_SCORES)]
-    rare = comparison.tables["differences"]
-    rare = set(rare.loc[(rare["statistic"] == "value") & rare["reason"].astype(str).str.contains("fewer than"), "task"])
-    yield from rows[(rows["statistic"] != "value") | ~rows["task"].isin(rare)].to_dict("records")
+    plain = rows["statistic"] == "value"
+    if plain.any():
+        # Numbers over few things are in the tables of `lamina compare`.
+        apart = comparison.tables["differences"]
+        tested = set(apart.loc[(apart["statistic"] == "value") & (apart["reason"].fillna("") == ""), "task"])
+        rows = rows[~plain | rows["task"].isin(tested)] if tested else rows
+    yield from rows.to_dict("records")
 
 
 def _scores(analysis: str, comparison: Result, sides: Sequence[ModelResults]) -> list[ModelScore]:

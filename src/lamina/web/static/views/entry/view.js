@@ -42,8 +42,11 @@ async function showHead() {
     const found = needs.map((need) => known.find((each) => each.name === need && each.job && each.report !== null)).find((each) => each);
     return found ? button(found.title, () => asInReport(found.name, { model: model() })) : el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), ".");
   };
+  let relation = state.get("relation");
   await load(byId("entry"), async (signal) => {
     const found = await post("/heads/card", { model: model(), head: name }, signal);
+    // Of the relation that it finds best, right and wrong links can be told apart.
+    relation ||= found.relations.find((row) => row.held_out)?.relation ?? "";
     const everything = el("div");
     showCard(everything, found, [], (head) => (location.href = state.address(`/head/${head}`)));
     const sentence = el("p", { class: "steps" }, link("/heads", "Where it looks in a sentence", { head: name }), link("/sentence", "Switch it off in a sentence", { head: name }), link(`/layer/${name.split("-")[0]}`, `Layer ${name.split("-")[0]}`, { head: "" }));
@@ -54,7 +57,7 @@ async function showHead() {
   if (!state.get("sentence")) state.set({ sentence: about.sentence }, { quiet: true });
   replace(off, headSwitch(name));
   likeIt(like);
-  await load(shown, async (signal) => examples(await post("/heads/examples", { model: model(), head: name, relation: state.get("relation") }, signal), () => (location.href = state.address("/heads", { head: name }))), { lines: 8, saying: `Looking through the corpus with all heads of ${model()}: a few seconds, once.` });
+  await load(shown, async (signal) => examples(await post("/heads/examples", { model: model(), head: name, relation }, signal), () => (location.href = state.address("/heads", { head: name }))), { lines: 8, saying: `Looking through the corpus with all heads of ${model()}: a few seconds, once.` });
 }
 
 /** Its matches in the other models: those in memory at once, others when asked for. @param {HTMLElement} box */
