@@ -48,7 +48,7 @@ async function look() {
     const found = await read(/** @type {"/search"} */ (`/search?${new URLSearchParams({ q: wanted, model: state.get("model") })}`), control.signal);
     if (control.signal.aborted) return;
     hits = found;
-    const option = (/** @type {SearchHit} */ hit, /** @type {number} */ number) => el("a", { id: `hit-${number}`, role: "option", "aria-selected": "false", tabindex: "-1", href: address(hit) }, el("span", { class: "badge" }, KINDS[hit.kind]), el("strong", {}, hit.title), el("span", { class: "soft" }, ` ${hit.about}`));
+    const option = (/** @type {SearchHit} */ hit, /** @type {number} */ number) => el("a", { id: `hit-${number}`, role: "option", "aria-selected": "false", tabindex: "-1", href: address(hit) }, el("span", { class: "badge" }, KINDS[hit.kind]), " ", el("strong", {}, hit.title), el("span", { class: "soft" }, ` ${hit.about}`));
     open(found.length ? found.map(option) : [el("p", { class: "soft" }, "Nothing has this name: try objects, previous word, 3-1, a task, a layer or a word.")]);
     choose(0);
   } catch (error) {
@@ -82,4 +82,5 @@ export function beginSearch() {
     if (byId("hits").hidden || at < 0) await look();
     if (hits[at]) location.href = address(hits[at]);
   });
+  if (box.value.trim()) look(); // typed before the page was ready
 }
