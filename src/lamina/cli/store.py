@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -105,6 +105,10 @@ def encode(
     split: terminal.SplitOption = "dev",
     unit: terminal.UnitOption = "sentence",
     format: terminal.FormatOption = None,
+    include: terminal.IncludeOption = None,
+    exclude: terminal.ExcludeOption = None,
+    skip_faulty: terminal.SkipFaultyOption = 0.0,
+    split_from: terminal.SplitFromOption = None,
     limit: terminal.LimitOption = None,
     first: terminal.FirstOption = None,
     store: terminal.StoreOption = None,
@@ -147,7 +151,9 @@ def encode(
     from lamina.models import load_encoder
     from lamina.models.checks.passports import passport_of
 
-    texts = load_corpus(corpus, split=split, unit=unit, format=format, limit=limit, first=first)
+    files: dict[str, Any] = {"include": include, "exclude": exclude}
+    files |= {"skip_faulty": skip_faulty, "split_from": split_from}
+    texts = load_corpus(corpus, split=split, unit=unit, format=format, limit=limit, first=first, **files)
     encoder = load_encoder(
         model, device=device, dtype=dtype, limit=max_tokens, chat=chat, trust_remote_code=trust_remote_code
     )

@@ -83,9 +83,24 @@ class Outline:
                 refuse_misspelt_model(value)
             elif isinstance(value, str) and given.kind == "texts":
                 refuse_unknown(value)
+                self._refuse_split(value, settings)
         for declared in (self.settings, self.options):
             named = {setting.name: setting for setting in declared}
             Checker(self.name, named).check({name: value for name, value in settings.items() if name in named})
+
+    def _refuse_split(self, data: str, settings: Mapping[str, Any]) -> None:
+        """See `refuse_misspelt`; an analysis that scores dev or test only learns from other texts."""
+        from lamina.corpora.detection import FileSelection
+        from lamina.corpora.loading import refuse_split
+
+        split = next((option for option in self.options if option.name == "split"), None)
+        wanted = "dev" if settings.get("split") == "dev+test" else settings.get("split")
+        if split is None or wanted not in ("train", "dev", "test", "all"):
+            return
+        learns = bool(split.choices) and not {"train", "all"} & {*split.choices}
+        selection = FileSelection.of(settings.get("include"), settings.get("exclude"))
+        how = settings.get("format"), settings.get("split_from")
+        refuse_split(data, wanted, *how, learns=learns, selection=selection)
 
 
 @cache
@@ -239,18 +254,23 @@ class ChapterCard(NamedTuple):
 
 
 CHAPTERS = (
-    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?", (("geometry", "layers"),)),
+    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?", (("geometry", "measure"),)),
     ChapterCard(
         "abilities",
         "Abilities",
         "Which linguistic questions can be answered, and at which layers?",
-        (("probe", "pipeline"), ("pairs", "terms")),
+        (("probe", "pipeline"), ("probe", "heatmap"), ("pairs", "terms")),
     ),
     ChapterCard(
-        "heads", "Heads", "What does each attention head do, and does the model need it?", (("headmap", "map"),)
+        "heads",
+        "Heads",
+        "What does each attention head do, and does the model need it?",
+        (("heads", "arcs"), ("headmap", "map")),
     ),
     ChapterCard("words", "Words", "What does the model make of a word in its context?", (("contextualize", "layers"),)),
-    ChapterCard("answering", "Answering", "How does the model come to an answer?", (("phases", "answers"),)),
+    ChapterCard(
+        "answering", "Answering", "How does the model come to an answer?", (("phases", "tasks"), ("phases", "answers"))
+    ),
 )
 """In the order of the report."""
 

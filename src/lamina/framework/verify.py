@@ -207,7 +207,7 @@ class _Cells:
         self._sizes = np.append(self._sizes, np.abs([*numbers]))
 
     def exactly(self, value: float) -> bool:
-        """Whether a cell holds this number; effects may be told with the other sign."""
+        """Whether a cell holds this number; a sentence may state an effect with the other sign."""
         return not math.isfinite(value) or any(
             abs(abs(cell) - abs(value)) <= _CLOSE * max(1, abs(cell)) for cell in self._cells
         )

@@ -54,7 +54,7 @@ class DecisionTally:
         return cls(metric, np.zeros((*shape, len(targets.labels) + len(targets.unseen_labels)), np.float32))
 
     def add(self, logits: Float[torch.Tensor, "member target label"], targets: ProbeTargets, rows: np.ndarray) -> None:
-        """Count what members told of these rows of the targets: logits, or values where targets are graded."""
+        """Count the members' predictions of these rows of the targets: logits, or values where targets are graded."""
         text = targets.text[rows]
         for into, part in zip(self.sums, self._parts(logits, targets, rows), strict=True):
             # [member, target, ...] -> the sum of every text's own.
@@ -227,11 +227,24 @@ def train_probes(
             done += taken
             advance(taken)
             if done % every == 0:
-                for learner, losses in zip(running, steps.losses(running), strict=True):
+                by_f1 = schedule.selects == "f1"
+                for learner, losses in zip(
+                    running, map(errors, running) if by_f1 else steps.losses(running), strict=True
+                ):
                     learner.validate(losses, done // every)
                 if checkpoint is not None:
                     checkpoint.offer(done, learners)
     return [learner.finish() for learner in learners]
+
+
+def errors(learner: Learner) -> np.ndarray:
+    """1 minus the score of every member of the stack, by the task's own metric, on the texts that decide."""
+    group = learner.group
+    tally = DecisionTally.none(group.metric, len(learner.members), group.stop)
+    for batch in group.streams[1].in_order():
+        with torch.no_grad():
+            tally.add(learner.probes.logits(batch.states, batch.spans), group.stop, batch.rows)
+    return 1 - tally.value()
 
 
 class _Steps(Protocol):

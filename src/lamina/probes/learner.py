@@ -17,6 +17,7 @@ from lamina.probes.edge import HIDDEN, EdgeProbes, Masks
 from lamina.probes.gradients import set_gradients
 from lamina.probes.streams import ProbeBatch, ProbeTargets, SpanBounds, Spans, Stream
 from lamina.progress import say
+from lamina.tasks.task import Metric
 
 
 class StackedAdam:
@@ -160,6 +161,10 @@ class Schedule:
     """Share of the lowest loss so far by which a validation has to be lower to count as a gain."""
     min_learning_rate: float = 1e-6
     """Below this, the rate is not halved any more."""
+    ends_below: bool = False
+    """Whether a probe stops instead, as in the paper's code, where its rate would be halved below that."""
+    selects: Literal["loss", "f1"] = "loss"
+    """What validations go by. By F1 (the task's own), a gain is `min_gain` of it, not a share of the loss."""
     clip: float = 5.0
     """Maximum gradient norm of a probe."""
     batch_texts: int = 32
@@ -225,6 +230,8 @@ class ProbeGroup:
     streams: tuple[Stream, Stream]
     """Of the same targets, for learning and for stopping. All groups trained together have the same texts in both."""
     loss: Loss = "binary"
+    metric: Metric = "f1"
+    """What validations go by where they do not go by the loss."""
 
 
 class Learner:
@@ -297,7 +304,10 @@ class Learner:
         current = np.full(len(self.running), np.inf)
         current[self.members] = losses
         before = self.history[number - 2] if number > 1 else np.full(len(current), np.inf)
-        better = self.running & (current < before * (1 - self.schedule.min_gain))
+        # Of F1, what is validated is 1 minus it.
+        by_f1 = self.schedule.selects == "f1"
+        bar = before - self.schedule.min_gain if by_f1 else before * (1 - self.schedule.min_gain)
+        better = self.running & (current < bar)
         self._keep(np.flatnonzero(better))
         self.moved += np.where(self.running, self.rates * self.schedule.mixing_rate * self.schedule.validate_every, 0)
         self.reach[better] = self.moved[better]
@@ -305,7 +315,10 @@ class Learner:
         self.history[number - 1] = np.where(better, current, before)
         self.since = np.where(better, 0, self.since + self.running)
         halved = self.running & (self.since > 0) & (self.since % self.schedule.halve_after == 0)
-        self.rates = np.where(halved, np.maximum(self.rates / 2, self.schedule.min_learning_rate), self.rates)
+        least = self.schedule.min_learning_rate
+        if self.schedule.ends_below:
+            self.running &= ~(halved & (self.rates / 2 < least))
+        self.rates = np.where(halved, np.maximum(self.rates / 2, least), self.rates)
         self.running &= self.since < self.schedule.stop_after
         self.shrink()
         self._tell_rates()

@@ -277,7 +277,7 @@ class Result:
                 raise ValueError("the analysis is not as lamina writes it")
             findings = tuple(map(read_finding, head.get("findings", ())))
             if head["format"] < WITH_CONTRASTS and findings:
-                # They were not told as they were tested.
+                # Their sentences do not state the contrasts that were tested.
                 findings = ()
                 left_out = f"Findings of an older lamina are left out; {how_to_remake(head)}."
                 provenance = replace_fields(provenance, warnings=(*provenance.warnings, left_out))

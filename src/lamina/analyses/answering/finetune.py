@@ -138,7 +138,7 @@ class TrainingSets(Reads):
         "resample documents. The baseline always answers what is most frequent in training; the model is compared with "
         "it document by document. The default report trains "
         "for a minute or two on short stories that lamina makes (Where is Ann? Where is the kite?, after the first two "
-        "bAbI tasks): enough to answer some rightly and some wrongly."
+        "bAbI tasks): enough to answer some correctly and some incorrectly."
     ),
     cites=("van Aken et al. 2019", "Zhao et al. 2020"),
     reads=TrainingSets(),
@@ -209,7 +209,9 @@ def finetune(
             "what does best on the selection set."
         ),
     ] = False,
-    length: Annotated[int | None, Setting("Most tokens in one row; the task's own by default.", min=8)] = None,
+    length: Annotated[
+        int | None, Setting("Maximum number of tokens in one row; the task's own by default.", min=8)
+    ] = None,
     attention_window: Annotated[
         int | None, Setting("For pos, ner and tag: words see at most this many words to each side.", min=0)
     ] = None,

@@ -39,16 +39,7 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.static import StaticEncoder
 from lamina.progress import progress
 from lamina.results import Result
-from lamina.results.finding import (
-    Finding,
-    Source,
-    best_in_words,
-    finding,
-    not_tested,
-    number,
-    percent,
-    rows_of,
-)
+from lamina.results.finding import Finding, Source, finding, number, percent, rows_of, where_best
 from lamina.stats.best import best_set
 from lamina.stats.family import bootstrap_family
 from lamina.stats.status import Contrast
@@ -690,26 +681,26 @@ def _separated(separation: pd.DataFrame, word: str) -> Iterator[Finding]:
     if measured.empty:
         return
     row = next(rows_of(measured.loc[[measured["silhouette"].idxmax()]]))
-    among = best_in_words([*measured["layer"]], [*measured["among_best"]])
-    where = f"; they can lie farthest apart at {among}" if among else "; no layer was shown to keep them farther apart"
+    best = Source("separation", {"among_best": True})
+    where, source = where_best(
+        rows_of(measured),
+        "they can lie farthest apart at {}",
+        "no layer was shown to keep them farther apart",
+        source=best,
+    )
     looked = f"Corrected over {len(measured)} layers" + (f" and {row.words} words." if row.words > 1 else ".")
-    source = [Source("separation", {"layer": row.layer})]
-    whether = f"the classes of “{word}” lie apart at layer {row.layer}"
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        yield not_tested(whether, f"they do not vary between {row.unit}s", source=source)
-        return
     yield finding(
         claim=f"At layer {row.layer} the classes of “{word}” lie farther apart than shuffled classes: silhouette "
         f"{number(row.silhouette)}, shuffled {number(row.baseline)}{where}",
-        whether=whether,
+        whether=f"the classes of “{word}” lie apart at layer {row.layer}",
         absent=f"At layer {row.layer} the classes of “{word}” lie no farther apart than shuffled classes",
         contrast="difference",
-        test=test,
-        source=[*source, *([Source("separation", {"among_best": True})] if among else [])],
+        test=Contrast.of(row, estimate="difference"),
+        source=[Source("separation", {"layer": row.layer}), *source],
         unit=str(row.unit),
         importance=("answers", "beats control", "localised"),
         note=looked,
+        unvarying=f"they do not vary between {row.unit}s",
     )
 
 
@@ -719,24 +710,18 @@ def _shared(shared: pd.DataFrame, word: str) -> Iterator[Finding]:
     if later.empty:
         return
     row = next(rows_of(later.loc[[later["layer"].idxmax()]]))
-    source = Source("shared", {"layer": row.layer})
-    whether = (
-        f"two contexts of “{word}” share more or fewer of their nearest words at layer {row.layer} than at layer 0"
-    )
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        yield not_tested(whether, "what contexts share does not vary between texts", source=[source])
-        return
     how = "fewer" if row.difference < 0 else "more"
     yield finding(
         claim=f"Two contexts of “{word}” share {how} of their nearest words at layer {row.layer}: "
         f"{percent(row.value)}, at layer 0 {percent(row.baseline)}",
-        whether=whether,
+        whether=f"two contexts of “{word}” share more or fewer of their nearest words at layer {row.layer} than at "
+        "layer 0",
         absent=f"Two contexts of “{word}” share as many of their nearest words at layer {row.layer} as at layer 0: "
         f"{percent(row.value)}, at layer 0 {percent(row.baseline)}",
         contrast="difference",
-        test=test,
-        source=[source, Source("shared", {"layer": 0})],
+        test=Contrast.of(row, estimate="difference"),
+        source=[Source("shared", {"layer": row.layer}), Source("shared", {"layer": 0})],
         unit=str(row.unit),
         importance=("answers",),
+        unvarying="what contexts share does not vary between texts",
     )

@@ -105,7 +105,9 @@ def windows(
         Schedule | None, Setting("Learning rate over time: constant, linear or warmup; the task's by default.")
     ] = None,
     max_steps: Annotated[int | None, Setting("Stop after this many steps.", min=1)] = None,
-    length: Annotated[int | None, Setting("Most tokens in one row; the task's own by default.", min=8)] = None,
+    length: Annotated[
+        int | None, Setting("Maximum number of tokens in one row; the task's own by default.", min=8)
+    ] = None,
     seed: Seed = 0,
     work: Path,
 ) -> Tables:

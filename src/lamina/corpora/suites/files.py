@@ -22,7 +22,7 @@ from lamina.errors import CorpusError, FormatError, LaminaError
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular
 
-_SUFFIXES = (".jsonl", ".ndjson", ".json", ".tsv", ".csv", ".parquet")
+_SUFFIXES = (".jsonl", ".ndjson", ".json", ".tsv", ".csv", ".tab", ".parquet")
 """Of files that hold items; others in a folder are notes."""
 
 
@@ -75,6 +75,8 @@ def table_rows(path: Path, expected: str) -> Iterable[TableRow]:
         >>> [row.values for row in table_rows(path, "a table")]
         [{'text': 'Dogs ___.', 'answer': 'bark'}]
     """
+    if not any(line.strip() for line in head_lines(path)):
+        raise FormatError(f"{path} is empty; expected TSV, CSV or JSONL with {expected}")
     make = arrow_kind(path)
     if make is not None:
         return arrow_rows(path, make, None, raise_fault)

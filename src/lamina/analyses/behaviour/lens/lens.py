@@ -37,7 +37,7 @@ from lamina.models.language.language_model import LanguageModel, WrittenPassage,
 from lamina.models.language.lens import ending_of
 from lamina.probes.translators import BATCH, Translators
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, number, percent, rows_of
+from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, number, percent, rows_of, weakest
 from lamina.stats.bootstrap import DRAWS, StreamedBootstrap, draws_table
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.status import Contrast, status_of
@@ -487,7 +487,7 @@ def _gain_finding(result: Result) -> Iterator[Finding]:
         return
     rows = list(rows_of(table[table["measure"] == "kl"]))
     closer = [row for row in rows if row.difference < 0 and _status(row, NEGLIGIBLE_NATS) == "clear"]
-    least = _least_sure(closer, "difference") if closer else min(rows, key=lambda row: row.difference)
+    least = weakest(closer) if closer else min(rows, key=lambda row: row.difference)
     where = "every inner layer" if len(closer) == len(rows) else layers_in_words(row.layer for row in closer or [least])
     yield finding(
         claim=f"The tuned lens is closer to the final distribution than the plain lens at {where}",
@@ -504,11 +504,6 @@ def _gain_finding(result: Result) -> Iterator[Finding]:
 
 def _status(row: Any, margin: float, low: str = "low", high: str = "high") -> str:
     return status_of(getattr(row, low), getattr(row, high), row.p_adjusted, needed=row.needed, margin=margin)
-
-
-def _least_sure(rows: Sequence[Any], estimate: str) -> Any:
-    """Of rows that are all clear, the one with the weakest test: a claim about all of them rests on it."""
-    return max(rows, key=lambda row: (row.p_adjusted, -abs(getattr(row, estimate))))
 
 
 def _lens_of(table: Any) -> str:
@@ -534,7 +529,7 @@ def _pairs_finding(result: Result) -> Iterator[Finding]:
     where = {"paradigm": "all", "lens": lens}
     rows = sorted(rows_of(table[(table["paradigm"] == "all") & (table["lens"] == lens)]), key=lambda row: row.layer)
     above, last = _from_layer(rows), rows[-1]
-    least = _least_sure(above, "difference") if above else last
+    least = weakest(above) if above else last
     first = f"from layer {above[0].layer} on" if above else "at the last layer"
     yield finding(
         claim=f"The good sentence of a pair is preferred more often than by chance {first} ({lens} lens); at the last "
@@ -559,7 +554,7 @@ def _cloze_finding(result: Result) -> Iterator[Finding]:
     chosen = (table["part"] == "all") & (table["lens"] == lens) & (table["measure"] == "precision_at_1")
     embeddings, *rows = sorted(rows_of(table[chosen]), key=lambda row: row.layer)
     above, last = _from_layer(rows), rows[-1]
-    least = _least_sure(above, "difference") if above else last
+    least = weakest(above) if above else last
     first = f"from layer {above[0].layer} on" if above else "at the last layer"
     yield finding(
         claim=f"The answer of a cloze is the most likely token more often than at the embeddings {first} ({lens} "

@@ -275,7 +275,7 @@ def _read(suite: str | Path, options: Mapping[str, Any]) -> MinimalPairs | Regio
         raise InputError(
             f"--corpus and --split are for --suite {AGREEMENT}; {suite} is read whole (see --only, --limit)"
         )
-    return read_suite(suite, skip_equal=options["skip_equal"])
+    return read_suite(suite, skip_equal=options["skip_equal"], columns=options["columns"])
 
 
 _OPTIONS = (
@@ -287,6 +287,16 @@ _OPTIONS = (
     ),
     DeclaredSetting(
         "split", str, ALL, Setting(f"Its part of which --suite {AGREEMENT} is made: train, dev, test or all.")
+    ),
+    DeclaredSetting(
+        "columns",
+        str | None,
+        None,
+        Setting(
+            "Which column of your own table is what, if not named so: good and bad; sentence and judgement; sentence, "
+            "form and judgement; sentence, option1, option2 and answer; paradigm, term, field and id.",
+            metavar="ROLE=COLUMN,...",
+        ),
     ),
     DeclaredSetting(
         "skip_equal", bool, False, Setting("Leave out pairs whose two sentences are equal, and count them.")

@@ -77,7 +77,7 @@ _NATS = 0.05
 """A difference in loss that means nothing, in nats per token."""
 _SUITE, _QUESTIONS = "blimp", "stories"
 """Pairs and questions where none are named."""
-GUESS, UNIFORM = "guessing", "every piece equally likely"
+GUESS, UNIFORM = "guessing", "every token equally likely"
 """Controls of pairs and of the loss."""
 _CONTROLS = ("target", "control", "value", "low", "high")
 _TRIED = 8
@@ -194,10 +194,12 @@ def perturb(
         0.75,
     ),
     shifts: Annotated[Sequence[int], Setting("Places by which positions are shifted.", min=1)] = (16, 64, 256),
-    items: Annotated[int, Setting("Most texts, pairs and questions of each target, drawn at random.", min=2)] = 300,
+    items: Annotated[
+        int, Setting("Maximum number of texts, pairs and questions of each target, drawn at random.", min=2)
+    ] = 300,
     draws: Annotated[int, Setting("How often a random order is drawn; scores are averaged.", min=1)] = 1,
     steps: Annotated[
-        int | None, Setting("Most steps of a probe's training; the quick schedule's by default.", min=1)
+        int | None, Setting("Maximum number of steps of a probe's training; the quick schedule's by default.", min=1)
     ] = None,
     samples: Samples = 1000,
     twin: Twin = True,
@@ -209,8 +211,8 @@ def perturb(
     A language-model head is asked for its loss and for minimal pairs, a span head for answers; any model can be probed.
     `remains` has the share of the score above chance that is left: what does not depend on the order that was changed.
     Perturbations that need what a text does not have (dependencies, parts of speech, position ids) are left out and
-    counted. Sentences of pairs and contexts have no parts of speech: content words are told from function words by each
-    word's most frequent one in the training texts.
+    counted. Sentences of pairs and contexts have no parts of speech: content words are distinguished from function
+    words by each word's most frequent one in the training texts.
 
     Example:
         >>> result = lamina.perturb("smollm2", "ewt", targets=["loss"], how=["shuffled"], items=50)  # doctest: +SKIP

@@ -131,8 +131,10 @@ def erase(
     questions: AskedQuestions = None,  # noqa: ARG001
     probes: Probes = None,  # noqa: ARG001
     items: Items = 300,
-    learn: Annotated[int, Setting("Words (or spans) that erasers are fitted on, about.", min=20)] = 20_000,
-    words: Annotated[int, Setting("Words (or spans) that probes are scored on, about.", min=20)] = 4000,
+    learn: Annotated[
+        int, Setting("Approximate number of words (or spans) that erasers are fitted on.", min=20)
+    ] = 20_000,
+    words: Annotated[int, Setting("Approximate number of words (or spans) that probes are scored on.", min=20)] = 4000,
     tokens: Annotated[
         Tokens, Setting("Whose states are erased: words that the model sees, or all tokens (special ones, masks).")
     ] = "words",
@@ -154,7 +156,7 @@ def erase(
       the control task does.
     - `known and not used`: readable, and erasing it changes less than .02 (loss: .05 nats per token), or as much as
       random subspaces or the control do within that margin.
-    - `cannot be told`: neither; or a probe still reads it afterwards, or random subspaces took another share of the
+    - `open`: neither; or a probe still reads it afterwards, or random subspaces took another share of the
       variance. `not known`: no probe was shown to read it in the first place.
 
     Example:
@@ -334,9 +336,9 @@ def _by_contrast(
         test=Contrast.of(row, "effect" if kind == CONCEPT else "difference"),
         source=[
             Source("erase", rows | {"verdict": verdict}),
-            Source("erase", at_layer | {"what": CONCEPT})
-            if kind == CONCEPT
-            else Source("differences", at_layer | {"against": kind}),
+            *([Source("erase", at_layer | {"what": CONCEPT})] if kind == CONCEPT else []),
+            # The remark states the variances of all that is erased.
+            Source("differences", at_layer),
         ],
         unit=unit_of_target(result, target),
         importance=("answers", "beats control", "localised"),
@@ -416,7 +418,7 @@ class _ErasureRequest:
         """The targets of each task."""
         if not self.tasks:
             raise InputError("nothing is to be erased: name a task with --task, such as pos")
-        # A layer that does not exist is told before anything is read.
+        # A layer that does not exist is refused before anything is read.
         self.layers_of(encoder)
         how = self.how
         return plan_concepts(self.tasks, encoder, self.splits, learn=how.learn, words=how.words, seed=how.seed)

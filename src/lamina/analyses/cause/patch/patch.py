@@ -223,7 +223,7 @@ def patch(
         Sequence[int] | None,
         Setting("Layers, 0 being the embeddings; all by default.", option="--layer", min=0),
     ] = None,
-    items: Annotated[int, Setting("Most questions and pairs, drawn at random.", min=2)] = 200,
+    items: Annotated[int, Setting("Maximum number of questions and pairs, drawn at random.", min=2)] = 200,
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,

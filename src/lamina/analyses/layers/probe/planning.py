@@ -251,7 +251,7 @@ class TrainingAmounts(NamedTuple):
         if schedule is None:
             return cls(seeds)
         if isinstance(schedule, Schedule):
-            _refuse_impossible({field.name: getattr(schedule, field.name) for field in fields(Schedule)})
+            _refuse_impossible({name: getattr(schedule, name) for name in ("hidden", *_SCHEDULE)})
             return cls(seeds, schedule=schedule)
         values = read_group(schedule, _AMOUNTS | _SCHEDULE, "the schedule")
         _refuse_impossible(values)
@@ -304,7 +304,9 @@ _AMOUNTS: dict[str, type] = {
 }
 """What `schedule` can say beside the fields of a schedule."""
 _SCHEDULE: dict[str, type] = {
-    field.name: float if str(field.type) == "float" else int for field in fields(Schedule) if field.name not in _AMOUNTS
+    field.name: float if str(field.type) == "float" else int
+    for field in fields(Schedule)
+    if field.name not in _AMOUNTS and str(field.type).startswith(("int", "float"))
 }
 _LIMITS = {"lr": (1e-8, 1.0), "hidden": (1, 8192), "train_texts": (2, inf)}
 _LEAST_VALIDATIONS = 10
@@ -335,17 +337,21 @@ def plan_run(
     metric: Average | None,
     seed: int,
     device: str,
+    practices: Sequence[str] = (),
 ) -> ProbePlan:
     """What `lamina.probe` does with these settings on one corpus, for a model with this number of layers."""
     whole, requested = source
-    chosen = amounts.of(preset)
+    # The paper's own way is its schedule too; `quick` is merely the default.
+    chosen = amounts.of("paper" if faithful and preset == "quick" else preset)
     cuts = _cuts(probes, layers)
-    tasks = choose_tasks(requested, whole, faithful=faithful)
+    tasks = choose_tasks(requested, whole, faithful=faithful or "roots" in practices)
     if metric is not None:
         tasks = [task.averaged(metric) for task in tasks]
     splits = Splits(_in_memory(thin(whole.train, chosen.train_texts, seed)), _in_memory(whole.scored))
     division = divide(splits, seed=seed, most_stop=chosen.stop_texts)
-    setup = ProbeSetup(splits, division, chosen, cuts, chosen.seeds, seed, faithful, device=device)
+    setup = ProbeSetup(
+        splits, division, chosen, cuts, chosen.seeds, seed, faithful, device=device, practices=frozenset(practices)
+    )
     unusable: dict[str, TaskError] = {}
     for task in tasks:
         try:

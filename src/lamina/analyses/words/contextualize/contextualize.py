@@ -83,7 +83,7 @@ from lamina.models.static import skipgram_epochs, train_skipgram
 from lamina.probes.mlp import ClassExamples, ClassProbe, Vectors, train
 from lamina.progress import say
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, rows_of
+from lamina.results.finding import Finding, Source, cell, finding, number, rows_of, where_best
 from lamina.stats.status import Contrast
 
 if TYPE_CHECKING:
@@ -570,18 +570,16 @@ def _compared(row: Any, *, claim: str, whether: str, absent: str, importance: An
     names = ("comparison", "family", "task", "layer", "representation", "against", "window")
     where = {name: _plain(getattr(row, name)) for name in names if not pd.isna(getattr(row, name))}
     source = Source("contrasts", where)
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        return not_tested(whether, "the two do not differ in any word", source=[source])
     return finding(
         claim=claim,
         whether=whether,
         absent=absent,
         contrast="difference",
-        test=test,
+        test=Contrast.of(row, estimate="difference"),
         source=[source, *more.pop("source", ())],
         unit="word type",
         importance=importance,
+        unvarying="the two do not differ in any word",
         **more,
     )
 
@@ -597,9 +595,8 @@ def _beside_static(result: Result, rows: pd.DataFrame) -> Iterator[Finding]:
     if rows.empty:
         return
     row = next(rows_of(rows.loc[[rows["baseline"].idxmax()]]))
-    best = result.tables["best"].dropna(subset=["value"])
-    among = best_in_words([*best["layer"]], [*best["among_best"]])
-    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
+    best = rows_of(result.tables["best"].dropna(subset=["value"]))
+    where, source = where_best(best, source=Source("best", {"among_best": True}))
     free = f"{row.against}, the best vectors without context"
     how = "better" if row.difference > 0 else "worse"
     numbers = f"micro-F1 {number(row.value)}, {row.against} {number(row.baseline)}"
@@ -609,7 +606,7 @@ def _beside_static(result: Result, rows: pd.DataFrame) -> Iterator[Finding]:
         whether=f"layer {row.layer} predicts the semantic classes of new words better or worse than {free}",
         absent=f"Layer {row.layer} predicts the semantic classes of new words as well as {free}: {numbers}",
         importance=("answers", "beats control", "localised"),
-        source=[Source("best", {"among_best": True})] if among else [],
+        source=source,
         note="Other words chose the layer.",
     )
 
