@@ -4,7 +4,8 @@ every head by how much two heads attend to the same words."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from io import BytesIO
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,6 +31,35 @@ class ModelReading(NamedTuple):
     blocks: int
     heads: int
     causal: bool
+
+    def pack(self) -> bytes:
+        """As bytes, for another process; attention is rounded to half precision."""
+        size = self.kernels.shape[1]
+        arrays: dict[str, Any] = {"kernels": self.kernels[:, *np.triu_indices(size, 1)].numpy()}
+        arrays["about"] = np.array([size, self.blocks, self.heads, self.causal])
+        arrays |= {f"map{number}": maps.half().numpy() for number, maps in enumerate(self.maps)}
+        file = BytesIO()
+        np.savez(file, **arrays)
+        return file.getvalue()
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> ModelReading:
+        """What `pack` gave.
+
+        Example:
+            >>> from lamina.testing import TinyEncoder
+            >>> reading = read_texts(TinyEncoder(), [Text("a", ("Dogs", "chase", "old", "cats", "."))])
+            >>> torch.allclose(ModelReading.unpack(reading.pack()).kernels, reading.kernels)
+            True
+        """
+        with np.load(BytesIO(packed), allow_pickle=False) as arrays:
+            size, blocks, heads, causal = arrays["about"].tolist()
+            kernels = torch.zeros(len(arrays["kernels"]), size, size)
+            rows, columns = np.triu_indices(size, 1)
+            kernels[:, rows, columns] = kernels[:, columns, rows] = torch.from_numpy(arrays["kernels"])
+            names = [name for name in arrays.files if name.startswith("map")]
+            maps = tuple(torch.from_numpy(arrays[name]).float() for name in names)
+        return cls(kernels, maps, blocks, heads, bool(causal))
 
 
 def some_texts(texts: Iterable[Text], *, shortest: int = 4, longest: int = 30) -> list[Text]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import PurePath
@@ -34,6 +35,7 @@ from lamina.web.jobs import CostEstimate
 from lamina.web.models import TWIN
 from lamina.web.requests import job_request
 from lamina.web.state import AppState, State
+from lamina.web.workers import in_worker
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -335,14 +337,35 @@ def _texts(app: AppState) -> list[Text]:
     return some_texts(load_corpus(app.settings.corpora[0], split="dev", limit=_READ_SENTENCES))
 
 
-@lru_cache(maxsize=4)
-def _reading(app: AppState, name: str, _fingerprint: str) -> ModelReading:
-    """Read once per model: seconds."""
+class ReadingRequest(BaseModel):
+    """The model that reads the first sentences of the corpus."""
+
+    model: _Name
+
+
+class PackedReading(BaseModel):
+    """What a model makes of them, from its process."""
+
+    npz: str
+    """In base64."""
+
+
+@in_worker
+def read_sentences(app: State, request: ReadingRequest) -> PackedReading:
+    """The first sentences of the corpus, read by a model."""
     from lamina.comparison.correspondence import read_texts
 
     texts = _texts(app)
-    with app.model(name) as encoder:
-        return read_texts(encoder, texts)
+    with app.model(request.model) as encoder:
+        return PackedReading(npz=b64encode(read_texts(encoder, texts).pack()).decode())
+
+
+@lru_cache(maxsize=4)
+def _reading(app: AppState, name: str, _fingerprint: str) -> ModelReading:
+    """Read once per model: seconds."""
+    from lamina.comparison.correspondence import ModelReading
+
+    return ModelReading.unpack(b64decode(read_sentences(app=app, request=ReadingRequest(model=name)).npz))
 
 
 def _side(app: AppState, name: str) -> ModelResults:
