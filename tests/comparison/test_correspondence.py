@@ -27,7 +27,7 @@ def test_the_matrix_is_debiased_cka_of_every_pair_of_layers():
 
 
 def reading(maps: list[torch.Tensor], *, causal: bool = False) -> ModelReading:
-    return ModelReading(torch.zeros(1, 4, 4), tuple(maps), 1, len(maps[0]), causal)
+    return ModelReading(torch.zeros(1, 4, 4), tuple(maps), (), 1, len(maps[0]), causal)
 
 
 def planted(order: list[int], seed: int) -> list[torch.Tensor]:

@@ -28,6 +28,8 @@ class ModelReading(NamedTuple):
     maps: tuple[Float[torch.Tensor, "head word other"], ...]
     """Attention between the words of each text, heads of block 1 first; to sinks and to a word itself it is 0. Empty
     for a model without maps."""
+    sinks: tuple[int, ...]
+    """Words that are sinks, of all words: a decoder's first word of each text, whose vectors are of another size."""
     blocks: int
     heads: int
     causal: bool
@@ -37,6 +39,7 @@ class ModelReading(NamedTuple):
         size = self.kernels.shape[1]
         arrays: dict[str, Any] = {"kernels": self.kernels[:, *np.triu_indices(size, 1)].numpy()}
         arrays["about"] = np.array([size, self.blocks, self.heads, self.causal])
+        arrays["sinks"] = np.array(self.sinks, int)
         arrays |= {f"map{number}": maps.half().numpy() for number, maps in enumerate(self.maps)}
         file = BytesIO()
         np.savez(file, **arrays)
@@ -59,7 +62,8 @@ class ModelReading(NamedTuple):
             kernels[:, rows, columns] = kernels[:, columns, rows] = torch.from_numpy(arrays["kernels"])
             names = [name for name in arrays.files if name.startswith("map")]
             maps = tuple(torch.from_numpy(arrays[name]).float() for name in names)
-        return cls(kernels, maps, blocks, heads, bool(causal))
+            sinks = tuple(arrays["sinks"].tolist())
+        return cls(kernels, maps, sinks, blocks, heads, bool(causal))
 
 
 def some_texts(texts: Iterable[Text], *, shortest: int = 4, longest: int = 30) -> list[Text]:
@@ -89,7 +93,10 @@ def read_texts(encoder: Encoder, texts: Sequence[Text]) -> ModelReading:
         # Of scaled vectors: CKA does not change, and squares of large activations stay within float32.
         vectors = vectors / vectors.norm(dim=1).mean().clamp(min=1e-12)
         kernels.append((vectors @ vectors.T).fill_diagonal_(0))
-    maps = []
+    maps, sinks, start = [], [], 0
+    for text, activations in zip(texts, read, strict=True):
+        sinks += [start + word for word in sink_words(activations.tokens, causal=encoder.causal_maps)]
+        start += len(text.words)
     for activations in read if encoder.has_maps else ():
         if activations.maps is None:
             continue
@@ -97,11 +104,13 @@ def read_texts(encoder: Encoder, texts: Sequence[Text]) -> ModelReading:
         hidden = torch.eye(between.shape[-1], dtype=torch.bool)
         hidden[:, sink_words(activations.tokens, causal=encoder.causal_maps)] = True
         maps.append(between.float().masked_fill(hidden, 0).flatten(0, 1))
-    return ModelReading(torch.stack(kernels), tuple(maps), encoder.blocks, encoder.heads, encoder.causal_maps)
+    return ModelReading(
+        torch.stack(kernels), tuple(maps), tuple(sinks), encoder.blocks, encoder.heads, encoder.causal_maps
+    )
 
 
 def layer_matrix(one: ModelReading, other: ModelReading) -> Float[np.ndarray, "layer layer"]:
-    """Debiased linear CKA of every layer of one model with every layer of the other, on the same words.
+    """Debiased linear CKA of every layer of one model with every layer of the other, on the same words without sinks.
 
     1 for spaces that differ by rotation and scale, about 0 for unrelated ones.
 
@@ -112,6 +121,8 @@ def layer_matrix(one: ModelReading, other: ModelReading) -> Float[np.ndarray, "l
         >>> matrix.shape, matrix.diagonal().round(6).tolist()
         ((3, 3), [1.0, 1.0, 1.0])
     """
+    kept = [word for word in range(one.kernels.shape[1]) if word not in {*one.sinks, *other.sinks}]
+    one, other = (side._replace(kernels=side.kernels[:, kept][:, :, kept]) for side in (one, other))
     spread = [torch.stack([_hsic(kernel, kernel) for kernel in side.kernels]) for side in (one, other)]
     both = torch.stack([torch.stack([_hsic(kernel, beside) for beside in other.kernels]) for kernel in one.kernels])
     scale = (spread[0].clamp(min=0)[:, None] * spread[1].clamp(min=0)[None]).sqrt()

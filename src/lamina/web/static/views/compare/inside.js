@@ -60,7 +60,7 @@ export function inside(found) {
   return [
     el("p", { class: "finding" }, `Most alike are layer ${top.layer} of ${one} and layer ${top.column} of ${other} (CKA ${short(top.value)}). The last layer of ${one} is most like layer ${best[best.length - 1]} of ${other} (${short(found.cka[found.cka.length - 1][best[best.length - 1]])}).`),
     matrix(found),
-    el("p", { class: "soft" }, `Debiased linear CKA of the vectors of ${found.words} words in ${found.sentences} sentences of ${found.corpus}: 1 for spaces that differ by rotation and scale, about 0 for unrelated ones. Not tested.`),
+    el("p", { class: "soft" }, `Debiased linear CKA of the vectors of ${found.words} words in ${found.sentences} sentences of ${found.corpus}: 1 for spaces that differ by rotation and scale, about 0 for unrelated ones. The first word of a decoder, a sink, is left out. Not tested.`),
     el("h3", {}, "Heads that match"),
     ...matches(found),
   ];
