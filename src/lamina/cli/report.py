@@ -41,6 +41,14 @@ def report(
     single_file: Annotated[
         bool, typer.Option("--single-file", help="Put images and tables into the page; it then needs no other file.")
     ] = False,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--figure",
+            help="Write a figure to OUT/paper as PDF and SVG, as wide as a paper's column: overview, or an analysis "
+            "and its chart, as in heads-arcs; separated by commas or repeated.",
+        ),
+    ] = None,
     store: terminal.StoreOption = None,
     device: terminal.DeviceOption = None,
     keep: terminal.KeepOption = None,
@@ -87,6 +95,7 @@ def report(
         page = find_report(models, corpus, out, only=wanted, options=of_all | apart)
         if page is not None:
             print(page)
+            _export(out, _named(figure))
             return
     choose(wanted, unwanted)
 
@@ -99,6 +108,16 @@ def report(
         return
     named: dict[str, Any] = {"only": wanted, "without": unwanted}
     print(make_report(models, corpus, out, runtime=runtime, replace=replace, **named, **of_all))
+    _export(out, _named(figure))
+
+
+def _export(out: Path, names: list[str] | None) -> None:
+    """Write and print the figures that are named."""
+    if names:
+        from lamina.report.paper import export_figures
+
+        for path in export_figures(out, names):
+            print(path)
 
 
 def _named(given: list[str] | None) -> list[str] | None:

@@ -186,6 +186,14 @@ def report_cards(results: Sequence[Result]) -> list[ReportCard]:
     ]
 
 
+def shared_facts(parts: Sequence[ReportedResult]) -> list[tuple[str, str, str]]:
+    """What holds of all results of a page: it is listed once."""
+    if len(parts) < 2:
+        return []
+    others = [set(part.facts) for part in parts[1:]]
+    return [fact for fact in parts[0].facts if all(fact in facts for facts in others)]
+
+
 def flattened(facts: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
     """Nested facts as names with values, for a table.
 

@@ -31,6 +31,7 @@ from lamina.report.chapters import (
     paragraph,
     part_of,
     report_cards,
+    shared_facts,
     strongest,
 )
 from lamina.results import Result
@@ -109,6 +110,7 @@ class ReportPage:
             cards=report_cards(results),
             findings=findings,
             counted=counts_in_words(findings),
+            shared=shared_facts(parts),
             chapters=chapters,
             stills={figure.id: self._still(figure) for figure in figures},
             links={(part.id, sheet.name): self._link(part, sheet) for part in parts for sheet in part.sheets},
