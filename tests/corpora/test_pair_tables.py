@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lamina.corpora import load_corpus
 from lamina.corpora.suites import read_suite
 from lamina.corpora.suites.minimal_pairs import read_pairs
 from lamina.errors import CorpusError, InputError
@@ -128,3 +129,11 @@ def test_faults_of_layouts_name_the_line(tmp_path: Path, content: str, sentence:
     with pytest.raises(CorpusError) as refused:
         read_suite(path)
     assert sentence in str(refused.value)
+
+
+def test_a_form_in_a_sentence_is_no_word_of_a_text(tmp_path: Path) -> None:
+    """A table with one form per row is not read as texts, of two words each."""
+    path = tmp_path / "generated.tab"
+    path.write_text(f"{TAB}P\t0\t0\tplur\tare\tcorrect\tx\t6\t{KEYS}\nP\t0\t0\tplur\tis\twrong\tx\t6\t{KEYS}\n")
+    with pytest.raises(CorpusError, match="has one word per row, and 'sent' whole sentences"):
+        load_corpus(path, "all")

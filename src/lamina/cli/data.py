@@ -397,7 +397,16 @@ def check(
             form, contents = hub.format, FolderContents(tuple(file for files in hub.files.values() for file in files))
         else:
             selection = FileSelection.of(include, exclude)
-            form = get_format(format) if format else detect(path, selection)
+            suite = None if format else _pairs_in(path)
+            if suite is not None:
+                typer.echo(f"{suite}: score them with `lamina pairs MODEL --suite {path}`")
+            try:
+                form = get_format(format) if format else detect(path, selection)
+            except CorpusError:
+                if suite is None:
+                    raise
+                typer.echo(f"no faults: {suite}")
+                return
             contents = folder_contents(path, form, selection)
         # Before anything is read, which takes longest.
         for line in _accounted(path, contents, all):
@@ -424,6 +433,21 @@ def check(
         typer.echo(f"{counted}{hint}; valid: {valid}")
         raise typer.Exit(1)
     typer.echo(f"no faults: {valid}")
+
+
+def _pairs_in(path: Path) -> str | None:
+    """What a file holds if it is a table of minimal pairs; None if it is none."""
+    from lamina.corpora.suites.minimal_pairs import read_pairs
+    from lamina.errors import LaminaError
+
+    if not path.is_file():
+        return None
+    try:
+        suite = read_pairs(path, skip_equal=True)
+    except LaminaError:
+        return None
+    paradigms = len(suite.paradigms)
+    return f"{len(suite):,} minimal pairs of {paradigms:,} paradigm{'' if paradigms == 1 else 's'}"
 
 
 _MOST_NAMED, _MOST_LISTED = 5, 20

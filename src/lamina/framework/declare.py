@@ -405,7 +405,7 @@ class Analysis:
 
     @property
     def cost_function(self) -> Callable[..., Cost] | None:
-        """What `costs` decorated; None if a trial on a sample of the data gives the estimate."""
+        """What `costs` decorated; None if its work grows with the tokens it reads."""
         return self._costs
 
     def findings(self, result: Result) -> tuple[Finding, ...]:

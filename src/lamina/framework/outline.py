@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from lamina.errors import InputError
 from lamina.framework.inputs import REQUIRED, Input
 from lamina.framework.registry import get_analysis, homes, names
 from lamina.framework.settings import Checker, DeclaredSetting, Setting
@@ -76,14 +77,19 @@ class Outline:
         """
         from lamina.assets import refuse_misspelt_model
         from lamina.corpora.loading import refuse_unknown
+        from lamina.corpora.suites.files import refuse_unknown_suite
 
         for given in self.inputs:
             value = inputs.get(given.name)
             if isinstance(value, str) and given.kind == "model":
                 refuse_misspelt_model(value)
+            elif isinstance(value, str) and given.kind == "suite":
+                refuse_unknown_suite(value, given.named)
             elif isinstance(value, str) and given.kind == "texts":
                 refuse_unknown(value)
                 self._refuse_split(value, settings)
+        if settings.get("limit") is not None and settings.get("first") is not None:
+            raise InputError("--limit draws texts and --first takes the first ones; give one of the two")
         for declared in (self.settings, self.options):
             named = {setting.name: setting for setting in declared}
             Checker(self.name, named).check({name: value for name, value in settings.items() if name in named})
