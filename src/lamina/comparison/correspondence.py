@@ -121,8 +121,8 @@ def layer_matrix(one: ModelReading, other: ModelReading) -> Float[np.ndarray, "l
         >>> matrix.shape, matrix.diagonal().round(6).tolist()
         ((3, 3), [1.0, 1.0, 1.0])
     """
-    kept = [word for word in range(one.kernels.shape[1]) if word not in {*one.sinks, *other.sinks}]
-    one, other = (side._replace(kernels=side.kernels[:, kept][:, :, kept]) for side in (one, other))
+    words = [word for word in range(one.kernels.shape[1]) if word not in {*one.sinks, *other.sinks}]
+    one, other = (side._replace(kernels=side.kernels[:, words][:, :, words]) for side in (one, other))
     spread = [torch.stack([_hsic(kernel, kernel) for kernel in side.kernels]) for side in (one, other)]
     both = torch.stack([torch.stack([_hsic(kernel, beside) for beside in other.kernels]) for kernel in one.kernels])
     scale = (spread[0].clamp(min=0)[:, None] * spread[1].clamp(min=0)[None]).sqrt()

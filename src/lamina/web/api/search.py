@@ -106,10 +106,10 @@ def _newest(app: AppState, model: str) -> list[SavedResult]:
 
 def _named_heads(app: AppState, wanted: str, model: str) -> Iterator[SearchHit]:
     """`3-1`, `head 3.1`, `layer 3 head 1`: of this model, then of others in memory."""
-    found = re.fullmatch(r"(?:head |l|layer )?(\d{1,4})(?:[-.:]| ?,? head |h)(\d{1,4})", wanted)
-    if not found:
+    matched = re.fullmatch(r"(?:head |l|layer )?(\d{1,4})(?:[-.:]| ?,? head |h)(\d{1,4})", wanted)
+    if not matched:
         return
-    layer, head = map(int, found.groups())
+    layer, head = map(int, matched.groups())
     for name in dict.fromkeys([model, *app.models.loaded()]):
         if app.models.twin_of(name) is not None:
             continue
@@ -119,10 +119,10 @@ def _named_heads(app: AppState, wanted: str, model: str) -> Iterator[SearchHit]:
 
 
 def _layers(app: AppState, wanted: str, model: str) -> Iterator[SearchHit]:
-    found = re.fullmatch(r"(?:layer |l|block )?(\d{1,4})", wanted)
-    if found and int(found[1]) <= app.examined(model).blocks:
-        about = "the embeddings" if int(found[1]) == 0 else "what it knows, and its heads"
-        yield _hit("layer", f"Layer {int(found[1])}", f"of {model}: {about}", f"/layer/{int(found[1])}", model)
+    matched = re.fullmatch(r"(?:layer |l|block )?(\d{1,4})", wanted)
+    if matched and int(matched[1]) <= app.examined(model).blocks:
+        about = "the embeddings" if int(matched[1]) == 0 else "what it knows, and its heads"
+        yield _hit("layer", f"Layer {int(matched[1])}", f"of {model}: {about}", f"/layer/{int(matched[1])}", model)
 
 
 def _finding_heads(results: dict[str, Result], wanted: str, model: str) -> Iterator[SearchHit]:
@@ -183,8 +183,8 @@ def _tasks(results: dict[str, Result], wanted: str, model: str) -> Iterator[Sear
     for name in names:
         title = title_of(name)
         if name.lower() == wanted or _within(wanted, title.lower()) or _within(wanted, about.get(name, "").lower()):
-            said = "" if name in measured else f", not measured of {model}"
-            yield _hit("task", title, f"task{said}: {about.get(name) or name}", f"/task/{name}", model)
+            note = "" if name in measured else f", not measured of {model}"
+            yield _hit("task", title, f"task{note}: {about.get(name) or name}", f"/task/{name}", model)
 
 
 def _within(wanted: str, name: str) -> bool:
@@ -200,8 +200,8 @@ def _sentences(app: AppState, wanted: str, model: str) -> Iterator[SearchHit]:
     for words in _corpus_sentences(app.settings.corpora[0]):
         lowered = [word.lower() for word in words]
         if wanted in lowered:
-            sentence, at = " ".join(words), lowered.index(wanted)
-            yield _hit("word", words[at], sentence, "/sentence", model, sentence=sentence, word=str(at))
+            sentence, place = " ".join(words), lowered.index(wanted)
+            yield _hit("word", words[place], sentence, "/sentence", model, sentence=sentence, word=str(place))
 
 
 @lru_cache(maxsize=2)
@@ -353,7 +353,7 @@ class TaskEntry(BaseModel):
 
 @router.post("/task")
 def task(app: State, wanted: TaskRequest) -> TaskEntry:
-    """One task: where each model reads it, and what was found."""
+    """One task: where each model reads it, and what was matched."""
     from lamina.tasks import TASKS, title_of
 
     entries = _newest(app, wanted.model)

@@ -45,7 +45,7 @@ async function showHead() {
   let relation = state.get("relation");
   await load(byId("entry"), async (signal) => {
     const found = await post("/heads/card", { model: model(), head: name }, signal);
-    // Of the relation that it finds best, right and wrong links can be told apart.
+    // Links of the relation that it finds best are right or wrong.
     relation ||= found.relations.find((row) => row.held_out)?.relation ?? "";
     const everything = el("div");
     showCard(everything, found, [], (head) => (location.href = state.address(`/head/${head}`)));
