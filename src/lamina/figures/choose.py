@@ -51,7 +51,9 @@ def _layers(result: Result, score: str) -> alt.TopLevelMixin:
             base.mark_area(opacity=0.12).encode(y=alt.Y("low:Q", title=score), y2=alt.Y2("high:Q")),
             base.mark_line(strokeWidth=2).encode(y=y, strokeDash=look.dash),
             base.mark_point(filled=True, size=40, opacity=1).encode(
-                y=y, shape=look.shape, tooltip=[alt.Tooltip("model:N", title="pooling"), alt.Tooltip("layer:Q"), *numbers]
+                y=y,
+                shape=look.shape,
+                tooltip=[alt.Tooltip("model:N", title="pooling"), alt.Tooltip("layer:Q"), *numbers],
             ),
             alt.Chart(surface).mark_rule(strokeDash=[6, 4], color="#6b7280").encode(y=alt.Y("value:Q")),
         ]
@@ -74,7 +76,11 @@ def _cost(result: Result, score: str) -> alt.TopLevelMixin:
     y = alt.Y("value:Q", title=score, scale=alt.Scale(zero=False))
     look = series(list(dict.fromkeys(table["model"])))
     points = alt.Chart(rows, width=420, height=240).mark_point(filled=True, size=50, opacity=0.8)
-    tooltip = [alt.Tooltip("place:N"), alt.Tooltip("value:Q", format=".3f"), alt.Tooltip("seconds_per_1000_texts:Q", format=".2f")]
+    tooltip = [
+        alt.Tooltip("place:N"),
+        alt.Tooltip("value:Q", format=".3f"),
+        alt.Tooltip("seconds_per_1000_texts:Q", format=".2f"),
+    ]
     marks = [
         alt.Chart(front).mark_line(color="#9ca3af").encode(x=x, y=y),
         points.encode(x=x, y=y, color=look.colour, shape=look.shape, tooltip=tooltip),
@@ -87,16 +93,24 @@ def _cost(result: Result, score: str) -> alt.TopLevelMixin:
 
 def _place(row: object) -> str:
     layer = getattr(row, "layer")
-    return str(getattr(row, "model")) if pd.isna(layer) else f"{getattr(row, 'model')}, layer {layer}, {getattr(row, 'pooling')}"
+    return (
+        str(getattr(row, "model"))
+        if pd.isna(layer)
+        else f"{getattr(row, 'model')}, layer {layer}, {getattr(row, 'pooling')}"
+    )
 
 
 def _curve(result: Result, score: str) -> alt.TopLevelMixin:
     table = result.tables["curve"]
-    base = alt.Chart(table, width=420, height=240).encode(x=alt.X("labels:Q", title="labels", scale=alt.Scale(type="log")))
+    base = alt.Chart(table, width=420, height=240).encode(
+        x=alt.X("labels:Q", title="labels", scale=alt.Scale(type="log"))
+    )
     y = alt.Y("value:Q", title=score, scale=alt.Scale(zero=False))
     marks = [
         base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=score), y2=alt.Y2("high:Q")),
-        base.mark_line(strokeWidth=2, point=True).encode(y=y, tooltip=["labels:Q", alt.Tooltip("value:Q", format=".3f")]),
+        base.mark_line(strokeWidth=2, point=True).encode(
+            y=y, tooltip=["labels:Q", alt.Tooltip("value:Q", format=".3f")]
+        ),
     ]
     enough = table[table["enough"]].iloc[0]
     title = f"{enough['labels']:,} labels come within a point of all"

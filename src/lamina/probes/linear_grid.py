@@ -23,15 +23,13 @@ GRID_PENALTIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 _TOLERANCE = 1e-4
 """Largest slope of the mean loss, by standardised feature, at which a member is done; scikit-learn's default, too."""
 _ROUNDS = 1000
-_MEMORY = 10
+_MEMORY = 20
 """Steps that L-BFGS remembers."""
 _ARMIJO = 1e-4
 """Share of the expected decrease that a step has to reach."""
 _HALVINGS = 25
 _CELLS = 2**20
 """Numbers of logits that are held at a time on a CPU; more on a GPU."""
-_HISTORY = 2**26
-"""Numbers that the memories of all members may hold: more members are fitted one group after the other."""
 _SMALLEST = 1e-7
 """Share of the largest variance below which an axis counts as rounding."""
 
@@ -163,12 +161,7 @@ def fit_grid(
         parameters = _ridge(problem, members)
         done, rounds = np.ones(len(members), bool), np.ones(len(members), int)
     else:
-        size = labelled.shape[1] * turned.shape[1]
-        together = max(1, _HISTORY // (2 * _MEMORY * size))
-        groups = np.array_split(np.arange(len(members)), -(-len(members) // together))
-        fits = [_minimised(problem, GridMembers(members.blocks[some], members.penalty[some])) for some in groups]
-        parameters = torch.cat([found for found, _, _ in fits])
-        done, rounds = (np.concatenate(column) for column in ([fit[1] for fit in fits], [fit[2] for fit in fits]))
+        parameters, done, rounds = _minimised(problem, members)
     return GridFit(parameters[..., :-1] @ axes.directions.T, parameters[..., -1].contiguous(), done, rounds)
 
 
@@ -294,35 +287,75 @@ def _settle(sums: dict[int, Tensor], learners: dict[int, Tensor | None], slope: 
 
 
 def _minimised(problem: _Problem, members: GridMembers) -> tuple[Tensor, np.ndarray, np.ndarray]:
-    """Parameters, whether the search ended, and the rounds of each member: L-BFGS, all members side by side."""
+    """Parameters, whether the search ended, and the rounds of each member.
+
+    Strong penalties first: the next weaker one starts from their answers, and from the curvature that the loss has there.
+    """
     device, labels = problem.turned.device, problem.gold.shape[1]
-    axes = problem.turned.shape[1]
-    penalty = torch.from_numpy(members.penalty).float().to(device)
     shares = _shares(problem, members)
-    start = torch.zeros(len(members), labels, axes, device=device)
-    start[..., -1] = shares.log() if problem.loss == "softmax" else torch.logit(shares)
-    curvature = (shares * (1 - shares))[..., None]
-    scale = torch.cat(
-        [curvature * problem.axes.variances + penalty[:, None, None], curvature.expand(-1, -1, 1)], 2
-    ).rsqrt()
+    final = torch.zeros(len(members), labels, problem.turned.shape[1], device=device)
+    final[..., -1] = shares.log() if problem.loss == "softmax" else torch.logit(shares)
+    done, rounds = np.zeros(len(members), bool), np.zeros(len(members), int)
+    names = [row.tobytes() for row in members.blocks]
+    solved: dict[bytes, int] = {}
+    for penalty in sorted(set(members.penalty.tolist()), reverse=True):
+        some = np.flatnonzero(members.penalty == penalty)
+        for number in some.tolist():
+            if names[number] in solved:
+                final[number] = final[solved[names[number]]]
+            solved[names[number]] = number
+        place = torch.from_numpy(some).to(device)
+        stage = GridMembers(members.blocks[some], members.penalty[some])
+        final[place], done[some], rounds[some] = _descended(problem, stage, penalty, final[place])
+    return final, done, rounds
+
+
+def _descended(
+    problem: _Problem, members: GridMembers, penalty: float, start: Tensor
+) -> tuple[Tensor, np.ndarray, np.ndarray]:
+    """L-BFGS of members with one penalty, side by side."""
+    device = start.device
+    penalties = torch.full((len(members),), penalty, device=device)
     final, done, rounds = start.clone(), np.zeros(len(members), bool), np.zeros(len(members), int)
     left = np.arange(len(members))
-    state = _Search(members, penalty, start, scale, _evaluated(problem, members, start, penalty))
+    search = _Search(members, penalties, start, _evaluated(problem, members, start, penalties))
     for round_ in range(_ROUNDS + 1):
-        steep = _steepest(state.now.slope, problem.axes)
-        stopped = (steep <= _TOLERANCE).cpu().numpy() | state.stuck
-        if stopped.any() or round_ == _ROUNDS:
-            final[torch.from_numpy(left[stopped]).to(device)] = state.parameters[torch.from_numpy(stopped).to(device)]
+        steep = _steepest(search.now.slope, problem.axes)
+        stopped = (steep <= _TOLERANCE).cpu().numpy() | search.stuck | (round_ == _ROUNDS)
+        if stopped.any():
+            those = torch.from_numpy(np.flatnonzero(stopped)).to(device)
+            final[torch.from_numpy(left[stopped]).to(device)] = search.parameters[those]
             done[left[stopped]] = (steep.cpu().numpy() <= _NEARLY * _TOLERANCE)[stopped]
-            rounds[left] = round_
-            if round_ == _ROUNDS:
-                final[torch.from_numpy(left).to(device)] = state.parameters
+            rounds[left[stopped]] = round_
             left = left[~stopped]
-            if not len(left) or round_ == _ROUNDS:
+            if not len(left):
                 break
-            state.keep(~stopped)
-        state.step(problem)
+            search.keep(~stopped)
+        if round_ % _RENEWED == 0:
+            search.curvature = _curvature(problem, search.parameters, penalty)
+        search.step(problem)
     return final, done, rounds
+
+
+_RENEWED = 25
+"""Rounds after which curvature is measured again."""
+_CURVED = 4096
+"""Rows that curvature is measured on, about."""
+
+
+def _curvature(
+    problem: _Problem, parameters: Float[Tensor, "member label axis"], penalty: float
+) -> Float[Tensor, "label axis"]:
+    """The diagonal of the loss's curvature, on some rows, for the mean of all members: how long first steps are.
+
+    It decides how long the search takes, not where it ends, so that rows of all blocks may be used.
+    """
+    rows = problem.turned[:: max(1, len(problem.turned) // _CURVED)]
+    logits = parameters.mean(0) @ rows.T
+    likely = torch.softmax(logits, 0) if problem.loss == "softmax" else torch.sigmoid(logits)
+    curved = (likely * (1 - likely)) @ rows.square() / len(rows)
+    curved[:, :-1] += penalty
+    return curved.clamp_min(_SMALLEST)
 
 
 _NEARLY = 10
@@ -351,12 +384,13 @@ def _steepest(slope: Float[Tensor, "member label axis"], axes: _Axes) -> Float[T
 
 
 class _Search:
-    """L-BFGS of all members that have not stopped; their parameters are divided by `scale` inside."""
+    """L-BFGS of all members that have not stopped."""
 
-    def __init__(
-        self, members: GridMembers, penalty: Tensor, parameters: Tensor, scale: Tensor, now: _Evaluation
-    ) -> None:
-        self.members, self.penalty, self.parameters, self.scale, self.now = members, penalty, parameters, scale, now
+    curvature: Float[Tensor, "label axis"]
+    """What first steps are divided by."""
+
+    def __init__(self, members: GridMembers, penalty: Tensor, parameters: Tensor, now: _Evaluation) -> None:
+        self.members, self.penalty, self.parameters, self.now = members, penalty, parameters, now
         self.stuck = np.zeros(len(members), bool)
         """Whether rounding lets the loss fall no further."""
         self._moves: list[Tensor] = []
@@ -367,7 +401,7 @@ class _Search:
         """Go on with some members."""
         some = torch.from_numpy(np.flatnonzero(wanted)).to(self.parameters.device)
         self.members = GridMembers(self.members.blocks[wanted], self.members.penalty[wanted])
-        self.penalty, self.parameters, self.scale = self.penalty[some], self.parameters[some], self.scale[some]
+        self.penalty, self.parameters = self.penalty[some], self.parameters[some]
         self.now = _Evaluation(self.now.value[some], self.now.slope[some])
         self.stuck = self.stuck[wanted]
         self._moves, self._turns, self._bends = (
@@ -387,7 +421,9 @@ class _Search:
             members = GridMembers(self.members.blocks[waiting], self.members.penalty[waiting])
             tried = _evaluated(problem, members, parameters[some], self.penalty[some])
             value[some], slope[some] = tried.value, tried.slope
-            enough = self.now.value[some] + _ARMIJO * length[some] * downhill[some] + _SLACK * self.now.value[some].abs()
+            enough = (
+                self.now.value[some] + _ARMIJO * length[some] * downhill[some] + _SLACK * self.now.value[some].abs()
+            )
             waiting = waiting[~(tried.value <= enough).cpu().numpy()]
             if not len(waiting):
                 break
@@ -400,7 +436,6 @@ class _Search:
         self.parameters, self.now = parameters, now
 
     def _remember(self, move: Tensor, turn: Tensor) -> None:
-        move, turn = move / self.scale, turn * self.scale
         bend = (move * turn).sum((1, 2))
         # A pair that rounding has spoilt is forgotten by its member: 0 leaves the direction as it is.
         good = bend > 1e-10 * turn.square().sum((1, 2)).clamp_min(1e-30)
@@ -412,21 +447,22 @@ class _Search:
                 del history[0]
 
     def _direction(self) -> Float[Tensor, "member label axis"]:
-        rest = self.now.slope * self.scale
+        rest = self.now.slope
         shares = []
         pairs = list(zip(self._moves, self._turns, self._bends, strict=True))
         for move, turn, bend in reversed(pairs):
             share = bend * (move * rest).sum((1, 2))
             rest = torch.addcmul(rest, turn, share[:, None, None], value=-1)
             shares.append(share)
+        rest = rest / self.curvature
         if pairs:
             move, turn, bend = pairs[-1]
-            size = (move * turn).sum((1, 2)) / turn.square().sum((1, 2)).clamp_min(1e-30)
+            size = (move * turn).sum((1, 2)) / (turn.square() / self.curvature).sum((1, 2)).clamp_min(1e-30)
             rest = rest * torch.where(bend > 0, size, 1.0)[:, None, None]
         for (move, turn, bend), share in zip(pairs, reversed(shares), strict=True):
             back = bend * (turn * rest).sum((1, 2))
             rest = torch.addcmul(rest, move, (share - back)[:, None, None])
-        return -rest * self.scale
+        return -rest
 
 
 _SLACK = 1e-7

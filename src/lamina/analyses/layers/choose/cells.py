@@ -20,6 +20,7 @@ from lamina.corpora import corpus_from
 from lamina.models import Encoder
 from lamina.probes.linear_grid import GRID_PENALTIES, GridFit, GridLoss, GridMembers, Standardised, fit_grid
 from lamina.probes.streams import find_targets
+from lamina.probes.text_probe import pooled_states
 from lamina.progress import progress
 from lamina.types import Text
 
@@ -97,7 +98,7 @@ def pooled_vectors(
         for number, (states, maps) in enumerate(source):
             for example in rows[number].tolist():
                 for place, pooling in enumerate(used):
-                    sides = [_pooled(states, maps, pooling, *span) for span in places[example].tolist()]
+                    sides = [pooled_states(states, maps, pooling, *span) for span in places[example].tolist()]
                     vectors.put(place, example, np.concatenate(sides, 1))
             advance()
     return vectors
@@ -118,24 +119,6 @@ def _activations(encoder: Encoder, texts: Sequence[Text], runtime: Runtime, *, m
         got = None if one.maps is None else one.maps.float().mean((1, 2)).cpu().numpy()
         assert one.states is not None
         yield one.states.float().cpu().numpy(), got
-
-
-def _pooled(
-    states: Float[np.ndarray, "token layer width"], maps: np.ndarray | None, pooling: str, start: int, end: int
-) -> Float[np.ndarray, "layer width"]:
-    span = states[start:end]
-    if pooling == "first":
-        return span[0]
-    if pooling == "last":
-        return span[-1]
-    if pooling == "max":
-        return span.max(0)
-    if pooling == "attention" and maps is not None and len(maps) == span.shape[1] - 1:
-        shares = maps[:, start:end] / maps[:, start:end].sum(1, keepdims=True).clip(1e-12)
-        # Layer 0 has no block before it.
-        shares = np.concatenate([np.full((1, end - start), 1 / (end - start)), shares])
-        return np.einsum("tlw,lt->lw", span, shares.astype(np.float32))
-    return span.mean(0)
 
 
 # Scores.
@@ -312,7 +295,11 @@ def learning_curve(
     chooses = np.array([number % _PART == _PART - 1 for number in _order(examples, seed)])
     blocks = (examples.fold * (len(sizes) + 1) + step) * 2 + chooses
     total = folds * (len(sizes) + 1) * 2
-    fold_of, step_of, choosing = (np.arange(total) // (2 * (len(sizes) + 1)), np.arange(total) // 2 % (len(sizes) + 1), np.arange(total) % 2)
+    fold_of, step_of, choosing = (
+        np.arange(total) // (2 * (len(sizes) + 1)),
+        np.arange(total) // 2 % (len(sizes) + 1),
+        np.arange(total) % 2,
+    )
     sets, keys = [], []
     for number in range(len(sizes)):
         for fold in range(folds):

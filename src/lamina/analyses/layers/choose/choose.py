@@ -20,17 +20,21 @@ from lamina.analyses.layers.choose.cells import (
     ChoiceMetric,
     Pooling,
     cross_validate,
+    fit_examples,
     learning_curve,
     metric_of,
     pooled_vectors,
     time_encoding,
 )
 from lamina.analyses.layers.choose.examples import LabelledExamples, find_examples, surface_vectors
+from lamina.analyses.layers.choose.label_free import TextViews, measure_layers, views_of
 from lamina.corpora import Corpus
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.inputs import SeveralModels
 from lamina.framework.settings import Samples, Seed, Setting
 from lamina.models import Encoder
+from lamina.probes.linear_grid import GridMembers
+from lamina.probes.text_probe import ProbeKind, TextProbe, calibrate
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
@@ -165,10 +169,14 @@ def choose(
     encoders: tuple[Encoder, ...],
     corpus: Corpus,
     *,
-    task: Annotated[str | None, Setting("The labels: a column, an annotation or a task; needed if there are several.")] = None,
+    task: Annotated[
+        str | None, Setting("The labels: a column, an annotation or a task; needed if there are several.")
+    ] = None,
     poolings: Annotated[
         Sequence[Literal["mean", "first", "last", "max", "attention"]],
-        Setting("How tokens become one vector; attention weighs them by the attention that they get.", option="--pooling"),
+        Setting(
+            "How tokens become one vector; attention weighs them by the attention that they get.", option="--pooling"
+        ),
     ] = POOLINGS,
     metric: Annotated[
         Literal["accuracy", "macro_f1"], Setting("What classes are scored by; values by R2, several labels by F1.")
@@ -176,7 +184,12 @@ def choose(
     examples: Annotated[
         int | None, Setting("Most labelled targets; more are drawn in whole documents.", min=20)
     ] = 5000,
-    label_free: Annotated[bool, Setting("Also compute measures that need no labels, and the layers they pick.")] = False,
+    label_free: Annotated[
+        bool, Setting("Also compute measures that need no labels, and the layers they pick.")
+    ] = False,
+    save: Annotated[
+        str | None, Setting("A folder for the probe of the best layer: weights and a card.", metavar="FOLDER", writes=True)
+    ] = None,
     samples: Samples = 500,
     seed: Seed = 0,
     runtime: Runtime,
@@ -194,21 +207,22 @@ def choose(
     found = find_examples(corpus, task, most=examples, seed=seed)
     candidates = Candidates(found, metric_of(found, metric), samples, seed)
     surface = torch.from_numpy(surface_vectors(found))
-    measured: list[pd.DataFrame] = []
+    views: dict[str, TextViews] = {}
     # One model after the other: the vectors of one are gone before the next one's are made.
     vectors_of_best: dict[int, torch.Tensor] = {}
     for encoder in encoders:
         _add_cells(candidates, encoder, poolings, runtime, vectors_of_best)
         if label_free:
-            from lamina.analyses.layers.choose.label_free import measures_of
-
-            measured.append(measures_of(encoder, found, runtime, seed).assign(model=encoder.name))
+            views[encoder.name] = views_of(encoder, found, runtime)
     candidates.add(SURFACE, cross_validate(surface, found, candidates.metric), 0.0, surface.shape[1])
     tables = _tables(candidates)
     best = candidates.cells.index(_chosen(candidates))
     tables["curve"] = _curve(candidates, candidates.scores[best], vectors_of_best[best])
-    if measured:
-        tables["label_free"] = _picked(pd.concat(measured), tables["choose"], poolings)
+    if views:
+        tables["label_free"] = _picked(measure_layers(views), tables["choose"], poolings)
+    if save is not None:
+        encoder = next(one for one in encoders if one.name == candidates.cells[best].model)
+        _probe(candidates, best, vectors_of_best[best], encoder, tables["answer"], corpus).save(save)
     failed = sum(not score.converged for score in candidates.scores)
     skipped = {**found.skipped, "cells whose probes did not converge (no score)": failed}
     data = {
@@ -233,9 +247,7 @@ def _add_cells(
         for pooling, layer in pooled.items():
             vectors = pooled.of(pooling, layer).to(runtime.training_device)
             score = cross_validate(vectors, examples, candidates.metric)
-            candidates.add(
-                Cell(encoder.name, layer, pooling), score, cost.at(layer, pooled.layers), vectors.shape[1]
-            )
+            candidates.add(Cell(encoder.name, layer, pooling), score, cost.at(layer, pooled.layers), vectors.shape[1])
             number = len(candidates.cells) - 1
             if score.converged and _score(candidates, number) > highest:
                 highest = _score(candidates, number)
@@ -309,12 +321,27 @@ def _answer(candidates: Candidates, table: pd.DataFrame, best: pd.DataFrame, dra
     models = dict.fromkeys(cell.model for cell in candidates.cells if cell.model not in (chosen.model, SURFACE.model))
     for model in models:
         there = [number for number, cell in enumerate(candidates.cells) if cell.model == model]
-        others[f"best of {model}"] = candidates.cells[max(there, key=lambda n: np.nan_to_num(table["value"].iloc[n], nan=-1e9))]
+        others[f"best of {model}"] = candidates.cells[
+            max(there, key=lambda n: np.nan_to_num(table["value"].iloc[n], nan=-1e9))
+        ]
     for what, one in others.items():
         row = next(rows_of(table.iloc[[candidates.cells.index(one)]]))
         p = best["p_adjusted"].iloc[candidates.cells.index(one)]
         rows.append(
-            (what, *one, row.metric, row.value, row.low, row.high, row.regret, row.regret_low, row.regret_high, p, units, needed)
+            (
+                what,
+                *one,
+                row.metric,
+                row.value,
+                row.low,
+                row.high,
+                row.regret,
+                row.regret_low,
+                row.regret_high,
+                p,
+                units,
+                needed,
+            )
         )
     answer = pd.DataFrame(rows, columns=list(ANSWER))
     return answer.astype({"layer": "Int64", "units": int, "needed": int})
@@ -322,7 +349,9 @@ def _answer(candidates: Candidates, table: pd.DataFrame, best: pd.DataFrame, dra
 
 def _front(table: pd.DataFrame) -> pd.DataFrame:
     columns = ["model", "layer", "pooling", "probe", "value", "seconds_per_1000_texts"]
-    by_cost = table.dropna(subset="value").sort_values(["seconds_per_1000_texts", "value"], ascending=[True, False], kind="stable")
+    by_cost = table.dropna(subset="value").sort_values(
+        ["seconds_per_1000_texts", "value"], ascending=[True, False], kind="stable"
+    )
     ahead = by_cost["value"] > by_cost["value"].cummax().shift(fill_value=-np.inf)
     return by_cost.loc[ahead, columns].reset_index(drop=True)
 
@@ -346,11 +375,40 @@ def _curve(candidates: Candidates, full: CellScore, vectors: torch.Tensor) -> pd
     nan = np.full(1, np.nan)
     columns = tests.columns("difference_")
     frame = pd.DataFrame({"labels": labels, "value": values, "low": low, "high": high})
-    for name, column in zip(CURVE[4:8], ("difference_estimate", "difference_low", "difference_high", "p_adjusted"), strict=True):
+    for name, column in zip(
+        CURVE[4:8], ("difference_estimate", "difference_low", "difference_high", "p_adjusted"), strict=True
+    ):
         frame[name] = np.concatenate([columns[column], nan])
     frame.loc[len(frame) - 1, "difference"] = 0.0
     needed = 0 if units >= LEAST_UNITS else LEAST_UNITS
     return frame.assign(units=units, needed=needed, enough=np.arange(len(frame)) == first)
+
+
+def _probe(
+    candidates: Candidates,
+    best: int,
+    vectors: torch.Tensor,
+    encoder: Encoder,
+    answer: pd.DataFrame,
+    corpus: Corpus,
+) -> TextProbe:
+    """The best cell's probe, learned from all examples; calibrated on answers about examples it had not learned from."""
+    examples, cell, score = candidates.examples, candidates.cells[best], candidates.scores[best]
+    members = GridMembers.crossed([[True] * examples.folds], [score.penalty])
+    fit, known = fit_examples(vectors, examples, examples.fold, members)
+    kind: ProbeKind = "value" if examples.graded else "class" if examples.single else "classes"
+    calibration = calibrate(score.answers, examples.gold, examples.fold, kind, examples.rated)
+    chosen = answer.iloc[0]
+    card = {
+        "task": examples.task.name, "annotation": examples.task.annotation, "labels": examples.labels, "kind": kind,
+        "targets": examples.what, "layer": cell.layer, "pooling": cell.pooling, "metric": candidates.metric.name,
+        "value": float(chosen["value"]), "low": float(chosen["low"]), "high": float(chosen["high"]),
+        "temperature": calibration.temperature, "calibration_error": calibration.error,
+        "calibration_error_before": calibration.before, "corpus": corpus.name,
+        "corpus_fingerprint": corpus.fingerprint, "examples": len(examples), "penalty": score.penalty,
+    }  # fmt: skip
+    parts = {"weights": fit.weights[0], "bias": fit.bias[0], "middle": known.middle, "spread": known.spread}
+    return TextProbe.fitted(card, {name: part.cpu() for name, part in parts.items()}, encoder)
 
 
 def _picked(measured: pd.DataFrame, table: pd.DataFrame, poolings: Sequence[str]) -> pd.DataFrame:
@@ -451,6 +509,24 @@ def _shows(result: Result) -> Iterator[Overview | str]:
         row = next(rows_of(table.loc[[place]]))
         layer = "-" if pd.isna(row.layer) else str(row.layer)
         inside = "yes" if bool(best["best"].loc[place]) else ""
-        rows.append((row.model, layer, row.pooling, cell(row.value, row.low, row.high), cell(row.regret, row.regret_low, row.regret_high), f"{row.seconds_per_1000_texts:.2f}", inside))
-    columns = ("model", "layer", "pooling", METRICS[str(table["metric"].iloc[0])], "regret", "s per 1,000 texts", "may be best")
+        rows.append(
+            (
+                row.model,
+                layer,
+                row.pooling,
+                cell(row.value, row.low, row.high),
+                cell(row.regret, row.regret_low, row.regret_high),
+                f"{row.seconds_per_1000_texts:.2f}",
+                inside,
+            )
+        )
+    columns = (
+        "model",
+        "layer",
+        "pooling",
+        METRICS[str(table["metric"].iloc[0])],
+        "regret",
+        "s per 1,000 texts",
+        "may be best",
+    )
     yield Overview("best layers and poolings", columns, rows)

@@ -77,6 +77,18 @@ class LabelledExamples:
     def __len__(self) -> int:
         return len(self.gold)
 
+    def some(self, rows: Int[np.ndarray, " chosen"], seed: int = 0) -> LabelledExamples:
+        """Some of the examples, in folds of their own; labels that none of them has stay.
+
+        Only for probing: `texts` are still all texts.
+        """
+        names = np.array(self.units.names)[np.array(self.units.owner)[rows]]
+        units = Units.of(names.tolist(), self.units.kind)
+        folds = min(FOLDS, len(units))
+        gold = self.gold[rows]
+        fold = _folds(gold, units, folds, seed)
+        return replace(self, gold=gold, rated=self.rated[rows], units=units, fold=fold, folds=folds)
+
     def edges(self) -> list[tuple[Text, Edge]]:
         """The examples in order."""
         return [(text, edge) for text in self.texts for edge in self.task.targets(text)]
@@ -126,9 +138,7 @@ def find_examples(corpus: Corpus, task: str | Task | None, *, most: int | None, 
     single = not chosen.graded and bool((gold.sum(1) == 1).all()) and bool(rated.all())
     fold = _folds(gold, units, folds, seed)
     what = describe_task(chosen, texts).what
-    return LabelledExamples(
-        chosen, tuple(texts), labels, gold, rated, single, what, units, fold, folds, dict(+skipped)
-    )
+    return LabelledExamples(chosen, tuple(texts), labels, gold, rated, single, what, units, fold, folds, dict(+skipped))
 
 
 def _task(corpus: Corpus, name: str | Task | None) -> Task:
@@ -421,9 +431,16 @@ def surface_vectors(examples: LabelledExamples) -> Float[np.ndarray, "example fe
     for text, edge in examples.edges():
         sides = [[text.words[word].casefold() for word in span] for span in (edge.span, edge.other) if span is not None]
         counted = Counter(f"{side}:{word}" for side, some in enumerate(sides) for word in some)
-        counted.update(f"{side}:{one} {other}" for side, some in enumerate(sides) for one, other in zip(some, some[1:], strict=False))
+        counted.update(
+            f"{side}:{one} {other}"
+            for side, some in enumerate(sides)
+            for one, other in zip(some, some[1:], strict=False)
+        )
         if not whole:
-            first, last = min(edge.span.start, (edge.other or edge.span).start), max(edge.span.end, (edge.other or edge.span).end)
+            first, last = (
+                min(edge.span.start, (edge.other or edge.span).start),
+                max(edge.span.end, (edge.other or edge.span).end),
+            )
             counted.update(f"near:{word.casefold()}" for word in text.words[first:last])
             counted.update(f"before:{word.casefold()}" for word in text.words[max(0, first - 1) : first])
             counted.update(f"after:{word.casefold()}" for word in text.words[last : last + 1])
