@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def apply(
     probe: Annotated[str, typer.Argument(metavar="PROBE", help="A folder that `lamina choose --save` wrote.")],
-    corpus: Annotated[str, typer.Option("--corpus", help="A catalogue name, the path of a file or folder, or hf:OWNER/NAME.")],
+    corpus: Annotated[
+        str, typer.Option("--corpus", help="A catalogue name, the path of a file or folder, or hf:OWNER/NAME.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="Where to write the labels (CSV).")],
     split: Annotated[str, typer.Option("--split", help="train, dev, test or all.")] = "all",
     format: Annotated[

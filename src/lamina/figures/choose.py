@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import altair as alt
 import pandas as pd
 
 from lamina.figures.theme import layer_axis, series, themed
 from lamina.results import Result
+from lamina.results.finding import rows_of
 
 CAPTIONS = {
     "layers": (
@@ -60,7 +63,8 @@ def _layers(result: Result, score: str) -> alt.TopLevelMixin:
         panels.append(alt.LayerChart(layer=marks, title=str(model)))
     answer = result.tables["answer"].iloc[0]
     title = f"Layer {answer['layer']} of {answer['model']} reads {_task(result)} best"
-    description = f"{score} {answer['value']:.2f} with choosing; {float(surface['value'].iloc[0]):.2f} of words and characters alone."
+    words = float(surface["value"].iloc[0])
+    description = f"{score} {answer['value']:.2f} with choosing; {words:.2f} of words and characters alone."
     return themed(alt.concat(*panels, columns=2, title=title, description=description))
 
 
@@ -70,7 +74,7 @@ def _task(result: Result) -> str:
 
 def _cost(result: Result, score: str) -> alt.TopLevelMixin:
     table = result.tables["choose"]
-    rows = table.assign(place=[_place(row) for row in table.itertuples(index=False)])
+    rows = table.assign(place=[_place(row) for row in rows_of(table)])
     front = result.tables["front"]
     x = alt.X("seconds_per_1000_texts:Q", title="seconds per 1,000 texts")
     y = alt.Y("value:Q", title=score, scale=alt.Scale(zero=False))
@@ -91,13 +95,8 @@ def _cost(result: Result, score: str) -> alt.TopLevelMixin:
     return themed(alt.concat(alt.LayerChart(layer=marks), title=title, description=description))
 
 
-def _place(row: object) -> str:
-    layer = getattr(row, "layer")
-    return (
-        str(getattr(row, "model"))
-        if pd.isna(layer)
-        else f"{getattr(row, 'model')}, layer {layer}, {getattr(row, 'pooling')}"
-    )
+def _place(row: Any) -> str:
+    return str(row.model) if pd.isna(row.layer) else f"{row.model}, layer {row.layer}, {row.pooling}"
 
 
 def _curve(result: Result, score: str) -> alt.TopLevelMixin:

@@ -1,10 +1,10 @@
 """Linear probes of many folds and penalties at once: softmax, logistic and ridge regression on the same vectors.
 
 All members of a grid read the same vectors, so that their products are one matrix product. The vectors are rotated once
-to the axes of their covariance. There the curvature of every loss is nearly diagonal, and L-BFGS starts from that
-diagonal instead of the identity: a tenth of the steps. Rows are read in blocks, and a member learns from some blocks (all
-folds but one, the first 200 labels), so nothing is copied. The losses are convex: the answer does not depend on where
-the search starts. Products run in float32, sums over examples in float64.
+to the axes of their covariance, where the curvature of every loss is nearly diagonal, and L-BFGS starts from that
+diagonal instead of the identity. Weak penalties start from the answers of stronger ones. Rows are read in blocks, and a
+member learns from some blocks (all folds but one, the first 200 labels), so nothing is copied. The losses are convex:
+the answer does not depend on where the search starts. Products run in float32, sums over examples in float64.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ def fit_grid(
 
     Example:
         >>> vectors = Standardised.of(torch.tensor([[-1.0], [-2.0], [1.0], [2.0]])).vectors
-        >>> fit = fit_grid(vectors, np.eye(2)[[0, 0, 1, 1]], np.zeros(4, int), GridMembers.crossed([[True]], (0.1, 0.01)))
+        >>> members = GridMembers.crossed([[True]], (0.1, 0.01))
+        >>> fit = fit_grid(vectors, np.eye(2)[[0, 0, 1, 1]], np.zeros(4, int), members)
         >>> fit.logits(vectors, [0, 1]).argmax(-1).tolist()
         [[0, 0, 1, 1], [0, 0, 1, 1]]
     """
@@ -203,12 +204,12 @@ class _Problem(NamedTuple):
         """(block, first row, one past the last): rows of one block, few enough for the logits of all members."""
         cells = _CELLS if self.turned.device.type == "cpu" else 64 * _CELLS
         most = max(64, cells // max(1, columns))
-        found, start = [], 0
+        parts, start = [], 0
         for block, count in enumerate(self.counts.tolist()):
             for first in range(start, start + count, most):
-                found.append((block, first, min(first + most, start + count)))
+                parts.append((block, first, min(first + most, start + count)))
             start += count
-        return found
+        return parts
 
 
 class _Evaluation(NamedTuple):
@@ -226,7 +227,7 @@ def _evaluated(
     penalty: Float[Tensor, " member"],
 ) -> _Evaluation:
     """The mean loss with its penalty; each block is read by the members that learn from it."""
-    device, (count, labels, axes) = parameters.device, parameters.shape
+    device, count, labels = parameters.device, *parameters.shape[:2]
     value = torch.zeros(count, dtype=torch.float64, device=device)
     slope = torch.zeros_like(parameters)
     learners: dict[int, Tensor | None] = {}
@@ -250,8 +251,8 @@ def _evaluated(
             error -= gold
         else:
             rated = 1.0 if problem.rated is None else problem.rated[first:last].T
-            each = (torch.nn.functional.softplus(logits) - logits * gold) * rated
-            losses = each.sum((1, 2), dtype=torch.float64)
+            decisions = (torch.nn.functional.softplus(logits) - logits * gold) * rated
+            losses = decisions.sum((1, 2), dtype=torch.float64)
             error = (torch.sigmoid(logits) - gold) * rated
         step = error.flatten(0, 1) @ turned
         sums[block] = sums[block] + step if block in sums else step
@@ -289,7 +290,8 @@ def _settle(sums: dict[int, Tensor], learners: dict[int, Tensor | None], slope: 
 def _minimised(problem: _Problem, members: GridMembers) -> tuple[Tensor, np.ndarray, np.ndarray]:
     """Parameters, whether the search ended, and the rounds of each member.
 
-    Strong penalties first: the next weaker one starts from their answers, and from the curvature that the loss has there.
+    Strong penalties first: the next weaker one starts from their answers, and from the curvature that the loss has
+    there.
     """
     device, labels = problem.turned.device, problem.gold.shape[1]
     shares = _shares(problem, members)
@@ -372,8 +374,8 @@ def _shares(problem: _Problem, members: GridMembers) -> Float[Tensor, "member la
         )
     ]
     used = torch.from_numpy(members.blocks).double().to(problem.gold.device)
-    held, counted = torch.einsum("mb,bkl->kml", used, torch.stack(parts))
-    shares = ((held + 0.5) / (counted + 1)).float()
+    positive, counted = torch.einsum("mb,bkl->kml", used, torch.stack(parts))
+    shares = ((positive + 0.5) / (counted + 1)).float()
     return shares / shares.sum(1, keepdim=True) if problem.loss == "softmax" else shares
 
 
@@ -405,7 +407,7 @@ class _Search:
         self.now = _Evaluation(self.now.value[some], self.now.slope[some])
         self.stuck = self.stuck[wanted]
         self._moves, self._turns, self._bends = (
-            [kept[some] for kept in history] for history in (self._moves, self._turns, self._bends)
+            [pair[some] for pair in history] for history in (self._moves, self._turns, self._bends)
         )
 
     def step(self, problem: _Problem) -> None:
@@ -470,11 +472,13 @@ _SLACK = 1e-7
 
 
 def _ridge(problem: _Problem, members: GridMembers) -> Float[Tensor, "member label axis"]:
-    """Closed form: products of vectors are summed by block once, and each set of blocks is turned once for all penalties."""
+    """Closed form: products of vectors are summed by block once; a set of blocks is turned once for all penalties."""
     sizes = problem.counts.tolist()
     turned, gold = problem.turned.double(), problem.gold.double()
     products = torch.stack([part.T @ part for part in turned.split(sizes)])
-    crossed = torch.stack([part.T @ held for part, held in zip(turned.split(sizes), gold.split(sizes), strict=True)])
+    crossed = torch.stack(
+        [part.T @ labels for part, labels in zip(turned.split(sizes), gold.split(sizes), strict=True)]
+    )
     solved = torch.zeros(len(members), gold.shape[1], turned.shape[1], device=turned.device)
     sets, owner = np.unique(members.blocks, axis=0, return_inverse=True)
     for number, blocks in enumerate(sets):

@@ -1,7 +1,7 @@
 """A linear probe that can be used and passed on: labels with calibrated probabilities, bound to the model it reads.
 
-A folder with the weights (safetensors) and a card. The probe remembers the fingerprint of its model and a few vectors of
-sentences known to it: where the model gives others, it refuses to answer.
+A folder with the weights (safetensors) and a card. The probe remembers the fingerprint of its model and the vectors of
+a few sentences: where the model gives others, it refuses to answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lamina.corpora import corpus_from
 from lamina.errors import CorpusError, DamagedError, InputError, ModelError
 from lamina.files.checking import load_tensors, save_tensors
 from lamina.files.writing import fresh_folder, write_text
-from lamina.models import Encoder, load_encoder
+from lamina.models import Activations, Encoder, load_encoder
 from lamina.models.contract import TOLERANCE, apart
 from lamina.types import Edge, Span, Text
 
@@ -116,14 +116,17 @@ def calibrate(
         return float(((np.logaddexp(0, scaled) - scaled * gold[rows]) * counted[rows]).sum(1).mean())
 
     def fitted(rows: np.ndarray) -> float:
-        return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), args=(rows,), method="bounded").x))
+        lowest: Any = minimize_scalar(loss, bounds=(-3, 3), args=(rows,), method="bounded")
+        return float(np.exp(lowest.x))
 
     everything = np.arange(len(logits))
     scaled = np.empty_like(logits)
     for number in np.unique(fold):
         scaled[fold == number] = logits[fold == number] / fitted(np.flatnonzero(fold != number))
     return Calibration(
-        fitted(everything), _calibration_error(scaled, gold, kind, counted), _calibration_error(logits, gold, kind, counted)
+        fitted(everything),
+        _calibration_error(scaled, gold, kind, counted),
+        _calibration_error(logits, gold, kind, counted),
     )
 
 
@@ -197,9 +200,9 @@ class ProbeCard:
         table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
         return (
             f"# A linear probe for {self.task}\n\n| | |\n|---|---|\n{table}\n\n{calibrated}\n\n"
-            "It answers only with this model: other weights, another precision or a library that computes otherwise are "
-            "refused.\n\n"
-            "```python\nimport lamina\n\nprobe = lamina.load_probe(\"FOLDER\")\n```\n"
+            "It answers only with this model: other weights, another precision or a library that computes otherwise "
+            "are refused.\n\n"
+            '```python\nimport lamina\n\nprobe = lamina.load_probe("FOLDER")\n```\n'
         )
 
 
@@ -218,9 +221,7 @@ class TextProbe:
     `probe(texts)` gives one answer per text where texts were labelled, a list of one answer per word where words were.
     """
 
-    def __init__(
-        self, card: ProbeCard, tensors: Mapping[str, torch.Tensor], encoder: Encoder | None = None
-    ) -> None:
+    def __init__(self, card: ProbeCard, tensors: Mapping[str, torch.Tensor], encoder: Encoder | None = None) -> None:
         self.card, self._tensors, self._given = card, dict(tensors), encoder
 
     @cached_property
@@ -231,8 +232,9 @@ class TextProbe:
             encoder = load_encoder(self.card.model, dtype=self.card.dtype)  # type: ignore[arg-type]
         if encoder.fingerprint != self.card.fingerprint:
             raise ModelError(
-                f"this probe reads {self.card.model} ({self.card.fingerprint[:12]}), and {encoder.name} has other weights, "
-                f"another precision or another tokenizer ({encoder.fingerprint[:12]}); give the model that it was fitted on"
+                f"this probe reads {self.card.model} ({self.card.fingerprint[:12]}), and {encoder.name} has other "
+                f"weights, another precision or another tokenizer ({encoder.fingerprint[:12]}); give the model that "
+                "it was fitted on"
             )
         known = self._tensors["known"]
         error = apart(torch.from_numpy(self._known_vectors(encoder)), known)
@@ -257,7 +259,7 @@ class TextProbe:
 
     def vectors(self, texts: Iterable[str | Sequence[str] | Text]) -> Float[np.ndarray, "target width"]:
         """What the probe reads: one row per target."""
-        return np.concatenate([rows for rows in self._vectors(self.encoder, as_texts(texts))])
+        return np.concatenate(list(self._vectors(self.encoder, as_texts(texts))))
 
     def probabilities(self, texts: Iterable[str | Sequence[str] | Text]) -> Float[np.ndarray, "target label"]:
         """Calibrated, one row per target; of values, the values."""
@@ -273,7 +275,7 @@ class TextProbe:
             raise InputError("a probe with several labels per target has no single estimator; use its probabilities")
         weights, bias = (self._tensors[name].double().numpy() for name in ("weights", "bias"))
         middle, spread = (self._tensors[name].double().numpy() for name in ("middle", "spread"))
-        scaler = StandardScaler()
+        scaler: Any = StandardScaler()
         # A feature that never varied has an infinite spread: it counts for nothing.
         scaler.mean_, scaler.scale_, scaler.var_ = middle, spread, np.square(spread)
         scaler.n_features_in_, scaler.n_samples_seen_ = len(middle), self.card.examples
@@ -300,9 +302,7 @@ class TextProbe:
             write_text(fresh / CARD, self.card.in_markdown())
 
     @classmethod
-    def fitted(
-        cls, card: Mapping[str, Any], parts: Mapping[str, torch.Tensor], encoder: Encoder
-    ) -> TextProbe:
+    def fitted(cls, card: Mapping[str, Any], parts: Mapping[str, torch.Tensor], encoder: Encoder) -> TextProbe:
         """A new probe of a model: the card's entries about the model and the known vectors are added.
 
         Args:
@@ -312,12 +312,19 @@ class TextProbe:
         """
         import transformers
 
-        versions = {"python": platform.python_version(), "torch": str(torch.__version__), "transformers": transformers.__version__}
+        versions = {
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "transformers": transformers.__version__,
+        }
         name = getattr(encoder.loader, "name", None)
-        made = ProbeCard(
-            model=name if isinstance(name, str) else encoder.name, fingerprint=encoder.fingerprint, versions=versions, **card
+        whole = ProbeCard(
+            model=name if isinstance(name, str) else encoder.name,
+            fingerprint=encoder.fingerprint,
+            versions=versions,
+            **card,
         )
-        probe = cls(made, parts, encoder)
+        probe = cls(whole, parts, encoder)
         probe._tensors["known"] = torch.from_numpy(probe._known_vectors(encoder))
         return probe
 
@@ -351,8 +358,7 @@ class TextProbe:
         """[target, width] of each text."""
         maps = ("states", "maps") if self.card.pooling == "attention" else ("states",)
         for text, one in zip(texts, encoder.encode(texts, maps), strict=True):
-            assert one.states is not None
-            states = one.states[:, [self.card.layer]].float().cpu().numpy()
+            states = _states_of(one)[:, [self.card.layer]]
             got = None
             if one.maps is not None and self.card.layer:
                 got = one.maps[[self.card.layer - 1]].float().mean((1, 2)).cpu().numpy()
@@ -387,9 +393,14 @@ class TextProbe:
 
 def _pooled_text(encoder: Encoder, text: Text, pooling: str) -> Float[np.ndarray, "layer width"]:
     one = next(iter(encoder.encode([text])))
-    assert one.states is not None
     plain = "mean" if pooling == "attention" else pooling
-    return pooled_states(one.states.float().cpu().numpy(), None, plain, 0, len(one.tokens.ids))
+    return pooled_states(_states_of(one), None, plain, 0, len(one.tokens.ids))
+
+
+def _states_of(one: Activations) -> Float[np.ndarray, "token layer width"]:
+    if one.states is None:
+        raise ModelError(f"text {one.text} has no hidden states")
+    return one.states.float().cpu().numpy()
 
 
 def as_texts(given: Iterable[str | Sequence[str] | Text]) -> list[Text]:

@@ -1,4 +1,4 @@
-"""Which layers (or heads, or systems) are best: a confidence set; what others cost; the score of one that was chosen."""
+"""Which layers (or heads, or systems) are best: a confidence set; regrets; the score of one that was chosen."""
 
 from __future__ import annotations
 

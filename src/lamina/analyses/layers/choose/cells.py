@@ -117,8 +117,8 @@ def _activations(encoder: Encoder, texts: Sequence[Text], runtime: Runtime, *, m
     encoder.refuse(("maps",))
     for one in encoder.encode(texts, ("states", "maps")):
         got = None if one.maps is None else one.maps.float().mean((1, 2)).cpu().numpy()
-        assert one.states is not None
-        yield one.states.float().cpu().numpy(), got
+        if one.states is not None:
+            yield one.states.float().cpu().numpy(), got
 
 
 # Scores.
@@ -145,10 +145,8 @@ class ChoiceMetric:
         if self.name == "accuracy":
             right = answers.argmax(1) == gold.argmax(1)
             return np.stack([right.astype(float), np.ones(len(right))], 1)
-        if examples.single:
-            predicted = np.eye(gold.shape[1])[answers.argmax(1)]
-        else:
-            predicted = (answers > 0) & examples.rated
+        labels = np.eye(gold.shape[1])
+        predicted = labels[answers.argmax(1)] if examples.single else (answers > 0) & examples.rated
         both, decided = 2 * predicted * gold * examples.rated, predicted + gold * examples.rated
         if self.name == "f1":
             return np.stack([both.sum(1), decided.sum(1)], 1)
@@ -272,7 +270,7 @@ def _losses(examples: LabelledExamples, rows: np.ndarray, answers: np.ndarray) -
 
 _SIZES = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600)
 _PART = 5
-"""One label of so many chooses the penalty, which is then used with all of them."""
+"""One label in five chooses the penalty, which is then used with all of them."""
 
 
 class CurvePoint(NamedTuple):
@@ -341,7 +339,7 @@ def _steps(examples: LabelledExamples, sizes: Sequence[int], seed: int) -> Int[n
 # What a cell costs.
 
 
-class EncodingCost(NamedTuple):
+class EncodingSpeed(NamedTuple):
     """Of one model on this machine."""
 
     seconds: float
@@ -352,7 +350,7 @@ class EncodingCost(NamedTuple):
         return 1000 * self.seconds * max(_LEAST_SHARE, layer / max(1, layers - 1))
 
 
-def time_encoding(encoder: Encoder, texts: Sequence[Text]) -> EncodingCost:
+def time_encoding(encoder: Encoder, texts: Sequence[Text]) -> EncodingSpeed:
     """Encode some texts from all over the corpus, after a warm-up."""
     some = list(texts)[:: max(1, len(texts) // _TIMED)][:_TIMED]
     for _ in encoder.encode(some[:4]):
@@ -360,4 +358,4 @@ def time_encoding(encoder: Encoder, texts: Sequence[Text]) -> EncodingCost:
     start = time.perf_counter()
     for _ in encoder.encode(some, ordered=False):
         pass
-    return EncodingCost((time.perf_counter() - start) / len(some))
+    return EncodingSpeed((time.perf_counter() - start) / len(some))

@@ -37,7 +37,7 @@ from lamina.probes.linear_grid import GridMembers
 from lamina.probes.text_probe import ProbeKind, TextProbe, calibrate
 from lamina.progress import progress
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
+from lamina.results.finding import Finding, Source, cell, finding, number, recommendation, rows_of
 from lamina.stats.best import best_set, regrets
 from lamina.stats.family import bootstrap_family
 from lamina.stats.intervals import widened_intervals
@@ -131,8 +131,8 @@ class Candidates:
         "choose": Table(
             "One row per model, layer and pooling, and one for the words and characters alone (no layer). `value`: "
             "cross-validated score; `regret`: what is lost beside the best cell; both with 95 % intervals over "
-            "documents. `seconds_per_1000_texts`: measured on this machine for the whole model and shared out by depth; "
-            "`bytes_per_text`: of vectors in float32.",
+            "documents. `seconds_per_1000_texts`: measured on this machine for the whole model and shared out by "
+            "depth; `bytes_per_text`: of vectors in float32.",
             CHOICE,
         ),
         "answer": Table(
@@ -161,7 +161,7 @@ class Candidates:
         ),
     },
     chapter="abilities",
-    cites=("Hansen et al. 2011", "Hsu 1981"),
+    cites=("Hansen et al. 2011", "Hsu 1981", "Skean et al. 2025"),
     needs=("states",),
     example="lamina choose minilm glove --corpus reviews.csv --task label",
 )
@@ -188,7 +188,8 @@ def choose(
         bool, Setting("Also compute measures that need no labels, and the layers they pick.")
     ] = False,
     save: Annotated[
-        str | None, Setting("A folder for the probe of the best layer: weights and a card.", metavar="FOLDER", writes=True)
+        str | None,
+        Setting("A folder for the probe of the best layer: weights and a card.", metavar="FOLDER", writes=True),
     ] = None,
     samples: Samples = 500,
     seed: Seed = 0,
@@ -204,17 +205,17 @@ def choose(
         >>> result.tables["choose"].columns[:3].tolist(), len(result.tables["choose"])
         (['model', 'layer', 'pooling'], 13)
     """
-    found = find_examples(corpus, task, most=examples, seed=seed)
-    candidates = Candidates(found, metric_of(found, metric), samples, seed)
-    surface = torch.from_numpy(surface_vectors(found))
+    labelled = find_examples(corpus, task, most=examples, seed=seed)
+    candidates = Candidates(labelled, metric_of(labelled, metric), samples, seed)
+    surface = torch.from_numpy(surface_vectors(labelled))
     views: dict[str, TextViews] = {}
     # One model after the other: the vectors of one are gone before the next one's are made.
     vectors_of_best: dict[int, torch.Tensor] = {}
     for encoder in encoders:
         _add_cells(candidates, encoder, poolings, runtime, vectors_of_best)
         if label_free:
-            views[encoder.name] = views_of(encoder, found, runtime)
-    candidates.add(SURFACE, cross_validate(surface, found, candidates.metric), 0.0, surface.shape[1])
+            views[encoder.name] = views_of(encoder, labelled, runtime)
+    candidates.add(SURFACE, cross_validate(surface, labelled, candidates.metric), 0.0, surface.shape[1])
     tables = _tables(candidates)
     best = candidates.cells.index(_chosen(candidates))
     tables["curve"] = _curve(candidates, candidates.scores[best], vectors_of_best[best])
@@ -224,12 +225,12 @@ def choose(
         encoder = next(one for one in encoders if one.name == candidates.cells[best].model)
         _probe(candidates, best, vectors_of_best[best], encoder, tables["answer"], corpus).save(save)
     failed = sum(not score.converged for score in candidates.scores)
-    skipped = {**found.skipped, "cells whose probes did not converge (no score)": failed}
+    skipped = {**labelled.skipped, "cells whose probes did not converge (no score)": failed}
     data = {
-        "task": found.task.name, "targets": found.what, "labels": list(found.labels), "folds": found.folds,
-        "resampled": f"{found.units.kind}s",
+        "task": labelled.task.name, "targets": labelled.what, "labels": list(labelled.labels), "folds": labelled.folds,
+        "resampled": f"{labelled.units.kind}s",
     }  # fmt: skip
-    return Tables(tables, skipped, data=data, scored={found.task.name: len(found)})
+    return Tables(tables, skipped, data=data, scored={labelled.task.name: len(labelled)})
 
 
 def _add_cells(
@@ -271,10 +272,10 @@ def _tables(candidates: Candidates) -> dict[str, pd.DataFrame]:
     units = len(examples.units)
     weights = candidates.weights
     values, draws = np.full(len(candidates.cells), np.nan), np.full((candidates.samples, len(candidates.cells)), np.nan)
-    for number, score in enumerate(candidates.scores):
+    for place, score in enumerate(candidates.scores):
         if score.converged:
             sums = candidates.sums(score.answers)
-            values[number], draws[:, number] = metric.value(sums.sum(0)), metric.value(weights @ sums)
+            values[place], draws[:, place] = metric.value(sums.sum(0)), metric.value(weights @ sums)
     low, high = widened_intervals(values, draws, units)
     behind, among = regrets(values, draws, units), best_set(values, draws, units)
     targets = len(examples) / len(examples.texts)
@@ -392,7 +393,7 @@ def _probe(
     answer: pd.DataFrame,
     corpus: Corpus,
 ) -> TextProbe:
-    """The best cell's probe, learned from all examples; calibrated on answers about examples it had not learned from."""
+    """The best cell's probe, learned from all examples; calibrated on examples it had not learned from."""
     examples, cell, score = candidates.examples, candidates.cells[best], candidates.scores[best]
     members = GridMembers.crossed([[True] * examples.folds], [score.penalty])
     fit, known = fit_examples(vectors, examples, examples.fold, members)
@@ -421,58 +422,66 @@ def _picked(measured: pd.DataFrame, table: pd.DataFrame, poolings: Sequence[str]
 @choose.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """What to use, what the usual choices cost, how many labels are enough, and which cells may be the best."""
-    answer, curve, best = (result.tables[name] for name in ("answer", "curve", "best"))
+    answer, curve = result.tables["answer"], result.tables["curve"]
     unit = str(result.provenance.corpus.get("resampled", "documents")).removesuffix("s")
     rows = {row.what: row for row in rows_of(answer)}
     chosen = rows[CHOSEN]
-    score = METRICS[chosen.metric]
-    named = f"layer {chosen.layer} of {chosen.model}, {_POOLED.get(chosen.pooling, chosen.pooling)}"
+    score, named = METRICS[chosen.metric], _named(chosen)
     enough = next(rows_of(curve[curve["enough"]]))
-    costs = [
-        f"{what} costs {number(rows[key].difference, rows[key].difference_low, rows[key].difference_high)}"
-        for key, what in ((LAST, "the last layer"), (THIRDS, "two thirds of the depth"))
-        if key in rows and rows[key].layer != chosen.layer
-    ]
-    note = f"{'; '.join(costs).capitalize()}. " if costs else ""
-    more = len(curve) > 1 and not bool(curve["enough"].iloc[-1])
-    note += f"{enough.labels:,} labels are enough." if more else f"More than {enough.labels:,} labels might help."
-    value = number(chosen.value, chosen.low, chosen.high)
+    value, words = number(chosen.value, chosen.low, chosen.high), number(rows[WORDS].value)
     sources = [Source("answer", {"what": what}) for what in (CHOSEN, WORDS, LAST, THIRDS) if what in rows]
     sources.append(Source("curve", {"labels": int(enough.labels)}))
     yield finding(
-        claim=f"Use {named}: {score} {value}, words and characters alone {number(rows[WORDS].value)}",
-        whether=f"{named} ({score} {value}), reads more than words and characters alone ({number(rows[WORDS].value)})",
-        absent=(
-            f"Words and characters alone do as well ({number(rows[WORDS].value)}) as the best layer, {named} ({score} "
-            f"{value})"
-        ),
+        claim=f"Use {named}: {score} {value}, words and characters alone {words}",
+        whether=f"{named} ({score} {value}), reads more than words and characters alone ({words})",
+        absent=f"Words and characters alone do as well ({words}) as the best layer, {named} ({score} {value})",
         contrast="difference",
         test=_contrast(chosen),
         source=sources,
         unit=unit,
         importance=("answers", "beats control", "localised"),
-        note=note,
+        note=_advice(rows, curve),
     )
     yield from _costs(rows, chosen, score, unit)
     yield from _labels_enough(curve, score, unit)
+
+
+def _named(row: Any) -> str:
+    return f"layer {row.layer} of {row.model}, {_POOLED.get(row.pooling, row.pooling)}"
+
+
+def _advice(rows: dict[str, Any], curve: pd.DataFrame) -> str:
+    """What other choices cost, and how many labels are enough."""
+    costs = {
+        what: number(rows[key].difference, rows[key].difference_low, rows[key].difference_high)
+        for key, what in ((LAST, "the last layer"), (THIRDS, "two thirds of the depth"))
+        if key in rows and rows[key].layer != rows[CHOSEN].layer
+    }
+    place = int(curve.index[curve["enough"]][0])
+    labels = int(curve["labels"].loc[place])
+    return recommendation(costs, labels, enough=place < len(curve) - 1)
 
 
 def _costs(rows: dict[str, Any], chosen: Any, score: str, unit: str) -> Iterator[Finding]:
     for what, row in rows.items():
         if what == CHOSEN or (row.model, row.layer, row.pooling) == (chosen.model, chosen.layer, chosen.pooling):
             continue
-        name = "words and characters alone" if what == WORDS else f"the {what}" if what == LAST else what
-        place = "" if what == WORDS else f" (layer {row.layer})"
+        name = "reading words and characters alone" if what == WORDS else f"{_article(what)} (layer {row.layer})"
+        start = name[0].upper() + name[1:]
         yield finding(
-            claim=f"{name.capitalize() if what != LAST else 'The last layer'}{place} costs {score} beside the best choice",
-            whether=f"{name}{place} costs {score} beside the best choice",
-            absent=f"{name[0].upper()}{name[1:]}{place} costs no {score} beside the best choice",
+            claim=f"{start} costs {score} beside the best choice",
+            whether=f"{name} costs {score} beside the best choice",
+            absent=f"{start} costs no {score} beside the best choice",
             contrast="regret",
             test=_contrast(row),
             source=Source("answer", {"what": what}),
             unit=unit,
             importance=("localised",),
         )
+
+
+def _article(what: str) -> str:
+    return what if what == THIRDS else f"the {what}"
 
 
 def _labels_enough(curve: pd.DataFrame, score: str, unit: str) -> Iterator[Finding]:

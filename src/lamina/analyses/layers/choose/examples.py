@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ def find_examples(corpus: Corpus, task: str | Task | None, *, most: int | None, 
     texts = [text for text in texts if chosen.targets(text)]
     groups = _linked_documents(texts, skipped)
     texts = _drawn(texts, chosen, groups, most, seed, skipped)
-    chosen = _without_rare(corpus, chosen, texts, groups, skipped)
+    chosen = _without_rare(chosen, texts, groups, skipped)
     texts = [text for text in texts if chosen.targets(text)]
     labels = label_set(chosen, texts)
     edges = [(text, edge) for text in texts for edge in chosen.targets(text)]
@@ -224,10 +225,8 @@ def _keeping(task: Task, wanted: Any) -> Task:
     return replace(task, source=targets, keep=None, normalise=as_annotated)
 
 
-def _without_rare(
-    corpus: Corpus, task: Task, texts: Sequence[Text], groups: dict[str, str], skipped: Counter[str]
-) -> Task:
-    """Classes that fewer documents have than there are folds are merged into one, or left out where that is rare too."""
+def _without_rare(task: Task, texts: Sequence[Text], groups: dict[str, str], skipped: Counter[str]) -> Task:
+    """Classes that fewer documents have than there are folds are merged into one, or left out if that is rare too."""
     if task.graded:
         return task
     where: dict[str, set[str]] = defaultdict(set)
@@ -239,9 +238,9 @@ def _without_rare(
             for label in edge.labels:
                 where[label].add(groups[document_of(text)])
                 counts[label] += 1
-    least = min(FOLDS, len({group for found in where.values() for group in found}))
-    rare = {label for label, found in where.items() if len(found) < least}
-    if not rare or len(where) - len(rare) < (1 if several else 2) and len(rare) == len(where):
+    least = min(FOLDS, len({group for groups_of_label in where.values() for group in groups_of_label}))
+    rare = {label for label, groups_of_label in where.items() if len(groups_of_label) < least}
+    if not rare or len(rare) == len(where):
         return task
     together = set().union(*(where[label] for label in rare))
     amount = sum(counts[label] for label in rare)
@@ -250,17 +249,17 @@ def _without_rare(
     source = task.targets
 
     def targets(text: Text) -> tuple[Edge, ...]:
-        found = []
+        chosen = []
         for edge in source(text):
             if merge:
-                found.append(replace(edge, labels=tuple(RARE if label in rare else label for label in edge.labels)))
+                chosen.append(replace(edge, labels=tuple(RARE if label in rare else label for label in edge.labels)))
             elif several:
                 rated = None if edge.rated is None else tuple(label for label in edge.rated if label not in rare)
-                kept = tuple(label for label in edge.labels if label not in rare)
-                found.append(replace(edge, labels=kept, rated=rated))
+                common = tuple(label for label in edge.labels if label not in rare)
+                chosen.append(replace(edge, labels=common, rated=rated))
             elif rare.isdisjoint(edge.labels):
-                found.append(edge)
-        return tuple(found)
+                chosen.append(edge)
+        return tuple(chosen)
 
     return replace(task, source=targets, keep=None, normalise=as_annotated)
 
@@ -394,7 +393,7 @@ def _near_duplicates(contents: Sequence[tuple[tuple[str, ...], str]]) -> list[tu
     looked_at: set[tuple[int, int]] = set()
     for members in buckets.values():
         # Of many alike, neighbours are enough: they are linked one after the other.
-        for one, other in zip(members, members[1:], strict=False):
+        for one, other in pairwise(members):
             if (one, other) in looked_at:
                 continue
             looked_at.add((one, other))
@@ -431,11 +430,7 @@ def surface_vectors(examples: LabelledExamples) -> Float[np.ndarray, "example fe
     for text, edge in examples.edges():
         sides = [[text.words[word].casefold() for word in span] for span in (edge.span, edge.other) if span is not None]
         counted = Counter(f"{side}:{word}" for side, some in enumerate(sides) for word in some)
-        counted.update(
-            f"{side}:{one} {other}"
-            for side, some in enumerate(sides)
-            for one, other in zip(some, some[1:], strict=False)
-        )
+        counted.update(f"{side}:{one} {other}" for side, some in enumerate(sides) for one, other in pairwise(some))
         if not whole:
             first, last = (
                 min(edge.span.start, (edge.other or edge.span).start),
@@ -447,11 +442,11 @@ def surface_vectors(examples: LabelledExamples) -> Float[np.ndarray, "example fe
         words.append(counted)
         runs.append(
             Counter(
-                f"{side}:{padded[at : at + size]}"
+                f"{side}:{padded[start : start + size]}"
                 for side, some in enumerate(sides)
                 for padded in (f" {word} " for word in some)
                 for size in (2, 3, 4)
-                for at in range(max(0, len(padded) - size + 1))
+                for start in range(max(0, len(padded) - size + 1))
             )
         )
     return np.concatenate([_weighed(words), _weighed(runs)], 1)

@@ -1,8 +1,7 @@
 """Measures of a layer that need no labels, and the layer that each would pick.
 
-Texts are vectors (the mean of their tokens); two halves of a text are two views of it. What each measure is said to tell:
-a rich spectrum, straight token paths, low anisotropy and agreement with other models mark good layers. Whether they do
-is what `evaluate` asks.
+Texts are vectors (the mean of their tokens); two halves of a text are two views of it. A rich spectrum, straight token
+paths, low anisotropy and agreement with other models are said to mark good layers; docs/studies/choosing.md tests it.
 """
 
 from __future__ import annotations
@@ -111,7 +110,9 @@ def measure_layers(views: Mapping[str, TextViews]) -> pd.DataFrame:
 
 
 def _alone(views: TextViews) -> dict[str, np.ndarray]:
-    columns: dict[str, list[float]] = {name: [] for name in ("effective rank", "LiDAR", "DiME", "intrinsic dimension", "anisotropy")}
+    columns: dict[str, list[float]] = {
+        name: [] for name in ("effective rank", "LiDAR", "DiME", "intrinsic dimension", "anisotropy")
+    }
     for whole, first, second in zip(views.whole, views.first, views.second, strict=True):
         centred = whole - whole.mean(0)
         columns["effective rank"].append(float(np.exp(_entropy(centred @ centred.T))))
@@ -133,13 +134,15 @@ def lidar(first: Float[np.ndarray, "text width"], second: Float[np.ndarray, "tex
     # In the span of the texts: no more directions than these.
     joined = np.concatenate([between, within])
     _, sizes, axes = np.linalg.svd(joined, full_matrices=False)
-    kept = axes[sizes > 1e-7 * sizes[0]]
-    a, b = between @ kept.T, within @ kept.T
+    directions = axes[sizes > 1e-7 * sizes[0]]
+    a, b = between @ directions.T, within @ directions.T
     spread = b.T @ b / len(b)
     spread[np.diag_indices_from(spread)] += _SHRINKAGE * max(np.trace(spread) / len(spread), 1e-30)
     values, vectors = np.linalg.eigh(spread)
     whitened = a @ vectors / np.sqrt(values.clip(1e-30))
-    return float(np.exp(_entropy(whitened @ whitened.T if len(whitened) < whitened.shape[1] else whitened.T @ whitened)))
+    return float(
+        np.exp(_entropy(whitened @ whitened.T if len(whitened) < whitened.shape[1] else whitened.T @ whitened))
+    )
 
 
 def dime(first: Float[np.ndarray, "text width"], second: Float[np.ndarray, "text width"]) -> float:
