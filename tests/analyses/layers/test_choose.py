@@ -61,8 +61,10 @@ def test_the_table_has_the_columns_that_were_promised(result):
     assert tuple(table.columns) == CHOICE
     assert len(table) == 3 * 4 + 1
     known = table[table["layer"].notna()]
-    assert (known["low"] <= known["value"]).all() and (known["value"] <= known["high"]).all()
-    assert (table["regret"] >= 0).all() and table["regret"].min() == 0
+    assert (known["low"] <= known["value"]).all()
+    assert (known["value"] <= known["high"]).all()
+    assert (table["regret"] >= 0).all()
+    assert table["regret"].min() == 0
     assert (known["bytes_per_text"] == 4 * 16).all()
     assert known["seconds_per_1000_texts"].is_monotonic_increasing
 
@@ -115,7 +117,8 @@ def test_regrets_cover_and_the_best_is_in_the_set():
         true = truth.max() - truth
         covered += (found.low <= true) & (true <= found.high)
         inside += bool(best_set(scores.mean(0), draws, 60).among[3])
-    assert covered.min() >= 0.88 * trials and inside >= 0.9 * trials
+    assert covered.min() >= 0.88 * trials
+    assert inside >= 0.9 * trials
 
 
 def test_duplicates_stay_in_one_fold_and_are_told():
@@ -149,14 +152,17 @@ def test_documents_are_not_split():
 def test_rare_classes_are_merged_or_left_out_and_counted():
     rare = [{"text": f"a rare {number} thing", "label": name} for number, name in enumerate("uvwxyz")]
     examples = find_examples(corpus_from([*rows(40), *rare]), "label", most=None, seed=0)
-    assert examples.skipped == {MERGED: 6} and "(rare classes)" in examples.labels
+    assert examples.skipped == {MERGED: 6}
+    assert "(rare classes)" in examples.labels
     examples = find_examples(corpus_from([*rows(40), *rare[:2]]), "label", most=None, seed=0)
-    assert examples.skipped == {LEFT_OUT: 2} and examples.labels == ("bad", "good")
+    assert examples.skipped == {LEFT_OUT: 2}
+    assert examples.labels == ("bad", "good")
 
 
 def test_more_examples_than_asked_are_drawn_in_documents():
     examples = find_examples(corpus_from(rows(100)), "label", most=50, seed=0)
-    assert len(examples) == 50 and examples.skipped[NOT_DRAWN] == 50
+    assert len(examples) == 50
+    assert examples.skipped[NOT_DRAWN] == 50
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -33,6 +33,7 @@ MERGED, LEFT_OUT = "targets of rare classes (merged into one)", "targets of rare
 NOT_DRAWN = "targets that were not drawn (see --examples)"
 UNLABELLED = "targets without a label (left out)"
 DUPLICATES = "texts that occur in several documents (one fold has them all)"
+COPIES = "copies of texts in other documents (left out: they link most documents)"
 NEAR_DUPLICATES = "texts that nearly occur in several documents (one fold has them all)"
 _ALIKE = 0.8
 """Share of word triples that two near-duplicates have in common (Jaccard)."""
@@ -40,8 +41,8 @@ _BANDS, _ROWS = 16, 4
 """Of the hashes that find candidates: two texts that are .8 alike meet in some band with a chance above .999."""
 _LEAST_WORDS = 8
 """Texts of fewer words are duplicates or not: nearly the same question is another question."""
-_MOST_LINKED = 0.5
-"""Share of the documents that near-duplicates may link; beyond that they are a template, not copies."""
+_MOST_LINKED = 0.25
+"""Share of the documents that copies may link; beyond that nothing could be split."""
 _ID_SHARE = 0.9
 _MANY_NUMBERS = 20
 
@@ -121,7 +122,7 @@ def find_examples(corpus: Corpus, task: str | Task | None, *, most: int | None, 
         _refuse_continuous(corpus, chosen, texts)
         chosen = _with_labels_only(chosen, texts, skipped)
     texts = [text for text in texts if chosen.targets(text)]
-    groups = _linked_documents(texts, skipped)
+    texts, groups = _linked_documents(texts, skipped)
     texts = _drawn(texts, chosen, groups, most, seed, skipped)
     chosen = _without_rare(chosen, texts, groups, skipped)
     texts = [text for text in texts if chosen.targets(text)]
@@ -325,46 +326,57 @@ def _folds(gold: np.ndarray, units: Units, folds: int, seed: int) -> Int[np.ndar
 # Duplicates: documents that share a text, or nearly, are one group, and a group is in one fold.
 
 
-def _linked_documents(texts: Sequence[Text], skipped: Counter[str]) -> dict[str, str]:
-    """Document -> the first document of its group."""
-    parent: dict[str, str] = {}
+def _linked_documents(texts: Sequence[Text], skipped: Counter[str]) -> tuple[list[Text], dict[str, str]]:
+    """The texts, and document -> the first document of its group.
 
-    def find(name: str) -> str:
-        parent.setdefault(name, name)
+    Where copies link most documents with each other, all copies but one are left out instead.
+    """
+    by_content: dict[tuple[str, ...], list[Text]] = defaultdict(list)
+    for text in texts:
+        by_content[_content(text)].append(text)
+    pairs = [
+        (documents[0], other)
+        for same in by_content.values()
+        if len(documents := sorted({document_of(text) for text in same})) > 1
+        for other in documents[1:]
+    ]
+    copies = sum(len(same) for same in by_content.values() if len({document_of(text) for text in same}) > 1)
+    groups = _groups(texts, pairs)
+    if _is_too_linked(groups):
+        skipped[COPIES] += len(texts) - len(by_content)
+        first = {id(same[0]) for same in by_content.values()}
+        texts, pairs = [text for text in texts if id(text) in first], []
+        groups = _groups(texts, pairs)
+    else:
+        skipped[DUPLICATES] += copies
+    near = _near_duplicates([(content, document_of(same[0])) for content, same in by_content.items()])
+    if near:
+        skipped[NEAR_DUPLICATES] += len({document for pair in near for document in pair})
+        linked = _groups(texts, [*pairs, *near])
+        # Texts made from a template are all nearly alike: nothing could be split.
+        groups = groups if _is_too_linked(linked) else linked
+    return list(texts), groups
+
+
+def _is_too_linked(groups: Mapping[str, str]) -> bool:
+    return max(Counter(groups.values()).values()) > max(_MOST_LINKED * len(groups), 2)
+
+
+def _groups(texts: Sequence[Text], pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Document -> the first document that it is linked to, over any number of others."""
+    parent = {document_of(text): document_of(text) for text in texts}
+
+    def first_of(name: str) -> str:
         while parent[name] != name:
             parent[name] = parent[parent[name]]
             name = parent[name]
         return name
 
-    by_content: dict[tuple[str, ...], list[Text]] = defaultdict(list)
-    for text in texts:
-        find(document_of(text))
-        by_content[_content(text)].append(text)
-    for same in by_content.values():
-        documents = {document_of(text) for text in same}
-        if len(documents) > 1:
-            skipped[DUPLICATES] += len(same)
-            _link(parent, find, sorted(documents))
-    before = dict(parent)
-    near = _near_duplicates([(content, document_of(same[0])) for content, same in by_content.items()])
-    for one, other in near:
-        _link(parent, find, sorted((one, other)))
-    groups = {document: find(document) for document in list(parent)}
-    largest = max(Counter(groups.values()).values())
-    if near and largest > max(_MOST_LINKED * len(groups), 2):
-        # Texts made from a template are all alike: nothing could be split.
-        parent.clear()
-        parent.update(before)
-        groups = {document: find(document) for document in list(parent)}
-    if near:
-        skipped[NEAR_DUPLICATES] += len({document for pair in near for document in pair})
-    return groups
-
-
-def _link(parent: dict[str, str], find: Any, names: Sequence[str]) -> None:
-    for name in names[1:]:
-        one, other = sorted((find(names[0]), find(name)))
-        parent[other] = one
+    for one, other in pairs:
+        if one in parent and other in parent:
+            ends = sorted((first_of(one), first_of(other)))
+            parent[ends[1]] = ends[0]
+    return {document: first_of(document) for document in list(parent)}
 
 
 def _content(text: Text) -> tuple[str, ...]:
