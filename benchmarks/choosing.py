@@ -3,7 +3,7 @@
 `python -m benchmarks.choosing MODEL CORPUS TASK...` prints one JSON line per task and model;
 `python -m benchmarks.choosing summary FILE` makes the tables of docs/studies/choosing.md of them.
 
-Every layer is scored by cross-validation on all examples (at most 1,500 targets). Then 200 labels are drawn 20 times,
+Every layer is scored by cross-validation on all examples (at most 600 targets). Then 200 labels are drawn 20 times,
 in whole documents, and a layer is chosen by them alone; regret is the score of the best layer minus that of the chosen
 one, both with all labels.
 """
@@ -25,7 +25,7 @@ from lamina.analyses.layers.choose.examples import by_hash, find_examples, surfa
 from lamina.analyses.layers.choose.label_free import TextViews, measure_layers, views_of
 from lamina.stats.intervals import interval
 
-EXAMPLES, LABELS, DRAWS = 1500, 200, 20
+EXAMPLES, LABELS, DRAWS = 600, 200, 20
 PENALTIES = (1e-1, 1e-2, 1e-3)
 
 

@@ -188,7 +188,9 @@ def _cells(rng: np.random.Generator, means: Float[np.ndarray, " layer"]) -> tupl
     """Scores of layers, and of resampled documents, as `lamina choose` has them."""
     right = _tally(means, _HARD * rng.normal(size=_DOCUMENTS), rng).sums[0].T
     units = Units.of([str(number) for number in range(_DOCUMENTS)], "document")
-    return right.sum(0) / (_DOCUMENTS * _ASKED), ratio_draws(right, np.full(_DOCUMENTS, _ASKED), units, samples=500, seed=0)
+    return right.sum(0) / (_DOCUMENTS * _ASKED), ratio_draws(
+        right, np.full(_DOCUMENTS, _ASKED), units, samples=500, seed=0
+    )
 
 
 def _costly(rng: np.random.Generator, planted: bool) -> bool:

@@ -10,6 +10,7 @@ import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -310,12 +311,10 @@ class TextProbe:
             parts: weights, bias, middle and spread.
             encoder: the model.
         """
-        import transformers
-
         versions = {
             "python": platform.python_version(),
             "torch": str(torch.__version__),
-            "transformers": transformers.__version__,
+            "transformers": version("transformers"),
         }
         name = getattr(encoder.loader, "name", None)
         whole = ProbeCard(
