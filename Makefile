@@ -93,7 +93,7 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing lamina and its dependencies into $(VENV) (a few minutes the first time)"
 	$(PIP) torch==2.13.0
-	$(PIP) --editable .
+	$(PIP) --editable ".[all]"
 	touch $@
 
 $(VENV)/test.stamp: $(VENV)/run.stamp

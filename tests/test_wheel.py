@@ -24,7 +24,7 @@ client = TestClient(create_app(Settings(port=8600)), base_url="http://127.0.0.1:
 made = ("/static/tokens.css", "/static/drawing.js")
 for address in ("/", "/runs", "/static/views/sentence/view.js", "/static/shared/base.css", *made):
     assert client.get(address).status_code == 200, address
-assert page._file("report.css") and page._file("report.js") and page._template() and colour_tokens()
+assert page.read_part("report.css") and page.read_part("report.js") and page.page_template() and colour_tokens()
 """
 
 

@@ -23,7 +23,7 @@ from lamina.analyses.cause.prune.prune import RETRAINED, prune
 from lamina.analyses.cause.restore.layers import ChangedLayers, LayerRange
 from lamina.analyses.cause.restore.restore import best_table, effect_table, restore
 from lamina.analyses.words.windows import difference_table, windows
-from lamina.comparison.diff import DiffRow, _tested, changed_layers, diff
+from lamina.comparison.diff import DiffRow, changed_layers, diff, with_test
 from lamina.comparison.diff import best_table as layers_changed
 from lamina.comparison.similarity import LeaveOneOut, jackknife_draws
 from lamina.framework.declare import Analysis
@@ -182,7 +182,7 @@ def _layers(rng: np.random.Generator, planted: bool) -> bool:
     values = np.array([each.value for each in left])
     tests = changed_layers(values, draws, 20)
     rows = [
-        _tested(DiffRow(at, None, "cka", value, 0, 1, 0.3), tests, at, "document") for at, value in enumerate(values)
+        with_test(DiffRow(at, None, "cka", value, 0, 1, 0.3), tests, at, "document") for at, value in enumerate(values)
     ]
     tables = {
         "diff": pd.DataFrame(rows, columns=list(DiffRow._fields)),
@@ -201,7 +201,9 @@ def _heads(kept: bool, rng: np.random.Generator, planted: bool) -> bool:
         ahead[:, 40] -= 0.1 - 0.035
     tests = sign_flip_family(ahead, np.ones(DOCUMENTS))
     rows = [
-        _tested(DiffRow(at // 12 + 1, at % 12 + 1, "attention_similarity", 0.5 + own, 0, 1, 0.5), tests, at, "document")
+        with_test(
+            DiffRow(at // 12 + 1, at % 12 + 1, "attention_similarity", 0.5 + own, 0, 1, 0.5), tests, at, "document"
+        )
         for at, own in enumerate(tests.estimate)
     ]
     tables = {"diff": pd.DataFrame(rows, columns=list(DiffRow._fields)), "best": pd.DataFrame()}

@@ -12,7 +12,7 @@ from lamina.activations import ActivationStore, ResidentActivations, Runtime, St
 from lamina.activations import extraction as residence
 from lamina.activations.extraction import Residence, choose_residence
 from lamina.activations.in_memory import DistinctTexts, encode_resident
-from lamina.activations.reading import WordVectors, _sum_sorted, sum_rows
+from lamina.activations.reading import WordVectors, sum_rows, sum_sorted_rows
 from lamina.corpora import Corpus
 from lamina.errors import ModelError
 from lamina.testing import TinyEncoder
@@ -153,4 +153,4 @@ def test_a_dry_run_says_which_way_is_taken(corpus: Corpus, tmp_path: Path) -> No
 def test_sums_in_the_way_of_a_gpu_are_those_of_a_cpu() -> None:
     rows, group = torch.arange(12.0).view(6, 2), torch.tensor([3, 0, 0, 1, 3, 3])
     order = group.argsort(stable=True)
-    assert torch.equal(_sum_sorted(rows[order], torch.bincount(group, minlength=5)), sum_rows(rows, group, 5))
+    assert torch.equal(sum_sorted_rows(rows[order], torch.bincount(group, minlength=5)), sum_rows(rows, group, 5))

@@ -104,5 +104,5 @@ def test_an_error_of_a_task_is_raised(ray) -> None:
 
 def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r'pip install "lamina\[ray\]"'):
+    with pytest.raises(InputError, match=r"pip install 'lamina\[ray\]'"):
         engine_named("ray")

@@ -12,9 +12,9 @@ from lamina.analyses.heads.behaviours import DIFFERENCE
 from lamina.analyses.heads.surface import INDUCTION
 from lamina.analyses.overview import (
     ABILITIES,
-    _AbilityLine,
-    _above_static,
+    AbilityLine,
     ability_layers,
+    above_static,
     head_roles,
 )
 from lamina.figures.overview import abilities, beside, describe_abilities, describe_roles, roles
@@ -71,7 +71,7 @@ def test_layers_that_can_be_the_best_are_those_of_the_results_confidence_set():
         [("m", layer, "all", value, value - 0.1, value + 0.1) for layer, value in enumerate([0.5, 0.8, 0.79, 0.7])],
         columns=["representation", "layer", "class", "value", "low", "high"],
     )
-    line = _AbilityLine("Classes", "F1", scores, {}, 0.2, "static vectors", among_best=(1, 2))
+    line = AbilityLine("Classes", "F1", scores, {}, 0.2, "static vectors", among_best=(1, 2))
     table = pd.DataFrame(line.rows("contextualize"), columns=list(ABILITIES))
     assert table["among_best"].tolist() == [False, True, True, False]
     assert set(zip(table["peak_low"], table["peak_high"], strict=True)) == {(1, 2)}
@@ -115,7 +115,7 @@ def test_wrong_10_semantic_classes_are_above_static_vectors_where_that_was_teste
         for against, p in zip(("glove", "random"), own, strict=True)
     ]
     columns = ["comparison", "family", "task", "layer", "representation", "against", "difference", "p_adjusted"]
-    assert _above_static(pd.DataFrame(rows, columns=columns), "m") == {0: "open", 1: "clear"}
+    assert above_static(pd.DataFrame(rows, columns=columns), "m") == {0: "open", 1: "clear"}
 
 
 def test_wrong_10_a_role_is_shown_by_the_test_corrected_for_all_heads():

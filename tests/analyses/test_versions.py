@@ -186,7 +186,7 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         ),
         "roles": lambda: lamina.roles(tiny_causal(), splits, suite=None, watched=200, items=40, twin=False, **few),
         "token_map": lambda: lamina.token_map(tuned(), "stories", device="cpu"),
-        "phases": lambda: lamina.phases(tuned(), "stories", limit=6, clustered=2, **few, device="cpu"),
+        "phases": lambda: lamina.phases(tuned(), "stories", first=6, clustered=2, **few, device="cpu"),
         "diff": lambda: lamina.diff(tiny, TinyEncoder(seed=1), dev, **few, **where),
     }
 

@@ -80,7 +80,7 @@ def test_show_has_the_whole_card() -> None:
 
 
 def test_the_shell_completes_names() -> None:
-    from lamina.cli.assets import _names
+    from lamina.cli.assets import complete_name
 
-    assert _names("de") == ["demo", "derived"]
-    assert _names("dem") == ["demo"]
+    assert complete_name("de") == ["demo", "derived"]
+    assert complete_name("dem") == ["demo"]

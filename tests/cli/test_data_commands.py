@@ -241,4 +241,4 @@ def test_questions_with_contexts_are_shown_and_checked(tmp_path: Path) -> None:
     text = output("show", path)
     assert "answer: home/home" in text
     assert "    1  [0:4] Where is Ann ? -> [4:8] Ann went home .\n" in text
-    assert "stories-qa1-dev-1" in output("show", "stories", "--split", "dev", "--limit", "1")
+    assert "stories-qa1-dev-1" in output("show", "stories", "--split", "dev", "--first", "1")

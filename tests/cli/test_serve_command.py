@@ -12,7 +12,7 @@ import sys
 import httpx
 import pytest
 
-from lamina.cli.serve import _token
+from lamina.cli.serve import read_token
 from lamina.errors import InputError
 
 EVERYWHERE = ".".join("0000")
@@ -103,22 +103,22 @@ def test_a_token_that_will_not_do_is_refused(monkeypatch, tmp_path, variable, fi
     if file is not None:
         (tmp_path / "token").write_bytes(file)
     with pytest.raises(InputError, match=said):
-        _token(None if file is None else tmp_path / "token")
+        read_token(None if file is None else tmp_path / "token")
 
 
 def test_a_token_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(InputError, match="nowhere cannot be read: No such file"):
-        _token(tmp_path / "nowhere")
+        read_token(tmp_path / "nowhere")
 
 
 def test_a_token_comes_from_the_environment_or_a_file_and_is_not_passed_on(monkeypatch, tmp_path):
-    assert _token(None) is None
+    assert read_token(None) is None
     monkeypatch.setenv("LAMINA_TOKEN", "correct-horse")
-    assert _token(None) == "correct-horse"
+    assert read_token(None) == "correct-horse"
     assert "LAMINA_TOKEN" not in os.environ
     (tmp_path / "token").write_text("battery-staple\nsomething else\n")
     monkeypatch.setenv("LAMINA_TOKEN", "correct-horse")
-    assert _token(tmp_path / "token") == "battery-staple"
+    assert read_token(tmp_path / "token") == "battery-staple"
     assert "LAMINA_TOKEN" not in os.environ
 
 

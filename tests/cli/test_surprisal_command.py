@@ -37,7 +37,7 @@ def treebanks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.usefixtures("drawn_charts")
 def test_words_baselines_and_figure(run: Callable[..., Done], speaker: Path, treebanks: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    asked = ("--limit", 10, "--order", 2, "--samples", 20, "--out", out)
+    asked = ("--first", 10, "--order", 2, "--samples", 20, "--out", out)
     done = run("surprisal", speaker, "--corpus", treebanks, *asked)
     assert done.exit_code == 0, done.output
     assert "bits per word" in done.output
@@ -47,8 +47,8 @@ def test_words_baselines_and_figure(run: Callable[..., Done], speaker: Path, tre
     result = Result.load(out)
     assert set(result.tables["summary"]["model"]) == {"tinygpt", "tinygpt (random)", "unigram", "bigram"}
     assert len(result.tables["items"]) == 10
-    assert result.provenance.corpus["limit"] == 10
-    assert "limit" not in result.provenance.corpus["train"], "n-gram models learn from all training texts"
+    assert result.provenance.corpus["first"] == 10
+    assert "first" not in result.provenance.corpus["train"], "n-gram models learn from all training texts"
     assert not any("joined by spaces" in why for why in result.provenance.skipped)
     (chart,) = draw(result).values()
     assert "<svg" in to_svg(chart)

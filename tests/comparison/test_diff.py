@@ -13,7 +13,7 @@ import torch
 
 from lamina.analyses.layers.probe.probe import probe
 from lamina.comparison import similarity as head_similarity
-from lamina.comparison.diff import DiffRow, _probes, _tested, best_table, changed_layers, diff
+from lamina.comparison.diff import DiffRow, best_table, changed_layers, compare_probes, diff, with_test
 from lamina.comparison.similarity import CkaSums, LeaveOneOut, grouped, jackknife_draws, word_vectors
 from lamina.corpora import Corpus, corpus_from
 from lamina.corpora.splits import Splits
@@ -196,14 +196,14 @@ def test_probes_of_both_models_on_the_same_texts(a, b, splits, tmp_path):
     fewer = replace(probed[1], tables={**probed[1].tables, "scores": scores[scores["layer"].fillna(-1) != 2]})
     few: dict[str, Any] = {"samples": 20, "seed": 0}
     with pytest.raises(InputError, match=r"pos of tuned: its saved predictions do not give the scores in scores\.csv"):
-        list(_probes((probed[0], fewer), **few))
+        list(compare_probes((probed[0], fewer), **few))
     without = replace(probed[1], tables={**probed[1].tables, "scores": scores[scores["probe"] != "constant"]})
     assert [
-        row.baseline for row in _probes((probed[0], without), **few) if row.measure == "probe_b:pos"
+        row.baseline for row in compare_probes((probed[0], without), **few) if row.measure == "probe_b:pos"
     ] == pytest.approx([np.nan] * 3, nan_ok=True)
     odd = replace(probed[1], tables={**probed[1].tables, "scores": scores.drop(columns="probe")})
     with pytest.raises(InputError, match=r"scores\.csv lacks the column probe"):
-        list(_probes((probed[0], odd), **few))
+        list(compare_probes((probed[0], odd), **few))
 
 
 @pytest.fixture
@@ -270,14 +270,14 @@ def made(
         draws = np.stack([jackknife_draws(each, samples=500, seed=0) for each in left], 1)
         tests = changed_layers(np.array(layers), draws, documents)
         rows += [
-            _tested(DiffRow(at, None, "cka", value, NAN, NAN, 0.3), tests, at, "document")
+            with_test(DiffRow(at, None, "cka", value, NAN, NAN, 0.3), tests, at, "document")
             for at, value in enumerate(layers)
         ]
         best = best_table(np.array(layers), draws, documents, "document")
     if heads is not None:
         tests = sign_flip_family(heads, np.ones(len(heads)))
         rows += [
-            _tested(DiffRow(1, at + 1, "attention_similarity", 0.5 + own, NAN, NAN, 0.5), tests, at, "document")
+            with_test(DiffRow(1, at + 1, "attention_similarity", 0.5 + own, NAN, NAN, 0.5), tests, at, "document")
             for at, own in enumerate(tests.estimate)
         ]
     for task, own in (probes or {}).items():

@@ -6,17 +6,22 @@ import random
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
 
 import lamina
+from lamina import figures
 from lamina.analyses.heads.surface import MEASURES, SurfaceMeter
 from lamina.comparison.measures import HIGHEST, MEAN, UNPAIRED, why_unpaired
 from lamina.corpora import corpus_from
 from lamina.errors import InputError
+from lamina.framework.declare import ComparedTasks
+from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings
 from lamina.framework.watch import watch
-from lamina.results import Result
+from lamina.results import Provenance, Result
+from lamina.results.finding import rows_of
 from lamina.stats import drawn_contrast
 from lamina.testing import TinyEncoder
 from tests.language_models import tiny_causal, tiny_masked
@@ -214,3 +219,74 @@ def test_a_lens_on_the_next_token_is_not_paired_with_one_on_masked_words():
 def _renamed(encoder, name):
     encoder.name = name
     return encoder
+
+
+def about(name: str) -> Provenance:
+    model, corpus = {"name": name, "fingerprint": name}, {"name": "texts", "fingerprint": "the same"}
+    return Provenance(model, corpus, {})
+
+
+class TestNumbersThatAreNotByLayer:
+    """What the best heads find: paired by document where results keep what each document has."""
+
+    def heads(self, name: str, hits: int) -> Result:
+        documents = [("dobj", unit, hits - unit % 2, 10) for unit in range(8)] + [("rare", 0, 1, 2)]
+        found = pd.DataFrame(documents, columns=["relation", "unit", "hits", "count"])
+        sums = found.groupby("relation", sort=False)[["hits", "count"]].sum()
+        best = pd.DataFrame({"relation": sums.index, "layer": 1, "crossfit_accuracy": sums["hits"] / sums["count"]})
+        best = best.assign(crossfit_low=best["crossfit_accuracy"] - 0.1, crossfit_high=best["crossfit_accuracy"] + 0.1)
+        return Result("heads", {"best": best, "documents": found}, about(name))
+
+    def test_signs_of_documents_are_flipped(self):
+        compared = lamina.compare(self.heads("one", 9), self.heads("other", 4))
+        objects, rare = rows_of(compared.tables["differences"])
+        # All eight documents are on one side: 2 of 256 flips are as far apart.
+        assert (objects.difference, objects.units, objects.unit) == (0.5, 8, "document")
+        assert objects.p_adjusted == pytest.approx(2 / 256)
+        assert rare.reason == "not paired: fewer than 30 of them"
+        (told,) = compared.findings
+        assert told.status == "clear"
+        assert told.text.startswith("one has a higher accuracy of the best head than other at ")
+        assert check_findings(compared) == []
+
+    def test_older_results_are_put_side_by_side(self):
+        given = [self.heads(name, 5) for name in ("one", "other")]
+        compared = lamina.compare(*(replace(each, tables={"best": each.tables["best"]}) for each in given))
+        assert {row.reason for row in rows_of(compared.tables["differences"])} == {
+            "not paired: a result of an older version has no draws; make it again"
+        }
+        assert [told.status for told in compared.findings] == ["untested"]
+        assert check_findings(compared) == []
+        assert list(figures.draw(compared)) == ["scores"]
+
+
+def test_measures_without_draws_are_put_side_by_side():
+    def structure(name: str, layers: int) -> Result:
+        rows = [("uuas", layer, 0.5 + 0.1 * layer, 0.4, 0.9) for layer in range(layers)]
+        table = pd.DataFrame(rows, columns=["measure", "layer", "value", "low", "high"])
+        return Result("structure", {"best": table}, about(name))
+
+    compared = lamina.compare(structure("one", 3), structure("other", 5))
+    assert compared.tables["depth"].groupby("model").size().to_dict() == {"one": 3, "other": 5}
+    assert compared.tables["differences"]["p_adjusted"].isna().all()
+    (told,) = compared.findings
+    assert told.status == "untested"
+    assert "keep no numbers of single texts" in told.text
+    assert check_findings(compared) == []
+
+
+def test_words_in_context_are_compared_by_the_models_vectors_alone():
+    def words(name: str, value: float) -> Result:
+        rows = [(name, 0, value, "test"), (name, 1, value, "test"), ("glove", None, 0.9, "test"), (name, 0, 0.1, "dev")]
+        table = pd.DataFrame(rows, columns=["representation", "layer", "value", "split"])
+        table = table.assign(context="full", low=table["value"], high=table["value"], seed="all", **{"class": "all"})
+        return Result("contextualize", {"sclass": table}, about(name))
+
+    compared = lamina.compare(words("one", 0.25), words("other", 0.5))
+    assert sorted(compared.tables["depth"]["value"]) == [0.25, 0.25, 0.5, 0.5]
+
+
+def test_probing_tasks_of_order_are_compared_as_those_of_probe():
+    declared = get_analysis("order").compares
+    assert isinstance(declared, ComparedTasks)
+    assert declared.scores in get_analysis("order").tables

@@ -143,7 +143,7 @@ def test_taking_some_changes_the_fingerprint() -> None:
     assert len(prints) == 3
     assert len(corpus.take(1)) == 1
     assert corpus.take(1).take(5) == corpus.take(1)
-    assert corpus.take(1).describe()["limit"] == 1
+    assert corpus.take(1).describe()["first"] == 1
 
 
 def test_taking_nothing_is_refused() -> None:

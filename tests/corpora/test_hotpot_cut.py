@@ -96,7 +96,7 @@ def test_supporting_facts_are_where_they_were(many: Path, uncut: Places, max_wor
 
 
 def test_dropping_the_last_distractors_would_be_noticed(many: Path, uncut: Places, monkeypatch) -> None:
-    monkeypatch.setattr(hotpot, "_drawn", lambda seed, paragraph: paragraph)
+    monkeypatch.setattr(hotpot, "drawn_order", lambda seed, paragraph: paragraph)
     cut = Places(many, View(max_words=410))
     assert cut.last.mean() > 0.2
     assert not is_zero(cut.last)

@@ -58,9 +58,9 @@ def test_reading_again_and_in_parts_counts_nothing_twice(hotpot) -> None:
         assert [question.text.id for question in corpus.questions()] == ["h0", "h2", "h5"]
     assert corpus.left_out() == EXPECTED
     assert load_questions(hotpot, "all").left_out() == {}, "h0 is the first to be read, and nothing is before it"
-    few = load_questions(hotpot, "all", limit=2)
+    few = load_questions(hotpot, "all", first=2)
     assert len(few) == 2
-    assert few.left_out() == {YES_NO: 1}, "what comes before the limit is reached"
+    assert few.left_out() == {YES_NO: 1}, "what comes before the last of the first"
 
 
 def test_only_what_is_left_out_of_the_split_counts(tmp_path) -> None:

@@ -95,7 +95,7 @@ def test_propbank(data_dir: Path, ewt: Splits, split: str, sentences: int, predi
 
 
 def test_stopping_shares_no_document_with_training_on_propbank(data_dir: Path) -> None:
-    splits = load_splits(present(data_dir / "propbank_ewt"), limit=1500)
+    splits = load_splits(present(data_dir / "propbank_ewt"), first=1500)
     documents = [text.doc for text in splits.train]
     division = divide(splits, seed=0)
     learn, stop = ({documents[number] for number in numbers} for numbers in (division.learn, division.stop))

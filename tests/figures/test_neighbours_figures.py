@@ -8,7 +8,7 @@ import pytest
 from lamina.analyses.words.neighbours import neighbours
 from lamina.corpora import Corpus
 from lamina.figures import to_svg
-from lamina.figures.neighbours import _established, around, draw, varied
+from lamina.figures.neighbours import around, draw, established_contexts, varied
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -97,8 +97,8 @@ def test_shown_contexts_have_the_senses_that_were_shown_to_lie_apart(tmp_path):
     assert [row["context"] for row in varied(contexts, 4)] == [2, 4]
     separation = made(tmp_path).tables["separation"].iloc[:1].assign(p_adjusted=0.01, difference=0.5)
     tables = {"contexts": contexts, "separation": separation}
-    assert _established(tables)["silhouette"].notna().any()
-    assert _established({**tables, "separation": separation.assign(p_adjusted=0.4)})["silhouette"].isna().all()
+    assert established_contexts(tables)["silhouette"].notna().any()
+    assert established_contexts({**tables, "separation": separation.assign(p_adjusted=0.4)})["silhouette"].isna().all()
 
 
 def test_titles_name_the_split_that_words_come_from(tmp_path):

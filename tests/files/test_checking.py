@@ -95,7 +95,7 @@ def test_the_same_tensors_have_the_same_bytes_and_older_files_are_read(tmp_path:
         save_tensors(tmp_path / str(number), tensors, head)
 
     assert len({(tmp_path / str(number)).read_bytes() for number in range(8)}) == 1
-    for name, more in (("without", {}), ("with", {"checksum": checking._digest_tensors(tensors, json.dumps(head))})):
+    for name, more in (("without", {}), ("with", {"checksum": checking.digest_tensors(tensors, json.dumps(head))})):
         save_file(tensors, tmp_path / name, {"lamina": json.dumps(head)} | more)
         assert load_tensors(tmp_path / name)[1] == head
     save_file(tensors, tmp_path / "other", {"lamina": json.dumps(head), "checksum": "0" * 32})

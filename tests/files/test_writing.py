@@ -78,7 +78,7 @@ def test_whatever_step_fails_one_whole_file_is_there(tmp_path: Path, error: Base
 
 def test_a_folder_killed_between_two_renames_is_put_back(tmp_path: Path) -> None:
     gone = _pid_of_the_dead()
-    holder = tmp_path / f".result.{writing._host()}-{gone}-00000000.saving"
+    holder = tmp_path / f".result.{writing.host_code()}-{gone}-00000000.saving"
     (holder / "old").mkdir(parents=True)
     (holder / "old" / "one").write_text("old")
     (holder / "new").mkdir()
@@ -90,7 +90,7 @@ def test_a_folder_killed_between_two_renames_is_put_back(tmp_path: Path) -> None
 
 
 def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
-    living = tmp_path / f".result.{writing._host()}-{os.getppid()}-00000000.saving"
+    living = tmp_path / f".result.{writing.host_code()}-{os.getppid()}-00000000.saving"
     elsewhere = tmp_path / ".result.00000000-1-00000000.tmp"
     living.mkdir()
     elsewhere.touch()
@@ -106,8 +106,8 @@ def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_the_same_file_are_swept_by_its_next_writer(tmp_path: Path) -> None:
-    own = tmp_path / f".a[1].json.{writing._host()}-{_pid_of_the_dead()}-00000000.tmp"
-    other = tmp_path / f".b.json.{writing._host()}-{_pid_of_the_dead()}-00000000.tmp"
+    own = tmp_path / f".a[1].json.{writing.host_code()}-{_pid_of_the_dead()}-00000000.tmp"
+    other = tmp_path / f".b.json.{writing.host_code()}-{_pid_of_the_dead()}-00000000.tmp"
     for left in (own, other):
         left.write_bytes(b"half")
 
@@ -134,7 +134,7 @@ def test_kills_leave_the_old_or_the_new_folder(target: Path) -> None:
 
 
 def test_readers_always_find_a_folder(target: Path) -> None:
-    if writing._exchanger() is None:
+    if writing.exchanger() is None:
         pytest.skip("this system cannot exchange two folders in one step")
     child = os.fork()
     if child == 0:

@@ -35,6 +35,6 @@ def test_an_outline_gives_the_command_what_the_declaration_would(name: str) -> N
 
 
 def test_an_edited_declaration_is_read_from_its_module(monkeypatch) -> None:
-    monkeypatch.setattr("lamina.framework.outline._declared_in", lambda home: "edited")
+    monkeypatch.setattr("lamina.framework.outline.declared_in", lambda home: "edited")
 
     assert read_index("heads") is None

@@ -106,7 +106,7 @@ def test_the_folder_holds_the_weights_of_the_file(packed, capfd):
 def test_the_work_is_done_once(packed, monkeypatch):
     write(packed, tensors())
     first = converted(packed)
-    monkeypatch.setattr("lamina.models.weights.gguf._convert", lambda *_: pytest.fail("converted again"))
+    monkeypatch.setattr("lamina.models.weights.gguf.convert_gguf", lambda *_: pytest.fail("converted again"))
     assert converted(packed) == first
     assert [path.name for path in first.parent.iterdir() if not path.name.endswith(".lock")] == [first.name]
 

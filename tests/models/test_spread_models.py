@@ -30,7 +30,7 @@ PARTS |= {"pooler": "disk"}
 @pytest.fixture
 def little_memory(monkeypatch):
     """Memory that holds the embeddings of a tiny model, and hardly more."""
-    monkeypatch.setattr(placement, "_allowed", lambda: {"cpu": 20_000})
+    monkeypatch.setattr(placement, "allowed_memory", lambda: {"cpu": 20_000})
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_parts_and_devices_that_there_are_not(model_folder, parts, said):
 )
 def test_a_model_larger_than_the_memory_is_refused_before_it_is_read(model_folder, monkeypatch, dtype, fix):
     monkeypatch.setattr(placement, "free_in_memory", lambda: 10_000)
-    monkeypatch.setattr("lamina.models.loading._read_weights", lambda *_, **__: pytest.fail("weights were read"))
+    monkeypatch.setattr("lamina.models.loading.read_weights", lambda *_, **__: pytest.fail("weights were read"))
     monkeypatch.setattr("lamina.models.running.devices.cpu_multiplies", lambda _: True)
     with pytest.raises(ModelError) as caught:
         lamina.load_encoder(str(model_folder("bert")), device="cpu", dtype=dtype)

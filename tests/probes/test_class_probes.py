@@ -50,11 +50,11 @@ EDGE = 0.01
 def test_stacked_probes_equal_each_trained_alone(told):
     learn, choose = told
     (together,) = decide(learn, choose, [choose.vectors], EVERY, TRAINING)
-    stack = mlp._train(EVERY[:CLASSES], learn, choose, TRAINING, "cpu")
+    stack = mlp.train_stack(EVERY[:CLASSES], learn, choose, TRAINING, "cpu")
     alone = np.concatenate([decide(learn, choose, [choose.vectors], [probe], TRAINING)[0] for probe in EVERY])
     assert np.mean(alone != together) < EDGE
     for at, probe in enumerate(EVERY[:CLASSES]):
-        own = mlp._train([probe], learn, choose, TRAINING, "cpu")
+        own = mlp.train_stack([probe], learn, choose, TRAINING, "cpu")
         for alone, stacked in zip(own.parameters, stack.parameters, strict=True):
             assert torch.allclose(alone[0], stacked[at], atol=1e-5)
 
@@ -64,7 +64,7 @@ def test_chunks_and_cores_change_nothing(told, monkeypatch):
     (whole,) = decide(learn, choose, [choose.vectors], EVERY, TRAINING)
     monkeypatch.setattr(mlp, "_CACHED_BYTES", 16 * WIDTH * TRAINING.hidden * 2)
     monkeypatch.setattr(mlp.torch, "get_num_threads", lambda: 2)
-    chunks = mlp._chunks(len(EVERY), WIDTH, TRAINING.hidden, "cpu")
+    chunks = mlp.probe_chunks(len(EVERY), WIDTH, TRAINING.hidden, "cpu")
     assert [chunk.stop - chunk.start for chunk in chunks] == [1, 2, 2, 2, 2, 2, 2, 2]
     (chunked,) = decide(learn, choose, [choose.vectors], EVERY, TRAINING)
     assert np.mean(whole != chunked) < EDGE
@@ -76,7 +76,7 @@ def test_a_probe_is_what_torch_trains(told):
     learn, choose = told
     probe = ClassProbe(2, seed=3)
     last = MLPTraining(hidden=7, learning_rate=0.02, epochs=3, batch=16, select=False)
-    weights, bias, out, shift = (torch.from_numpy(each) for each in mlp._initial(probe, WIDTH, 7))
+    weights, bias, out, shift = (torch.from_numpy(each) for each in mlp.initial_weights(probe, WIDTH, 7))
     model = torch.nn.Sequential(torch.nn.Linear(WIDTH, 7), torch.nn.ReLU(), torch.nn.Linear(7, 1))
     with torch.no_grad():
         for own, drawn in zip(model.parameters(), (weights.T, bias[0], out.T, shift[0]), strict=True):
@@ -89,10 +89,10 @@ def test_a_probe_is_what_torch_trains(told):
             logits = model(vectors[rows]).squeeze(1)
             torch.nn.functional.binary_cross_entropy_with_logits(logits, gold[rows]).backward()
             optimiser.step()
-    stack = mlp._train([probe], learn, choose, last, "cpu")
+    stack = mlp.train_stack([probe], learn, choose, last, "cpu")
     with torch.no_grad():
         expected = model(all_of(choose.vectors)).squeeze(1)
-    assert torch.allclose(mlp._logits(stack.parameters, all_of(choose.vectors))[0], expected, atol=1e-4)
+    assert torch.allclose(mlp.probe_logits(stack.parameters, all_of(choose.vectors))[0], expected, atol=1e-4)
 
 
 def test_the_best_epoch_on_the_choosing_examples_is_kept(told):

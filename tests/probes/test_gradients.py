@@ -9,7 +9,7 @@ import torch
 from lamina.probes.bank import ProbeGroup, Schedule, train_probes
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.learner import Learner
-from lamina.probes.recorded import PreparedBatch, Size, _largest, _rows, _size
+from lamina.probes.recorded import PreparedBatch, Size, batch_rows, largest_size, padded_size
 from lamina.probes.streams import SpanBounds, Stream
 
 BOTH = [*(LayerCut("cumulative", layer) for layer in range(3)), LayerCut("layer", 0), LayerCut("layer", 2)]
@@ -56,7 +56,7 @@ def test_gradients_by_hand_on_a_batch_that_is_filled_up_are_those_of_autograd(
 
     layout = stream.shuffled(1, 0)
     room = Size(batch.states.shape[1] + 5, len(batch.rows) + 3)
-    filled = PreparedBatch(room, torch.from_numpy(_rows(layout, [0], room, spare=len(stream.targets))[0]))
+    filled = PreparedBatch(room, torch.from_numpy(batch_rows(layout, [0], room, spare=len(stream.targets))[0]))
     places, rows, spans = filled.parts()
     masks = learning.probes.masks_from(torch.tensor(learning.probes.mask_starts(7)), *room, 16)
     found = gradients(learning, monkeypatch, stream.states_of(places), spans, masks, rows)
@@ -79,11 +79,11 @@ def test_probes_tell_the_same_by_bounds_as_by_tokens(task, find, stored):
 def test_every_batch_has_room_in_its_size_and_there_are_few_sizes(find, stored):
     layout = Stream(stored, find("srl").all, batch_texts=3).shuffled(0, 0)
     tokens, targets = (np.diff(ends, prepend=0) for ends in (layout.token_ends, layout.target_ends))
-    sizes = [_size(*each, _largest(layout)) for each in zip(tokens.tolist(), targets.tolist(), strict=True)]
+    sizes = [padded_size(*each, largest_size(layout)) for each in zip(tokens.tolist(), targets.tolist(), strict=True)]
 
     assert all(size.tokens >= a and size.targets >= b for size, a, b in zip(sizes, tokens, targets, strict=True))
     assert len(set(sizes)) <= 8
-    larger = _size(2 * int(max(tokens)), 1, _largest(layout))
+    larger = padded_size(2 * int(max(tokens)), 1, largest_size(layout))
     assert larger.tokens >= 2 * max(tokens), "a later epoch may have a batch that is larger than all of the first"
 
 

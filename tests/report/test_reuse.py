@@ -27,7 +27,7 @@ HERE = Path("report")
 def _same_source():
     """Lamina may be edited while its tests run; ray, once it is imported, puts packages of its own on the path."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "_source_files", lambda: "same")
+        patch.setattr(report, "source_files", lambda: "same")
         patch.setattr(report, "distributions", lambda: [])
         yield
 
@@ -68,13 +68,28 @@ def test_a_report_is_found_without_the_model(folder):
 
 def test_a_report_is_found_without_torch(folder):
     code = (
-        "import sys; from pathlib import Path; from lamina.report import find_report, reuse; "
-        "reuse._source_files = lambda: 'same'; report.distributions = lambda: []; "
+        "import sys; from pathlib import Path; from lamina.report import find_report, report; "
+        "report.source_files = lambda: 'same'; report.distributions = lambda: []; "
         f"page = find_report('tiny', 'pets.txt', Path('report'), only=['geometry'], options={OPTIONS!r}); "
         "print(page, sorted({'torch', 'transformers', 'altair'} & {*sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"{HERE / 'index.html'} []"
+
+
+def test_a_report_of_two_analyses_loads_no_others(folder):
+    """It once loaded 479 modules."""
+    code = (
+        "import sys; from pathlib import Path; import lamina.models; from lamina.testing import TinyEncoder; "
+        "lamina.models.load_encoder = lambda name, **_: TinyEncoder(); from lamina import Runtime, make_report; "
+        "make_report('tiny', 'pets.txt', Path('both'), only=['geometry', 'attention'], runtime=Runtime(Path('store')), "
+        f"**{OPTIONS!r}); print(*(name for name in sys.modules if name.partition('.')[0] == 'lamina'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = done.stdout.split()
+    assert len(modules) <= 250
+    assert {"lamina.analyses.layers.geometry", "lamina.analyses.heads.attention"} <= set(modules)
+    assert not [name for name in modules if name.startswith(("lamina.analyses.cause", "lamina.analyses.answering"))]
 
 
 def _append(path: str) -> None:
@@ -102,7 +117,7 @@ def test_another_question_is_another_report(folder):
 
 def test_another_lamina_looks_again(folder, monkeypatch):
     assert found() is not None
-    monkeypatch.setattr(report, "_source_files", lambda: "edited")
+    monkeypatch.setattr(report, "source_files", lambda: "edited")
     assert found() is None
 
 

@@ -111,7 +111,7 @@ def test_kills_at_any_moment_lose_nothing(tmp_path: Path, exchanges: bool) -> No
 def test_a_kill_between_the_two_renames_is_mended_by_the_next_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rename: int
 ) -> None:
-    monkeypatch.setattr(writing, "_exchanger", lambda: None)
+    monkeypatch.setattr(writing, "exchanger", lambda: None)
     make(0).save(tmp_path / "r", charts=False)
 
     def save() -> None:

@@ -178,7 +178,7 @@ def tuned(tmp_path: Path, model_folder) -> Callable[..., str]:
 
 
 def shown(name: str, data: str, split: str, view: View, unit: str = "sentence") -> Corpus:
-    few = {"limit": 40} if name == STORIES else {}
+    few = {"first": 40} if name == STORIES else {}
     if unit == "sentence" and DATA[name].asks:
         return load_questions(data, split, view=view, **few)
     return load_corpus(data, split, view=view, unit=unit, **few)
@@ -223,7 +223,7 @@ def test_questions_are_refused_whatever_the_view(name, command, source, tuned, t
     views = DATA[name].views
     folder = tuned(shown(name, data, "train", views[-1]), views[-1])
     for view in views:
-        asked = {"split": "train", "limit": 40, **options(view), "device": "cpu"}
+        asked = {"split": "train", "first": 40, **options(view), "device": "cpu"}
         if command == "token_map":
             asked["example"] = next(iter(load_questions(data, "train", view=view))).id
         with pytest.raises(CorpusError, match=REFUSED):
@@ -233,7 +233,7 @@ def test_questions_are_refused_whatever_the_view(name, command, source, tuned, t
 @pytest.mark.parametrize("name", [name for name, data in DATA.items() if data.probed])
 def test_probes_neither_learn_from_nor_score_what_the_model_has_seen(name, source, tuned, tmp_path) -> None:
     data, view = source(name), DATA[name].views[-1]
-    asked = {"tasks": [DATA[name].probed], "preset": "quick", "limit": 40, "device": "cpu", "store": tmp_path / "s"}
+    asked = {"tasks": [DATA[name].probed], "preset": "quick", "first": 40, "device": "cpu", "store": tmp_path / "s"}
     for split in ("train", "dev"):
         folder = tuned(shown(name, data, split, view))
         with pytest.raises(CorpusError, match=REFUSED):
@@ -245,9 +245,9 @@ def test_probes_neither_learn_from_nor_score_what_the_model_has_seen(name, sourc
 def test_two_models_are_not_compared_on_what_one_has_seen(name, source, tuned, model_folder, tmp_path) -> None:
     data, view = source(name), DATA[name].views[-1]
     folder = tuned(shown(name, data, "train", DATA[name].views[0]), view)
-    limit = {"limit": 40} if name == STORIES else {}
+    few = {"first": 40} if name == STORIES else {}
     with pytest.raises(CorpusError, match="was fine-tuned on every text"):
-        lamina.diff(str(model_folder("bert")), folder, data, split="train", device="cpu", store=tmp_path / "s", **limit)
+        lamina.diff(str(model_folder("bert")), folder, data, split="train", device="cpu", store=tmp_path / "s", **few)
 
 
 @pytest.mark.parametrize("name", [name for name in DATA if name != "edge_jsonl"])
@@ -255,7 +255,7 @@ def test_a_model_is_not_tuned_further_to_be_scored_on_what_it_has_seen(name, sou
     data, view, task = source(name), DATA[name].views[-1], DATA[name].task
     folder = tuned(shown(name, data, "test", view))
     with pytest.raises(CorpusError, match=REFUSED):
-        lamina.finetune(folder, data, task=task, max_steps=1, out=tmp_path / "out", device="cpu", limit=40)
+        lamina.finetune(folder, data, task=task, max_steps=1, out=tmp_path / "out", device="cpu", first=40)
     assert not (tmp_path / "out").exists()
 
 
@@ -270,7 +270,7 @@ def test_words_of_seen_sentences_are_not_looked_at_in_whole_documents(tmp_path) 
     ]
     path = tmp_path / "own.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    used = frozenset(text_hash(text) for text in load_corpus(path, "all", limit=1))
+    used = frozenset(text_hash(text) for text in load_corpus(path, "all", first=1))
     documents = load_corpus(path, "all", unit="document")
     found = find_words(documents, TinyEncoder(), annotation="edges", without=used)
     assert found.skipped[SEEN] == 1, "the document that the sentence is part of"

@@ -40,7 +40,7 @@ def test_inputs_name_what_this_server_allows(cards):
 
 def test_settings_of_a_report_fit_their_analysis(client, cards):
     server = client()
-    server.app.state.lamina.jobs._most = 0
+    server.app.state.lamina.jobs.most = 0
     for name, card in cards.items():
         if card["job"] and card["report"] is not None:
             wanted = {"analysis": name, "model": "tiny", "settings": card["report"]}

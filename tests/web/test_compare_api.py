@@ -179,7 +179,7 @@ def test_where_to_read_a_task_is_told(server, encoders, kept, monkeypatch):
     about = Provenance({"name": "x", "fingerprint": "x"}, {"name": "c", "fingerprint": "c"}, {})
     none = pd.DataFrame(columns=["statistic"])
     made = Result("compare", {"best_layers": table, "compare": none, "differences": none}, about)
-    monkeypatch.setattr("lamina.web.api.compare._comparison", lambda *_: made)
+    monkeypatch.setattr("lamina.web.api.compare.load_comparison", lambda *_: made)
     found = server.post("/api/compare", json={"models": ["tiny", "other"]}).json()
     assert [(each["model"], each["layer"], each["among_best"]) for each in found["layers"]] == [
         ("other", 2, True),

@@ -36,8 +36,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.real]
 def results(chromium, real_encoder, tmp_path_factory) -> Path:
     """Small runs of the real model: what they say does not matter here, what the pages make of it does."""
     root = tmp_path_factory.mktemp("app") / "results"
-    dev = load_corpus("ewt", "dev", limit=20)
-    splits = Splits(load_corpus("ewt", "train", limit=100), dev)
+    dev = load_corpus("ewt", "dev", first=20)
+    splits = Splits(load_corpus("ewt", "train", first=100), dev)
     short = {"schedule": "steps=10,hidden=16", "seeds": 1, "samples": 20, "twin": False, "store": root / ".store"}
     lamina.probe(real_encoder, splits, tasks=["pos", "dep"], **short, out=root / "probe")
     lamina.heads(real_encoder, dev, samples=20, out=root / "heads")

@@ -18,7 +18,7 @@ import pytest
 from lamina.framework.requests import read_request
 from lamina.results import Result
 from lamina.testing import TinyEncoder
-from lamina.web.jobs import BackgroundJob, Jobs, TooManyJobsError, UnknownJobError, _read_progress
+from lamina.web.jobs import BackgroundJob, Jobs, TooManyJobsError, UnknownJobError, read_progress
 
 PROGRAM = """
 import json, os, signal, sys, time
@@ -88,13 +88,13 @@ class TestAJobThatCannotStart:
         ids=["NUL", "missing program", "no program"],
     )
     def test_for_its_program(self, jobs, monkeypatch, program, said):
-        sound = jobs._program
-        monkeypatch.setattr(jobs, "_program", program)
+        sound = jobs.program
+        monkeypatch.setattr(jobs, "program", program)
         job = wait(begin(jobs, "fine"))
         assert job.state == "failed"
         assert re.match("it could not be run .*; try it again", job.message)
         assert said in job.message
-        monkeypatch.setattr(jobs, "_program", sound)
+        monkeypatch.setattr(jobs, "program", sound)
         assert wait(begin(jobs, "fine")).state == "done"
 
     @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ class TestAJobThatCannotStart:
         [
             ("lamina.web.jobs.subprocess.Popen", MemoryError()),
             ("lamina.web.jobs.tempfile.TemporaryFile", OSError(28, "No space left on device")),
-            ("lamina.web.jobs._read_progress", RuntimeError("unforeseen")),
+            ("lamina.web.jobs.read_progress", RuntimeError("unforeseen")),
         ],
         ids=["no memory", "no disk", "anything else"],
     )
@@ -118,14 +118,14 @@ class TestAJobThatCannotStart:
     def test_while_it_is_cancelled(self, jobs, monkeypatch):
         """Nobody waits for a slow start, and what was cancelled during it does not run."""
         started, go_on = Event(), Event()
-        slow = jobs._begin
+        slow = jobs.begin
 
         def start(request):
             started.set()
             assert go_on.wait(10)
             return slow(request)
 
-        monkeypatch.setattr(jobs, "_begin", start)
+        monkeypatch.setattr(jobs, "begin", start)
         job = begin(jobs, "long")
         assert started.wait(10)
         assert jobs.cancel(job.id).state == "cancelled"
@@ -137,7 +137,7 @@ class TestAJobThatCannotStart:
 def test_odd_progress_is_not_progress(jobs):
     odd = ['{"what": 1, "done": "x", "total": 1}', "[" * 100_000, '{"what": "a", "done": 1e400, "total": []}', "told"]
     job = BackgroundJob("0", {}, "")
-    assert _read_progress(odd, job)[-1] == "told"
+    assert read_progress(odd, job)[-1] == "told"
     assert (job.done, job.total) == (0.0, None)
 
 
@@ -197,7 +197,7 @@ class TestAsked:
     @pytest.fixture
     def server(self, client, monkeypatch):
         made = client()
-        monkeypatch.setattr(made.app.state.lamina.jobs, "_program", (sys.executable, "-c", "pass"))
+        monkeypatch.setattr(made.app.state.lamina.jobs, "program", (sys.executable, "-c", "pass"))
         yield made
         made.app.state.lamina.jobs.close()
 
@@ -312,7 +312,7 @@ class TestAsked:
     )
     def test_a_job_writes_into_a_plain_folder_of_the_root(self, client, tmp_path, name):
         made = client(models={name: TinyEncoder()}, corpora=(f"{name}/c",))
-        made.app.state.lamina.jobs._program = (sys.executable, "-c", "pass")
+        made.app.state.lamina.jobs.program = (sys.executable, "-c", "pass")
         id = made.post("/api/jobs", json={"analysis": "geometry", "model": name}).json()["id"]
         out = Path(made.app.state.lamina.jobs.get(id).request["out"])
         made.app.state.lamina.jobs.close()
@@ -322,7 +322,7 @@ class TestAsked:
     def test_models_of_one_name_in_two_places_have_a_folder_each(self, client):
         made = client(models={"A/ft": TinyEncoder(), "B/ft": TinyEncoder()})
         jobs = made.app.state.lamina.jobs
-        jobs._program = (sys.executable, "-c", "pass")
+        jobs.program = (sys.executable, "-c", "pass")
         asked = [{"analysis": "geometry", "model": model} for model in ("A/ft", "B/ft")]
         folders = {jobs.get(made.post("/api/jobs", json=each).json()["id"]).request["out"] for each in asked}
         jobs.close()
@@ -343,7 +343,7 @@ class TestAsked:
         assert (answer.status_code, "no folder" in answer.json()["error"]) == (400, True)
 
     def test_one_too_many_is_answered_with_429(self, server, monkeypatch):
-        monkeypatch.setattr(server.app.state.lamina.jobs, "_most", 0)
+        monkeypatch.setattr(server.app.state.lamina.jobs, "most", 0)
         answer = server.post("/api/jobs", json={"analysis": "geometry", "model": "tiny"})
         assert answer.status_code == 429
         assert answer.headers["retry-after"] == "1"

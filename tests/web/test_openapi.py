@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from lamina.web.app import _warm
+from lamina.web.app import warm_up
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 HOST = {"host": "127.0.0.1:8600"}
@@ -27,9 +27,9 @@ def described(client, make_geometry, tmp_path):
     make_geometry(layers=2).save(tmp_path / "kept" / "geometry", charts=False)
     app = client(folders=[tmp_path / "kept"]).app
     # Jobs are tried elsewhere; here they end at once.
-    app.state.lamina.jobs._program = (sys.executable, "-c", "pass")
+    app.state.lamina.jobs.program = (sys.executable, "-c", "pass")
     # What a server does while its first page is opened; hypothesis minds threads that draw random numbers.
-    _warm(app.state.lamina)
+    warm_up(app.state.lamina)
     yield schemathesis.openapi.from_asgi("/api/openapi.json", app, headers=HOST)
     app.state.lamina.jobs.close()
 

@@ -11,7 +11,7 @@ from lamina.errors import ModelError
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import ABOUT
-from lamina.web.api.questions import _is_asked
+from lamina.web.api.questions import answers_questions
 
 TOGETHER = "report/tuned"
 EACH = [f"{TOGETHER}/seed-0", f"{TOGETHER}/seed-1"]
@@ -47,6 +47,8 @@ def test_every_seed_is_a_model_and_all_together_are_one_for_jobs(serving, out: P
     assert choices["geometry"] == choices["heads"] == ["tiny", *EACH]
     assert cards["diff"]["inputs"][1]["choices"] == ["tiny", *EACH, TOGETHER]
     models = serving.app.state.lamina.models
+    for name in (TOGETHER, EACH[1]):
+        models.confirm(name)
     assert models.source(TOGETHER) == str(out)
     assert models.source(EACH[1]) == str(out / "seed-1")
     with pytest.raises(ModelError, match=r"several models, one per seed; take one of them, such as .*/seed-0"):
@@ -69,4 +71,4 @@ def test_each_seed_is_listed_among_the_models_that_answer(serving) -> None:
     ids=["spans", "classes-of-stories", "classes-of-texts", "tags"],
 )
 def test_models_tuned_on_questions_answer_them(head: str, view: dict[str, str] | None, answers: bool) -> None:
-    assert _is_asked({"head": head, "view": view}) is answers
+    assert answers_questions({"head": head, "view": view}) is answers

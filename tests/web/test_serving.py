@@ -47,7 +47,7 @@ class Served:
 @pytest.fixture
 def serve(monkeypatch) -> Iterator[Callable[..., Served]]:
     # Nothing is loaded here: neither charts nor models.
-    monkeypatch.setattr("lamina.web.app._warm", lambda state: None)
+    monkeypatch.setattr("lamina.web.app.warm_up", lambda state: None)
     running: list[Served] = []
 
     def start(**limits: float) -> Served:

@@ -31,12 +31,12 @@ def test_the_types_beside_the_scripts_are_not_stale():
     ],
 )
 def test_schemas_become_types(schema, said):
-    assert types._type(schema) == said
+    assert types.type_of(schema) == said
 
 
 def test_addresses_with_parts_to_fill_in_are_patterns():
-    assert types._address("/api/results") == '"/results"'
-    assert types._address("/api/results/{id}") == "[address: `/results/${string}`]"
+    assert types.address_of("/api/results") == '"/results"'
+    assert types.address_of("/api/results/{id}") == "[address: `/results/${string}`]"
 
 
 def test_they_are_written_beside_the_scripts(monkeypatch, tmp_path, capsys):

@@ -300,10 +300,10 @@ def sum_rows(
     """
     if rows.device.type == "cpu":
         return rows.new_zeros(groups, rows.shape[1]).index_add_(0, group, rows)
-    return _sum_sorted(rows[group.argsort(stable=True)], torch.bincount(group, minlength=groups))
+    return sum_sorted_rows(rows[group.argsort(stable=True)], torch.bincount(group, minlength=groups))
 
 
-def _sum_sorted(
+def sum_sorted_rows(
     rows: Float[torch.Tensor, "row width"], sizes: Int[torch.Tensor, " group"]
 ) -> Float[torch.Tensor, "group width"]:
     """The sums of consecutive rows, `sizes` at a time; on a CPU several times slower than `index_add_`."""

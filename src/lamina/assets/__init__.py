@@ -16,7 +16,7 @@ from pathlib import Path
 from lamina.assets.cache import cached, discard, fetch, missing
 from lamina.assets.cache import damaged as damaged_files
 from lamina.assets.catalogue import CARDS
-from lamina.assets.origins import is_offline, local_origins
+from lamina.assets.origins import local_origins, offline_by
 from lamina.assets.sources import Card
 from lamina.errors import AssetError, ModelError, OfflineError
 from lamina.files.places import cache_dir
@@ -74,7 +74,14 @@ def refuse_misspelt_model(name: str) -> None:
         lamina.errors.ModelError: there is no model 'minilmm'; did you mean minilm?
     """
     source = re.sub(r":(?:encoder|decoder)$", "", name).partition("@")[0]
-    if source in cards() or not source.strip() or "\0" in source or _exists(name) or _exists(source):
+    if (
+        source in OWN_VECTORS
+        or source in cards()
+        or not source.strip()
+        or "\0" in source
+        or _exists(name)
+        or _exists(source)
+    ):
         return
     aliases = [card.name for card in CARDS if card.kind == "model"]
     close = get_close_matches(source.lower(), aliases, n=1, cutoff=0.75) if "/" not in source else []
@@ -106,12 +113,37 @@ def _exists(name: str) -> bool:
         return False
 
 
+OWN_VECTORS = {
+    "glove300": ("glove.6B.300d.txt", "glove.840B.300d.txt"),
+    "fasttext": ("wiki-news-300d-1M.vec", "crawl-300d-2M.vec", "wiki-news-300d-1M-subword.vec"),
+}
+"""Word vectors that users bring themselves: name -> the files they are published in, the first that is there."""
+
+
+def own_vectors(name: str) -> Path | None:
+    """The user's copy of published word vectors, in LAMINA_DATA or its folder `vectors` or NAME; None for other names.
+
+    Example:
+        >>> own_vectors("glove") is None
+        True
+    """
+    if name not in OWN_VECTORS:
+        return None
+    root = Path(os.environ.get("LAMINA_DATA") or ".").expanduser().absolute()
+    places = [folder / published for published in OWN_VECTORS[name] for folder in (root, root / "vectors", root / name)]
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
+        files = " or ".join(OWN_VECTORS[name])
+        raise AssetError(f"{name} is not on this machine: put {files} into the folder that LAMINA_DATA names ({root})")
+    return file
+
+
 def locate(name: str) -> Path:
     """The folder that holds the asset's files; fetches them first if this machine does not have them.
 
     Corpora and vectors are looked for in the folder `LAMINA_DATA` names, then in the cache; then the card's sources
-    are tried in order. With `LAMINA_OFFLINE=1` nothing is downloaded; what can be made from the folder that
-    `LAMINA_ORIGINS` names still is.
+    are tried in order. With `LAMINA_OFFLINE=1` or `HF_HUB_OFFLINE=1` nothing is downloaded; what can be made from the
+    folder that `LAMINA_ORIGINS` names still is.
     """
     card = find(name)
     here = local_folder(name)
@@ -119,9 +151,9 @@ def locate(name: str) -> Path:
         return here
     if not card.sources:
         raise AssetError(f"{name} is not on this machine and there is no source to fetch it from. {card.note}")
-    if is_offline() and local_origins() is None:
+    if (variable := offline_by()) is not None and local_origins() is None:
         raise OfflineError(
-            f"{missing(card)} and LAMINA_OFFLINE is set: unset it and run `lamina assets get {name}`{card.by_hand}"
+            f"{missing(card)} and {variable} is set: unset it and run `lamina assets get {name}`{card.by_hand}"
         )
     return fetch(card)
 

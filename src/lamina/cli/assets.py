@@ -19,13 +19,13 @@ _MOST_HASHES = 12
 app = typer.Typer(no_args_is_help=True, help="List, fetch and remove the models, corpora and vectors known by name.")
 
 
-def _names(incomplete: str) -> list[str]:
+def complete_name(incomplete: str) -> list[str]:
     from lamina import assets
 
     return [name for name in assets.cards() if name.startswith(incomplete)]
 
 
-Name = Annotated[str, typer.Argument(help="A name from `lamina assets list`.", autocompletion=_names)]
+Name = Annotated[str, typer.Argument(help="A name from `lamina assets list`.", autocompletion=complete_name)]
 
 
 @app.command("list")
@@ -48,7 +48,7 @@ def list_assets() -> None:
 
 
 @app.command()
-def get(names: Annotated[list[str], typer.Argument(help="One or more names.", autocompletion=_names)]) -> None:
+def get(names: Annotated[list[str], typer.Argument(help="One or more names.", autocompletion=complete_name)]) -> None:
     """Fetch assets if needed, and print their folders."""
     from lamina import assets
 

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from lamina.cli import analyses, apply, assets, data, model, report, results, serve, store, verify
+from lamina.cli import analyses, apply, assets, data, doctor, model, report, reproduce, results, serve, store, verify
 from lamina.cli.terminal import in_one_sentence
 from lamina.errors import InputError
 
@@ -31,6 +31,7 @@ app = typer.Typer(
     """,
 )
 app.command()(report.report)
+app.command()(reproduce.reproduce)
 app.command()(serve.serve)
 app.command()(analyses.describe)
 app.command()(analyses.cite)
@@ -38,6 +39,7 @@ app.command()(analyses.run)
 app.command()(apply.apply)
 app.command()(store.encode)
 app.command()(verify.verify)
+app.command()(doctor.doctor)
 app.add_typer(results.app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(model.app, name="model")
@@ -68,7 +70,7 @@ def main() -> None:
         if stop.code == _INTERRUPTED:
             raise KeyboardInterrupt from None
         raise
-    except Exception as error:
+    except BaseException as error:
         sentence = in_one_sentence(error)
         if sentence is None:
             raise

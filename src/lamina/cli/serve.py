@@ -14,6 +14,7 @@ import typer
 from lamina import progress
 from lamina.cli import terminal
 from lamina.errors import InputError
+from lamina.extras import EXTRAS, require_package
 from lamina.results.index import usual_folders
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ def serve(
         bool,
         typer.Option("--estimates/--no-estimates", help="Run short trials to say how long a computation would take."),
     ] = True,
+    deadline: Annotated[
+        float,
+        typer.Option("--deadline", min=1, metavar="SECONDS", help="Maximum time that a model may take for one answer."),
+    ] = 60.0,
     device: terminal.DeviceOption = None,
     dtype: terminal.PrecisionOption = "float32",
     chat: terminal.ChatOption = False,
@@ -64,8 +69,8 @@ def serve(
 
     Listens on this machine only, unless you set `--host`; then every request needs the token, which is generated and
     printed if you give none. On a machine with other users give one too, since any of them can reach the server. Only
-    the result folders are read, and only the models you name (and fine-tuned ones in the result folders) are loaded.
-    Stop it with Ctrl-C.
+    the result folders are read, and only the models you name are loaded; fine-tuned ones in the result folders once you
+    confirm them on the page. Every model runs in a process of its own. Stop the server with Ctrl-C.
 
     Example: `lamina serve report --model minilm`
     """
@@ -82,9 +87,11 @@ def serve(
             "--token shows the token to everyone who lists processes; write it to a file for --token-file, or set "
             f"{VARIABLE}"
         )
-    secret = _token(token_file)
+    for package in EXTRAS["app"]:
+        require_package(package, "lamina serve is a web app")
+    secret = read_token(token_file)
     with _listening(host, port) as listener:
-        from lamina.web.settings import ServerSettings, is_loopback
+        from lamina.web.settings import Limits, ServerSettings, is_loopback
 
         if secret is None and not is_loopback(host):
             secret = secrets.token_urlsafe(24)
@@ -99,11 +106,12 @@ def serve(
             dtype=dtype,
             chat=chat,
             estimates=estimates,
+            limits=Limits(answer_seconds=deadline),
         )
         _run(settings, listener)
 
 
-def _token(file: Path | None) -> str | None:
+def read_token(file: Path | None) -> str | None:
     """The token that was given; None for none."""
     # Not for the processes that this one starts.
     token = os.environ.pop(VARIABLE, None)

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 
 from lamina.errors import LaminaError
 from lamina.files.writing import error_number
+from lamina.framework.inputs import FILES, FIRST, LIMIT, SPLIT_FROM
 
 CorpusOption = Annotated[
     str,
@@ -54,9 +55,24 @@ AnnotationOption = Annotated[
 
 LimitOption = Annotated[
     int | None,
-    typer.Option("--limit", min=1, help="Take only the first N texts."),
+    typer.Option("--limit", min=1, help=str(LIMIT.about.help)),
 ]
-"""Number of texts; None (all) by default."""
+"""Number of texts that are drawn; None (all) by default."""
+
+IncludeOption = Annotated[str | None, typer.Option("--include", help=str(FILES[0].about.help), metavar="PATTERN,...")]
+"""Patterns of the files of a folder that are read; None (all) by default."""
+
+ExcludeOption = Annotated[str | None, typer.Option("--exclude", help=str(FILES[1].about.help), metavar="PATTERN,...")]
+"""Patterns of the files of a folder that are left out; None by default."""
+
+SkipFaultyOption = Annotated[float, typer.Option("--skip-faulty", min=0, max=0.99, help=str(FILES[2].about.help))]
+"""Share of texts with a fault that may be left out; 0 by default."""
+
+SplitFromOption = Annotated[str | None, typer.Option("--split-from", help=str(SPLIT_FROM.about.help))]
+"""A split to divide into train, dev and test; None by default."""
+
+FirstOption = Annotated[int | None, typer.Option("--first", min=1, help=str(FIRST.about.help))]
+"""Number of first texts; None (all) by default."""
 
 DryRunOption = Annotated[
     bool,
@@ -177,7 +193,7 @@ def print_table(title: str, table: TextTable, notes: Sequence[str]) -> None:
         console.print(f"made: {note}")
 
 
-def in_one_sentence(error: Exception) -> str | None:
+def in_one_sentence(error: BaseException) -> str | None:
     """What to tell a user about an error that is not a bug in lamina; None for one that seems to be.
 
     Example:
@@ -187,6 +203,12 @@ def in_one_sentence(error: Exception) -> str | None:
     """
     if isinstance(error, LaminaError):
         return str(error)
+    if type(error).__name__ == "PanicException":
+        # Of a library in Rust; Python knows it as no ordinary exception.
+        reason = " ".join(str(error).strip().splitlines()[:1])
+        return (
+            f"the library that reads the model's tokenizer failed ({reason}); take another tokenizer, or another model"
+        )
     if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error)):
         return (
             "not enough memory; finished work is saved. Ask for less (--limit, a smaller model), or close other "

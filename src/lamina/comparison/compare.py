@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lamina.comparison.measures import MEAN, layers_in_words, side_by_side
+from lamina.comparison.measures import (
+    MEAN,
+    VALUE,
+    layers_in_words,
+    side_by_side,
+    values_beside,
+    values_in_words,
+)
 from lamina.comparison.predictions import ALL, ITEMS, models_with_items, shared_items
 from lamina.comparison.probes import (
     TaskMatch,
@@ -38,6 +45,7 @@ from lamina.framework.declare import (
     ComparedItems,
     ComparedLayers,
     ComparedTasks,
+    ComparedValues,
     Overview,
     Table,
     Tables,
@@ -135,6 +143,8 @@ def compare(results: Sequence[Result], *, samples: Samples = 1000, seed: Seed = 
         return _compare_items(results, declared, samples, seed)
     if isinstance(declared, ComparedLayers):
         return _compare_layers(results, declared)
+    if isinstance(declared, ComparedValues):
+        return _compare_values(results, declared)
     return _compare_tasks(results, declared, samples, seed)
 
 
@@ -208,15 +218,31 @@ def _compare_layers(results: Sequence[Result], declared: ComparedLayers) -> Tabl
         "differences": pd.DataFrame(compared.differences, columns=list(ModelDifference._fields)),
         "depth": pd.DataFrame(compared.depths, columns=list(DepthScore._fields)),
     }
-    models = [dict(result.provenance.model) for result in results]
+    models = _models_of(results)
     # Not the setting `samples`: the draws are those of the results.
     draws = {"bootstrap": compared.samples, "drawn": compared.resampled}
     return Tables(
         tables,
         compared.left_out,
-        model={"name": in_words([str(model["name"]) for model in models]), "models": models},
+        model=models,
         data=_about_data(results[:1]) | draws,
     )
+
+
+def _compare_values(results: Sequence[Result], declared: ComparedValues) -> Tables:
+    compared = values_beside(results, declared)
+    if not compared.values:
+        raise InputError("these results have no number in common; measure the models on the same texts")
+    tables = {
+        "compare": pd.DataFrame(compared.values, columns=list(ModelValue._fields)).astype({"layer": "Int64"}),
+        "differences": pd.DataFrame(compared.differences, columns=list(ModelDifference._fields)),
+    }
+    return Tables(tables, compared.left_out, model=_models_of(results), data=_about_data(results[:1]))
+
+
+def _models_of(results: Sequence[Result]) -> dict[str, Any]:
+    models = [dict(result.provenance.model) for result in results]
+    return {"name": in_words([str(model["name"]) for model in models]), "models": models}
 
 
 @compare.finds
@@ -230,6 +256,9 @@ def _findings(result: Result) -> Iterable[Finding]:
         return
     if isinstance(declared, ComparedLayers):
         yield from layers_in_words(result, declared)
+        return
+    if isinstance(declared, ComparedValues):
+        yield from values_in_words(result, declared)
         return
     for statistic, what in (("score_full", ""), ("score_best_layer", " in one layer")):
         leads = list(_leads(result, statistic, what))
@@ -346,7 +375,7 @@ def _overview(result: Result) -> Iterable[Overview]:
         rows.append((str(task), str(statistic), *(known.get(model, "-") for model in models)))
     yield Overview(result.provenance.model["name"], ("task", "statistic", *models), rows)
     apart = result.tables["differences"]
-    full = apart[apart["statistic"].isin(["score_full", "items", MEAN]) & apart["difference"].notna()]
+    full = apart[apart["statistic"].isin(["score_full", "items", MEAN, VALUE]) & apart["difference"].notna()]
     if len(full):
         # Of many groups, those that models are clearly apart at; the table has them all.
         selected = full if len(full) <= _MOST_SHOWN else full[(full["task"] == ALL) | (full["p_adjusted"] < SURE)]
@@ -359,6 +388,8 @@ def _overview(result: Result) -> Iterable[Overview]:
             what = "Differences, paired by item"
         elif (full["statistic"] == MEAN).any():
             what = "Differences of means over layers, paired"
+        elif (full["statistic"] == VALUE).any():
+            what = "Differences, paired by document where results keep what each document has"
         more = len(full) - len(cells)
         what += f"; {more:,} more are in differences.csv" if more else ""
         yield Overview(what, ("task", "models", "difference", "p"), cells)

@@ -1,4 +1,5 @@
-"""Measures by layer of several models on relative depth, such as the geometry of states or where attention goes.
+"""Measures of several models side by side: by layer on relative depth, such as the geometry of states or where
+attention goes, and numbers that are not by layer, such as what the best heads find.
 
 Results contain their measures in every bootstrap sample (`draws`), and a sample is of the same texts in all models. So
 the difference of two models has a paired interval, for what models of any depth have: the mean over layers, and the
@@ -16,21 +17,25 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lamina.comparison.tables import DepthScore, ModelDifference, ModelValue
+from lamina.comparison.tables import DepthScore, ModelDifference, ModelLead, ModelValue, leads_in_words
 from lamina.errors import InputError
-from lamina.framework.declare import ComparedLayers, LayerMeasure
+from lamina.framework.declare import ComparedLayers, ComparedValues, LayerMeasure
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, not_tested, number, rows_of
-from lamina.stats.family import bootstrap_family
+from lamina.stats.family import bootstrap_family, sign_flip_family
 from lamina.stats.intervals import interval, widening
 from lamina.stats.status import Contrast, status_of
+from lamina.tasks import title_of
 
 HIGHEST, MEAN, LAST = "highest", "mean_over_layers", "last_layer"
 """Statistics of a measure: its value at the layer where it is highest, its mean over layers, its value at the last."""
 MEASURED = "measure"
 """In place of a kind of probe."""
+VALUE = "value"
+"""The statistic of a number that is not by layer."""
 UNPAIRED = "measures by layer that are put side by side and not tested"
 _OLDER = "a result of an older version has no draws; make it again"
+_NO_DRAWS = "results of this analysis keep no numbers of single texts, so that differences cannot be paired"
 _SEVERAL, _ONE = 4, 1
 """The most measures per pair of models that findings are about: of the only pair, and where there are more."""
 
@@ -104,7 +109,7 @@ def side_by_side(results: Sequence[Result], declared: ComparedLayers) -> SideByS
             by_layer = list(_depths(model, measure, table))
             depths += by_layer
             statistics[model] = _statistics(by_model[model], declared, measure, table)
-            values += _values(model, measure, by_layer, statistics[model])
+            values += _values(model, measure, by_layer, statistics[model], has_draws=bool(declared.draws))
         for a, b in combinations(available, 2):
             reason = reasons[a, b]
             left_out[UNPAIRED] += bool(reason)
@@ -131,22 +136,34 @@ def side_by_side(results: Sequence[Result], declared: ComparedLayers) -> SideByS
 def _rows(result: Result, declared: ComparedLayers) -> pd.DataFrame:
     """The rows that are compared, with the measure in the column `measure`."""
     table = result.tables[declared.table]
-    for column, value in declared.rows.items():
-        table = table[table[column] == value]
+    table = _selected(table, declared.rows, result)
     if "model" in table:
         table = table[table["model"] == result.provenance.model["name"]]
-    return table.rename(columns={declared.column: "measure"})
+    return table.dropna(subset=["layer"]).rename(columns={declared.column: "measure"})
+
+
+def _selected(table: pd.DataFrame, rows: Mapping[str, str], result: Result) -> pd.DataFrame:
+    """The rows with these values; `{model}` is the model's name."""
+    name = str(result.provenance.model["name"])
+    for column, value in rows.items():
+        table = table[table[column].astype(str) == value.replace("{model}", name)]
+    return table
 
 
 def _values(
-    model: str, measure: LayerMeasure, by_layer: Sequence[DepthScore], statistics: Mapping[str, MeasureStatistic]
+    model: str,
+    measure: LayerMeasure,
+    by_layer: Sequence[DepthScore],
+    statistics: Mapping[str, MeasureStatistic],
+    *,
+    has_draws: bool,
 ) -> Iterator[ModelValue]:
     about = (measure.title, measure.unit)
     top = max(by_layer, key=lambda row: row.value)
     yield ModelValue(*about, HIGHEST, model, top.value, top.low, top.high, "interval", top.layer, "")
     for name, statistic in statistics.items():
         ends = statistic.ends
-        reason = "" if np.isfinite(ends[0]) else _OLDER
+        reason = "" if np.isfinite(ends[0]) else _OLDER if has_draws else _NO_DRAWS
         yield ModelValue(*about, name, model, statistic.value, *ends, "interval", statistic.layer, reason)
 
 
@@ -206,6 +223,8 @@ def _units(result: Result, measure: LayerMeasure) -> dict[str, int]:
 
 def why_unpaired(a: Result, b: Result, declared: ComparedLayers) -> str:
     """Why two results are not of the same draws of the same texts; empty where they are."""
+    if not declared.draws:
+        return _NO_DRAWS
     if any(declared.draws not in result.tables or "drawn" not in result.provenance.corpus for result in (a, b)):
         return _OLDER
     if declared.questions:
@@ -321,3 +340,149 @@ def _unpaired_in_words(rows: Sequence[ModelDifference]) -> Iterator[Finding]:
             f"{reason.removeprefix('not paired: ')}. They are put side by side",
             source=[Source("differences", {"reason": reason})],
         )
+
+
+class PlainValues(NamedTuple):
+    """The tables of numbers that are not by layer."""
+
+    values: list[ModelValue]
+    differences: list[ModelDifference]
+    left_out: Counter[str]
+
+
+def values_beside(results: Sequence[Result], declared: ComparedValues) -> PlainValues:
+    """All numbers that at least two of the models have; the results are of one analysis and the same texts."""
+    _refuse_unlike(results)
+    by_name: dict[str, list[ModelValue]] = {}
+    for result in results:
+        for row in _numbers(result, declared):
+            by_name.setdefault(row.task, []).append(row)
+    shared = {name: rows for name, rows in by_name.items() if len({row.model for row in rows}) > 1}
+    pairs = [(name, a, b) for name, rows in shared.items() for a, b in combinations(rows, 2)]
+    units = {str(result.provenance.model["name"]): UnitTable.of(result, declared) for result in results}
+    tests = _value_family([(name, units[a.model], units[b.model]) for name, a, b in pairs], declared.often)
+    differences = []
+    for (name, a, b), test in zip(pairs, tests, strict=True):
+        about, apart = (name, a.metric, VALUE, a.model, b.model), a.value - b.value
+        if isinstance(test, str):
+            row = ModelDifference(*about, apart, *(np.nan, np.nan), "interval", np.nan, 0, 0, "", test)
+        else:
+            ends = (test.estimate, test.low, test.high)
+            row = ModelDifference(*about, *ends, "interval", test.p, test.units, test.needed, declared.unit, "")
+        differences.append(row)
+    left_out = Counter({"numbers that only one of the models has": len(by_name) - len(shared)})
+    return PlainValues([row for rows in shared.values() for row in rows], differences, +left_out)
+
+
+class UnitTable(NamedTuple):
+    """What each unit of a result has, by name."""
+
+    sums: Mapping[str, pd.DataFrame]
+    """Name -> `unit` (index), `hits`, `count`."""
+    why: str
+    """Why there is none; empty where there is."""
+
+    @classmethod
+    def of(cls, result: Result, declared: ComparedValues) -> UnitTable:
+        """Of one result."""
+        table = result.tables.get(declared.units) if declared.units else None
+        if table is None:
+            return cls({}, _OLDER if declared.units else _NO_DRAWS)
+        names = _names(table, declared)
+        return cls({str(name): rows.set_index("unit")[["hits", "count"]] for name, rows in table.groupby(names)}, "")
+
+
+def _value_family(pairs: Sequence[tuple[str, UnitTable, UnitTable]], often: int) -> list[Contrast | str]:
+    """All names and pairs of models as one family, by flipped signs of units; why a pair is not in it."""
+    tested: list[Contrast | str] = []
+    members: list[tuple[int, pd.Series, pd.Series]] = []
+    for name, one, other in pairs:
+        a, b = one.sums.get(name), other.sums.get(name)
+        why = one.why or other.why
+        if not why and (a is None or b is None or not a["count"].equals(b["count"])):
+            why = "not the same units of both models have it"
+        elif not why and a is not None and a["count"].sum() < often:
+            why = f"fewer than {often} of them"
+        elif a is not None and b is not None:
+            members.append((len(tested), a["hits"] - b["hits"], a["count"]))
+        tested.append(f"not paired: {why}")
+    if members:
+        apart = pd.concat([difference for _, difference, _ in members], axis="columns").fillna(0).to_numpy(float)
+        counts = pd.concat([count for *_, count in members], axis="columns").fillna(0).to_numpy(float)
+        tests = sign_flip_family(apart, counts, bounds=(-1.0, 1.0))
+        for member, (place, *_) in enumerate(members):
+            estimate, low, high, p, units, needed = (float(column[member]) for column in tests)
+            tested[place] = Contrast(estimate, low, high, p, int(units), int(needed))
+    return tested
+
+
+def _names(table: pd.DataFrame, declared: ComparedValues) -> pd.Series:
+    return table[list(declared.names)].astype(str).agg(" · ".join, axis=1)
+
+
+def _numbers(result: Result, declared: ComparedValues) -> Iterator[ModelValue]:
+    table = result.tables.get(declared.table)
+    if table is None:
+        return
+    table = _selected(table, declared.rows, result).dropna(subset=[declared.value[0]])
+    table = table.drop_duplicates([*declared.names])
+    if table.empty:
+        return
+    table = table.assign(task=_names(table, declared))
+    model = str(result.provenance.model["name"])
+    for row in table.to_dict("records"):
+        value, low, high = (float(row.get(column, np.nan)) for column in declared.value)
+        layer = row.get(declared.layer)
+        yield ModelValue(
+            str(row["task"]),
+            declared.metric or str(row["metric"]),
+            *(VALUE, model, value, low, high, "interval"),
+            None if layer is None or pd.isna(layer) else int(layer),
+            "",
+        )
+
+
+def values_in_words(result: Result, declared: ComparedValues) -> Iterator[Finding]:
+    """Who is ahead where; without a test, the difference that is largest beside the models' own intervals."""
+    rows = [ModelDifference(*row) for row in rows_of(result.tables["differences"])]
+    if declared.units and any(not row.reason for row in rows):
+        yield from leads_in_words(list(_value_leads(result, rows)), f"{declared.names[-1].replace('_', ' ')}s")
+        return
+    known = [row for row in rows if np.isfinite(row.difference)]
+    if not known:
+        return
+    numbers = {(row.task, row.model): row for row in rows_of(result.tables["compare"])}
+    values = {place: row.value for place, row in numbers.items()}
+
+    def apart(row: ModelDifference) -> float:
+        widths = [numbers[row.task, model].high - numbers[row.task, model].low for model in (row.a, row.b)]
+        width = float(np.hypot(*widths))
+        return abs(row.difference) / width if width > 0 else 0.0
+
+    top = max(known, key=apart)
+    more, less = (top.a, top.b) if top.difference >= 0 else (top.b, top.a)
+    about = {"task": top.task, "statistic": VALUE}
+    yield not_tested(
+        f"models differ; they are farthest apart at {title_of(top.task)}, where {more} has "
+        f"{number(values[top.task, more])} and {less} has {number(values[top.task, less])}",
+        f"{_NO_DRAWS}. They are put side by side",
+        source=[
+            *(Source("compare", {**about, "model": model}) for model in (more, less)),
+            Source("differences", {**about, "a": top.a, "b": top.b}),
+        ],
+    )
+
+
+def _value_leads(result: Result, rows: Sequence[ModelDifference]) -> Iterator[ModelLead]:
+    values = {(row.task, row.model): row.value for row in rows_of(result.tables["compare"])}
+    for row in rows:
+        if row.reason:
+            continue
+        about = {"task": row.task, "statistic": VALUE}
+        source = (
+            *(Source("compare", {**about, "model": model}) for model in (row.a, row.b)),
+            Source("differences", {**about, "a": row.a, "b": row.b}),
+        )
+        both = (values[row.task, row.a], values[row.task, row.b])
+        test = Contrast.of(row, "difference")
+        yield ModelLead(row.a, row.b, both, test, row.metric, f"at {title_of(row.task)}", source, row.unit)

@@ -290,6 +290,8 @@ def _checked(result: Result, declared: ComparedTasks) -> Result:
     for part in (about.model, about.corpus):
         if not all(isinstance(part.get(key), str) for key in ("name", "fingerprint")):
             raise InputError(f"{name}: the result does not say what it was made of; make it again with `lamina probe`")
+    if declared.scores in result.tables:
+        result = replace(result, tables={**result.tables, "scores": result.tables[declared.scores]})
     tables = dict(result.tables) | {table: _columns(result, table, name, declared) for table in _READ}
     scores, tasks = tables["scores"], tables["summary"]["task"]
     layers = scores["layer"].dropna()

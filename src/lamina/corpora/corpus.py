@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 from lamina.corpora.reading import Notes
+from lamina.corpora.sampling import MOST_IN_MEMORY, SampleSource
 from lamina.errors import CorpusError, DamagedError, InputError, WriteError
 from lamina.files.checking import read_json, write_json
 from lamina.files.places import cache_dir
@@ -125,6 +126,8 @@ class Corpus:
         >>> corpus = corpus_from([["Dogs", "bark"], ["Cats", "do", "not"]], name="pets")
         >>> len(corpus), [text.words[0] for text in corpus], len(corpus.take(1))
         (2, ['Dogs', 'Cats'], 1)
+        >>> len(corpus.sample(1)), corpus.sample(1).describe()["sample_seed"]
+        (1, 0)
     """
 
     name: str
@@ -144,7 +147,11 @@ class Corpus:
     made_split: str | None = None
     """How the split was made, if the corpus does not come with it."""
     limit: int | None = None
-    """Only this many texts, from the first; None for all."""
+    """Only this many texts, drawn as whole documents; None for all."""
+    first: int | None = None
+    """Number of first texts that are read; None for all."""
+    sample_seed: int | None = None
+    """The seed of the draw, where there is a limit."""
     declared: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
     """The annotations listed in the catalogue; None if they have to be found in the texts."""
     view: View = field(default=View(), repr=False)
@@ -159,9 +166,7 @@ class Corpus:
     def __iter__(self) -> Iterator[Text]:
         size = 0
         names: dict[str, None] = {}
-        for text in islice(
-            with_unique_ids(self.source()), None if self.limit is None else min(self.limit, sys.maxsize)
-        ):
+        for text in with_unique_ids(self.source()):
             size += 1
             names.update(dict.fromkeys(text.edges))
             yield text
@@ -193,13 +198,45 @@ class Corpus:
             _remember(self.fingerprint, annotations)
         return annotations
 
-    def take(self, n: int) -> Corpus:
+    def take(self, n: int) -> Self:
         """The first `n` texts."""
-        if n < 1:
-            raise CorpusError(f"a limit must be at least 1 text; got {n}")
+        _refuse_none(n)
+        if self.first is not None and n >= self.first:
+            return self
+        source, most = self.source, min(n, sys.maxsize)
+        return replace(
+            self,
+            source=lambda: islice(source(), most),
+            first=n,
+            fingerprint=fingerprint_of("take", self.fingerprint, n),
+        )
+
+    def sample(self, n: int, seed: int = 0) -> Self:
+        """About `n` texts in their order: whole documents drawn at random, of the last one the first texts only.
+
+        Where every text is its own document, texts are drawn. A document's name decides when it is drawn, so that the
+        sample of one seed holds all smaller ones. Nothing is read before the texts are.
+        """
+        _refuse_none(n)
         if self.limit is not None and n >= self.limit:
             return self
-        return replace(self, limit=n, fingerprint=fingerprint_of("take", self.fingerprint, n))
+        source = SampleSource(self.source, n, seed, lambda text: text.doc or text.id)
+        return replace(
+            self,
+            source=source,
+            limit=n,
+            sample_seed=seed,
+            fingerprint=fingerprint_of("sample", self.fingerprint, n, seed),
+            notes=self.notes.of_documents(source.holds),
+        )
+
+    def part(self, limit: int | None, first: int | None, seed: int = 0) -> Self:
+        """A sample of `limit` texts, the `first` texts, or all where both are None; not both."""
+        if limit is not None and first is not None:
+            raise InputError("limit draws texts and first takes the first ones; give one of the two")
+        if limit is not None:
+            return self.sample(limit, seed)
+        return self if first is None else self.take(first)
 
     def left_out(self) -> dict[str, int]:
         """What readers left out or changed -> in how many texts; complete after the texts were read once."""
@@ -218,7 +255,9 @@ class Corpus:
         if self.made_split is not None:
             entry["made_split"] = self.made_split
         if self.limit is not None:
-            entry["limit"] = self.limit
+            entry |= {"limit": self.limit, "sample_seed": self.sample_seed}
+        if self.first is not None:
+            entry["first"] = self.first
         if self.view != View():
             entry["view"] = self.view.describe()
         if self.revision is not None:
@@ -226,6 +265,11 @@ class Corpus:
         if self.unread:
             entry["files_not_read"] = dict(islice(self.unread.items(), _MOST_UNREAD))
         return entry
+
+
+def _refuse_none(n: int) -> None:
+    if n < 1:
+        raise CorpusError(f"a limit must be at least 1 text; got {n}")
 
 
 def _remembered() -> dict[str, list[str]]:
@@ -308,9 +352,6 @@ def counted(texts: Iterable[Text], *counts: CorpusCounts) -> Iterator[Text]:
 
 
 # A corpus in memory, for callers that read it many times.
-
-MOST_IN_MEMORY = 20_000
-"""Texts that are held: a treebank with all its annotations takes a few hundred megabytes."""
 
 
 def in_memory(corpus: Corpus, most: int = MOST_IN_MEMORY) -> Corpus:

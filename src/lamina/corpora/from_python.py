@@ -22,9 +22,9 @@ from lamina.corpora.tables.columns import (
     missing,
     number_in,
     plan_table,
+    survey,
     tag_edges,
     texts_of,
-    values_by_column,
 )
 from lamina.errors import CorpusError, SpanError
 from lamina.types import Edge, Span, Text
@@ -130,7 +130,10 @@ class _MemoryTable:
         chosen = {annotation: column for column, annotation in (annotations or {}).items()}
         if len(chosen) < len(annotations or {}):
             raise CorpusError(f"annotations gives two columns the same name: {', '.join(chosen)}")
-        values = values_by_column(self.rows()) if len(sample) == SAMPLED else None
+        values = None
+        if len(sample) == SAMPLED:
+            seen = survey(self.rows(), sample)
+            values, sample = seen.values, [*sample, *seen.telling]
         return plan_table(self.columns, sample, classes=classes, graded=graded, chosen=chosen, values=values)
 
 

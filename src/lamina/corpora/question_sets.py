@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Self
 
 from lamina.corpora.corpus import Corpus, View, fingerprint_of
 from lamina.corpora.detection import detect, folder_contents
@@ -16,6 +18,7 @@ from lamina.corpora.loading import CorpusSource, find_source, load_corpus, part_
 from lamina.corpora.questions.babi import KINDS, PEOPLE, PLACES, STORIES, THINGS, story_questions
 from lamina.corpora.questions.question import Question, make_question
 from lamina.corpora.reading import Notes, Report, raise_fault
+from lamina.corpora.sampling import SampleSource
 from lamina.corpora.tokenising import sentences_of, split_sentences, split_words
 from lamina.errors import CorpusError, InputError, TaskError
 from lamina.types import Edge, Span
@@ -43,8 +46,21 @@ class Questions(Corpus):
     """Reads the questions from the beginning."""
 
     def questions(self) -> Iterator[Question]:
-        """Every question, up to the limit."""
-        return islice(self.question_source(), self.limit)
+        """Every question, of a sample those that are drawn."""
+        return self.question_source()
+
+    def take(self, n: int) -> Self:
+        """See `Corpus.take`."""
+        taken, read = super().take(n), self.question_source
+        return self if taken is self else replace(taken, question_source=lambda: islice(read(), min(n, sys.maxsize)))
+
+    def sample(self, n: int, seed: int = 0) -> Self:
+        """See `Corpus.sample`."""
+        drawn, read = super().sample(n, seed), self.question_source
+        if drawn is self:
+            return self
+        source = SampleSource(read, n, seed, lambda question: question.text.doc or question.text.id)
+        return replace(drawn, question_source=source)
 
     def find(self, id: str) -> Questions:
         """The question with this id, as a set of one."""
@@ -63,22 +79,24 @@ def load_questions(
     *,
     format: str | None = None,
     limit: int | None = None,
+    first: int | None = None,
     seed: int = 0,
     view: View | None = None,
 ) -> Questions:
     """The questions of a SQuAD, HotpotQA or bAbI corpus or file, or of the generated stories.
 
     The questions of TREC and the texts of GLUE have no context, and their class is the answer. Splits, `format`,
-    `limit`, `seed` and `view` are as in `load_corpus`.
+    `limit`, `first`, `seed` and `view` are as in `load_corpus`.
     """
     if str(data) != STORIES:
         _refuse_statements(find_source(data, format))
-    corpus = load_corpus(data, split, format=format, limit=limit, seed=seed, view=view)
+    corpus = load_corpus(data, split, format=format, seed=seed, view=view)
     common = {attribute.name: getattr(corpus, attribute.name) for attribute in fields(corpus)}
     corpus_view, notes = corpus.view, corpus.notes
     if str(data) == STORIES:
         stories = partial(story_questions, split, tasks=corpus_view.tasks, seed=seed)
-        return Questions(**common, question_source=lambda: map(_with_entities, stories()))
+        questions = Questions(**common, question_source=lambda: map(_with_entities, stories()))
+        return questions.part(limit, first, seed)
     source = find_source(data, format)
     chosen = part_of(source, split, seed)
 
@@ -89,7 +107,7 @@ def load_questions(
                     if chosen.holds(question.text):
                         yield question
 
-    return Questions(**common, question_source=read)
+    return Questions(**common, question_source=read).part(limit, first, seed)
 
 
 def _refuse_statements(source: CorpusSource) -> None:
@@ -133,11 +151,11 @@ def read_questions(
         yield from form.questions(file, report, noted, view)
 
 
-def typed_question(question: str, context: str, answer: str = "") -> Questions:
-    """A question and a context typed by a user, with the expected answer if it was given.
+def typed_question(question: str, context: str, answer: str = "", support: Sequence[str] = ()) -> Questions:
+    """A question and a context typed by a user, with the expected answer and its supporting sentences if given.
 
-    The answer is accepted wherever it occurs in the context, ignoring case; the sentences that hold it are the
-    supporting facts.
+    The answer is accepted wherever it occurs in the context, ignoring case. `support` names sentences by some of their
+    words; by default the sentences that hold the answer are the supporting facts.
 
     Example:
         >>> typed_question("Who barks?", "Dogs bark. Cats mew.").name
@@ -151,18 +169,19 @@ def typed_question(question: str, context: str, answer: str = "") -> Questions:
         raise InputError("the context is empty; give the text that holds the answer, in quotes")
     places = _places(answer.strip(), context)
     sentences = split_sentences(context, whole=places)
-    support = sentences_of(places, sentences)
-    typed = make_question("typed", question, context, sentences, places, support)
+    facts = [place for words in support for place in _places(words.strip(), context, "support")[:1]]
+    supporting = sentences_of(facts or places, sentences)
+    typed = make_question("typed", question, context, sentences, places, supporting)
     return questions_from([typed], "a typed question")
 
 
-def _places(answer: str, context: str) -> list[tuple[int, int]]:
-    """Every occurrence of an answer as whole words."""
+def _places(answer: str, context: str, what: str = "answer") -> list[tuple[int, int]]:
+    """Every occurrence of an answer, or of words of a supporting sentence, as whole words."""
     if not answer:
         return []
     occurrences = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", context, re.IGNORECASE)]
     if not occurrences:
-        raise InputError(f"the answer {answer[:80]!r} is not in the context; copy it from there, or leave it empty")
+        raise InputError(f"the {what} {answer[:80]!r} is not in the context; copy it from there, or leave it empty")
     return occurrences
 
 

@@ -346,26 +346,68 @@ class Notes:
     def __init__(self, keep: Callable[[str], bool] | None = None) -> None:
         """`keep` says whether a document belongs to the split that is read; None for all of them."""
         self._keep = keep
-        self._ids: dict[str, dict[str, None]] = {}
+        self._whole: Notes | None = None
+        self._ids: dict[str, dict[str, str]] = {}
+        """What was done -> id of a text -> its document."""
         self._files: dict[str, dict[str, None]] = {}
+        self._faults: dict[str, dict[str, None]] = {}
+        """What was done -> file and line."""
+
+    def of_documents(self, keep: Callable[[str], bool]) -> Notes:
+        """These notes, of some documents only."""
+        part = Notes(keep)
+        part._whole = self
+        return part
 
     def add(self, what: str, id: str, doc: str | None = None) -> None:
         """Note what was done with a text; `doc` is its document, by default the text itself."""
         if self._keep is None or self._keep(doc or id):
-            self._ids.setdefault(what, {})[id] = None
+            self._ids.setdefault(what, {})[id] = doc or id
+
+    def add_fault(self, what: str, fault: Fault) -> None:
+        """Note what was done because of a fault, whichever split its text is of."""
+        self._faults.setdefault(what, {})[f"{fault.path}:{fault.line}"] = None
 
     def add_file(self, what: str, file: str) -> None:
         """Note what holds for a whole file, whichever split is read."""
         self._files.setdefault(what, {})[file] = None
 
+    def _texts(self) -> dict[str, dict[str, str]]:
+        texts: dict[str, dict[str, str]] = {}
+        if self._whole is not None and self._keep is not None:
+            for what, documents in self._whole._texts().items():
+                if inside := {id: doc for id, doc in documents.items() if self._keep(doc)}:
+                    texts[what] = inside
+        for what, documents in self._ids.items():
+            texts[what] = texts.get(what, {}) | documents
+        return texts
+
+    def _of_files(self) -> dict[str, dict[str, None]]:
+        return (self._whole._of_files() if self._whole else {}) | self._files | self._faults
+
     @property
     def ids(self) -> Mapping[str, tuple[str, ...]]:
         """Reason -> the ids of its texts (or the names of its files), in the order in which they were read."""
-        return {what: tuple(ids) for what, ids in (self._ids | self._files).items()}
+        return {what: tuple(ids) for what, ids in (*self._texts().items(), *self._of_files().items())}
 
     def counts(self) -> dict[str, int]:
         """Reason -> how many texts (or files)."""
         return {what: len(ids) for what, ids in self.ids.items()}
+
+    def lines(self) -> Iterator[str]:
+        """One line per reason, with the first text or the number of files.
+
+        Example:
+            >>> notes = Notes()
+            >>> notes.add("texts without label", "t7")
+            >>> notes.add_file("column 'note' is not used: it is empty", "own.csv")
+            >>> list(notes.lines())
+            ['texts without label: 1 (first: t7)', "column 'note' is not used: it is empty"]
+        """
+        for what, documents in self._texts().items():
+            yield f"{what}: {len(documents):,} (first: {next(iter(documents))})"
+        for what, files in self._of_files().items():
+            yield what if len(files) == 1 else f"{what} ({len(files):,} files, the first: {next(iter(files))})"
 
     def in_words(self) -> str:
         """All that is about texts, in half a sentence, the most frequent first; empty if nothing was noted.
@@ -376,7 +418,7 @@ class Notes:
             >>> notes.in_words()
             'questions without an answer: 1'
         """
-        ranked = sorted(self._ids.items(), key=lambda pair: -len(pair[1]))
+        ranked = sorted(self._texts().items(), key=lambda pair: -len(pair[1]))
         return "; ".join(f"{what}: {len(ids):,}" for what, ids in ranked)
 
 

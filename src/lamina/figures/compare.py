@@ -7,7 +7,7 @@ import math
 import altair as alt
 import pandas as pd
 
-from lamina.comparison.measures import MEAN, MEASURED
+from lamina.comparison.measures import MEAN, MEASURED, VALUE
 from lamina.figures._marks import PANEL_WIDTH, best_in_words, heat_maps
 from lamina.figures.probe import PROBES
 from lamina.figures.theme import INK, Table, Tables, layer_axis, rows_of, series, themed, title_of
@@ -49,7 +49,12 @@ ROW = 20
 _MANY, _SMALL_ROW = 30, 9
 """... and where there are many tasks, as there are paradigms of a test suite."""
 PLACES = {"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"}
-SCORES = {"score_full": "all layers mixed", "score_best_layer": "best single layer", "items": "mean over items"}
+SCORES = {
+    "score_full": "all layers mixed",
+    "score_best_layer": "best single layer",
+    "items": "mean over items",
+    VALUE: "each number",
+}
 _METRICS = {
     "f1": "F1",
     "macro_f1": "macro-F1",
@@ -177,6 +182,9 @@ def differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     if statistic is None:
         return None
     pair_rows = known[known["statistic"] == statistic]
+    if statistic == VALUE:
+        # Those that are put side by side stand in the figure of values.
+        pair_rows = pair_rows[pair_rows["reason"].fillna("") == ""]
     unit = "item" if statistic == "items" else " and ".join(dict.fromkeys(filter(None, pair_rows["unit"])))
     subtitle = f"{SCORES[statistic]}; lines: 95 % interval, simultaneous, paired by {unit}; 0: no difference"
     if len(models) > _ALL_PAIRS:
@@ -319,6 +327,8 @@ def _domain(rows: Table) -> tuple[float, float]:
 
 def _unit_of(rows: Table, axis: str) -> str:
     """What an axis is called: items of one suite are scored in one way, tasks of probes in several."""
+    if set(rows["statistic"]) == {VALUE} and rows["metric"].nunique() == 1:
+        return str(rows["metric"].iloc[0])
     if set(rows["statistic"]) != {"items"}:
         return axis
     return "accuracy" if set(rows["metric"]) == {"accuracy"} else "mean value"

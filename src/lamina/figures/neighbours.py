@@ -55,12 +55,12 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     charts = {"senses": senses_chart(tables["senses"], tables["separation"], tables["contexts"], title)}
     # A corpus of a single word has no neighbours.
     if not tables["neighbours"].empty:
-        grid = neighbours_chart(tables["neighbours"], _established(tables), word, names, title)
+        grid = neighbours_chart(tables["neighbours"], established_contexts(tables), word, names, title)
         charts = {"neighbours": grid} | charts
     return {name: themed(chart) for name, chart in charts.items()}
 
 
-def _established(tables: Mapping[str, Table]) -> Table:
+def established_contexts(tables: Mapping[str, Table]) -> Table:
     """The contexts, with silhouettes only where a layer was shown to keep their classes apart."""
     apart = tables["separation"]
     clear = "p_adjusted" in apart and bool(((apart["p_adjusted"] < SURE) & (apart["difference"] > 0)).any())

@@ -15,7 +15,7 @@ import xxhash
 
 from lamina.errors import DamagedError, WriteError
 from lamina.files.places import cache_dir
-from lamina.files.reading import check_depth, open_regular, read_regular
+from lamina.files.reading import LARGEST_JSON, check_depth, open_regular, read_regular
 from lamina.files.writing import fresh_path, write_text
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read what `write_json` wrote. An object without a checksum is accepted: older versions wrote none."""
     try:
         # Not `parse_json`: a path in it may hold a character that is not UTF-8.
-        text = read_regular(path).decode("utf-8")
+        text = read_regular(path, LARGEST_JSON).decode("utf-8")
         check_depth(text)
         content = json.loads(text)
     except ValueError as error:
@@ -160,7 +160,7 @@ def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], head: Mapping[
     about = json.dumps(dict(head))
     with fresh_path(path) as fresh:
         # One entry: the library writes several in any order, and the same content should have the same bytes.
-        save_file(whole, fresh, {"lamina": f"{_digest_tensors(whole, about)} {about}"})
+        save_file(whole, fresh, {"lamina": f"{digest_tensors(whole, about)} {about}"})
 
 
 def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -178,7 +178,7 @@ def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         checksum, about = metadata.get(_CHECKSUM), metadata["lamina"]
         if not about.startswith("{"):
             checksum, _, about = about.partition(" ")
-        if checksum not in (None, _digest_tensors(tensors, about)):
+        if checksum not in (None, digest_tensors(tensors, about)):
             raise DamagedError(f"{path} is damaged (its checksum does not match)")
         return tensors, json.loads(about)
     except (KeyError, ValueError, RuntimeError, SafetensorError) as error:
@@ -190,7 +190,7 @@ def _digest(content: Mapping[str, Any]) -> str:
     return xxhash.xxh3_128(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
-def _digest_tensors(tensors: Mapping[str, torch.Tensor], about: str) -> str:
+def digest_tensors(tensors: Mapping[str, torch.Tensor], about: str) -> str:
     import torch
 
     digest = xxhash.xxh3_128(about.encode())

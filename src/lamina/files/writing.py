@@ -164,7 +164,7 @@ def is_being_written(path: Path) -> bool:
 
 def hidden_name(target: Path, kind: Literal["tmp", "saving"] = _FILE) -> Path:
     """A new hidden path beside `target` that says who writes it; left alone by others until this process ends."""
-    name = f".{target.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.{kind}"
+    name = f".{target.name}.{host_code()}-{os.getpid()}-{secrets.token_hex(4)}.{kind}"
     _HIDDEN_NAMES.add(name)
     return target.with_name(name)
 
@@ -288,7 +288,7 @@ def _moved_aside(target: Path) -> Iterator[Path]:
 
 def _is_left_behind(path: Path, host: str, pid: int) -> bool:
     """Whether the process that was writing this is gone."""
-    if host == _host():
+    if host == host_code():
         if pid == os.getpid():
             return path.name not in _HIDDEN_NAMES
         return not psutil.pid_exists(pid)
@@ -297,7 +297,7 @@ def _is_left_behind(path: Path, host: str, pid: int) -> bool:
 
 def _exchange(one: Path, other: Path) -> bool:
     """Exchange two folders in one step; False where the system or the file system cannot."""
-    call = _exchanger()
+    call = exchanger()
     if call is None:
         return False
     ctypes.set_errno(0)
@@ -310,7 +310,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 @cache
-def _exchanger() -> Callable[[bytes, bytes], int] | None:
+def exchanger() -> Callable[[bytes, bytes], int] | None:
     """The system's call: `renameat2` of Linux, `renamex_np` of macOS, or None."""
     here, exchange = -100, 2
     with suppress(OSError, AttributeError):
@@ -324,7 +324,7 @@ def _exchanger() -> Callable[[bytes, bytes], int] | None:
 
 
 @cache
-def _host() -> str:
+def host_code() -> str:
     """Where process numbers mean something: a machine since it was started, or a container on it.
 
     The name alone would not do: machines and containers may share one.

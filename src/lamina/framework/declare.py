@@ -8,7 +8,8 @@ The signature of the function declares the settings (`samples: Samples = 500`), 
     @heads.finds
     def _findings(result: Result) -> Iterable[Finding]: ...
 
-A function may also take a `runtime` (folders, device, engine) and a `work` folder (deleted when the result is saved).
+A function may also take a `runtime` (folders, device, engine) and a `work` folder (deleted when the result is saved;
+with the default None, given only where a result is saved).
 One that watches attention maps is a generator: it yields a `Watch`, and one pass over the texts serves all that wait.
 """
 
@@ -126,9 +127,11 @@ class ComparedLayers:
     column: str = "measure"
     """The column that names the measure."""
     rows: Mapping[str, str] = field(default_factory=dict)
-    """Column -> the value of the rows that are compared, where not all are. Rows of a twin are never."""
+    """Column -> the value of the rows that are compared, where not all are; `{model}` stands for the model's name. Rows
+    of a twin are never."""
     draws: str = "draws"
-    """The table with every measure in each bootstrap sample: `measure`, `layer`, `sample`, `value`."""
+    """The table with every measure in each bootstrap sample: `measure`, `layer`, `sample`, `value`. Empty where results
+    have none: then measures are put side by side and not tested."""
     last_layer: bool = True
     """Whether the last layer has a value of its own; where it is the reference of all others, it has none."""
     questions: Mapping[str, str] = field(default_factory=dict)
@@ -162,6 +165,8 @@ class ComparedTasks:
 
     predictions: str = "{task}.predictions.parquet"
     """The file with what the probes of a task predicted of every target."""
+    scores: str = "scores"
+    """The table with the scores of the probes."""
     metrics: tuple[str, ...] = ("f1", "macro_f1", "r2")
     """Metrics that follow from saved predictions."""
     places: Mapping[str, str] = field(default_factory=dict)
@@ -170,7 +175,35 @@ class ComparedTasks:
     """Settings that do not change how the probes of a task are trained."""
 
 
-Comparable = ComparedLayers | ComparedItems | ComparedTasks
+@dataclass(frozen=True)
+class ComparedValues:
+    """Numbers that are not by layer, such as how often the best head finds a relation.
+
+    Two models are paired unit by unit where results keep what each unit has, and put side by side otherwise.
+    """
+
+    table: str
+    """One row per thing that is measured."""
+    names: tuple[str, ...]
+    """The columns that name it."""
+    metric: str = ""
+    """What is measured; where it is empty, the column `metric` says so."""
+    value: tuple[str, str, str] = ("value", "low", "high")
+    """The columns of the number and of its 95 % interval; the interval's may be missing."""
+    layer: str = ""
+    """The column with its layer, where it has one."""
+    units: str = ""
+    """The table with the sums of every unit: the columns of `names`, then `unit`, `hits` and `count`. Signs of units
+    are flipped."""
+    unit: str = "document"
+    """What a unit is."""
+    often: int = 30
+    """Numbers over fewer things are not tested."""
+    rows: Mapping[str, str] = field(default_factory=dict)
+    """Column -> the value of the rows that are compared, where not all are."""
+
+
+Comparable = ComparedLayers | ComparedItems | ComparedTasks | ComparedValues
 """What an analysis may declare as `compares`."""
 
 
@@ -336,7 +369,8 @@ class Analysis:
         """Answer the question; with `out`, save the result there, or reuse a saved one that answers it already."""
         from lamina.framework.run import ask, run
 
-        if self.wants("work") and keywords.get("out") is None:
+        work = inspect.signature(self.function).parameters.get("work")
+        if work is not None and work.default is work.empty and keywords.get("out") is None:
             raise InputError(f"{self.name} writes files: say where with out=FOLDER")
         query, out, replace = self._bound(inputs, keywords)
         return run(query) if out is None else ask(query, Path(out), replace=replace)
@@ -372,7 +406,7 @@ class Analysis:
 
     @property
     def cost_function(self) -> Callable[..., Cost] | None:
-        """What `costs` decorated; None if a trial on a sample of the data gives the estimate."""
+        """What `costs` decorated; None if its work grows with the tokens it reads."""
         return self._costs
 
     def findings(self, result: Result) -> tuple[Finding, ...]:

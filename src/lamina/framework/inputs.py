@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.passports import passports_in
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lamina.corpora.splits import Splits
     from lamina.models import Encoder
     from lamina.results import Result
+
+AnyCorpus = TypeVar("AnyCorpus", bound="Corpus")
 
 
 # Models: by name, by folder, or in memory; one, or one per seed of a fine-tuning.
@@ -146,7 +148,8 @@ def kind_of(value: Any) -> str:
 
 SCORED = "scored"
 """In place of the name of a split of questions: the one that fine-tuning scores."""
-_AS_READ = ("unit", "format", "annotation", "limit", "view")
+_PART = ("limit", "first")
+_AS_READ = ("unit", "format", "include", "exclude", "skip_faulty", "annotation", "split_from", *_PART, "view")
 """Options that say how data given by name or path is read."""
 
 
@@ -158,6 +161,7 @@ def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corp
     chosen = {name: options[name] for name in ("split", *_AS_READ) if name in options}
     if isinstance(data, str | Path):
         return load_corpus(data, **{"split": split, **chosen})
+    _refuse_split(chosen.get("split", split))
     if isinstance(data, Splits):
         corpus = data.train if chosen.get("split") == "train" else data.scored
     elif isinstance(data, Corpus):
@@ -173,28 +177,48 @@ def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corp
             "data is a name, a path, a Corpus, (train, dev), a dict of splits, a datasets.DatasetDict, or a list of "
             f"texts; got {kind_of(data)}"
         )
-    limit = chosen.get("limit")
-    return corpus if limit is None else corpus.take(limit)
+    return part_of(corpus, options)
+
+
+def part_of(data: AnyCorpus, options: Mapping[str, Any]) -> AnyCorpus:
+    """As many texts as the options say: a sample, or the first."""
+    return data.part(options.get("limit"), options.get("first"))
+
+
+def whole(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without those that take a part of the texts."""
+    return {**options, **dict.fromkeys(_PART)}
 
 
 def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
-    """Training texts and scored texts; a single set is split by document."""
-    from lamina.corpora import Corpus
+    """Training texts and scored texts, each up to the limit; a single set is split by document."""
     from lamina.corpora.loading import load_splits
     from lamina.corpora.splits import Splits, split_by_document
 
     chosen = {name: options[name] for name in _AS_READ if name in options}
     scored = str(options.get("split", "dev"))
-    if isinstance(data, Splits):
-        return data
     if isinstance(data, str | Path):
         return load_splits(data, scored, **chosen)
-    if _is_pair(data):
-        return Splits(*(_as_part(part, name) for part, name in zip(data, ("train", scored), strict=True)))
-    if isinstance(data, Mapping) and any(name in data for name in ("train", "training")):
-        return Splits(as_part(data, "train"), as_part(data, scored))
-    corpus = data if isinstance(data, Corpus) else as_corpus(data, options, scored)
-    return split_by_document(corpus, scored)
+    _refuse_split(scored, ("dev", "test"))
+    split_from = options.get("split_from")
+    if isinstance(data, Mapping) and split_from is not None:
+        data = as_part(data, split_from)
+    if isinstance(data, Splits):
+        splits = data
+    elif _is_pair(data):
+        splits = Splits(*(_as_part(part, name) for part, name in zip(data, ("train", scored), strict=True)))
+    elif isinstance(data, Mapping) and any(name in data for name in ("train", "training")):
+        splits = Splits(as_part(data, "train"), as_part(data, scored))
+    else:
+        splits = split_by_document(as_corpus(data, whole(options), scored), scored)
+    return Splits(part_of(splits.train, options), part_of(splits.scored, options))
+
+
+def _refuse_split(split: Any, known: Sequence[str] = ("train", "dev", "test", "all")) -> None:
+    """Raise a CorpusError for a name that no split has, of data in memory; files refuse it where they are read."""
+    if split not in known:
+        names = ", ".join(known[:-1]) + f" or {known[-1]}"
+        raise CorpusError(f"unknown split {str(split)[:60]!r}; use {names}")
 
 
 def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None) -> Questions:
@@ -209,7 +233,9 @@ def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None
     split = options["split"]
     if split == SCORED:
         split = scored_split(data, options["format"])
-    return load_questions(data, split, format=options["format"], limit=options["limit"], view=view)
+    return load_questions(
+        data, split, format=options["format"], limit=options.get("limit"), first=options.get("first"), view=view
+    )
 
 
 def as_result(given: Any) -> Result:
@@ -340,7 +366,37 @@ ANNOTATION = DeclaredSetting(
     None,
     Setting("A name for the only annotation of the data, or OLD=NEW,... for some of them."),
 )
-LIMIT = DeclaredSetting("limit", int | None, None, Setting("Take only the first N texts.", min=1))
+LIMIT = DeclaredSetting(
+    "limit",
+    int | None,
+    None,
+    Setting("Number of texts to draw at random, as whole documents; the last one is cut.", min=1),
+)
+FILES = (
+    DeclaredSetting(
+        "include",
+        str | None,
+        None,
+        Setting("Of a folder, read only files that match, by path or name.", metavar="PATTERN,..."),
+    ),
+    DeclaredSetting(
+        "exclude", str | None, None, Setting("Of a folder, leave out files that match.", metavar="PATTERN,...")
+    ),
+    DeclaredSetting(
+        "skip_faulty",
+        float,
+        0.0,
+        Setting("Largest share of texts that may be left out because of a fault in the file.", min=0, max=0.99),
+    ),
+)
+"""Options that say what of a file or folder is read."""
+SPLIT_FROM = DeclaredSetting(
+    "split_from",
+    str | None,
+    None,
+    Setting("Divide this split (dev or test) by document into train, dev and test, where there is no train."),
+)
+FIRST = DeclaredSetting("first", int | None, None, Setting("Take the first N texts instead of drawing some.", min=1))
 # A mapping or a `lamina.View` in Python; naming the class here would import all of corpora/ for every command.
 VIEW = DeclaredSetting(
     "view",
@@ -356,8 +412,11 @@ VIEW = DeclaredSetting(
 _VIEW_FIELDS = {"setting": str, "max_words": int, "babi": str, "tasks": tuple, "seed": int}
 
 
-def _split(default: str, help: str = "train, dev, test or all; a missing split is made by document and recorded."):
-    return DeclaredSetting("split", str, default, Setting(help))
+_SPLIT_HELP = "train, dev, test or all; a missing split is made by document and recorded."
+
+
+def _split(default: str, help: str = _SPLIT_HELP, kind: Any = Literal["train", "dev", "test", "all"]):
+    return DeclaredSetting("split", kind, default, Setting(help))
 
 
 def _unit(default: str | None) -> DeclaredSetting:
@@ -420,7 +479,17 @@ class Texts(Reads):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (_split(self.split), _unit(self.unit), FORMAT, ANNOTATION, LIMIT, *MODEL_OPTIONS)
+        return (
+            _split(self.split),
+            SPLIT_FROM,
+            _unit(self.unit),
+            FORMAT,
+            *FILES,
+            ANNOTATION,
+            LIMIT,
+            FIRST,
+            *MODEL_OPTIONS,
+        )
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -466,7 +535,7 @@ class Documents(Texts):
     def _texts(self, data: Any, options: Mapping[str, Any]) -> Corpus:
         if options["unit"] is not None or not isinstance(data, str | Path):
             return as_corpus(data, options, self.split)
-        looked_at = as_corpus(data, {**options, "unit": "sentence", "limit": None}, self.split)
+        looked_at = as_corpus(data, {**whole(options), "unit": "sentence"}, self.split)
         unit = "document" if "chains" in looked_at.annotations else "sentence"
         return as_corpus(data, {**options, "unit": unit}, self.split)
 
@@ -478,7 +547,7 @@ class TrainedTexts(Texts):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (_split(self.split, "Scored split: dev or test."), *super().options[1:])
+        return (_split(self.split, "Scored split: dev or test.", Literal["dev", "test"]), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -594,7 +663,7 @@ class QuestionSet(Reads):
             f"train, dev, test, all or {SCORED}: what a model tuned on this data is scored on (test; dev, where only "
             "that is given). A missing split is made by document and recorded."
         )
-        return (_split(SCORED, help), FORMAT, LIMIT, VIEW, *MODEL_OPTIONS)
+        return (_split(SCORED, help, str), FORMAT, LIMIT, FIRST, VIEW, *MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -630,6 +699,13 @@ class OneQuestion(QuestionSet):
         typed = (
             DeclaredSetting("question", str | None, None, Setting("Instead of data: a question of your own ...")),
             DeclaredSetting("context", str | None, None, Setting("... about this context.")),
+            DeclaredSetting("answer", str | None, None, Setting("The right answer, as the context has it.")),
+            DeclaredSetting(
+                "support",
+                Sequence[str] | None,
+                None,
+                Setting("Words of a supporting sentence; by default the sentences that hold the answer."),
+            ),
         )
         return (*super().options, *typed)
 
@@ -640,6 +716,8 @@ class OneQuestion(QuestionSet):
         question, context = options["question"], options["context"]
         if (question is None) != (context is None):
             raise InputError("--question and --context go together; give both")
+        if question is None and (options["answer"] is not None or options["support"]):
+            raise InputError("--answer and --support belong to a typed question; give --question and --context too")
         if question is not None and (given["data"] != self.default or settings.get("example") is not None):
             raise InputError("give either --data (with --example) or --question with --context, not both")
         return super().load(given, options, settings, runtime)
@@ -650,7 +728,7 @@ class OneQuestion(QuestionSet):
         question, context = options["question"], options["context"]
         if question is None or context is None:
             return as_questions(data, options, view)
-        return typed_question(question, context)
+        return typed_question(question, context, options["answer"] or "", options["support"] or ())
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from lamina.errors import InputError
 from lamina.framework.inputs import REQUIRED, Input
 from lamina.framework.registry import get_analysis, homes, names
 from lamina.framework.settings import Checker, DeclaredSetting, Setting
@@ -76,16 +77,36 @@ class Outline:
         """
         from lamina.assets import refuse_misspelt_model
         from lamina.corpora.loading import refuse_unknown
+        from lamina.corpora.suites.files import refuse_unknown_suite
 
         for given in self.inputs:
             value = inputs.get(given.name)
             if isinstance(value, str) and given.kind == "model":
                 refuse_misspelt_model(value)
+            elif isinstance(value, str) and given.kind == "suite":
+                refuse_unknown_suite(value, given.named)
             elif isinstance(value, str) and given.kind == "texts":
                 refuse_unknown(value)
+                self._refuse_split(value, settings)
+        if settings.get("limit") is not None and settings.get("first") is not None:
+            raise InputError("--limit draws texts and --first takes the first ones; give one of the two")
         for declared in (self.settings, self.options):
             named = {setting.name: setting for setting in declared}
             Checker(self.name, named).check({name: value for name, value in settings.items() if name in named})
+
+    def _refuse_split(self, data: str, settings: Mapping[str, Any]) -> None:
+        """See `refuse_misspelt`; an analysis that scores dev or test only learns from other texts."""
+        from lamina.corpora.detection import FileSelection
+        from lamina.corpora.loading import refuse_split
+
+        split = next((option for option in self.options if option.name == "split"), None)
+        wanted = "dev" if settings.get("split") == "dev+test" else settings.get("split")
+        if split is None or wanted not in ("train", "dev", "test", "all"):
+            return
+        learns = bool(split.choices) and not {"train", "all"} & {*split.choices}
+        selection = FileSelection.of(settings.get("include"), settings.get("exclude"))
+        how = settings.get("format"), settings.get("split_from")
+        refuse_split(data, wanted, *how, learns=learns, selection=selection)
 
 
 @cache
@@ -107,7 +128,7 @@ def read_index(name: str) -> Outline | None:
         True
     """
     listed = _index().get(name)
-    if listed is None or listed["declared"] != _declared_in(homes()[name]):
+    if listed is None or listed["declared"] != declared_in(homes()[name]):
         return None
     return _read(listed)
 
@@ -141,8 +162,7 @@ def write_index(path: Path = INDEX) -> None:
     """Write the outlines of lamina's analyses; `make index` calls it."""
     listed = {name: home for name, home in homes().items() if home.startswith("lamina.")}
     entries = {
-        name: {**_entry(outline_of(get_analysis(name))), "declared": _declared_in(home)}
-        for name, home in listed.items()
+        name: {**_entry(outline_of(get_analysis(name))), "declared": declared_in(home)} for name, home in listed.items()
     }
     path.write_text(json.dumps(entries, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -152,7 +172,7 @@ def _index() -> Mapping[str, Any]:
     return json.loads(INDEX.read_text(encoding="utf-8")) if INDEX.exists() else {}
 
 
-def _declared_in(home: str) -> str:
+def declared_in(home: str) -> str:
     """A hash of the source of a declaration: decorator, signature and the first paragraph of the description."""
     module = home.partition(":")[0]
     # By its path: to find it as a module would import the packages around it.
@@ -240,18 +260,23 @@ class ChapterCard(NamedTuple):
 
 
 CHAPTERS = (
-    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?", (("geometry", "layers"),)),
+    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?", (("geometry", "measure"),)),
     ChapterCard(
         "abilities",
         "Abilities",
         "Which linguistic questions can be answered, and at which layers?",
-        (("probe", "pipeline"), ("pairs", "terms")),
+        (("probe", "pipeline"), ("probe", "heatmap"), ("pairs", "terms")),
     ),
     ChapterCard(
-        "heads", "Heads", "What does each attention head do, and does the model need it?", (("headmap", "map"),)
+        "heads",
+        "Heads",
+        "What does each attention head do, and does the model need it?",
+        (("heads", "arcs"), ("headmap", "map")),
     ),
     ChapterCard("words", "Words", "What does the model make of a word in its context?", (("contextualize", "layers"),)),
-    ChapterCard("answering", "Answering", "How does the model come to an answer?", (("phases", "answers"),)),
+    ChapterCard(
+        "answering", "Answering", "How does the model come to an answer?", (("phases", "tasks"), ("phases", "answers"))
+    ),
 )
 """In the order of the report."""
 

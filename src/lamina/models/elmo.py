@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import conv1d, embedding
 
 from lamina.errors import ModelError
+from lamina.extras import require_package
 from lamina.files.reading import check_regular, open_regular, parse_json, read_regular
 from lamina.models.contract import STATES, Activations, Encoder, Packed, Room, Tokens, Want
 from lamina.models.running.batching import BatchSize, InputRow, cut_ahead, rows_of, sent
@@ -32,6 +33,8 @@ from lamina.types import Text
 
 OPTIONS = "options.json"
 _WEIGHTS = "*weights.hdf5"
+_LARGEST_OPTIONS = 1024**2
+"""Bytes of its options."""
 CHARACTERS = 261
 """Rows of the character table: 256 bytes, begin and end of a sentence, begin and end of a word, padding."""
 _MASKED = 262
@@ -103,7 +106,7 @@ def weights_file(folder: Path) -> Path:
 def read_options(path: Path) -> ElmoOptions:
     """The shape of an ELMo."""
     try:
-        content = parse_json(read_regular(path).decode("utf-8"))
+        content = parse_json(read_regular(path, _LARGEST_OPTIONS).decode("utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read as JSON ({error})") from None
     settings = _OptionsFile(path, content)
@@ -205,6 +208,7 @@ def lstm(direction: int, layer: int) -> str:
 
 def _read_weights(path: Path, options: ElmoOptions) -> dict[str, Tensor]:
     # No pickle: HDF5 holds arrays. What the library raises on damaged files is of many kinds.
+    require_package("h5py", f"{path} is an HDF5 file", ModelError)
     import h5py
 
     check_regular(path)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from lamina.errors import FormatError, ModelError
+from lamina.extras import require_package
 from lamina.files.reading import open_regular
 from lamina.models.contract import STATES, Activations, Encoder, Tokens, Want
 from lamina.types import Text
@@ -274,6 +275,7 @@ def skipgram_trainer(
     texts: Iterable[Text], *, width: int = 300, epochs: int | None = None, seed: int = 0
 ) -> Callable[[], StaticEncoder]:
     """Read the texts now; what is returned trains as `train_skipgram` does, once and in any thread."""
+    require_package("gensim", "Skip-gram vectors are learned from the corpus")
     # gensim reads the texts once per epoch and once more; reading the corpus each time takes longer than training.
     # Without a name: the file is gone with the process, however that ends.
     file = tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogatepass", newline="\n")  # noqa: SIM115

@@ -177,9 +177,9 @@ class TrainedClassProbes(NamedTuple):
         def run(chunk: slice) -> None:
             weights = [tensor[chunk].to(device) for tensor in self.parameters]
             for some in vectors.blocks():
-                answers[chunk, some.numpy()] = (_logits(weights, vectors.take(some, device)) >= 0).cpu().numpy()
+                answers[chunk, some.numpy()] = (probe_logits(weights, vectors.take(some, device)) >= 0).cpu().numpy()
 
-        _run_all(run, _chunks(len(self.probes), width, hidden, device), device)
+        _run_all(run, probe_chunks(len(self.probes), width, hidden, device), device)
         return answers
 
 
@@ -230,12 +230,12 @@ def train(
     with progress(what, len(probes)) as advance:
 
         def run(chunk: slice) -> None:
-            stack = _train(probes[chunk], learn, choose, training, device)
+            stack = train_stack(probes[chunk], learn, choose, training, device)
             for into, item in zip(learned.parameters, stack.parameters, strict=True):
                 into[chunk] = item.cpu()
             advance(len(probes[chunk]))
 
-        _run_all(run, _chunks(len(probes), width, hidden, device), device)
+        _run_all(run, probe_chunks(len(probes), width, hidden, device), device)
     return learned
 
 
@@ -253,7 +253,7 @@ def _run_all(run: Callable[[slice], None], chunks: list[slice], device: str) -> 
         torch.set_num_threads(cores)
 
 
-def _chunks(probes: int, width: int, hidden: int, device: str) -> list[slice]:
+def probe_chunks(probes: int, width: int, hidden: int, device: str) -> list[slice]:
     """Probes that are trained together: as many as fit into the cache, and as many chunks for every core."""
     count = 1
     if device == "cpu":
@@ -268,7 +268,7 @@ class _Stack:
     """Probes that learn together: their parameters and Adam's moments; the first dimension is the probe."""
 
     def __init__(self, probes: Sequence[ClassProbe], width: int, training: MLPTraining, device: str) -> None:
-        drawn = [_initial(probe, width, training.hidden) for probe in probes]
+        drawn = [initial_weights(probe, width, training.hidden) for probe in probes]
         self.parameters = [torch.from_numpy(np.stack(part)).to(device) for part in zip(*drawn, strict=True)]
         self._gradients, self._first, self._second = (
             [torch.zeros_like(part) for part in self.parameters] for _ in range(3)
@@ -302,21 +302,23 @@ class _Stack:
         )  # fmt: skip
 
 
-def _logits(parameters: Sequence[Tensor], vectors: Float[Tensor, "example width"]) -> Float[Tensor, "probe example"]:
+def probe_logits(
+    parameters: Sequence[Tensor], vectors: Float[Tensor, "example width"]
+) -> Float[Tensor, "probe example"]:
     """The logit of every probe for every example; at least 0 means yes."""
     weights, bias, out, shift = parameters
     hidden = torch.baddbmm(bias, vectors.expand(len(weights), -1, -1), weights).relu_()
     return torch.baddbmm(shift, hidden, out).squeeze(2)
 
 
-def _initial(probe: ClassProbe, width: int, hidden: int) -> tuple[np.ndarray, ...]:
+def initial_weights(probe: ClassProbe, width: int, hidden: int) -> tuple[np.ndarray, ...]:
     """Initial weights as in torch's Linear, independent of the other probes."""
     rng = np.random.default_rng([probe.seed, probe.label])
     shapes = (((width, hidden), width), ((1, hidden), width), ((hidden, 1), hidden), ((1, 1), hidden))
     return tuple((rng.random(shape, np.float32) * 2 - 1) / np.float32(fan) ** 0.5 for shape, fan in shapes)
 
 
-def _train(
+def train_stack(
     probes: Sequence[ClassProbe], learn: ClassExamples, choose: ClassExamples, training: MLPTraining, device: str
 ) -> _Stack:
     stack = _Stack(probes, learn.vectors.source.width, training, device)
@@ -357,7 +359,7 @@ def _score(stack: _Stack, vectors: Vectors, labels: _ProbeLabels, device: str) -
     """F1 of each probe's class, and minus its loss."""
     sums = torch.zeros(3, len(stack.parameters[0]), device=device, dtype=torch.float64)
     for some in vectors.blocks():
-        logits, gold = _logits(stack.parameters, vectors.take(some, device)), labels.of(some)
+        logits, gold = probe_logits(stack.parameters, vectors.take(some, device)), labels.of(some)
         answers = (logits >= 0).float()
         loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, gold, reduction="none")
         sums += torch.stack([(answers * gold).sum(1), answers.sum(1) + gold.sum(1), loss.sum(1)])

@@ -27,6 +27,8 @@ _SMALLEST = 1 / 4
 """Of the largest batch: smaller ones are filled up to that."""
 _AHEAD = 256
 """Batches that are prepared at a time."""
+_AT_ONCE = 1024
+"""Steps at a time: their batches are on the GPU together."""
 
 
 class Size(NamedTuple):
@@ -54,7 +56,7 @@ class RecordedSteps:
     """The steps and validations of learners whose states are in a GPU's memory."""
 
     def __init__(self, learners: Sequence[Learner], order_seed: int, done: int) -> None:
-        self._every = learners[0].schedule.validate_every
+        self._schedule = learners[0].schedule
         pool = torch.cuda.graph_pool_handle()
         self._programs = {learner: _Programs(learner, pool) for learner in learners}
         streams = dict.fromkeys(learner.group.streams for learner in learners)
@@ -62,19 +64,22 @@ class RecordedSteps:
         self._stopping = {pair: _prepared_once(pair[1]) for pair in streams}
 
     def take(self, running: Sequence[Learner], done: int) -> int:
-        """All steps up to the next validation; returns their number."""
-        count = self._every - done % self._every
+        """Steps up to the next validation, or as many as are prepared at a time; returns their number."""
+        count = min(self._schedule.end_of(self._schedule.validations_by(done) + 1) - done, _AT_ONCE)
         batches = {pair: [next(prepared) for _ in range(count)] for pair, prepared in self._learning.items()}
         starts = {learner: _starts(learner, done, count) for learner in running}
         for number in range(count):
             for learner in running:
+                learner.set_rates(done + number + 1)
                 self._programs[learner].step(batches[learner.group.streams][number], starts[learner][number])
         return count
 
     def losses(self, running: Sequence[Learner]) -> list[np.ndarray]:
-        """The mean stopping loss of every member of every learner."""
-        sums = [self._programs[learner].stopping(self._stopping[learner.group.streams]) for learner in running]
-        return [(total / counts.clamp_min(1)).cpu().numpy() for total, counts in sums]
+        """[member, text] What every stopping text adds to the mean loss, of the members of every learner."""
+        losses = [self._programs[learner].stopping(self._stopping[learner.group.streams]) for learner in running]
+        return [
+            learner.losses_by_text(some.double().cpu().numpy()) for learner, some in zip(running, losses, strict=True)
+        ]
 
 
 @contextmanager
@@ -109,20 +114,18 @@ class _Programs:
             self._begin()
         self._step(batch, starts)
 
-    def stopping(self, batches: Sequence[PreparedBatch]) -> tuple[Tensor, Tensor]:
-        """Sums of every member's loss over all stopping texts, and how much they are of."""
-        self._total.zero_()
-        self._count.zero_()
+    def stopping(self, batches: Sequence[PreparedBatch]) -> Tensor:
+        """[member, target] Every member's loss on all stopping targets."""
         for batch in batches:
             self._stop(batch, self._nothing)
-        return self._total, self._count
+        return self._losses[:, :-1]
 
     def _begin(self) -> None:
         learner, device = self._learner, self._probes.project.device
         self._nothing = torch.zeros(0, dtype=torch.int64, device=device)
-        self._total = torch.zeros(len(learner.members), dtype=torch.float64, device=device)
-        self._count = torch.zeros((), dtype=torch.float64, device=device)
-        self._step, self._stop = (_Program(run, self._pool) for run in (self._learn, self._add_losses))
+        # One target more, which fills batches up.
+        self._losses = torch.zeros(len(learner.members), len(learner.group.stop) + 1, device=device)
+        self._step, self._stop = (_Program(run, self._pool) for run in (self._learn, self._set_losses))
 
     def _learn(self, batch: PreparedBatch, starts: Tensor) -> None:
         places, rows, spans = batch.parts()
@@ -130,11 +133,10 @@ class _Programs:
         masks = self._probes.masks_from(starts, *batch.size, states.shape[2])
         self._learner.learn(states, spans, masks, rows)
 
-    def _add_losses(self, batch: PreparedBatch, _: Tensor) -> None:
+    def _set_losses(self, batch: PreparedBatch, _: Tensor) -> None:
         places, rows, spans = batch.parts()
-        sums, count = self._learner.stopping_loss(self._learner.group.streams[1].states_of(places), spans, rows)
-        self._total += sums
-        self._count += count
+        losses = self._learner.stopping_loss(self._learner.group.streams[1].states_of(places), spans, rows)
+        self._losses.index_copy_(1, rows, losses)
 
 
 class _Recording(NamedTuple):
@@ -183,7 +185,7 @@ def _prepared_forever(stream: Stream, seed: int, done: int) -> Iterator[Prepared
     largest: Size | None = None
     while True:
         layout = stream.shuffled(seed, epoch, skip=skip)
-        largest = largest or _largest(layout)
+        largest = largest or largest_size(layout)
         for start in range(0, len(layout), _AHEAD):
             yield from _prepare(stream, layout, largest, range(start, min(start + _AHEAD, len(layout))))
         epoch, skip = epoch + 1, 0
@@ -192,24 +194,26 @@ def _prepared_forever(stream: Stream, seed: int, done: int) -> Iterator[Prepared
 def _prepared_once(stream: Stream) -> list[PreparedBatch]:
     """All batches for applying probes."""
     layout = stream.applied()
-    return _prepare(stream, layout, _largest(layout), range(len(layout)))
+    return _prepare(stream, layout, largest_size(layout), range(len(layout)))
 
 
 def _prepare(stream: Stream, layout: BatchLayout, largest: Size, batches: range) -> list[PreparedBatch]:
     """Some batches of a layout on the GPU, copied there at once."""
     tokens, targets = _counts(layout)
-    sizes = {number: _size(tokens[number], targets[number], largest) for number in batches}
+    sizes = {number: padded_size(tokens[number], targets[number], largest) for number in batches}
     prepared: dict[int, PreparedBatch] = {}
     for size in dict.fromkeys(sizes.values()):
         same_size = [number for number, other in sizes.items() if other == size]
-        rows = torch.from_numpy(_rows(layout, same_size, size, spare=len(stream.targets))).pin_memory()
+        rows = torch.from_numpy(batch_rows(layout, same_size, size, spare=len(stream.targets))).pin_memory()
         prepared |= zip(
             same_size, (PreparedBatch(size, row) for row in rows.to(stream.device, non_blocking=True)), strict=True
         )
     return [prepared[number] for number in batches]
 
 
-def _rows(layout: BatchLayout, batches: Sequence[int], size: Size, *, spare: int) -> Int64[np.ndarray, "batch number"]:
+def batch_rows(
+    layout: BatchLayout, batches: Sequence[int], size: Size, *, spare: int
+) -> Int64[np.ndarray, "batch number"]:
     """Batches as rows of numbers, filled up with tokens that no span has and a `spare` target that does not count."""
     tokens, targets = size
     spans = layout.bounds.shape[1]
@@ -230,12 +234,12 @@ def _counts(layout: BatchLayout) -> tuple[list[int], list[int]]:
     return tokens, targets
 
 
-def _largest(layout: BatchLayout) -> Size:
+def largest_size(layout: BatchLayout) -> Size:
     tokens, targets = _counts(layout)
     return Size(max(tokens), max(targets))
 
 
-def _size(tokens: int, targets: int, largest: Size) -> Size:
+def padded_size(tokens: int, targets: int, largest: Size) -> Size:
     """The smallest of a few sizes that has room."""
     share = max(tokens / largest.tokens, targets / largest.targets, _SMALLEST)
     grown = _GROWTH ** ceil(log(share, _GROWTH) - 1e-9)

@@ -28,10 +28,14 @@ from lamina.report.chapters import (
     at_a_glance,
     chapters_of,
     paired,
+    paragraph,
     part_of,
+    report_cards,
+    shared_facts,
     strongest,
 )
 from lamina.results import Result
+from lamina.results.finding import counts_in_words
 
 if TYPE_CHECKING:
     from lamina.report.report import ReportRun
@@ -39,8 +43,6 @@ if TYPE_CHECKING:
 
 FIGURES, TABLES = "figures", "tables"
 """Folders beside the page: still images, and tables of results that are not saved beside it."""
-FIRST = 6
-"""Findings on the first screen; the others are folded below them."""
 
 _MARK = '<meta name="generator" content="lamina">'
 
@@ -86,7 +88,7 @@ class ReportPage:
         if not results:
             raise ResultError("a report needs at least one result; name an analysis")
         page = self.out / "index.html"
-        _refuse_other(page)
+        refuse_other_page(page)
         times: Counter[str] = Counter()
         parts = []
         for result, folder in paired(results, folders):
@@ -96,7 +98,7 @@ class ReportPage:
         figures = [*glance, *(figure for part in parts for figure in part.figures)]
         of_models = dict.fromkeys(note for result in results for note in passport_notes(result.provenance.model))
         findings = strongest(chapters)
-        html = _template().render(
+        html = page_template().render(
             title=self.title,
             about=about_the_run(results),
             notes=[*of_models, *notes],
@@ -104,17 +106,20 @@ class ReportPage:
             left=sum(analysis.seconds or 0 for analysis in coming),
             stopped=stopped,
             glance=glance,
-            findings=findings[:FIRST],
-            further=findings[FIRST:],
+            summary=paragraph(results),
+            cards=report_cards(results),
+            findings=findings,
+            counted=counts_in_words(findings),
+            shared=shared_facts(parts),
             chapters=chapters,
             stills={figure.id: self._still(figure) for figure in figures},
             links={(part.id, sheet.name): self._link(part, sheet) for part in parts for sheet in part.sheets},
-            css=colour_tokens() + _file("report.css"),
-            script=drawing_script() + _file("report.js"),
+            css=colour_tokens() + read_part("report.css"),
+            script=drawing_script() + read_part("report.js"),
             dark=_dark(),
             bundle=chart_script() if figures else "",
         )
-        return _write_whole(page, html)
+        return write_page_file(page, html)
 
     def _part(self, result: Result, folder: Path | None, time: int) -> ReportedResult:
         """The result, drawn; the second of the same analysis has a name of its own."""
@@ -189,25 +194,27 @@ def _dark() -> Mapping[str, str]:
     return DARK
 
 
-def _template():
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def page_template(package: str = "lamina.report", name: str = "report.html") -> Any:
+    """The template of a page; it may import the report's own parts, as `figure.html`."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     # Names of models and corpora are the user's: everything is escaped except our own style and script.
     environment = Environment(
-        loader=PackageLoader("lamina", "report"),
+        loader=ChoiceLoader([PackageLoader(*package.rsplit(".", 1)), PackageLoader("lamina", "report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html")
+    return environment.get_template(name)
 
 
-def _file(name: str) -> str:
+def read_part(name: str) -> str:
+    """A style sheet or script of the report's page."""
     return files("lamina.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _refuse_other(path: Path) -> None:
+def refuse_other_page(path: Path) -> None:
     """A page of somebody else's is never replaced."""
     if path.exists() and _MARK not in read_regular(path).decode("utf-8", errors="replace"):
         raise ResultError(f"{path} is not a report of lamina; name another folder with --out")
@@ -220,11 +227,11 @@ def _write_beside(path: Path, text: str) -> None:
             return
     except (OSError, ValueError):
         pass
-    _write_whole(path, text)
+    write_page_file(path, text)
 
 
-def _write_whole(path: Path, text: str) -> Path:
-    """All of it or nothing: a kill never leaves half a page."""
+def write_page_file(path: Path, text: str) -> Path:
+    """Write all of it or nothing: a kill never leaves half a page."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -318,8 +325,10 @@ class GrowingPage:
         return [PendingAnalysis(self._titles[name], self._pace.left(name)) for name in left]
 
 
-COMPARED = ("geometry", "probe", "attention", "surprisal", "pairs", "cloze", "lens")
+COMPARED = ("geometry", "probe", "attention", "heads", "contextualize", "surprisal", "pairs", "cloze", "lens")
 """The analyses whose results `compare` puts side by side, in the order of the page."""
+_ANSWERING = ("finetune", "phases")
+"""Compared only where they are asked for by name: every model is fine-tuned for them."""
 
 
 def names_compared(names: Sequence[str], only: Sequence[str] | None) -> list[str]:
@@ -329,12 +338,13 @@ def names_compared(names: Sequence[str], only: Sequence[str] | None) -> list[str
         >>> names_compared(["geometry", "neighbours", "probe"], None)
         ['geometry', 'probe']
     """
-    other = [name for name in names if name not in COMPARED]
+    compared = (*COMPARED, *(_ANSWERING if only else ()))
+    other = [name for name in names if name not in compared]
     if only and other:
         raise InputError(
-            f"{', '.join(other)}: not compared between models; a report on several has {', '.join(COMPARED)}"
+            f"{', '.join(other)}: not compared between models; a report on several has {', '.join(compared)}"
         )
-    return [name for name in COMPARED if name in names]
+    return [name for name in compared if name in names]
 
 
 def folder_names(models: Sequence[Any]) -> list[str]:

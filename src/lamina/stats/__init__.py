@@ -76,7 +76,7 @@ _HOME = {
     "paired_difference": "paired",
     "permutation_family": "family",
     "random_signs": "family",
-    "rank_correlation": "ranks",
+    "rank_correlation": "correlations",
     "ratio_differences": "paired",
     "ratio_draws": "bootstrap",
     "ratio_intervals": "intervals",

@@ -21,6 +21,7 @@ from lamina.corpora.loading import CorpusSource, find_source, scored_split_of, s
 from lamina.corpora.question_sets import Questions, load_questions
 from lamina.corpora.questions.babi import STORIES
 from lamina.corpora.questions.question import Question
+from lamina.corpora.sampling import SampleSource, place_in_order
 from lamina.corpora.splits import SPLITS
 from lamina.errors import CorpusError, TaskError
 from lamina.training.classes import CLASSES, is_class
@@ -204,6 +205,7 @@ def load_sets(
     *,
     format: str | None = None,
     limit: int | None = None,
+    first: int | None = None,
     setting: Setting = "distractor",
     babi_tasks: Sequence[int] | None = None,
     length: int = 384,
@@ -211,9 +213,10 @@ def load_sets(
 ) -> Sets:
     """The three sets of a corpus: its train, dev and test; missing ones are made by document.
 
-    Where dev is given and test is not, dev is scored, and a part of train is for selection. `limit` takes the first
-    texts of each set, of bAbI (and the stories) as many of each task; `setting` is HotpotQA's; `babi_tasks` are some of
-    bAbI's twenty. `annotation` is what is learned, where it is not the task's own annotation or the only one that fits.
+    Where dev is given and test is not, dev is scored, and a part of train is for selection. `limit` draws texts of each
+    set, as whole documents, of bAbI (and the stories) as many of each task; `first` takes the first ones instead.
+    `setting` is HotpotQA's; `babi_tasks` are some of bAbI's twenty. `annotation` is what is learned, where it is not
+    the task's own annotation or the only one that fits.
     """
     source = None if str(data) == STORIES else find_source(data, format)
     asks = _asks(task, source)
@@ -232,9 +235,10 @@ def load_sets(
         return with_learned_labels(load_corpus(data, split, format=format), task, annotation)
 
     roles = _roles(task, source, load)
-    corpora = {role: load(split) for role, split in roles.splits.items()}
+    portion = Portion(limit, first)
+    corpora = {role: portion.of_corpus(load(split), role) for role, split in roles.splits.items()}
     documents = _documents(source, roles.splits.get("pool"))
-    items = _items(corpora, limit, documents, pairs=asks and task == "pairs")
+    items = _items(corpora, portion, documents, pairs=asks and task == "pairs")
     scored = corpora["scored"]
     about = {
         "split": scored.split,
@@ -243,7 +247,7 @@ def load_sets(
         "files": {name: sha for corpus in corpora.values() for name, sha in corpus.files.items()},
         "splits": {role: _split_description(corpus) for role, corpus in corpora.items()},
         **({"note": roles.note} if roles.note else {}),
-        "asked": {"data": str(data), "format": format, "limit": limit, "annotation": annotation},
+        "asked": {"data": str(data), "format": format, **portion.describe(), "annotation": annotation},
     }
     left_out = {
         f"{_CALLED[role]}: {reason}": count
@@ -253,10 +257,12 @@ def load_sets(
     return Sets(scored.name, *items, about=about, left_out=left_out, view=scored.view)
 
 
-def sets_of_splits(corpora: Mapping[str, Corpus], task: str, limit: int | None = None) -> Sets:
+def sets_of_splits(
+    corpora: Mapping[str, Corpus], task: str, limit: int | None = None, first: int | None = None
+) -> Sets:
     """The three sets of data in memory, of which train, dev and test are given."""
-    read = {split: with_learned_labels(corpus, task, None) for split, corpus in corpora.items()}
-    items = {split: tuple(corpus if limit is None else corpus.take(limit)) for split, corpus in read.items()}
+    read = {split: with_learned_labels(corpus, task, None).part(limit, first) for split, corpus in corpora.items()}
+    items = {split: tuple(corpus) for split, corpus in read.items()}
     left_out = {
         f"{split}: {why}": count for split, read_corpus in read.items() for why, count in read_corpus.left_out().items()
     }
@@ -311,30 +317,71 @@ def _documents(source: CorpusSource | None, split: str | None) -> list[str]:
 
 
 def _items(
-    corpora: Mapping[str, Corpus], limit: int | None, documents: Sequence[str], *, pairs: bool
+    corpora: Mapping[str, Corpus], portion: Portion, documents: Sequence[str], *, pairs: bool
 ) -> list[tuple[Item, ...]]:
-    """The items of train, select and scored, at most `limit` of each; `documents` are those of the pool, if known."""
+    """The items of train, select and scored, as many as wanted; `documents` are those of the pool, if known."""
     read: dict[str, Sequence[Item]] = {}
     with _without_collecting():
         for role, corpus in corpora.items():
             if role == "pool":
-                read["train"], read["select"] = _tenth(_items_of(corpus), documents, limit)
+                cut = _tenth(_items_of(corpus), documents, portion.first)
+                read["train"], read["select"] = map(portion.of, cut)
+            elif isinstance(corpus, Questions) and corpus.scheme == _BY_TASK:
+                read[role] = portion.of_each_task([*corpus.questions()])
             else:
-                read[role] = [*_first_of(corpus, limit)]
+                read[role] = [*_items_of(corpus)]
     if pairs:
-        read = {role: [*sentence_pairs(questions)] for role, questions in read.items()}
-    return [tuple(read[role][:limit]) for role in _ROLES]
+        read = {role: portion.of([*sentence_pairs(questions)]) for role, questions in read.items()}
+    return [tuple(read[role]) for role in _ROLES]
 
 
-def _first_of(corpus: Corpus, limit: int | None) -> Iterable[Item]:
-    """The first items; of several tasks, the same number of each, since a corpus has them one after the other."""
-    if limit is None or not isinstance(corpus, Questions) or corpus.scheme != _BY_TASK:
-        return _items_of(corpus if limit is None else corpus.take(limit))
-    tasks: dict[str, list[Question]] = {}
-    for question in corpus.questions():
-        tasks.setdefault(question.task, []).append(question)
-    turns = chain.from_iterable(zip_longest(*tasks.values()))
-    return islice((question for question in turns if question is not None), limit)
+class Portion(NamedTuple):
+    """How much of each set is read: a sample, the first items, or all where both are None.
+
+    Example:
+        >>> texts = [Text(f"{number}", ("Dogs",)) for number in range(100)]
+        >>> len(Portion(limit=10).of(texts)), [text.id for text in Portion(first=2).of(texts)]
+        (10, ['0', '1'])
+    """
+
+    limit: int | None = None
+    """Items to draw, as whole documents."""
+    first: int | None = None
+
+    def describe(self) -> dict[str, int | None]:
+        """What provenance says of it."""
+        about = {"limit": self.limit}
+        about |= {} if self.limit is None else {"sample_seed": 0}
+        return about if self.first is None else about | {"first": self.first}
+
+    def of_corpus(self, corpus: Corpus, role: str) -> Corpus:
+        """The portion of a corpus; what is divided later, into sets or by task, is read whole."""
+        return corpus if role == "pool" or corpus.scheme == _BY_TASK else corpus.part(*self)
+
+    def of(self, items: Sequence[Item]) -> list[Item]:
+        """The portion, in the order of the items."""
+        if self.limit is None:
+            return [*items[: self.first]]
+        return [*SampleSource(lambda: items, self.limit, 0, _document_of)()]
+
+    def of_each_task(self, questions: Sequence[Question]) -> Sequence[Question]:
+        """As many questions of each task as of any other, since a corpus has tasks one after the other."""
+        most = self.first if self.limit is None else self.limit
+        if most is None:
+            return questions
+        tasks: dict[str, list[Question]] = {}
+        for question in questions:
+            tasks.setdefault(question.task, []).append(question)
+        if self.limit is not None:
+            for of_task in tasks.values():
+                of_task.sort(key=lambda question: place_in_order(0, _document_of(question)))
+        turns = chain.from_iterable(zip_longest(*tasks.values()))
+        return list(islice((question for question in turns if question is not None), most))
+
+
+def _document_of(item: Item) -> str:
+    text = text_of(item)
+    return text.doc or text.id
 
 
 def _items_of(corpus: Corpus) -> Iterator[Item]:
@@ -357,10 +404,10 @@ def _split_description(corpus: Corpus) -> str:
     return f"{corpus.split}: {corpus.made_split or 'as given'}"
 
 
-def _tenth(items: Iterable[Item], documents: Sequence[str], limit: int | None) -> tuple[list[Item], list[Item]]:
+def _tenth(items: Iterable[Item], documents: Sequence[str], first: int | None) -> tuple[list[Item], list[Item]]:
     """Nine tenths and one tenth of the documents, in the order of a hash; of the texts where documents are few.
 
-    At most `limit` items of each. Where all documents are known, no more items are read than it takes.
+    At most the `first` items of each. Where all documents are known, no more items are read than it takes.
     """
     if len(set(documents)) < _FEW:
         items = [*items]
@@ -369,7 +416,7 @@ def _tenth(items: Iterable[Item], documents: Sequence[str], limit: int | None) -
     names = set(documents) if many else {text_of(item).id for item in items}
     ranked = sorted(names, key=lambda name: hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest())
     chosen = set(ranked[: -(-len(ranked) // 10)])
-    most = sys.maxsize if limit is None else limit
+    most = sys.maxsize if first is None else first
     train, select = [], []
     for item in items:
         text = text_of(item)

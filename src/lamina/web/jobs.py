@@ -88,9 +88,9 @@ class Jobs:
     """A queue of requests, run one after another: two at once on the same cores would only slow each other."""
 
     def __init__(self, *, most: int, memory: int, program: Sequence[str] = JOB_PROGRAM) -> None:
-        self._most = most
+        self.most = most
         self._memory = memory
-        self._program = tuple(program)
+        self.program = tuple(program)
         self._changed = Condition()
         self._jobs: dict[str, BackgroundJob] = {}
         self._queue: deque[BackgroundJob] = deque()
@@ -102,9 +102,9 @@ class Jobs:
     def start(self, request: Mapping[str, Any], command: str, estimate: float | None = None) -> BackgroundJob:
         """Queue a request; `command` is shown to people, and `estimate`, the seconds it is expected to take."""
         with self._changed:
-            if sum(not job.over for job in self._jobs.values()) >= self._most:
+            if sum(not job.over for job in self._jobs.values()) >= self.most:
                 raise TooManyJobsError(
-                    f"{self._most} computations are running or waiting; cancel one, or wait until one is done"
+                    f"{self.most} computations are running or waiting; cancel one, or wait until one is done"
                 )
             if self._worker is None:
                 self._lifeline = os.pipe() if lifeline.AVAILABLE else ()
@@ -194,7 +194,7 @@ class Jobs:
             return job
 
     def _run(self, job: BackgroundJob) -> None:
-        with self._begin(job.request) as process:
+        with self.begin(job.request) as process:
             try:
                 with self._changed:
                     job.process = process
@@ -203,7 +203,7 @@ class Jobs:
                     _end(process)
                 watcher = Thread(target=_watch_memory, args=(job, process, self._memory), daemon=True)
                 watcher.start()
-                last = _read_progress(process.stderr or (), job)
+                last = read_progress(process.stderr or (), job)
                 code = process.wait()
                 watcher.join()
             finally:
@@ -211,7 +211,7 @@ class Jobs:
         message = job.message or ("" if code == 0 else _reason(code, last))
         self._finish(job, "done" if code == 0 else "failed", message)
 
-    def _begin(self, request: Mapping[str, Any]) -> subprocess.Popen[str]:
+    def begin(self, request: Mapping[str, Any]) -> subprocess.Popen[str]:
         variables = {progress.VARIABLE: "json", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         if self._lifeline:
             variables[lifeline.VARIABLE] = str(self._lifeline[0])
@@ -220,7 +220,7 @@ class Jobs:
             json.dump(request, request_file)
             request_file.seek(0)
             return subprocess.Popen(
-                self._program,
+                self.program,
                 stdin=request_file,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -237,7 +237,7 @@ class Jobs:
                 job.state, job.message, job.ended = state, message, time.monotonic()
 
 
-def _read_progress(lines: Iterable[str], job: BackgroundJob) -> list[str]:
+def read_progress(lines: Iterable[str], job: BackgroundJob) -> list[str]:
     """Read a job's progress until it ends; returns the last lines that are not progress."""
     last: deque[str] = deque(maxlen=_LAST_LINES)
     for line in lines:
@@ -287,7 +287,7 @@ def _reason(code: int, last: list[str]) -> str:
 
 # What computations would take for a model: tried one after another in processes of their own, and remembered.
 #
-# A trial loads the model and runs a small sample, for seconds to a minute. It runs with low priority, and not while a
+# A trial loads the model and counts what would be done, for some seconds. It runs with low priority, and not while a
 # computation runs, which would make both slower and the estimate wrong.
 
 TRIAL_PROGRAM = (sys.executable, "-m", "lamina", "run", "-", "--dry-run", "--json")
@@ -321,7 +321,7 @@ class Estimates:
         """`on`: whether trials are run at all; without, only what was tried before is known."""
         self._busy = busy
         self._on = on
-        self._program = tuple(program)
+        self.program = tuple(program)
         self._changed = Condition()
         self._known: dict[str, CostEstimate] = {}
         self._queue: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
@@ -337,7 +337,7 @@ class Estimates:
                 self._known[key] = _remembered(key) or CostEstimate("waiting" if self._on else "off")
                 if self._known[key].state == "waiting":
                     self._queue[key] = request
-                    self._begin()
+                    self.begin()
             return self._known[key]
 
     def known(self, request: Mapping[str, Any]) -> float | None:
@@ -354,7 +354,7 @@ class Estimates:
         if process is not None:
             process.kill()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         if self._worker is None:
             self._worker = Thread(target=self._work, name="estimates", daemon=True)
             self._worker.start()
@@ -399,7 +399,7 @@ class Estimates:
 
     def _started(self) -> subprocess.Popen[str]:
         self._process = subprocess.Popen(
-            self._program,
+            self.program,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

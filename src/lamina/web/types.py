@@ -35,10 +35,10 @@ def typescript() -> str:
 
 def _interface(name: str, schema: Schema) -> str:
     if schema.get("type") != "object":
-        return f"{_comment(schema)}export type {name} = {_type(schema)};\n"
+        return f"{_comment(schema)}export type {name} = {type_of(schema)};\n"
     required = schema.get("required", ())
     lines = [
-        f"{_comment(inner, '  ')}  {_key(field)}{'' if field in required else '?'}: {_type(inner)};"
+        f"{_comment(inner, '  ')}  {_key(field)}{'' if field in required else '?'}: {type_of(inner)};"
         for field, inner in schema.get("properties", {}).items()
     ]
     if schema.get("additionalProperties"):
@@ -46,24 +46,24 @@ def _interface(name: str, schema: Schema) -> str:
     return "\n".join([f"{_comment(schema)}export interface {name} {{", *lines, "}\n"])
 
 
-def _type(schema: Schema) -> str:
+def type_of(schema: Schema) -> str:
     if "$ref" in schema:
         return schema["$ref"].rpartition("/")[2]
     if "anyOf" in schema:
-        return " | ".join(dict.fromkeys(map(_type, schema["anyOf"])))
+        return " | ".join(dict.fromkeys(map(type_of, schema["anyOf"])))
     if "const" in schema or "enum" in schema:
         return " | ".join(json.dumps(value) for value in schema.get("enum", [schema.get("const")]))
     kind = schema.get("type")
     if kind == "array":
         if "prefixItems" in schema:
-            return f"[{', '.join(map(_type, schema['prefixItems']))}]"
+            return f"[{', '.join(map(type_of, schema['prefixItems']))}]"
         items = schema.get("items", {})
         union = "anyOf" in items or len(items.get("enum", ())) > 1
-        return f"({_type(items)})[]" if union else f"{_type(items)}[]"
+        return f"({type_of(items)})[]" if union else f"{type_of(items)}[]"
     if kind == "object":
         values = schema.get("additionalProperties", True)
         # What the API does not describe further is not checked.
-        return f"Record<string, {_type(values) if isinstance(values, Mapping) else 'any'}>"
+        return f"Record<string, {type_of(values) if isinstance(values, Mapping) else 'any'}>"
     return {"integer": "number", "number": "number", "null": "null"}.get(str(kind), str(kind) if kind else "any")
 
 
@@ -76,8 +76,12 @@ def _addresses(paths: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             if answer is None:
                 continue
             taken = _json({"200": methods[method].get("requestBody", {})})
-            shape = _type(answer) if method != "post" else f"{{ takes: {_type(taken or {})}; gives: {_type(answer)} }}"
-            lines.append(f"  {_address(path)}: {shape};")
+            shape = (
+                type_of(answer)
+                if method != "post"
+                else f"{{ takes: {type_of(taken or {})}; gives: {type_of(answer)} }}"
+            )
+            lines.append(f"  {address_of(path)}: {shape};")
         yield "\n".join([f"export interface {method.capitalize()} {{", *lines, "}\n"])
 
 
@@ -89,7 +93,7 @@ def _json(responses: Mapping[str, Any]) -> Schema | None:
     return None
 
 
-def _address(path: str) -> str:
+def address_of(path: str) -> str:
     """An address as a key; one with parameters becomes a pattern."""
     address = re.sub(r"\{[^}]+\}", "${string}", path.removeprefix(_PREFIX))
     return f"[address: `{address}`]" if "$" in address else json.dumps(address)

@@ -21,8 +21,8 @@ from lamina.analyses.answering.failure import (
     OVER_TWIN,
     AnswerCases,
     FailurePredictor,
-    _logistic,
     failure_table,
+    logistic_weights,
     mixed_tasks,
     ordered_pairs,
     principal_axes,
@@ -185,7 +185,7 @@ def test_the_regression_and_its_axes_are_scikit_learns() -> None:
         # Axes come in the other order; their signs are arbitrary.
         np.testing.assert_allclose(np.abs(axes[:, ::-1]), np.abs(expected), rtol=1e-5, atol=1e-6)
     wrong = draw.random(50) < expit(points[:, 0])
-    found = _logistic(points, wrong.astype(float), np.full(8, 2.0))
+    found = logistic_weights(points, wrong.astype(float), np.full(8, 2.0))
     model = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(points, wrong)
     np.testing.assert_allclose(found, model.coef_[0], atol=1e-4)
 

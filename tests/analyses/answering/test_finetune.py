@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina.analyses.answering.finetune import _CURVE, finetune
+from lamina.analyses.answering.finetune import CURVE_COLUMNS, finetune
 from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
@@ -44,7 +44,7 @@ def learned(
     tables = {
         "scores": score_table("scored", own, seed=0),
         "contrasts": contrast_table([own], other, "document", seed=0),
-        "curve": pd.DataFrame([(0, *row) if len(row) == 5 else row for row in curve], columns=list(_CURVE)),
+        "curve": pd.DataFrame([(0, *row) if len(row) == 5 else row for row in curve], columns=list(CURVE_COLUMNS)),
         "baseline": pd.DataFrame(means(other).items(), columns=["metric", "value"]),
     }
     model, corpus = {"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}

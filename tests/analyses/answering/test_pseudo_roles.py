@@ -9,7 +9,7 @@ from scipy.stats import kstest
 from lamina.analyses.answering.roles import (
     GROUPS,
     AnswerPositions,
-    _moved,
+    moved_positions,
     note_answers,
     pseudo_groups,
     roles_of,
@@ -70,14 +70,14 @@ def test_a_pseudo_prediction_is_as_long_as_the_prediction_and_no_answer() -> Non
 
 def test_neighbouring_sentences_are_replaced_by_neighbours() -> None:
     for seed in range(10):
-        one, other = _moved([2, 3], {0, 1, 4, 5, 6}, np.random.default_rng(seed))
+        one, other = moved_positions([2, 3], {0, 1, 4, 5, 6}, np.random.default_rng(seed))
         assert other - one == 1
         assert {one, other} <= {0, 1, 4, 5, 6}
-    assert _moved([1, 2], {0, 3}, np.random.default_rng(0)) == []
+    assert moved_positions([1, 2], {0, 3}, np.random.default_rng(0)) == []
     # Far from each other they need not keep their distance where it fits nowhere.
-    assert sorted(_moved([0, 4], {1, 3}, np.random.default_rng(0))) == [1, 3]
-    assert _moved([0, 4], {1}, np.random.default_rng(0)) == []
-    assert _moved([], {1}, np.random.default_rng(0)) == []
+    assert sorted(moved_positions([0, 4], {1, 3}, np.random.default_rng(0))) == [1, 3]
+    assert moved_positions([0, 4], {1}, np.random.default_rng(0)) == []
+    assert moved_positions([], {1}, np.random.default_rng(0)) == []
 
 
 def test_pseudo_answers_lie_where_answers_lie() -> None:

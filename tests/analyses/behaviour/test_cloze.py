@@ -36,9 +36,9 @@ from lamina.analyses.behaviour.cloze.suites import (
     OBJECTS,
     FactOutcomes,
     PatternOutcome,
-    _fact_outcomes,
     ask_diagnostics,
     ask_relations,
+    fact_outcomes,
     frequency_effects,
     most_frequent_object,
     object_counts,
@@ -140,7 +140,7 @@ def test_consistency_is_over_pairs_of_patterns() -> None:
     asked = FactOutcomes(
         FRANCE[0], 3, True, [question(1, True), question(1, True), question(2, False), question(2, False)]
     )
-    found = {each.measure: each for each in _fact_outcomes(COUNTRY, asked, VOCABULARY)}
+    found = {each.measure: each for each in fact_outcomes(COUNTRY, asked, VOCABULARY)}
     assert found["precision_at_1"].value == 0.5
     assert found["precision_at_10"].value == 1
     assert found[OBJECTS].value == 0.5

@@ -14,11 +14,11 @@ from lamina.analyses.behaviour.perturb.perturbations import PerturbableText, Per
 from lamina.analyses.behaviour.perturb.scores import (
     PerturbationPlan,
     PerturbedItems,
-    _perturbed,
     answer_items,
     beyond,
     changes,
     loss_items,
+    perturbed_question,
     score_of,
     score_rows,
     train_reader,
@@ -217,7 +217,7 @@ def test_answers_are_cut_out_of_the_perturbed_context() -> None:
     assert isinstance(encoder, HuggingFaceEncoder)
     context = "The dog barked. The cats ran away."
     question = make_question("q", "Who ran ?", context, [(0, 15), (16, 34)], [(20, 24)], {1}, doc="story")
-    moved = _perturbed(question, [3, 1, 5, 0])
+    moved = perturbed_question(question, [3, 1, 5, 0])
     assert moved.context == ". dog cats The"
     assert answer_text(moved, Span(4, 6)) == "dog cats"
     asked = plan(["shuffled_within", "cut_first", "positions"], ngrams=[1], cuts=[0.5], shifts=[4])

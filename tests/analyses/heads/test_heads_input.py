@@ -103,7 +103,7 @@ def test_every_architecture_answers_and_decoders_look_back(architecture: str, tm
 
 @pytest.mark.data
 def test_a_single_head_finds_most_objects(real_encoder, data_dir):
-    corpus = load_corpus(data_dir / "ud_english_ewt", "dev", limit=400)
+    corpus = load_corpus(data_dir / "ud_english_ewt", "dev", first=400)
     best = heads(real_encoder, corpus, samples=20).tables["best"].set_index("relation")
     assert best.loc["obj", "accuracy"] > 0.5
     assert best.loc["obj", "offset_accuracy"] < 0.45

@@ -266,7 +266,7 @@ def test_what_cannot_be_measured_is_refused(ask) -> None:
 @pytest.mark.real
 def test_minilm_on_real_sentences(real_encoder: Encoder, tmp_path: Path) -> None:
     try:
-        corpus = load_corpus("ewt", split="dev", limit=100)
+        corpus = load_corpus("ewt", split="dev", first=100)
     except AssetError as error:
         pytest.skip(f"cannot be had here: {error}")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.words.windows import BY_WORD, CONSTANT, _by_metric, _score_table, difference_table, windows
+from lamina.analyses.words.windows import BY_WORD, CONSTANT, difference_table, score_table, scores_by_metric, windows
 from lamina.figures.windows import draw
 from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
@@ -31,9 +31,9 @@ def result(shares: dict[str, float], seeds: int = 1, spread: float = 0.001, docu
         window: [outcomes(share, seed, spread, documents) for seed in range(seeds)] for window, share in shares.items()
     }
     by_word = outcomes(0.85, 99, spread, documents)
-    scores = {window: _by_metric(dict(enumerate(own)), 0) for window, own in runs.items()}
+    scores = {window: scores_by_metric(dict(enumerate(own)), 0) for window, own in runs.items()}
     tables = {
-        "scores": _score_table(scores),
+        "scores": score_table(scores),
         "differences": difference_table(runs, by_word, "document", seed=0),
         "baseline": pd.DataFrame(
             [(BY_WORD, "accuracy", 0.85, 0.84, 0.86), (CONSTANT, "accuracy", 0.2, 0.19, 0.21)],

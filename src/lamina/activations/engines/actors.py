@@ -13,6 +13,7 @@ from lamina.activations.engines.workers import Crew, EncodingJob, Reply, Task, W
 from lamina.activations.shards import SHARD_BYTES
 from lamina.activations.store import ActivationStore
 from lamina.errors import InputError, LaminaError, ModelError
+from lamina.extras import require_package
 from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.types import Text
@@ -25,10 +26,8 @@ _RETRIES = 2
 
 def import_ray() -> Any:
     """The library, if it is installed."""
-    try:
-        return import_module("ray")
-    except ModuleNotFoundError:
-        raise InputError('--engine ray needs Ray, which is not installed: pip install "lamina[ray]"') from None
+    require_package("ray", "--engine ray starts workers of Ray")
+    return import_module("ray")
 
 
 class RayEngine:

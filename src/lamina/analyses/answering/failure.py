@@ -6,7 +6,6 @@ Probes are scored on documents that they were not trained on.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
@@ -399,7 +398,7 @@ class _ScoreTest:
     """
 
     def __init__(self, base: np.ndarray, wrong: np.ndarray, signs: np.ndarray) -> None:
-        probability = expit(base @ _logistic(base, wrong, np.full(base.shape[1], _WEAK)))
+        probability = expit(base @ logistic_weights(base, wrong, np.full(base.shape[1], _WEAK)))
         self._base, self._variance = base, probability * (1 - probability)
         residuals = (wrong - probability)[:, None] * np.hstack([np.ones((len(wrong), 1)), signs])
         everywhere = np.ones(len(wrong), bool)
@@ -504,7 +503,7 @@ def _folds(units: Int[np.ndarray, " case"], count: int) -> Int[np.ndarray, " cas
 def _fitted(base: np.ndarray, axes: np.ndarray, wrong: np.ndarray, learned: np.ndarray) -> np.ndarray:
     """Log-odds of the other cases."""
     design = np.hstack([base, axes])
-    return design[~learned] @ _logistic(design[learned], wrong[learned], _penalty(base.shape[1], axes.shape[1]))
+    return design[~learned] @ logistic_weights(design[learned], wrong[learned], _penalty(base.shape[1], axes.shape[1]))
 
 
 def _penalty(base: int, axes: int) -> np.ndarray:
@@ -512,7 +511,7 @@ def _penalty(base: int, axes: int) -> np.ndarray:
     return np.r_[np.full(base, _WEAK), np.full(axes, float(axes))]
 
 
-def _logistic(design: np.ndarray, wrong: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+def logistic_weights(design: np.ndarray, wrong: np.ndarray, penalty: np.ndarray) -> np.ndarray:
     """Penalised logistic regression by Newton's method, its steps halved until the loss falls."""
 
     def loss(weights: np.ndarray) -> float:
@@ -596,20 +595,6 @@ def failure_table(
 
 def _table(rows: Iterable[tuple], columns: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame([*rows], columns=list(columns)).astype({"layer": "Int64"})
-
-
-def time_layer(features: int, cases: int, documents: int, *, samples: int, seed: int) -> float:
-    """Seconds that one layer takes, timed on random vectors; 0 where there would be no rows."""
-    draw = np.random.default_rng(seed)
-    numbers = np.arange(cases) * documents // cases
-    vectors = draw.normal(size=(cases, 1, features)).astype(np.float32)
-    cases_ = AnswerCases(vectors, draw.random(cases) < 0.5, numbers, draw.random(cases), draw.random(cases))
-    predictor = FailurePredictor(cases_, samples=samples, seed=seed)
-    if not predictor.possible:
-        return 0.0
-    start = time.perf_counter()
-    predictor.judge(vectors[:, 0])
-    return time.perf_counter() - start
 
 
 _Layer = list[FailurePrediction]

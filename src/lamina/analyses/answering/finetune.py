@@ -12,9 +12,10 @@ import pandas as pd
 
 from lamina.corpora.questions.question import Question
 from lamina.errors import InputError, ModelError, TaskError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.declare import ComparedValues, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import (
+    FIRST,
     FORMAT,
     LIMIT,
     MODEL,
@@ -35,7 +36,7 @@ from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 from lamina.training.heads import refuse_layers, source_of, with_padding
 from lamina.training.objective import ALL, COLUMNS, CONTRASTS, SEED_COLUMNS, text_of
 from lamina.training.provenance import refuse_used
-from lamina.training.reading import Sets, apart, load_sets, sets_of_splits
+from lamina.training.reading import Portion, Sets, apart, load_sets, sets_of_splits
 from lamina.training.settings import (
     LOWER_IS_BETTER,
     PAPER_SETTINGS,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from lamina.corpora import Corpus
     from lamina.training.finetune import Finetuning
 
-_CURVE = ("seed", "step", "epoch", "split", "metric", "value")
+CURVE_COLUMNS = ("seed", "step", "epoch", "split", "metric", "value")
 _BASELINE = ("metric", "value")
 _GRID = ("lr", "batch", "schedule", "epochs", "step", "metric", "value", "chosen")
 _METRICS = {"f1": "F1", "exact_match": "exact match"}
@@ -76,6 +77,12 @@ LEARNED = DeclaredSetting(
 )
 
 
+LIMITS_OF_SETS = (
+    replace(LIMIT, about=Setting("Number of texts to draw from each set, as whole documents.", min=1)),
+    replace(FIRST, about=Setting("Take the first N texts of each set instead of drawing some.", min=1)),
+)
+
+
 @dataclass(frozen=True)
 class TrainingSets(Reads):
     """A transformer and data with three sets: for training, for selection, and for scoring."""
@@ -96,7 +103,7 @@ class TrainingSets(Reads):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (FORMAT, LEARNED, replace(LIMIT, about=Setting("Take only the first N texts of each set.", min=1)))
+        return (FORMAT, LEARNED, *LIMITS_OF_SETS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -131,16 +138,17 @@ class TrainingSets(Reads):
         "resample documents. The baseline always answers what is most frequent in training; the model is compared with "
         "it document by document. The default report trains "
         "for a minute or two on short stories that lamina makes (Where is Ann? Where is the kite?, after the first two "
-        "bAbI tasks): enough to answer some rightly and some wrongly."
+        "bAbI tasks): enough to answer some correctly and some incorrectly."
     ),
     cites=("van Aken et al. 2019", "Zhao et al. 2020"),
     reads=TrainingSets(),
     # 2: the models of all seeds are kept and scores are their means; of stories to classify, the newest facts are kept.
     # 3: a limit takes as many questions of each task.
     # 4: documents are resampled by name; scores are compared with the constant answer document by document.
-    version=4,
+    # 5: a limit draws documents.
+    version=5,
     tables={
-        "curve": Table("One row per seed, step noted, split and metric; select is the selection set.", _CURVE),
+        "curve": Table("One row per seed, step noted, split and metric; select is the selection set.", CURVE_COLUMNS),
         "scores": Table(
             "One row per task of the data (all: all together) and metric, on the scored texts; of several seeds the "
             "mean.",
@@ -170,6 +178,7 @@ class TrainingSets(Reads):
         "batch": 16,
         "schedule": "constant",
     },
+    compares=ComparedValues("scores", ("task", "metric")),
     example="lamina finetune minilm --task pos --data ewt --max-steps 200 --out runs/pos",
 )
 def finetune(
@@ -200,7 +209,9 @@ def finetune(
             "what does best on the selection set."
         ),
     ] = False,
-    length: Annotated[int | None, Setting("Most tokens in one row; the task's own by default.", min=8)] = None,
+    length: Annotated[
+        int | None, Setting("Maximum number of tokens in one row; the task's own by default.", min=8)
+    ] = None,
     attention_window: Annotated[
         int | None, Setting("For pos, ner and tag: words see at most this many words to each side.", min=0)
     ] = None,
@@ -277,7 +288,7 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @finetune.costs
 def _cost(
-    _: Estimator,
+    estimator: Estimator,
     encoder: HuggingFaceEncoder,
     sets: Sets,
     *,
@@ -288,7 +299,7 @@ def _cost(
     seeds: int,
     **settings: Any,
 ) -> Cost:
-    """A few real steps, a part of an evaluation and a checkpoint are timed."""
+    """Steps and evaluations, by the tokens that they read."""
     plans = _plans({"task": task, "seed": seed, **settings})
     learning = learning_of(encoder, sets, task, length=length, attention_window=attention_window, seed=seed)
     expected = learning.expect(plans, seeds=seeds)
@@ -298,7 +309,7 @@ def _cost(
         texts=texts,
         tokens=expected.tokens,
         steps=expected.steps,
-        seconds=expected.seconds,
+        work=expected.read * estimator.per_token,
         memory=memory_now(),
         disk=expected.size,
     )
@@ -330,12 +341,15 @@ def _pieces(task: Task, encoder: HuggingFaceEncoder, length: int | None, sets: S
 
 def as_sets(data: Any, options: Mapping[str, Any], settings: Mapping[str, Any], encoder: HuggingFaceEncoder) -> Sets:
     """The three sets of data that is named or given, for the task and the view that the settings say."""
-    limit = options["limit"]
+    portion = Portion(options.get("limit"), options.get("first"))
+    if None not in portion:
+        raise InputError("limit draws texts and first takes the first ones; give one of the two")
     if isinstance(data, Sets):
-        return replace(data, train=data.train[:limit], select=data.select[:limit], scored=data.scored[:limit])
+        train, select, scored = (tuple(portion.of(items)) for items in (data.train, data.select, data.scored))
+        return replace(data, train=train, select=select, scored=scored)
     task = settings["task"]
     if isinstance(data, Mapping):
-        return sets_of_splits({split: as_part(data, split) for split in ("train", "dev", "test")}, task, limit)
+        return sets_of_splits({split: as_part(data, split) for split in ("train", "dev", "test")}, task, *portion)
     if not isinstance(data, str | Path):
         raise InputError(
             "data is a name, a path, train, dev and test by name (a dict, a datasets.DatasetDict) or "
@@ -344,7 +358,14 @@ def as_sets(data: Any, options: Mapping[str, Any], settings: Mapping[str, Any], 
     chosen = {name: settings[name] for name in ("setting", "babi_tasks")}
     length = _pieces(task, encoder, settings["length"])
     return load_sets(
-        task, data, format=options["format"], limit=limit, length=length, annotation=options["annotation"], **chosen
+        task,
+        data,
+        format=options["format"],
+        limit=portion.limit,
+        first=portion.first,
+        length=length,
+        annotation=options["annotation"],
+        **chosen,
     )
 
 

@@ -242,12 +242,12 @@ def _another_support(question: Question, roles: QuestionRoles, rng: np.random.Ge
     spans = {int(edge.labels[0]): edge.span for edge in question.text.edges["sentence"]}
     numbers = [number for number, span in spans.items() if roles.support[span.start : span.end].any()]
     marks = np.zeros(len(roles.support), bool)
-    for number in _moved(numbers, spans.keys() - numbers, rng):
+    for number in moved_positions(numbers, spans.keys() - numbers, rng):
         marks[spans[number].start : spans[number].end] = True
     return marks
 
 
-def _moved(numbers: list[int], free: Iterable[int], rng: np.random.Generator) -> list[int]:
+def moved_positions(numbers: list[int], free: Iterable[int], rng: np.random.Generator) -> list[int]:
     """The same pattern elsewhere; where it fits nowhere, any free sentences, unless neighbours are to stay together."""
     free = sorted(free)
     if not numbers:

@@ -141,7 +141,7 @@ class _EncodedQuestion(NamedTuple):
     chapter="answering",
     takes=1,
     report={"both": True},
-    example='lamina token-map minilm --question "Who barks?" --context "Dogs bark. Cats mew." --out results/map',
+    example='lamina token-map minilm --question "Who barks?" --context "Dogs bark. Cats mew." --answer Dogs',
 )
 def token_map(
     encoder: Encoder,
@@ -151,8 +151,8 @@ def token_map(
     both: Annotated[
         bool,
         Setting(
-            "Instead of one question: the first that the model answers rightly and the first that it answers wrongly, "
-            "of one task."
+            "Instead of one question: the first that the model answers correctly and the first that it answers "
+            "incorrectly, of one task."
         ),
     ] = False,
     method: Annotated[Method, Setting("How tokens are projected into two dimensions.")] = "pca",
@@ -161,6 +161,10 @@ def token_map(
         int | None,
         Setting("Clusters per layer; by default the number from 2 to 8 with the highest silhouette.", min=2),
     ] = None,
+    without_first: Annotated[
+        bool,
+        Setting("Leave the first token out of projections and clusters at every layer, as the paper did for GPT-2."),
+    ] = False,
     seed: Seed = 0,
 ) -> Tables:
     """The tokens of one question, special ones too, at every layer: where they lie, their roles and clusters.
@@ -189,7 +193,7 @@ def token_map(
     tables: dict[str, list[pd.DataFrame]] = {"tokens": [], "projection": [], "answer": []}
     left_out: Counter[str] = Counter()
     for question in picked.questions:
-        encoded = _encode_question(encoder, question)
+        encoded = _encode_question(encoder, question, without_first=without_first)
         states, keep = encoded.states.numpy(), encoded.keep.numpy()
         places = project(states, keep, method, fit, seed=seed)
         tried = _tried(clusters, int(keep.sum(1).min()))
@@ -248,10 +252,10 @@ def _cost(
     """
     if both:
         few = [*islice(questions.questions(), _AT_ONCE)]
-        return estimator.trial(passes=2, data=questions_from(few, questions.name, questions.split))
+        return estimator.reading(passes=2, data=questions_from(few, questions.name, questions.split))
     first = (question.text.id for question in questions.questions())
     chosen = questions.find(example or next(first))
-    return estimator.trial(passes=1 + (answerer_of(encoder) is not None), data=chosen)
+    return estimator.reading(passes=1 + (answerer_of(encoder) is not None), data=chosen)
 
 
 class _ChosenQuestions(NamedTuple):
@@ -263,7 +267,7 @@ class _ChosenQuestions(NamedTuple):
 
 
 def _right_and_wrong(encoder: Encoder, questions: Questions) -> _ChosenQuestions:
-    """The first question answered rightly and the first answered wrongly, of the first task that has both."""
+    """The first question answered correctly and the first answered incorrectly, of the first task that has both."""
     answerer = answerer_of(encoder, questions.questions())
     if answerer is None:
         return _ChosenQuestions([*islice(questions.questions(), 1)])
@@ -286,7 +290,7 @@ def _right_and_wrong(encoder: Encoder, questions: Questions) -> _ChosenQuestions
     return _ChosenQuestions(chosen or [*islice(questions.questions(), 1)], {ONE_KIND: 1})
 
 
-def _encode_question(encoder: Encoder, question: Question) -> _EncodedQuestion:
+def _encode_question(encoder: Encoder, question: Question, *, without_first: bool) -> _EncodedQuestion:
     answerer = answerer_of(encoder, [question])
     answered = None if answerer is None else next(score_answers(answerer, [question]))
     activations = next(iter(encoder.encode([question.text])))
@@ -294,6 +298,9 @@ def _encode_question(encoder: Encoder, question: Question) -> _EncodedQuestion:
         raise ModelError(f"{encoder.name} gives no states, so there is nothing to map")
     roles = roles_of(question, answered.answer.span if answered else None).of_tokens(activations.tokens)
     keep = ordinary(activations.states).T
+    if without_first:
+        keep = keep.clone()
+        keep[:, 0] = False
     return _EncodedQuestion(
         question, activations, activations.states.transpose(0, 1).contiguous(), keep, roles, answered
     )

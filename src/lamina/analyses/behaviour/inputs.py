@@ -25,7 +25,9 @@ from lamina.framework.inputs import (
     describe_models,
     kind_of,
     model_and,
+    part_of,
     short_name,
+    whole,
 )
 from lamina.framework.settings import DeclaredSetting, Setting
 from lamina.targets.target import PROBE
@@ -241,13 +243,12 @@ def speaking(encoder: Encoder) -> dict[str, Any]:
 def texts_to_score(data: Any, options: Mapping[str, Any], targets: Sequence[str] | None, split: str) -> Splits | Corpus:
     """Texts to score, with training texts for probes; without these if there are none and no probe is a target."""
     try:
-        splits = as_splits(data, {**options, "limit": None})
+        splits = as_splits(data, whole(options))
     except CorpusError:
         if any(target.startswith(PROBE) for target in targets or ()):
             raise
         return as_corpus(data, options, split)
-    limit = options["limit"]
-    return splits if limit is None else replace(splits, scored=splits.scored.take(limit))
+    return replace(splits, scored=part_of(splits.scored, options))
 
 
 @dataclass(frozen=True)
@@ -290,10 +291,9 @@ class SpokenSplits(TrainedTexts):
         """See `Reads.load`; a model without a head is refused before texts are read."""
         encoder = as_encoder(given["model"], options, runtime)
         model = speaking(encoder)
-        whole = {**options, "limit": None}
-        splits = self._all(given["data"], whole) if options["split"] == "all" else as_splits(given["data"], whole)
-        if options["limit"] is not None:
-            splits = replace(splits, scored=splits.scored.take(options["limit"]))
+        read_whole, every = whole(options), options["split"] == "all"
+        splits = self._all(given["data"], read_whole) if every else as_splits(given["data"], read_whole)
+        splits = replace(splits, scored=part_of(splits.scored, options))
         return replace(model_and(encoder, splits, given["model"]), model=model)
 
     def _all(self, data: Any, options: Mapping[str, Any]) -> Splits:
@@ -341,10 +341,13 @@ class SpokenSuite(Reads):
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> LoadedInputs:
-        """See `Reads.load`; a model without a head is refused before the suite is read."""
+        """See `Reads.load`; a model without a head is refused before a named suite is read."""
+        suite = given["suite"]
+        if isinstance(suite, str | Path) and Path(suite).exists():
+            # One's own file may have faults, which are told before the model is loaded.
+            suite = self.read(suite, options)
         encoder = as_encoder(given["model"], options, runtime)
         model = speaking(encoder)
-        suite = given["suite"]
         if isinstance(suite, str | Path):
             suite = self.read(suite, options)
         elif not hasattr(suite, "describe"):

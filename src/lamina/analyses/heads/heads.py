@@ -16,8 +16,9 @@ from torch import Tensor
 
 from lamina.analyses.heads.behaviours import LEAD, OFTEN, is_ahead
 from lamina.corpora import Corpus
+from lamina.corpora.treebanks import in_stanford
 from lamina.errors import CorpusError
-from lamina.framework.declare import Table, Tables, analysis
+from lamina.framework.declare import ComparedValues, Table, Tables, analysis
 from lamina.framework.inputs import Treebank
 from lamina.framework.sample_size import LEAST_TARGETS
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
@@ -35,12 +36,13 @@ from lamina.framework.watch import (
 )
 from lamina.models import Encoder
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, Worth, finding, not_tested, percent, rows_of
+from lamina.results.finding import Finding, Source, Worth, finding, not_tested, percent, rows_of, weakest
 from lamina.stats.best import cross_fit
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
 from lamina.stats.status import Contrast
 from lamina.stats.units import CHOOSING, SCORED, Halves, UnitSums, halve
+from lamina.tasks.label_words import in_words, plural_of
 from lamina.types import Edge, Text
 
 ALL, NO_PUNCTUATION = "all", "all without punctuation"
@@ -256,6 +258,8 @@ RELATIONS = (
 CROSS_FITTED = ("crossfit_accuracy", "crossfit_low", "crossfit_high", "crossfit_offset_accuracy")
 BEST = (*RELATIONS, "unit", "kind", "ahead", *CROSS_FITTED, "agrees")
 """Columns of `best.csv`."""
+DOCUMENTS = ("relation", "unit", "hits", "count")
+"""Columns of `documents.csv`."""
 SYSTEMS = ("system", "relation", "count", "accuracy", "low", "high")
 """Columns of `baselines.csv`."""
 RELATION, PUNCTUATION, RARE, TOGETHER = "relation", "punctuation", "rare", "together"
@@ -336,7 +340,7 @@ def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
 
 
 def best_table(meter: RelationMeter, relations: pd.DataFrame, *, faithful: bool = False) -> pd.DataFrame:
-    """The head that finds most of each relation, with its row of `relations_table`: its test is the one told.
+    """The head that finds most of each relation, with its row of `relations_table`: findings state its test.
 
     Any head could have been the best, and all of them are in the family of the test. `crossfit_accuracy` is free of the
     luck of the best of many: each half of the documents is scored by the head, direction and offset that the other half
@@ -359,6 +363,21 @@ def best_table(meter: RelationMeter, relations: pd.DataFrame, *, faithful: bool 
         shares = (float(crossed.hits.sum(dtype=float) / counts.sum(dtype=float)) for crossed in (head, offset))
         scores.append((next(shares), float(low), float(high), next(shares), head.agrees))
     return pd.concat([table, pd.DataFrame(scores, columns=[*CROSS_FITTED, "agrees"])], axis=1)[list(BEST)]
+
+
+def documents_table(meter: RelationMeter, best: pd.DataFrame) -> pd.DataFrame:
+    """What heads that other documents chose find in every document: the sums behind `crossfit_accuracy`."""
+    units, halves = meter.units(), meter.halves()
+    parts = []
+    for relation in best.loc[best["crossfit_accuracy"].notna(), "relation"]:
+        column = meter.relations.index(relation)
+        counts = units.counts[:, column]
+        hits = cross_fit(units.heads[..., column].reshape(len(halves), -1), halves).hits
+        there = np.flatnonzero(counts)
+        values = (there, hits[there].astype(int), counts[there].astype(int))
+        parts.append(pd.DataFrame(dict(zip(("unit", "hits", "count"), values, strict=True))).assign(relation=relation))
+    rows = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(DOCUMENTS))
+    return rows[list(DOCUMENTS)]
 
 
 def baselines_table(meter: RelationMeter) -> pd.DataFrame:
@@ -387,7 +406,7 @@ def _baselines(meter: RelationMeter) -> Iterator[tuple]:
 
 
 _MOST = 3
-"""Relations that are told one by one."""
+"""Relations with a finding each."""
 
 
 def _one_sided(row: Any) -> Contrast:
@@ -413,8 +432,8 @@ def relation_findings(best: pd.DataFrame, table: str, most: int = _MOST) -> Iter
     ahead = pd.DataFrame(relations[relations["ahead"]])
     if ahead.empty:
         yield _closest(relations, table, whether)
-    for row in rows_of(ahead.nlargest(most, "diff_low")):
-        yield lead_over_offset(row, table, f"{row.relation} relations", ("answers", "beats control", "localised"))
+    for row in rows_of(ahead.nlargest(most, "difference")):
+        yield lead_over_offset(row, table, plural_of(str(row.relation)), ("answers", "beats control", "localised"))
     if len(ahead) > 1:
         yield _counted_relations(ahead, relations, table)
 
@@ -424,9 +443,9 @@ def _closest(relations: pd.DataFrame, table: str, whether: str) -> Finding:
     ranked = relations.sort_values(["p_adjusted", "difference"], ascending=[True, False], na_position="last")
     row = next(rows_of(ranked))
     test = _one_sided(row)
-    closest = "" if test.needed else f"; head {row.layer}-{row.head} comes closest, for {row.relation}"
+    closest = "" if test.needed else f"; head {row.layer}-{row.head} comes closest, for {in_words(str(row.relation))}"
     return finding(
-        claim=f"Head {row.layer}-{row.head} finds {row.relation} more often than the best fixed offset",
+        claim=f"Head {row.layer}-{row.head} finds {in_words(str(row.relation))} more often than the best fixed offset",
         whether=whether + closest,
         absent="No head finds a relation more often than the best fixed offset",
         contrast="difference",
@@ -464,10 +483,10 @@ def lead_over_offset(row: Any, table: str, what: str, importance: Sequence[Worth
 
 def _counted_relations(ahead: pd.DataFrame, relations: pd.DataFrame, table: str) -> Finding:
     """All of them hold together; the test of the least certain one is theirs."""
-    row = next(rows_of(ahead.sort_values(["p_adjusted", "diff_low"], ascending=[False, True])))
-    count = f"{len(ahead)} of {len(relations)} relations"
+    row = weakest(rows_of(ahead), lambda row: row.diff_low)
+    count, least = f"{len(ahead)} of {len(relations)} relations", in_words(str(row.relation))
     return finding(
-        claim=f"Heads find {count} more often than the best fixed offset; the least certain is {row.relation}",
+        claim=f"Heads find {count} more often than the best fixed offset; the least certain is {least}",
         whether=f"heads find {count} more often than the best fixed offset",
         absent=f"Heads find none of {len(relations)} relations more often than the best fixed offset",
         contrast="its difference",
@@ -587,8 +606,8 @@ def _links(text: Text, example: RelationHead) -> set[tuple[int, int]]:
     cites=("Clark et al. 2019",),
     reads=Treebank(),
     # Both halves choose and are scored; documents are resampled; head and offset are paired (3). Max-T instead of Holm;
-    # the contrast that is tested is the one that is told, cross-fitted scores stand beside it (4).
-    version=4,
+    # findings state the contrast that is tested, beside cross-fitted scores (4).
+    version=5,
     tables={
         "relations": Table(
             "One row per head, relation and direction. `difference`: head minus best fixed offset; `p_adjusted` and "
@@ -603,11 +622,25 @@ def _links(text: Text, example: RelationHead) -> set[tuple[int, int]]:
             BEST,
         ),
         "baselines": Table("One row per relation and simple system.", SYSTEMS),
+        "documents": Table(
+            "One row per relation and document (unit, from 0; text, where the corpus is one document): how many of its "
+            "dependencies are found by the head that other documents chose.",
+            DOCUMENTS,
+            optional=True,
+        ),
         "examples": Table("One row per pair of words in an example sentence.", EXAMPLES),
     },
     chapter="heads",
     takes=4,
     report={"samples": 500},
+    compares=ComparedValues(
+        "best",
+        ("relation",),
+        "accuracy of the best head",
+        ("crossfit_accuracy", "crossfit_low", "crossfit_high"),
+        layer="layer",
+        units="documents",
+    ),
     example="lamina heads minilm --corpus ud_english_ewt --split dev --out results/heads",
 )
 def heads(
@@ -618,6 +651,9 @@ def heads(
     weights: Weights = "attention",
     faithful: Annotated[
         bool, Setting("Choose the best heads on the texts they are scored on, as in the paper.")
+    ] = False,
+    stanford: Annotated[
+        bool, Setting("Convert universal dependencies to basic Stanford ones by rule (prep and pobj, dobj, nn, poss).")
     ] = False,
     samples: Samples = 500,
     seed: Seed = 0,
@@ -648,6 +684,9 @@ def heads(
     """
     refuse_without_maps(encoder)
     counts = _relations(corpus)
+    if stanford:
+        corpus = in_stanford(corpus)
+        counts = _relations(corpus)
     halves = halve(corpus, seed)
     if not faithful and not halves.choosing:
         raise CorpusError(
@@ -666,10 +705,12 @@ def heads(
         "relations": everywhere,
         "best": best,
         "baselines": baselines_table(meter),
+        "documents": documents_table(meter, best),
         "examples": examples_table(encoder, corpus, best, rows, weights),
     }
     scored = {"dependencies": _counted(meter)}
-    return Tables(tables, skipped, model={"first_token": first_token(encoder)}, scored=scored)
+    data = {"labels": corpus.scheme} if stanford else {}
+    return Tables(tables, skipped, model={"first_token": first_token(encoder)}, data=data, scored=scored)
 
 
 @heads.finds

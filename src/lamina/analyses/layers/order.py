@@ -17,7 +17,7 @@ from lamina.analyses.layers.probe.planning import (
     ProbePlan,
     TaskSource,
     TrainingAmounts,
-    bootstrap_seconds,
+    bootstrap_work,
     plan_run,
     training_cost,
 )
@@ -27,11 +27,12 @@ from lamina.analyses.layers.probe.summary import TaskSummary, bootstrap, unconve
 from lamina.analyses.layers.probe.tables import ControlScore, CorpusRuns, ProbeScore, ProbeTraining, make_tables
 from lamina.analyses.layers.probe.training import ProbeSetup, TaskRun
 from lamina.corpora.corpus import Corpus, fingerprint_of
+from lamina.corpora.detection import FileSelection
 from lamina.corpora.loading import load_splits
 from lamina.corpora.splits import Splits
-from lamina.corpora.treebanks import load_treebank
-from lamina.errors import InputError, LaminaError
-from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.corpora.treebanks import with_features
+from lamina.errors import InputError
+from lamina.framework.declare import ComparedTasks, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_splits, model_and
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Seeds, Setting
@@ -48,6 +49,7 @@ from lamina.results.finding import (
     number,
     numbers_in_words,
     rows_of,
+    weakest,
 )
 from lamina.results.finding import Source as Place
 from lamina.stats.best import best_set
@@ -57,10 +59,10 @@ from lamina.stats.status import Contrast as Test
 from lamina.stats.units import Units
 from lamina.tasks import describe_task
 from lamina.tasks.order_making import OrderTargets, make_order_tasks
-from lamina.tasks.order_rules import BY_NAME, FEATURES
+from lamina.tasks.order_rules import BY_NAME
 from lamina.tasks.task import Metric
 from lamina.training.provenance import refuse_seen
-from lamina.types import Edge, Span, Text
+from lamina.types import Edge, Span
 
 # How what is read changes from layer to layer: best layers, what is beside them, lower against upper half.
 #
@@ -346,9 +348,6 @@ def _family(
 # The treebank that order tasks are made from: more scored sentences, and features where tags are not Penn's.
 
 BOTH = "dev+test"
-_PENN = {"NN", "NNS", "VBD", "VBZ", "VBP", "MD"}
-_LOOKED_AT = 200
-"""Sentences that tell which tags a treebank has."""
 
 
 @dataclass(frozen=True)
@@ -361,7 +360,7 @@ class OrderTexts(TrainedTexts):
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         setting = Setting(f"What is scored: dev, test, or {BOTH}, which has more sentences for rare tasks.")
-        return (DeclaredSetting("split", str, self.split, setting), *super().options[1:])
+        return (DeclaredSetting("split", Literal["dev", "test", "dev+test"], self.split, setting), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -371,18 +370,25 @@ class OrderTexts(TrainedTexts):
         return model_and(as_encoder(given["model"], options, runtime), splits, given["model"])
 
 
+_OF_SOURCE = ("unit", "format", "include", "exclude", "skip_faulty", "annotation", "split_from", "limit", "first")
+"""Options that say which sentences of a treebank are read."""
+
+
 def treebank_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     """Training and scored sentences; of a corpus without a training split, dev alone is scored."""
     if not isinstance(data, str | Path):
         return as_splits(data, {**options, "split": "dev" if options.get("split") == BOTH else options["split"]})
-    source_options = {name: options[name] for name in ("unit", "format", "annotation", "limit") if name in options}
+    source_options = {
+        name: options[name] for name in ("unit", "format", "annotation", "limit", "first") if name in options
+    }
+    selection = FileSelection.of(options.get("include"), options.get("exclude"))
     if options["split"] != BOTH:
-        return with_features(load_splits(data, options["split"], **source_options), data)
+        return with_features(load_splits(data, options["split"], **source_options), data, options["format"], selection)
     dev, test = (load_splits(data, name, **source_options) for name in ("dev", "test"))
     if dev.train.fingerprint != test.train.fingerprint:
         # Without a train split, each of the two is the training set when the other is scored.
-        return with_features(dev, data)
-    return with_features(Splits(dev.train, _together(dev.scored, test.scored)), data)
+        return with_features(dev, data, options["format"], selection)
+    return with_features(Splits(dev.train, _together(dev.scored, test.scored)), data, options["format"], selection)
 
 
 def _together(one: Corpus, other: Corpus) -> Corpus:
@@ -392,39 +398,7 @@ def _together(one: Corpus, other: Corpus) -> Corpus:
         source=lambda: chain(one, other),
         fingerprint=fingerprint_of(BOTH, one.fingerprint, other.fingerprint),
         files={**one.files, **other.files},
-        limit=None,
     )
-
-
-def with_features(splits: Splits, path: str | Path) -> Splits:
-    """The same sentences with their features, where their tags are not Penn's and the files have features."""
-    looked_at = (text for _, text in zip(range(_LOOKED_AT), splits.train, strict=False))
-    tags = {edge.labels[0] for text in looked_at for edge in text.edges.get("xpos", ())}
-    if tags & _PENN:
-        return splits
-    try:
-        bank = load_treebank(path)
-    except LaminaError:
-        # No treebank with features: tasks that need number or tense say so.
-        return splits
-    known = {sentence.id: sentence.words for sentence in bank.sentences}
-
-    def featured(corpus: Corpus) -> Corpus:
-        def texts() -> Iterator[Text]:
-            for text in corpus:
-                words = known.get(text.id, ())
-                if tuple(word.form for word in words) != text.words:
-                    yield text
-                    continue
-                labels = (tuple(f"{name}={value}" for name, value in word.features.items()) for word in words)
-                edges = tuple(
-                    Edge(features, Span(position, position + 1)) for position, features in enumerate(labels) if features
-                )
-                yield replace(text, edges={**text.edges, FEATURES: edges})
-
-        return replace(corpus, source=texts, fingerprint=fingerprint_of(FEATURES, corpus.fingerprint), limit=None)
-
-    return Splits(featured(splits.train), featured(splits.scored))
 
 
 _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_out", "reason")
@@ -442,7 +416,8 @@ _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_
     ),
     cites=("Lin et al. 2019", "Conneau et al. 2018", "Jawahar et al. 2019", "Rogers et al. 2020"),
     reads=OrderTexts(),
-    version=2,  # best layers are confidence sets; families by max-T over tasks (and layers)
+    # 2: best layers are confidence sets; families by max-T over tasks (and layers). 3: `standard` trains in cycles.
+    version=3,
     tables={
         "order": Table("One row per task, metric, probe, layer and seed, as `scores` of `probe`.",
                        ProbeScore.__annotations__),
@@ -467,6 +442,11 @@ _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_
                          ControlScore._fields),
     },
     chapter="abilities",
+    compares=ComparedTasks(
+        scores="order",
+        places={"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"},
+        harmless=("twin", "seed", "samples"),
+    ),
     example="lamina order minilm --corpus ewt --task index --task main_auxiliary --out results/order",
 )  # fmt: skip
 def order(
@@ -485,7 +465,7 @@ def order(
         Setting("How long probes are trained: quick (2 seeds, minutes) or standard (5 seeds)."),
     ] = "quick",
     seeds: Seeds = None,
-    steps: Annotated[int, Setting("Most steps; training ends earlier on a plateau.", min=1)] = 3000,
+    steps: Annotated[int, Setting("Maximum number of steps; training ends earlier on a plateau.", min=1)] = 3000,
     faithful: Annotated[
         bool,
         Setting(
@@ -592,7 +572,7 @@ def _cost(
     both = [encoder, *([encoder.random_twin(seed)] if twin and encoder.blocks else [])]
     cost = estimator.encoding((targets.splits.train, targets.splits.scored), both)
     cost += training_cost(estimator, _one_word(plan), both, mdl=False)
-    return cost + Cost(passes=0, seconds=2 * bootstrap_seconds(plan, samples))
+    return cost + Cost(passes=0, work=2 * bootstrap_work(plan, samples))
 
 
 def _one_word(plan: ProbePlan) -> ProbePlan:
@@ -645,9 +625,7 @@ def _read_at(result: Result, task: str) -> Iterator[Finding]:
     if rows.empty:
         return
     # Ahead of both where it is ahead of the one that it is least surely ahead of.
-    untested = rows["p_adjusted"].isna()
-    some = rows[untested] if untested.any() else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
-    row = next(rows_of(some.sort_values("estimate")))
+    row = weakest(rows_of(rows), lambda row: row.estimate)
     other = {TWIN: "the untrained twin", CONSTANT: "the best constant answer"}[row.against]
     among = best_in_words(task_layers["layer"].tolist(), task_layers["among_best"].astype(bool).tolist())
     best = f"{title[0].upper()}{title[1:]} is read{' best' * (len(task_layers) > 1)} at {among}"

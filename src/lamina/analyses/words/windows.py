@@ -105,7 +105,9 @@ def windows(
         Schedule | None, Setting("Learning rate over time: constant, linear or warmup; the task's by default.")
     ] = None,
     max_steps: Annotated[int | None, Setting("Stop after this many steps.", min=1)] = None,
-    length: Annotated[int | None, Setting("Most tokens in one row; the task's own by default.", min=8)] = None,
+    length: Annotated[
+        int | None, Setting("Maximum number of tokens in one row; the task's own by default.", min=8)
+    ] = None,
     seed: Seed = 0,
     work: Path,
 ) -> Tables:
@@ -131,13 +133,13 @@ def windows(
         }
         baselines = baselines or _baselines(learning.objective, sets)
     scores = {
-        name: _by_metric({run_seed: outcome.scored for run_seed, outcome in outcomes.items()}, seed)
+        name: scores_by_metric({run_seed: outcome.scored for run_seed, outcome in outcomes.items()}, seed)
         for name, outcomes in learned.items()
     }
     runs = {name: [outcome.scored for outcome in outcomes.values()] for name, outcomes in learned.items()}
     return Tables(
         {
-            "scores": _score_table(scores),
+            "scores": score_table(scores),
             "differences": difference_table(runs, baselines[BY_WORD], unit_kind(sets.scored), seed=seed),
             "baseline": _table(_BASELINE, _baseline_rows(baselines, seed)),
             "curve": _table(
@@ -190,10 +192,10 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @windows.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, sets: Sets, *, task: Literal["pos", "ner"], windows: Sequence[int],
-    seeds: int, length: int | None, seed: int, **settings: Any,
+    estimator: Estimator, encoder: HuggingFaceEncoder, sets: Sets, *, task: Literal["pos", "ner"],
+    windows: Sequence[int], seeds: int, length: int | None, seed: int, **settings: Any,
 ) -> Cost:  # fmt: skip
-    """A few real steps, a part of an evaluation and a checkpoint are timed, for one window."""
+    """Steps and evaluations of one window, times the windows."""
     trained = len(_sizes(windows)) * seeds
     learning = learning_of(encoder, sets, task, length=length, attention_window=max(windows, default=0), seed=seed)
     one = learning.expect([_plan(task, seed=seed, **settings)])
@@ -204,7 +206,7 @@ def _cost(
         texts=texts,
         tokens=one.tokens,
         steps=trained * one.steps,
-        seconds=trained * one.seconds,
+        work=trained * one.read * estimator.per_token,
         memory=memory_now(),
         disk=0,
     )
@@ -240,7 +242,7 @@ def _baseline_rows(baselines: Mapping[str, Sequence[TextOutcome]], seed: int) ->
             yield name, metric, score.value, *score.interval
 
 
-def _by_metric(runs: Mapping[int, Sequence[TextOutcome]], seed: int) -> dict[str, dict[str, MetricScore]]:
+def scores_by_metric(runs: Mapping[int, Sequence[TextOutcome]], seed: int) -> dict[str, dict[str, MetricScore]]:
     """Metric -> seed -> score, and `all`."""
     scores = {}
     for metric in next(iter(runs.values()))[0].sums:
@@ -249,7 +251,7 @@ def _by_metric(runs: Mapping[int, Sequence[TextOutcome]], seed: int) -> dict[str
     return scores
 
 
-def _score_table(scores: Mapping[str, Mapping[str, Mapping[str, MetricScore]]]) -> pd.DataFrame:
+def score_table(scores: Mapping[str, Mapping[str, Mapping[str, MetricScore]]]) -> pd.DataFrame:
     rows = (
         (name, run_seed, metric, score.count, score.value, *score.interval)
         for name, by_metric in scores.items()

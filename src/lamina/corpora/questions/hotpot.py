@@ -160,13 +160,13 @@ def _shortened(sentences: Sequence[_HotpotSentence], room: int, seed: str) -> li
     for one in sentences:
         sizes[one.paragraph] += len(split_words(one.text).words)
     supporting = {one.paragraph for one in sentences if one.support}
-    distractors = sorted(sizes.keys() - supporting, key=lambda paragraph: _drawn(seed, paragraph))
+    distractors = sorted(sizes.keys() - supporting, key=lambda paragraph: drawn_order(seed, paragraph))
     while distractors and sum(sizes.values()) > room:
         del sizes[distractors.pop()]
     return [one for one in sentences if one.paragraph in sizes]
 
 
-def _drawn(seed: str, paragraph: int) -> bytes:
+def drawn_order(seed: str, paragraph: int) -> bytes:
     """A random number, the same on every machine."""
     return hashlib.sha256(f"{seed}:{paragraph}".encode("utf-8", "surrogatepass")).digest()
 

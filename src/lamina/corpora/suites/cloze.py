@@ -8,14 +8,14 @@ is in their files.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.reading import Fault, raise_fault
+from lamina.corpora.sampling import first_of_each, sample_of_each
 from lamina.corpora.suites.files import first_row, hashes_of, suite_root, table_files, table_rows
 from lamina.corpora.tables.files import TableRow
 from lamina.errors import CorpusError
@@ -42,7 +42,7 @@ class Cloze(NamedTuple):
     answers: tuple[str, ...]
     """What is right; the first is the usual one."""
     candidates: tuple[str, ...]
-    """What the answers are to be told from, the answers among them; empty for the whole vocabulary."""
+    """The candidates that the answers are compared with, themselves included; empty for the whole vocabulary."""
 
     @property
     def item(self) -> str:
@@ -76,27 +76,19 @@ class Clozes:
     def take(self, limit: int) -> Clozes:
         """The first items of every part; the others are counted in `left_out`."""
         first = first_of_each(self.items, limit, lambda cloze: cloze.part)
-        if len(first) == len(self.items):
+        return self._with(first, f"items beyond the first {limit:,} of a part", "take", limit)
+
+    def sample(self, limit: int, seed: int = 0) -> Clozes:
+        """At most `limit` items of every part, drawn at random; the others are counted in `left_out`."""
+        drawn = sample_of_each(self.items, limit, lambda cloze: cloze.part, lambda cloze: cloze.item, seed)
+        return self._with(drawn, f"items not drawn: {limit:,} of a part were", "sample", limit, seed)
+
+    def _with(self, numbers: Sequence[int], why: str, *how: Any) -> Clozes:
+        if len(numbers) == len(self.items):
             return self
-        left_out = {**self.left_out, f"items beyond the first {limit:,} of a part": len(self.items) - len(first)}
-        fingerprint = fingerprint_of(self.fingerprint, "take", limit)
-        return replace(self, items=tuple(first), fingerprint=fingerprint, left_out=left_out)
-
-
-def first_of_each(items: Iterable[Any], limit: int, group: Any) -> list[Any]:
-    """The first items of every group, in their order.
-
-    Example:
-        >>> first_of_each(["a1", "a2", "b1"], 1, lambda item: item[0])
-        ['a1', 'b1']
-    """
-    taken: Counter[Any] = Counter()
-    first = []
-    for item in items:
-        taken[group(item)] += 1
-        if taken[group(item)] <= limit:
-            first.append(item)
-    return first
+        left_out = {**self.left_out, why: len(self.items) - len(numbers)}
+        items = tuple(self.items[number] for number in numbers)
+        return replace(self, items=items, fingerprint=fingerprint_of(self.fingerprint, *how), left_out=left_out)
 
 
 def read_cloze(name_or_path: str | Path) -> Clozes | Diagnostics | Relations:

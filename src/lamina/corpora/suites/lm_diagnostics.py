@@ -8,13 +8,14 @@ context, and the word that is true in each; `(a|an)` is the article that the wor
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.reading import Fault, raise_fault
+from lamina.corpora.sampling import sample_of_each
 from lamina.corpora.suites.files import hashes_of, table_rows
 from lamina.corpora.tables.files import TableRow
 from lamina.errors import CorpusError
@@ -98,14 +99,26 @@ class Diagnostics:
 
     def take(self, limit: int) -> Diagnostics:
         """The first items of every part; the others are counted in `left_out`."""
-        parts = {name: items[:limit] for name, items in self.parts.items()}
+        first = {name: range(min(limit, len(items))) for name, items in self.parts.items()}
+        return self._with(first, f"items beyond the first {limit:,} of a part", "take", limit)
+
+    def sample(self, limit: int, seed: int = 0) -> Diagnostics:
+        """At most `limit` items of every part, drawn at random; the others are counted in `left_out`."""
+        drawn = {
+            name: sample_of_each(items, limit, lambda _: "", lambda item: item.id, seed)
+            for name, items in self.parts.items()
+        }
+        return self._with(drawn, f"items not drawn: {limit:,} of a part were", "sample", limit, seed)
+
+    def _with(self, numbers: Mapping[str, Sequence[int]], why: str, *how: Any) -> Diagnostics:
+        parts: dict[str, Any] = {
+            name: tuple(self.parts[name][number] for number in some) for name, some in numbers.items()
+        }
         fewer = sum(map(len, self.parts.values())) - sum(map(len, parts.values()))
         if not fewer:
             return self
-        left_out = {**self.left_out, f"items beyond the first {limit:,} of a part": fewer}
-        return replace(
-            self, parts=parts, fingerprint=fingerprint_of(self.fingerprint, "take", limit), left_out=left_out
-        )
+        fingerprint = fingerprint_of(self.fingerprint, *how)
+        return replace(self, parts=parts, fingerprint=fingerprint, left_out={**self.left_out, why: fewer})
 
 
 def holds(columns: frozenset[str]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 import numpy as np
 
 from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.sampling import first_of_each, sample_of_each
 from lamina.corpora.suites.files import suite_root
 from lamina.errors import CorpusError, FormatError, InputError
 from lamina.files.checking import sha256_of
@@ -541,13 +542,14 @@ class RegionSuites:
 
     def take(self, limit: int) -> RegionSuites:
         """The first items of every suite; the others are counted in `left_out`."""
-        taken: Counter[str] = Counter()
-        first = []
-        for item in self.items:
-            taken[item.paradigm] += 1
-            if taken[item.paradigm] <= limit:
-                first.append(item)
+        first = [self.items[number] for number in first_of_each(self.items, limit, lambda item: item.paradigm)]
         return self._with(first, f"items beyond the first {limit:,} of a suite", "take", limit)
+
+    def sample(self, limit: int, seed: int = 0) -> RegionSuites:
+        """At most `limit` items of every suite, drawn at random; the others are counted in `left_out`."""
+        numbers = sample_of_each(self.items, limit, lambda item: item.paradigm, lambda item: item.item, seed)
+        drawn = [self.items[number] for number in numbers]
+        return self._with(drawn, f"items not drawn: {limit:,} of a suite were", "sample", limit, seed)
 
     def only(self, names: Sequence[str]) -> RegionSuites:
         """Some suites, or all of some circuits."""

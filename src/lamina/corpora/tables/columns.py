@@ -8,6 +8,7 @@ to), or one row per labelled span of characters.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
@@ -549,6 +550,12 @@ class _TablePlanner:
                 return "texts", columns, True
         word = self._first(_WORD)
         if word is not None and not self.holds_lists(word):
+            sentences = [column for column in self.columns if column != word and self._is_running(column)]
+            if sentences:
+                raise UnplannedError(
+                    f"column {word!r} has one word per row, and {sentences[0]!r} whole sentences, so that a row is no "
+                    "word of a text"
+                )
             return "words", (word,), False
         for names in (*_PAIRS, *((name,) for name in _SINGLE)):
             columns = self._all(names)
@@ -563,11 +570,7 @@ class _TablePlanner:
 
     def _longest(self) -> str:
         """The one column of running text, where no column is named like one."""
-        running = []
-        for column in self.columns:
-            values = [cell for cell in self.values(column) if isinstance(cell, str)]
-            if values and sum(len(words_in(cell[:1000])) for cell in values) / len(values) > 4:
-                running.append(column)
+        running = [column for column in self.columns if self._is_running(column)]
         if len(running) == 1:
             return running[0]
         problem = "no column holds texts" if not running else f"several columns hold texts ({', '.join(running)})"
@@ -576,6 +579,11 @@ class _TablePlanner:
             "per word), `words` or `tokens` (a list per row), or `text` or `sentence` (running text); say which column "
             "is what"
         )
+
+    def _is_running(self, column: str) -> bool:
+        """Whether a column holds running text: more than four words per cell, on average."""
+        values = [cell for cell in self.values(column) if isinstance(cell, str)]
+        return bool(values) and sum(len(words_in(cell[:1000])) for cell in values) > 4 * len(values)
 
     def _all(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(self.by_name[name] for name in names) if all(name in self.by_name for name in names) else ()
@@ -661,14 +669,50 @@ def _values_of(cells: Iterable[Any]) -> ColumnValues:
     return values
 
 
-def values_by_column(rows: Iterable[RowCells]) -> dict[str, ColumnValues]:
-    """The single cells of all rows, by column; lists are left out, since a few rows show what they are."""
+class TableSurvey(NamedTuple):
+    """What a pass over all rows shows of the columns."""
+
+    values: Mapping[str, ColumnValues]
+    """The single cells of each column; lists are left out, since a few rows show what they are."""
+    telling: Sequence[RowCells]
+    """Rows that hold something in a column of which the first rows show little or nothing."""
+
+
+def survey(rows: Iterable[RowCells], first: Sequence[RowCells]) -> TableSurvey:
+    """Look at all rows of a table: the first ones may have one label, none at all, or empty lists.
+
+    Example:
+        >>> rows = [{"text": "I like it", "spans": []}] * 50 + [{"text": "Dogs bark", "spans": [[0, 4, "ANIMAL"]]}]
+        >>> survey(rows, rows[:50]).telling
+        [{'text': 'Dogs bark', 'spans': [[0, 4, 'ANIMAL']]}]
+    """
+    counts = Counter(column for row in first for column, cell in row.items() if _tells(cell))
     values: dict[str, ColumnValues] = {}
+    telling: list[RowCells] = []
     for row in rows:
+        tells = False
         for column, cell in row.items():
-            if not is_list(cell) and not missing(cell):
+            if missing(cell):
+                continue
+            if not is_list(cell):
                 values.setdefault(column, ColumnValues()).add(cell)
-    return values
+            if counts[column] < _ENOUGH and _tells(cell):
+                counts[column] += 1
+                tells = True
+        if tells:
+            telling.append(row)
+    return TableSurvey(values, telling)
+
+
+_ENOUGH = 20
+"""Cells of a column that show what it holds, if it holds lists."""
+
+
+def _tells(cell: Any) -> bool:
+    """Whether a cell holds something: an empty list says nothing of what others hold, also one that is written out."""
+    if isinstance(cell, str):
+        return bool(cell.strip(" []{}"))
+    return bool(len(cell)) if is_list(cell) or isinstance(cell, Mapping) else not missing(cell)
 
 
 def is_column_name(name: str) -> bool:

@@ -27,8 +27,8 @@ from lamina.corpora.tables.columns import (
     merged,
     missing,
     plan_table,
+    survey,
     text_of,
-    values_by_column,
 )
 from lamina.corpora.tables.files import (
     ArrowKind,
@@ -236,9 +236,12 @@ class PlannedTable:
         columns = (*table.columns, BLOCK) if table.blocks else table.columns
         wanted = {name: _by_number(column, table) for name, column in chosen.items() if name != "header"}
         sample, complete = table.sample(sampled)
-        # The first rows of a sorted table have one label, and rare values come late.
-        look_on = not complete and sampled >= SAMPLED
-        whole = values_by_column(row.values for row in table.rows(_ignored)) if look_on else None
+        whole = None
+        if not complete and sampled >= SAMPLED:
+            # The first rows of a sorted table have one label, and rare values, and columns of JSON, come late.
+            seen = survey((row.values for row in table.rows(_ignored)), sample)
+            whole, sample = seen.values, [*sample, *seen.telling]
+        columns = tuple(dict.fromkeys([*columns, *(column for row in sample for column in row)]))
         self._lists = ListColumns.of(columns, sample)
         sample = self._lists.apply_all(sample)
         make = partial(

@@ -233,7 +233,7 @@ def loading_settings(placement: Placement) -> dict[str, Any]:
     # One card after the other: a model that fits the first one is not spread at all.
     where = "sequential" if placement == "auto" else dict(placement)
     settings = {"device_map": where, "offload_folder": str(folder)}
-    return settings | ({"max_memory": _allowed()} if placement == "auto" else {})
+    return settings | ({"max_memory": allowed_memory()} if placement == "auto" else {})
 
 
 def check_parts(model: Module, placement: Placement) -> None:
@@ -294,7 +294,7 @@ def refuse_too_large(name: str, values: int | None, dtype: torch.dtype, placemen
     )
 
 
-def _allowed() -> dict[int | str, int]:
+def allowed_memory() -> dict[int | str, int]:
     cards = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
     most: dict[int | str, int] = {card: int(_FILLED * free_on_card(f"cuda:{card}")) for card in cards}
     return most | {"cpu": int(_FILLED * free_in_memory())}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 router = APIRouter(
     prefix="/compare",
     tags=["compare"],
-    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)},
+    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 409, 413, 422, 429, 503, 504)},
 )
 
 MOST = 100
@@ -252,7 +252,7 @@ def _compared(app: AppState, analysis: str, sides: Sequence[ModelResults]) -> tu
         return None, ""
     try:
         with using(*entries):
-            return _comparison(app.results, tuple((entry.id, entry.saved) for entry in entries)), ""
+            return load_comparison(app.results, tuple((entry.id, entry.saved) for entry in entries)), ""
     except InputError as error:
         return None, str(error)
 
@@ -276,7 +276,7 @@ def _asked(app: AppState, analysis: str, name: str) -> list[SavedResult]:
 
 
 @lru_cache(maxsize=8)
-def _comparison(results: ResultIndex, ids: tuple[tuple[str, int], ...]) -> Result:
+def load_comparison(results: ResultIndex, ids: tuple[tuple[str, int], ...]) -> Result:
     """Cached as long as the folders hold the same results: reading all predictions takes seconds."""
     return get_analysis("compare")([results.result(id) for id, _ in ids])
 

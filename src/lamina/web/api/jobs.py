@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from lamina.web.api.results import ResultSummary, summaries_of
 from lamina.web.api.schema import ERRORS, Typed, whole
 from lamina.web.jobs import BackgroundJob, JobState
 from lamina.web.requests import allowed_data, default_data, is_job, job_request
@@ -141,12 +143,16 @@ class JobProgress(BaseModel):
     """Seconds that it has run, or ran."""
     estimate: float | None
     """Seconds that a trial expected of it; null if there was none."""
+    result: ResultSummary | None
+    """What was found, once it is done; null before, and where it left no result."""
 
 
 @router.get("")
 def listed(app: State) -> list[JobProgress]:
     """All computations, the newest first."""
-    return [_progress(job) for job in app.jobs.all()]
+    jobs = app.jobs.all()
+    results = _results_of(app, jobs)
+    return [_progress(job, results.get(job.id)) for job in jobs]
 
 
 @router.post("", status_code=202, responses={code: ERRORS[code] for code in (400, 413, 429)})
@@ -160,7 +166,8 @@ def start(app: State, wanted: JobRequest) -> JobProgress:
 @router.get("/{id}")
 def one(app: State, id: Annotated[str, Path(max_length=40)]) -> JobProgress:
     """One computation."""
-    return _progress(app.jobs.get(id))
+    job = app.jobs.get(id)
+    return _progress(job, _results_of(app, [job]).get(id))
 
 
 @router.delete("/{id}")
@@ -170,7 +177,17 @@ def cancel(app: State, id: Annotated[str, Path(max_length=40)]) -> JobProgress:
     return _progress(app.jobs.dismiss(id) if over else app.jobs.cancel(id))
 
 
-def _progress(job: BackgroundJob) -> JobProgress:
+def _results_of(app: AppState, jobs: Sequence[BackgroundJob]) -> dict[str, ResultSummary]:
+    """Id of each job that is done -> the result that it left."""
+    done = {str(job.request.get("out", "")): job.id for job in jobs if job.state == "done"}
+    if not done:
+        return {}
+    there = [entry for entry in app.results.entries() if str(entry.folder) in done]
+    summaries = summaries_of(app, there)
+    return {done[str(entry.folder)]: summary for entry, summary in zip(there, summaries, strict=True)}
+
+
+def _progress(job: BackgroundJob, result: ResultSummary | None = None) -> JobProgress:
     return JobProgress(
         id=job.id,
         state=job.state,
@@ -181,4 +198,5 @@ def _progress(job: BackgroundJob) -> JobProgress:
         message=job.message,
         elapsed=round(job.elapsed, 1),
         estimate=job.estimate,
+        result=result,
     )

@@ -20,7 +20,9 @@ from lamina.web.state import AppState, BusyError, State
 if TYPE_CHECKING:
     from lamina.framework.declare import Analysis
 
-router = APIRouter(tags=["overview"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 429, 503)})
+router = APIRouter(
+    tags=["overview"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 409, 429, 503, 504)}
+)
 
 ModelName = Annotated[str, Path(max_length=1000)]
 
@@ -113,8 +115,7 @@ def _newest(app: AppState, name: str) -> list[SavedResult]:
     """The newest result of each analysis, never a partial one beside a whole one, in the order of the report."""
     source = app.models.source(name)
     try:
-        with app.model(name) as encoder:
-            entries = app.results.of_model(encoder.fingerprint)
+        entries = app.results.of_model(app.fingerprint(name))
     except BusyError:
         raise
     except LaminaError:
@@ -155,7 +156,7 @@ class MissingAnalysis(BaseModel):
     wanted: dict[str, Any]
     """What to send to `POST /api/jobs`: as a report asks it."""
     state: Literal["waiting", "trying", "known", "failed", "off"]
-    """Of the estimate: a trial is run for it, one after another, unless the server was told not to."""
+    """Of the estimate. It comes from a trial run; trials run one after another, or not at all with --no-estimates."""
     seconds: float | None
     memory: int | None
     """Bytes."""
@@ -165,7 +166,7 @@ class MissingAnalysis(BaseModel):
 
 @router.get("/unmeasured/{name:path}")
 def unmeasured(app: State, name: ModelName) -> list[MissingAnalysis]:
-    """What a report would ask of a model and nobody has, with an estimate from a trial on this machine."""
+    """What a report would ask of a model and nobody has, with an estimate for this machine."""
     done = {entry.analysis for entry in _newest(app, name)}
     wanted = [
         analysis

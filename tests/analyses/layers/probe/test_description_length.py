@@ -313,9 +313,9 @@ def test_layers_are_standardised_only_by_what_was_coded_before(
     faithful: bool, code: Coder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked, sent = [], []
-    look, cost = Stream.look, mdl._cost
+    look, cost = Stream.look, mdl.code_length
     monkeypatch.setattr(Stream, "look", lambda self: (looked.append(set(self.targets.text)), look(self))[1])
-    monkeypatch.setattr(mdl, "_cost", lambda *args: (sent.append(set(args[1].targets.text)), cost(*args))[1])
+    monkeypatch.setattr(mdl, "code_length", lambda *args: (sent.append(set(args[1].targets.text)), cost(*args))[1])
     code(faithful=faithful, schedule=HASTY)
 
     # Model and control are coded in turn, by the same states.
@@ -436,7 +436,7 @@ def test_from_five_seeds_on_intervals_are_over_seeds_too(code: Coder, monkeypatc
         return np.full((len(probes.cuts), len(here)), 2 - 0.02 * probes.seeds[0] ** 2)
 
     monkeypatch.setattr(mdl, "train_probes", untrained)
-    monkeypatch.setattr(mdl, "_cost", cost)
+    monkeypatch.setattr(mdl, "code_length", cost)
     monkeypatch.setattr(mdl, "shorter_bits", lambda probe, prior, ends: (probe, np.ones(probe.shape, bool)))
     coded = code(seeds=ENOUGH_SEEDS, schedule=HASTY)
 
@@ -467,6 +467,6 @@ def test_probing_adds_the_table_when_asked(splits: Splits, tmp_path: Path, monke
 @pytest.mark.real
 def test_memory_alone_needs_a_longer_code_than_language(code: Coder) -> None:
     encoder = lamina.load_encoder("minilm")
-    coded = code("pos", load_splits("ewt", limit=100), encoder=encoder, schedule=replace(SHORT, hidden=32))
+    coded = code("pos", load_splits("ewt", first=100), encoder=encoder, schedule=replace(SHORT, hidden=32))
 
     assert (coded.rows()["codelength"] < coded.rows("control")["codelength"]).all()

@@ -21,7 +21,7 @@ from lamina import Result
 from lamina.analyses.layers.probe.planning import SUITES, ProbeSuite
 from lamina.analyses.layers.probe.predictions import TraceRow, read_predictions
 from lamina.analyses.layers.probe.probe import reference_table
-from lamina.analyses.layers.probe.tables import _names
+from lamina.analyses.layers.probe.tables import trace_names
 from lamina.cli import main
 from lamina.corpora.catalogue import get_entry
 from lamina.corpora.corpus import View
@@ -184,9 +184,9 @@ def test_texts_that_two_corpora_share_are_written_once():
     """The words of a sentence that both have are not doubled; other words under its id are another sentence."""
     row = TraceRow("s1", "pos", 0, "0:1", "", "DET", True, 0, 0.5)
     texts = [("s1", ("the", "dog")), ("s2", ("a", "cat"))]
-    assert _names([row], texts, {}, "second") == {"s1": "s1"}
-    assert _names([row], texts, {"s1": ("the", "dog")}, "second") == {"s1": "s1"}
-    assert _names([row], texts, {"s1": ("thé", "dog")}, "second") == {"s1": "s1 (second)"}
+    assert trace_names([row], texts, {}, "second") == {"s1": "s1"}
+    assert trace_names([row], texts, {"s1": ("the", "dog")}, "second") == {"s1": "s1"}
+    assert trace_names([row], texts, {"s1": ("thé", "dog")}, "second") == {"s1": "s1 (second)"}
 
 
 def test_a_suite_has_every_traced_word_once(corpora, settings: dict[str, Any], monkeypatch, tmp_path):
@@ -229,8 +229,9 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         monkeypatch.setattr(sys, "argv", ["lamina", "probe", "minilm", *map(str, args)])
         with pytest.raises(SystemExit) as stopped:
             main.main()
-        said = capsys.readouterr().err
+        said = capsys.readouterr().err.removeprefix("lamina: starting probe\n")
         assert stopped.value.code == 2
+        said = said.removeprefix("lamina: starting probe\n")
         assert said.startswith("lamina: ")
         assert said.count("\n") == 1
         return said.rstrip()

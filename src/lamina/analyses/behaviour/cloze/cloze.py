@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,7 +60,7 @@ from lamina.framework.declare import ComparedItems, Overview, Table, Tables, ana
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
-from lamina.models.language.language_model import LanguageModel, WrittenPassage, cut_passages, language_model
+from lamina.models.language.language_model import LanguageModel, language_model
 from lamina.models.language.slots import Gap, RatedCandidates, Spelling, cannot_spell, rate
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
@@ -92,7 +90,7 @@ def _read(suite: str | Path, _: Mapping[str, Any]) -> Suite:
     ),
     cites=("Ettinger 2020", "Petroni et al. 2019", "Elazar et al. 2021b"),
     reads=SpokenSuite(read=_read, known=("lm_diagnostics", "pararel")),
-    version=2,  # differences are tested as families
+    version=3,  # a limit draws items within parts
     tables={
         "cloze": Table("One row per part (`all`: the mean over parts) and measure.", CLOZE),
         "baselines": Table(
@@ -116,7 +114,7 @@ def _read(suite: str | Path, _: Mapping[str, Any]) -> Suite:
     },
     chapter="answering",
     report={},
-    compares=ComparedItems(harmless=("limit", "samples", "twin", "twin_limit", "seed")),
+    compares=ComparedItems(harmless=("limit", "first", "samples", "twin", "twin_limit", "seed")),
     example="lamina cloze smollm2 --suite lm_diagnostics --out results/cloze",
 )
 def cloze(
@@ -126,11 +124,12 @@ def cloze(
     limit: Annotated[
         int | None,
         Setting(
-            f"Most items per part; by default {FACTS} facts per relation, drawn by the seed, and all of other items; "
-            "0 for all.",
+            f"Number of items to draw from each part; by default {FACTS} facts per relation and all of other items; 0 "
+            "for all.",
             min=0,
         ),
     ] = None,
+    first: Annotated[int | None, Setting("Take the first N items of each part instead of drawing some.", min=1)] = None,
     spelling: Annotated[
         Spelling,
         Setting("How objects of one token and of several are compared: by the sum of log-probabilities or the mean."),
@@ -155,8 +154,8 @@ def cloze(
         >>> result.tables["cloze"].query("measure == 'sensitivity_negative'")  # doctest: +SKIP
     """
     model = language_model(encoder)
-    chosen = _limited(suite, limit)
-    facts = FACTS if limit is None else limit
+    chosen = _limited(suite, limit, first, seed)
+    facts = _facts_per_relation(limit)
     answered = _ask(model, chosen, facts, spelling, seed, answers=True)
     beside: dict[str, Sequence[ClozeOutcome]] = {CHANCE: by_chance(answered.scores)}
     if isinstance(chosen, Relations):
@@ -198,30 +197,38 @@ def cloze(
 
 @cloze.costs
 def _cost(
-    _: Estimator, encoder: Encoder, suite: Suite, *, limit: int | None, spelling: Spelling, twin: bool,
+    estimator: Estimator, encoder: Encoder, suite: Suite, *, limit: int | None, first: int | None, twin: bool,
     twin_limit: int, seed: int, **__: object,
 ) -> Cost:  # fmt: skip
-    """Some items are scored and timed."""
+    """Texts that are scored, with about as many tokens as a sentence has."""
     model = language_model(encoder)
-    chosen, facts = _limited(suite, limit), FACTS if limit is None else limit
-    some = (
-        replace(chosen, relations=chosen.relations[:_TIMED]) if isinstance(chosen, Relations) else chosen.take(_TIMED)
-    )
-    _ask(model, some, 1, spelling, seed, answers=True)  # Warm-up; not timed.
-    start = time.perf_counter()
-    timed = _ask(model, some, _TIMED, spelling, seed, answers=True)
-    seconds_per_text = (time.perf_counter() - start) / len(timed.answers)
-    cuts = cut_passages(model, [WrittenPassage.typed(row.item, row.text) for row in timed.answers])
-    pieces = sum(len(cut.tokens.ids) for cut in cuts) / len(cuts)
+    chosen, facts = _limited(suite, limit, first, seed), _facts_per_relation(limit)
     texts = _texts(model, chosen, facts)
     fewer = _texts(model, chosen, min(facts or twin_limit, twin_limit)) if twin else 0
-    seconds = seconds_per_text * (texts + fewer)
-    return Cost(passes=1 + twin, texts=texts, tokens=round(pieces * texts), seconds=seconds, memory=memory_now())
+    tokens = _TOKENS * texts
+    work = _TOKENS * (texts + fewer) * estimator.per_token
+    return Cost(passes=1 + twin, texts=texts, tokens=tokens, memory=memory_now(), work=work)
 
 
-def _limited(suite: Suite, limit: int | None) -> Suite:
+_TOKENS = 12
+"""Tokens of a cloze, about."""
+
+
+def _limited(suite: Suite, limit: int | None, first: int | None, seed: int) -> Suite:
     """The part of a suite that is scored; facts are drawn later, since all objects of a relation stay candidates."""
-    return suite.take(limit) if limit and not isinstance(suite, Relations) else suite
+    if limit is not None and first is not None:
+        raise InputError("limit draws items and first takes the first ones; give one of the two")
+    if isinstance(suite, Relations):
+        if first is not None:
+            raise InputError(f"facts of {suite.name} are drawn; give --limit {first} in place of --first {first}")
+        return suite
+    if first is not None:
+        return suite.take(first)
+    return suite.sample(limit, seed) if limit else suite
+
+
+def _facts_per_relation(limit: int | None) -> int:
+    return FACTS if limit is None else limit
 
 
 def _ask(

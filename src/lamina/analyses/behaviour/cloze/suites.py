@@ -262,7 +262,7 @@ def ask_relations(
         for relation in suite.relations:
             rows = outcomes.answers if answers else None
             for answers_of_fact in _ask_facts(model, relation, limit, spelling, seed, skipped, rows):
-                outcomes.scores.extend(_fact_outcomes(relation, answers_of_fact, model.vocabulary))
+                outcomes.scores.extend(fact_outcomes(relation, answers_of_fact, model.vocabulary))
             advance(1, note=relation.id)
     if not outcomes.scores:
         why = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
@@ -365,7 +365,7 @@ def _best(rated: RatedCandidates, spelling: Spelling, without: Sequence[int]) ->
     return tuple(rated.ids[int(compared.argmax())].tolist())
 
 
-def _fact_outcomes(relation: Relation, answers: FactOutcomes, vocabulary: int) -> Iterator[ClozeOutcome]:
+def fact_outcomes(relation: Relation, answers: FactOutcomes, vocabulary: int) -> Iterator[ClozeOutcome]:
     """Outcomes of one fact over its patterns; facts of one subject are resampled together."""
     fact, questions = answers.fact, answers.questions
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lamina.analyses.behaviour.lens.readings import Lens, LensReadings, LensRow, intervals_of, read_layers, wanted_of
-from lamina.corpora.suites.cloze import Clozes, first_of_each, read_cloze
+from lamina.corpora.sampling import sample_of_each
+from lamina.corpora.suites.cloze import Clozes, read_cloze
 from lamina.corpora.suites.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
 from lamina.corpora.suites.minimal_pairs import MinimalPair, read_pairs
 from lamina.corpora.suites.pararel import Relations
@@ -59,10 +60,10 @@ class LensSuite:
         return {"name": self.name, "fingerprint": self.fingerprint, "items": len(self.pairs) + len(self.clozes)}
 
 
-def read_lens_suite(name: str, items: int) -> LensSuite:
-    """A suite of minimal pairs or of clozes, the first items of every paradigm or part."""
+def read_lens_suite(name: str, items: int, seed: int) -> LensSuite:
+    """A suite of minimal pairs or of clozes: `items` of every paradigm or part, drawn at random."""
     try:
-        pairs = read_pairs(name, skip_equal=True).take(items)
+        pairs = read_pairs(name, skip_equal=True).sample(items, seed)
     except InputError as no_pairs:
         try:
             other = read_cloze(name)
@@ -71,10 +72,11 @@ def read_lens_suite(name: str, items: int) -> LensSuite:
                 f"--suite {name} is neither a suite of minimal pairs ({no_pairs}) nor one of clozes ({no_clozes})"
             ) from None
         every = list(_clozes_of(other))
-        clozes = tuple(first_of_each(every, items, lambda cloze: cloze.part))
+        drawn = sample_of_each(every, items, lambda cloze: cloze.part, lambda cloze: cloze.item, seed)
+        clozes = tuple(every[number] for number in drawn)
         left_out = dict(other.left_out)
         if len(clozes) < len(every):
-            left_out[f"clozes beyond the first {items:,} of a part"] = len(every) - len(clozes)
+            left_out[f"clozes not drawn: {items:,} of a part were"] = len(every) - len(clozes)
         return LensSuite(other.name, other.fingerprint, clozes=clozes, left_out=left_out)
     return LensSuite(pairs.name, pairs.fingerprint, pairs.pairs, left_out=pairs.left_out)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +25,7 @@ from lamina.analyses.behaviour.pairs.judging import (
     n_grams_of,
     sentences_of,
 )
+from lamina.corpora.sampling import sample_of_each
 from lamina.corpora.suites import read_suite
 from lamina.corpora.suites.agreement_pairs import DEFAULT as TREEBANK
 from lamina.corpora.suites.agreement_pairs import agreement_pairs
@@ -275,7 +274,7 @@ def _read(suite: str | Path, options: Mapping[str, Any]) -> MinimalPairs | Regio
         raise InputError(
             f"--corpus and --split are for --suite {AGREEMENT}; {suite} is read whole (see --only, --limit)"
         )
-    return read_suite(suite, skip_equal=options["skip_equal"])
+    return read_suite(suite, skip_equal=options["skip_equal"], columns=options["columns"])
 
 
 _OPTIONS = (
@@ -287,6 +286,16 @@ _OPTIONS = (
     ),
     DeclaredSetting(
         "split", str, ALL, Setting(f"Its part of which --suite {AGREEMENT} is made: train, dev, test or all.")
+    ),
+    DeclaredSetting(
+        "columns",
+        str | None,
+        None,
+        Setting(
+            "Which column of your own table is what, if not named so: good and bad; sentence and judgement; sentence, "
+            "form and judgement; sentence, option1, option2 and answer; paradigm, term, field and id.",
+            metavar="ROLE=COLUMN,...",
+        ),
     ),
     DeclaredSetting(
         "skip_equal", bool, False, Setting("Leave out pairs whose two sentences are equal, and count them.")
@@ -307,7 +316,7 @@ _OPTIONS = (
     ),
     cites=("Warstadt et al. 2020", "Salazar et al. 2020", "Hu et al. 2020", "Linzen et al. 2016"),
     reads=SpokenSuite(read=_read, known=("blimp", "syntaxgym", AGREEMENT), more=_OPTIONS),
-    version=2,  # families by shared draws; terms are compared with each other
+    version=3,  # a limit, and the twin's, draws pairs within paradigms
     tables={
         "pairs": Table(
             "One row per paradigm and score; `all` is the mean over paradigms. difference: accuracy minus chance, ties "
@@ -335,14 +344,19 @@ _OPTIONS = (
     },
     chapter="abilities",
     report={"limit": 10},
-    compares=ComparedItems(harmless=("limit", "only", "ngrams", "order", "samples", "twin", "twin_limit", "seed")),
+    compares=ComparedItems(
+        harmless=("limit", "first", "only", "ngrams", "order", "samples", "twin", "twin_limit", "seed")
+    ),
     example="lamina pairs smollm2 --suite blimp --limit 10 --out results/pairs",
 )
 def pairs(
     encoder: Encoder,
     suite: MinimalPairs | RegionSuites,
     *,
-    limit: Annotated[int | None, Setting("Take only the first N pairs of each paradigm.", min=1)] = None,
+    limit: Annotated[int | None, Setting("Number of pairs to draw from each paradigm.", min=1)] = None,
+    first: Annotated[
+        int | None, Setting("Take the first N pairs of each paradigm instead of drawing some.", min=1)
+    ] = None,
     only: Annotated[Sequence[str] | None, Setting("Paradigms, terms or fields to score; all by default.")] = None,
     masking: Annotated[
         Masking, Setting("What a masked model has masked: the scored token, or also the later tokens of its word.")
@@ -354,7 +368,7 @@ def pairs(
     samples: Samples = 1000,
     twin: Twin = True,
     twin_limit: Annotated[
-        int, Setting("Take only the first N pairs of each paradigm for the twin, which is a slow baseline.", min=1)
+        int, Setting("Number of pairs to draw from each paradigm for the twin, which is a slow baseline.", min=1)
     ] = 10,
     seed: Seed = 0,
 ) -> Tables:
@@ -367,7 +381,7 @@ def pairs(
         >>> result = lamina.pairs("smollm2", "blimp", limit=10)  # doctest: +SKIP
         >>> result.tables["pairs"].query("paradigm == 'all'")  # doctest: +SKIP
     """
-    suite = _chosen_part(suite, only, limit)
+    suite = _chosen_part(suite, only, limit, first, seed)
     chosen = list(suite)
     model = language_model(encoder)
     skipped = dict(suite.left_out)
@@ -375,7 +389,7 @@ def pairs(
     grams, seen = (None, 0) if ngrams is None else n_grams_of(ngrams, order, chosen)
     judged = {MODEL: judge_by_model(model, chosen, masking)}
     if twin:
-        some = _first(chosen, twin_limit)
+        some = _drawn(chosen, twin_limit, seed)
         beside = judge_by_model(model.random_twin(seed), [chosen[number] for number in some], masking)
         judged[TWIN] = beside.spread(some, len(chosen))
     if grams is not None:
@@ -409,22 +423,20 @@ def pairs(
 
 
 def _chosen_part(
-    suite: MinimalPairs | RegionSuites, only: Sequence[str] | None, limit: int | None
+    suite: MinimalPairs | RegionSuites, only: Sequence[str] | None, limit: int | None, first: int | None, seed: int
 ) -> MinimalPairs | RegionSuites:
     """The part of a suite that is scored."""
+    if limit is not None and first is not None:
+        raise InputError("limit draws pairs and first takes the first ones; give one of the two")
     some = suite if only is None else suite.only(only)
-    return some if limit is None else some.take(limit)
+    if limit is not None:
+        return some.sample(limit, seed)
+    return some if first is None else some.take(first)
 
 
-def _first(items: Sequence[Any], limit: int) -> list[int]:
-    """The numbers of the first items of each paradigm."""
-    taken: Counter[str] = Counter()
-    numbers = []
-    for number, item in enumerate(items):
-        taken[item.paradigm] += 1
-        if taken[item.paradigm] <= limit:
-            numbers.append(number)
-    return numbers
+def _drawn(items: Sequence[Any], limit: int, seed: int) -> list[int]:
+    """The numbers of the items of each paradigm that the twin is asked."""
+    return sample_of_each(items, limit, lambda item: item.paradigm, lambda item: item.item, seed)
 
 
 def _pair_rows(accuracies: Accuracies, suite: str) -> Iterator[tuple[Any, ...]]:
@@ -672,22 +684,16 @@ def _accuracy_cell(row: Any, pairs: int) -> str:
 
 @pairs.costs
 def _cost(
-    _: Estimator, encoder: Encoder, suite: MinimalPairs | RegionSuites, *, limit: int | None,
-    only: Sequence[str] | None, masking: Masking, twin: bool, twin_limit: int, **__: object,
+    estimator: Estimator, encoder: Encoder, suite: MinimalPairs | RegionSuites, *, limit: int | None,
+    first: int | None, only: Sequence[str] | None, twin: bool, twin_limit: int, seed: int, **__: object,
 ) -> Cost:  # fmt: skip
-    """Some items are scored and timed."""
-    chosen = list(_chosen_part(suite, only, limit))
+    """Sentences are read once, by a masked model once for each of their tokens."""
+    chosen = list(_chosen_part(suite, only, limit, first, seed))
     model = language_model(encoder)
-    sample = chosen[:: -(-len(chosen) // _TIMED)]
-    judge_by_model(model, sample[:1], masking)  # Warm-up; not timed.
-    start = time.perf_counter()
-    timed = judge_by_model(model, sample, masking)
-    seconds, share = time.perf_counter() - start, len(chosen) / len(sample)
-    passes = 1 + twin * len(_first(chosen, twin_limit)) / len(chosen)
-    return Cost(
-        passes=1 + twin,
-        texts=len(set(sentences_of(chosen))),
-        tokens=round(share * timed.pieces),
-        seconds=passes * share * seconds,
-        memory=memory_now(),
-    )
+    sentences = set(sentences_of(chosen))
+    words = np.array([len(sentence.split()) for sentence in sentences])
+    sizes = words * estimator.tokens_of_words(sentences)
+    reads = sizes * (sizes if model.kind == "masked" else 1)
+    passes = 1 + twin * len(_drawn(chosen, twin_limit, seed)) / len(chosen)
+    work = passes * float(reads.sum()) * estimator.per_token
+    return Cost(1 + twin, len(sentences), round(float(sizes.sum())), memory=memory_now(), work=work)

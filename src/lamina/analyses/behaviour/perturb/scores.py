@@ -473,7 +473,7 @@ def answer_items(
     written = [_context(question, lexicon) for question in questions]
     units = tuple(question.text.doc or question.text.id for question in questions)
     as_it_is = [
-        _perturbed(question, list(range(len(of_question.words))))
+        perturbed_question(question, list(range(len(of_question.words))))
         for question, of_question in zip(questions, written, strict=True)
     ]
     clean = _f1(answerer, as_it_is, f"answers of {answerer.encoder.name}")
@@ -485,7 +485,9 @@ def answer_items(
         if not orders:
             continue
         moved = [
-            _perturbed(questions[number], order) for number, of_question in orders.items() for order in of_question
+            perturbed_question(questions[number], order)
+            for number, of_question in orders.items()
+            for order in of_question
         ]
         scores = _f1(answerer, moved, f"answers of {answerer.encoder.name}, {in_words(perturbation)}")
         perturbed = list(orders)
@@ -517,7 +519,7 @@ def _context(question: Question, lexicon: Lexicon | None) -> PerturbableText:
     return PerturbableText(question.text.id, words, parts, tags=lexicon.tags(words) if lexicon else None)
 
 
-def _perturbed(question: Question, order: Sequence[int]) -> Question:
+def perturbed_question(question: Question, order: Sequence[int]) -> Question:
     """The question about a context whose words are in another order, with what is accepted as it was."""
     question_span, context = question.text.segments
     words = [question.text.words[context.start + word] for word in order]

@@ -308,7 +308,7 @@ def make_tables(
             rows["training"] += _training(run)
             rows["control"].append(_control(run, selective[-1], texts))
         traces = traces_across(_beliefs(runs), scored_words.scored)
-        names = _names(traces, scored_words.scored, words, splits.name)
+        names = trace_names(traces, scored_words.scored, words, splits.name)
         rows["traces"] += [row._replace(text_id=names[row.text_id]) for row in traces]
         words |= {names[text]: text_words for text, text_words in scored_words.scored if text in names}
     tests = selectivity_tests(selective)
@@ -345,7 +345,7 @@ _ROWS: dict[str, Any] = {
 """Table -> its rows."""
 
 
-def _names(
+def trace_names(
     traces: Sequence[TraceRow],
     texts: Sequence[tuple[str, tuple[str, ...]]],
     known: Mapping[str, tuple[str, ...]],

@@ -208,9 +208,7 @@ class _TargetCollector:
     def targets(self, splits: Splits, most: int | None, seed: int) -> SenseTargets:
         texts = tuple(self._texts)
         key = fingerprint_of("senses", splits.fingerprint, self._names, most, seed)
-        corpus = replace(
-            splits.scored, split="all", source=lambda: iter(texts), fingerprint=key, limit=None, declared=None
-        )
+        corpus = replace(splits.scored, split="all", source=lambda: iter(texts), fingerprint=key, declared=None)
         gold = np.zeros((len(self._targets), len(self._labels)), bool)
         for row, target in enumerate(self._targets):
             gold[row, list(target[4])] = True

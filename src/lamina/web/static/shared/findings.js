@@ -1,6 +1,6 @@
 // @ts-check
 // Findings as sentences, each with the status of the contrast that was tested for it.
-/** @import { FindingCard } from "./api_types.js" */
+/** @import { FindingCard, ResultSummary } from "./api_types.js" */
 import { el } from "./dom.js";
 
 const MEANING = {
@@ -19,3 +19,9 @@ export function listed(findings) {
     findings.map(({ text, status, link }) => el("li", { "data-status": status }, el("span", { class: "badge", title: MEANING[status] }, status), ` ${text} `, link)),
   );
 }
+
+/**
+ * The badge of a result that saw less than another one like it.
+ * @param {Pick<ResultSummary, "partial">} result
+ */
+export const part = ({ partial }) => (partial ? el("span", { class: "badge part", title: partial }, "partial") : null);

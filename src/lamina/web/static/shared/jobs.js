@@ -1,9 +1,11 @@
 // @ts-check
-// The tray of computations: how far each is, how long it will take as far as anyone knows, and how to end or dismiss it.
+// Computations: how far each is, beside the button that started it and in the tray, which stays in sight; how long it
+// will take as far as anyone knows, how to end or dismiss it, and what it found.
 /** @import { JobProgress, JobRequest } from "./api_types.js" */
 import { post, read, remove } from "./api.js";
 import { byId, el, message, replace } from "./dom.js";
 import { duration } from "./durations.js";
+import * as state from "./state.js";
 
 const PAUSE = 1000;
 /** @type {(() => unknown)[]} */
@@ -16,28 +18,66 @@ let timer;
 /** @param {() => unknown} listener */
 export const onDone = (listener) => finished.push(listener);
 
+/** @type {Map<string, HTMLElement>} */
+const beside = new Map(); // job -> where its progress is shown, beside its button
+
+/** @param {string} [said] */
+const spinning = (said) => [el("span", { class: "spinner", "aria-hidden": "true" }), said ?? ""];
+
 /**
- * A button that starts a computation.
+ * A button that starts computations, one after another; how they come on stands beside it at once.
  * @param {string} text
- * @param {() => JobRequest | Promise<JobRequest>} wanted
+ * @param {() => JobRequest | JobRequest[] | Promise<JobRequest | JobRequest[]>} wanted
  */
 export function button(text, wanted) {
   const made = el("button", { type: "button", class: "job" }, text);
-  const said = el("span", { class: "wrong", role: "alert" });
+  const status = el("span", { class: "job-status", role: "status" });
+  const refused = el("span", { class: "wrong", role: "alert" });
   made.addEventListener("click", async () => {
     made.disabled = true;
-    said.textContent = "";
+    replace(refused);
+    made.after(status, refused);
+    replace(status, spinning("Starting …"));
     try {
-      await post("/jobs", await wanted());
+      for (const request of [await wanted()].flat()) {
+        const job = await post("/jobs", request);
+        const place = el("span", { class: "job-step" }, spinning(`${job.command.split(" ").slice(0, 2).join(" ")}: waiting …`));
+        if (!beside.size || !status.querySelector(".job-step")) replace(status);
+        status.append(place);
+        beside.set(job.id, place);
+      }
       await watch();
-      open(true);
     } catch (error) {
-      said.textContent = ` ${message(error)}`;
-      made.after(said);
+      if (!status.querySelector(".job-step")) replace(status);
+      refused.textContent = ` ${message(error)}`;
     }
     made.disabled = false;
   });
   return made;
+}
+
+/**
+ * What a computation found, in a sentence that leads to it.
+ * @param {JobProgress} job
+ */
+function outcome({ result }) {
+  if (!result) return [el("a", { href: "/runs" }, "See the result in Runs")];
+  const [first] = result.findings;
+  const link = el("a", { href: state.address("/runs", { result: result.id }) }, result.title);
+  return [result.partial ? el("span", { class: "badge", title: result.partial }, "partial") : null, first ? `${first.text} ` : "No finding. ", link];
+}
+
+/**
+ * Beside its button.
+ * @param {JobProgress} job
+ */
+function tell(job) {
+  const place = beside.get(job.id);
+  if (!place?.isConnected) return;
+  const name = job.command.split(" ").slice(0, 3).join(" ");
+  if (isOn(job)) replace(place, spinning(`${name}: ${time(job)}${job.what ? `: ${job.what}` : ""}`));
+  else if (job.state === "done") replace(place, el("b", {}, "Found: "), outcome(job));
+  else replace(place, el("span", { class: job.state === "failed" ? "wrong" : null }, `${name} ${time(job)}. ${job.message}`));
 }
 
 /** @param {JobProgress} job */
@@ -70,7 +110,7 @@ function line(job) {
     el("p", {}, time(job), job.what && on ? `: ${job.what}` : ""),
     job.message ? el("p", { class: job.state === "failed" ? "wrong" : null }, job.message) : null,
     on ? el("progress", { max: job.total ?? 1, value: job.total ? job.done : null, "aria-label": job.what || job.command }) : null,
-    job.state === "done" ? el("a", { href: "/runs" }, "See the result in Runs") : null,
+    job.state === "done" ? el("p", {}, outcome(job)) : null,
     el("div", { class: "controls" }, end),
   );
 }
@@ -105,8 +145,12 @@ export async function watch() {
   const jobs = await read("/jobs").catch(() => []);
   show(jobs);
   for (const job of jobs) {
+    tell(job);
     const before = states.get(job.id);
-    if (job.state === "done" && before !== undefined && before !== "done") for (const listener of finished) listener();
+    if (job.state === "done" && before !== undefined && before !== "done") {
+      for (const listener of finished) listener();
+      open(true); // what was found
+    }
     states.set(job.id, job.state);
   }
   if (jobs.some(isOn)) timer = setTimeout(watch, PAUSE);

@@ -8,8 +8,16 @@ import * as state from "../../shared/state.js";
 /** The pinned one: the model that is looked at, unless another was pinned here. */
 const pinned = () => state.get("baseline", state.get("model"));
 
+const NONE = "none"; // in the address, where no other model is ticked
+
 /** The pinned one first, then those ticked. */
-export const picked = () => [pinned(), ...state.getAll("with").filter((name) => name !== pinned())];
+export const picked = () => [pinned(), ...state.getAll("with").filter((name) => name !== pinned() && name !== NONE)];
+
+/**
+ * What shares most comes first, models before twins; what shares nothing comes last.
+ * @param {ComparisonOffer[]} found
+ */
+const sorted = (found) => found.toSorted((one, other) => Number(!one.shares.length) - Number(!other.shares.length) || Number(one.twin) - Number(other.twin) || other.shares.length - one.shares.length);
 
 /**
  * The offers for the pinned model; what the address names and cannot be compared is dropped from it.
@@ -19,11 +27,12 @@ export async function offers(signal) {
   const found = await read(`/compare/models/${encodeURIComponent(pinned())}`, signal);
   const offered = found.filter(({ why }) => !why).map(({ name }) => name);
   const asked = state.getAll("with");
-  const kept = asked.filter((name) => offered.includes(name));
-  // A first visit compares with the first other model; a server with one, with its twin.
-  const first = asked.length ? kept : [...found.filter(({ twin, why }) => !twin && !why), ...found.filter(({ twin, why }) => twin && !why)].slice(0, 1).map(({ name }) => name);
+  const kept = asked.filter((name) => name === NONE || offered.includes(name));
+  const order = sorted(found);
+  // A first visit compares with the model that shares most; a server with one, with its twin.
+  const first = asked.length ? kept : order.filter(({ why }) => !why).slice(0, 1).map(({ name }) => name);
   if (first.join() !== asked.join()) state.set({ with: first }, { quiet: true });
-  return found;
+  return order;
 }
 
 /**
@@ -34,7 +43,11 @@ export function showPicker(box, found) {
   const baseline = pinned();
   const chosen = picked();
   const item = (/** @type {ComparisonOffer} */ { name, title, shares }) => {
-    const change = () => state.set({ with: chosen.includes(name) ? chosen.filter((each) => each !== name && each !== baseline) : [...chosen.filter((each) => each !== baseline), name] });
+    const change = () => {
+      const others = chosen.filter((each) => each !== name && each !== baseline);
+      if (!chosen.includes(name)) others.push(name);
+      state.set({ with: others.length ? others : NONE });
+    };
     const pin = () => state.set({ baseline: name === state.get("model") ? "" : name, with: [baseline, ...chosen.filter((each) => each !== name && each !== baseline)] });
     const tick = el("input", { type: "checkbox", name: "with", value: name, checked: chosen.includes(name), onchange: change });
     const has = shares.length ? `shares: ${shares.join(", ")}` : "shares no saved result; heads on the sentence can be compared";

@@ -145,7 +145,8 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
     context.fillStyle = fill;
     context.fillRect(x + gap, y + gap, across - 2 * gap, down - 2 * gap);
     context.fillStyle = text;
-    const said = textOf(measure, scale, value);
+    // A cell too narrow for its sign has its number: the colour says which side of 0 it is on.
+    const said = textOf(measure, scale, value).slice("most" in scale && value > 0 && !fits(context, "+.00", across - 3) ? 1 : 0);
     if (down >= 13 && write(context, said, x + across / 2, y + down / 2 + 0.5, across - 3)) return;
     if (measure.names.length && Math.min(across, down) >= SIGN) {
       // Told apart without colour too.
@@ -156,6 +157,17 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
       context.fill(new Path2D(behaviour(measure.names[value]).shape));
       context.restore();
     }
+  }
+
+  /**
+   * Whether a text fits in the smallest type.
+   * @param {CanvasRenderingContext2D} context
+   * @param {string} said
+   * @param {number} room
+   */
+  function fits(context, said, room) {
+    context.font = FONTS[FONTS.length - 1];
+    return context.measureText(said).width <= room;
   }
 
   /**

@@ -7,7 +7,7 @@ import { read } from "../../shared/api.js";
 import { draw, figure } from "../../shared/charts.js";
 import { byId, el, input, replace, table } from "../../shared/dom.js";
 import { duration } from "../../shared/durations.js";
-import { listed } from "../../shared/findings.js";
+import { listed, part } from "../../shared/findings.js";
 import { button, onDone } from "../../shared/jobs.js";
 import { chosenLayer, follow, pickLayer, point } from "../../shared/layer.js";
 import { ready } from "../../shared/page.js";
@@ -79,7 +79,7 @@ async function glance({ glance: shown, captions }, signal) {
 function estimate({ state: known, seconds, memory }) {
   if (known === "known" && seconds !== null) return `about ${duration(seconds)}${memory ? `, ${(memory / 1e9).toFixed(1)} GB of memory` : ""}`;
   if (known === "off") return "not estimated: the server was started without";
-  return known === "trying" ? "being estimated by a trial …" : "estimated soon …";
+  return known === "trying" ? "being estimated …" : "estimated soon …";
 }
 
 /** @param {MissingAnalysis[]} all */
@@ -105,7 +105,8 @@ async function follows() {
   const asked = model();
   const all = await read(`/unmeasured/${encodeURIComponent(asked)}`).catch(() => null);
   if (!all || asked !== model()) return;
-  if (!byId("unmeasured").contains(document.activeElement)) replace(byId("unmeasured"), unmeasured(all));
+  // A row whose button has the focus, or that says how its computation comes on, stays.
+  if (!byId("unmeasured").contains(document.activeElement) && !byId("unmeasured").querySelector(".job-step")) replace(byId("unmeasured"), unmeasured(all));
   if (all.some(({ state: known }) => known === "waiting" || known === "trying")) timer = setTimeout(follows, PAUSE);
 }
 
@@ -115,7 +116,8 @@ function result(summary) {
   const made = el(
     "section",
     { class: "result", "data-analysis": summary.analysis },
-    el("h3", {}, summary.title),
+    el("h3", {}, summary.title, part(summary)),
+    el("p", { class: "soft" }, summary.partial ? `${summary.sample}; ${summary.partial}` : summary.sample),
     listed(summary.findings),
     box,
     el("p", {}, el("a", { href: state.address("/runs", { result: summary.id }) }, "Where it came from, its tables, and how to make it again")),

@@ -4,7 +4,7 @@
 import { read } from "../../shared/api.js";
 import { figure } from "../../shared/charts.js";
 import { attempt, byId, el, replace, table } from "../../shared/dom.js";
-import { listed as found } from "../../shared/findings.js";
+import { listed as found, part } from "../../shared/findings.js";
 import { onDone } from "../../shared/jobs.js";
 import { ready } from "../../shared/page.js";
 import * as state from "../../shared/state.js";
@@ -28,13 +28,13 @@ const day = (created) => created.replace("T", " ").slice(0, 16);
 function listed(results) {
   if (!results.length) return el("p", {}, "There are no results in the folders named at the start. Compute something below.");
   const rows = results.map((result) => [
-    el("a", { href: state.address("/runs", { result: result.id }), "data-id": result.id }, result.title),
+    el("span", {}, el("a", { href: state.address("/runs", { result: result.id }), "data-id": result.id }, result.title), part(result)),
     result.model,
-    `${result.corpus} ${result.split}`.trim(),
+    el("span", { class: "sample" }, result.sample),
     day(result.created),
     result.name,
   ]);
-  return table(["what", "model", "data", "made (UTC)", "folder"], rows, { caption: `${results.length} results, the newest first` });
+  return table(["what", "model", "data and settings", "made (UTC)", "folder"], rows, { caption: `${results.length} results, the newest first` });
 }
 
 /** @param {UnlistedFolderCard[]} folders */
@@ -94,8 +94,9 @@ function whole(plain, result) {
   return el(
     "div",
     { class: "card", "data-analysis": result.analysis },
-    el("h2", { tabindex: "-1" }, `${result.title}: ${result.model} on ${result.corpus}`),
+    el("h2", { tabindex: "-1" }, `${result.title}: ${result.model} on ${result.corpus}`, part(result)),
     el("p", {}, result.question),
+    el("p", { class: "soft" }, `Saw ${result.sample}.${result.partial ? ` ${result.partial[0].toUpperCase()}${result.partial.slice(1)}, and is shown in the overview.` : ""}`),
     found(result.findings),
     ...warnings.map((/** @type {string} */ warning) => el("p", { class: "note" }, warning)),
     charts(plain, result),
