@@ -290,7 +290,7 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @finetune.costs
 def _cost(
-    _: Estimator,
+    estimator: Estimator,
     encoder: HuggingFaceEncoder,
     sets: Sets,
     *,
@@ -301,7 +301,7 @@ def _cost(
     seeds: int,
     **settings: Any,
 ) -> Cost:
-    """A few real steps, a part of an evaluation and a checkpoint are timed."""
+    """Steps and evaluations, by the tokens that they read."""
     plans = _plans({"task": task, "seed": seed, **settings})
     learning = learning_of(encoder, sets, task, length=length, attention_window=attention_window, seed=seed)
     expected = learning.expect(plans, seeds=seeds)
@@ -311,7 +311,7 @@ def _cost(
         texts=texts,
         tokens=expected.tokens,
         steps=expected.steps,
-        seconds=expected.seconds,
+        work=expected.read * estimator.per_token,
         memory=memory_now(),
         disk=expected.size,
     )
