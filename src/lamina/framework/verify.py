@@ -46,7 +46,7 @@ def check_findings(result: Result) -> list[str]:
     derived = {finding.text: finding for finding in get_analysis(result.analysis).findings(result)}
     saved = {finding.text: finding for finding in result.findings}
     missing = {text: finding for text, finding in derived.items() if text not in saved}
-    for text in saved.keys() - derived.keys():
+    for text in (text for text in saved if text not in derived):
         today = next((other for other, finding in missing.items() if _same_test(finding, saved[text])), None)
         if today is None:
             wrong.append(f"{result.analysis}: not derived from its tables: {text!r}")
@@ -63,8 +63,12 @@ def _same_test(one: Finding, other: Finding) -> bool:
 
 
 def _test_of(finding: Finding) -> tuple[Any, ...]:
-    numbers = (finding.estimate, finding.low, finding.high, finding.p)
-    return finding.status, *numbers, finding.n, finding.unit, {source.table for source in finding.source}
+    # An open end is saved as nothing.
+    numbers = (
+        None if value is None or not math.isfinite(value) else round(value, 9)
+        for value in (finding.estimate, finding.low, finding.high, finding.p)
+    )
+    return finding.status, *numbers, finding.n, finding.unit, [(part.table, {**part.where}) for part in finding.source]
 
 
 def check_words(result: Result, texts: Mapping[str, str]) -> list[str]:
