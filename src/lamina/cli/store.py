@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -210,7 +211,11 @@ def _encode_part(
 def _expected(encoder: Encoder, texts: Corpus, store: Path | None, precision: StatePrecision | None) -> Cost:
     """The cost that a dry run prints."""
     from lamina.activations import estimate
-    from lamina.framework.estimate import Cost, memory_now
+    from lamina.framework.estimate import Cost, memory_now, operations_of, profile_of
+    from lamina.framework.profile import ENCODING, wall_seconds
 
     what = estimate(encoder, texts, root=store, precision=precision)
-    return Cost(1, what.texts, what.tokens, 0, what.seconds, memory_now(), what.disk_bytes)
+    rate = profile_of(encoder, str(encoder.device)).rate(ENCODING)
+    cpu = rate.seconds * what.missing_tokens * operations_of(encoder)
+    seconds = wall_seconds(cpu, rate.cores or os.cpu_count() or 1)
+    return Cost(1, what.texts, what.tokens, 0, seconds, memory_now(), what.disk_bytes, cpu=cpu)

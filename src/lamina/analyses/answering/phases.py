@@ -27,7 +27,6 @@ from lamina.analyses.answering.failure import (
     failure_table,
     mixed_tasks,
     stratum_of,
-    time_layer,
 )
 from lamina.analyses.answering.roles import SILENT, ScoredAnswer, score_answers
 from lamina.analyses.answering.streaming import (
@@ -55,11 +54,10 @@ from lamina.analyses.answering.streaming import (
     plan_questions,
 )
 from lamina.corpora import Questions
-from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions.babi import TASK_TITLES
 from lamina.corpora.questions.question import Question
 from lamina.framework.declare import ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, time_call
+from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import QuestionSet, each_of
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
@@ -671,7 +669,6 @@ def _cost(
     encoder: Encoder | Sequence[Encoder],
     questions: Questions,
     *,
-    samples: int,
     clustered: int,
     predicted: int,
     twin: bool,
@@ -683,26 +680,19 @@ def _cost(
     first = encoders[0]
     passes = len(encoders) * (1 + (twin and first.blocks > 0))
     answers = answerer_of(first, questions.questions()) is not None
-    reading = estimator.trial(passes=passes + answers * len(encoders), settings={"clustered": 0, "predicted": 0})
+    reading = estimator.reading(passes=passes + answers * len(encoders))
     plan = plan_questions(questions, clustered=clustered, followed_count=predicted if answers else 0, seed=seed)
-    seconds = _time_clustering(first, questions, seed) * passes * len(plan.clustered)
+    # k-means of the words of a question, with its starts and sizes; of a failure, a regression per layer.
+    work = passes * len(plan.clustered) * _CLUSTERING * first.layers * first.width
     if plan.places:
-        units = plan.documents if plan.documents > 1 else plan.paragraphs
-        layer = time_layer(2 * first.width, len(plan.places), min(units, len(plan.places)), samples=samples, seed=seed)
-        seconds += layer * first.layers * passes
-    return reading + Cost(passes=0, seconds=seconds)
+        work += passes * first.layers * _REGRESSION * 2 * first.width * len(plan.places)
+    return reading + Cost(passes=0, work=work)
 
 
-def _time_clustering(encoder: Encoder, questions: Questions, seed: int) -> float:
-    """Seconds to cluster the words of one question, beyond reading it."""
-    few = questions_from(list(islice(questions.questions(), _TIMED)), questions.name, questions.split)
-    quick = {"samples": 1, "confident": 0.5, "predicted": 0, "twin": False, "seed": seed}
-    # Warm-up; not timed.
-    phases.function(encoder, few, clustered=1, **quick)
-    plain, grouped = (
-        time_call(lambda count=count: phases.function(encoder, few, clustered=count, **quick)) for count in (0, _TIMED)
-    )
-    return max(0.0, grouped - plain) / min(_TIMED, len(few))
+_CLUSTERING = 5e-5
+"""Billions of operations that clustering the words of a question takes, per layer and dimension ..."""
+_REGRESSION = 1e-6
+"""... and that a regression takes, per answer and feature: hundreds of rounds, over all folds."""
 
 
 def _read(

@@ -252,10 +252,10 @@ def _cost(
     """
     if both:
         few = [*islice(questions.questions(), _AT_ONCE)]
-        return estimator.trial(passes=2, data=questions_from(few, questions.name, questions.split))
+        return estimator.reading(passes=2, data=questions_from(few, questions.name, questions.split))
     first = (question.text.id for question in questions.questions())
     chosen = questions.find(example or next(first))
-    return estimator.trial(passes=1 + (answerer_of(encoder) is not None), data=chosen)
+    return estimator.reading(passes=1 + (answerer_of(encoder) is not None), data=chosen)
 
 
 class _ChosenQuestions(NamedTuple):

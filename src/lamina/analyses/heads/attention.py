@@ -663,7 +663,7 @@ def _cost(
     sampled, limit = sample_texts(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
     texts, tokens = estimator.count(fit(encoder, text, limit) for text in sampled)
     read = replace(corpus, source=lambda: split_pairs(sampled))
-    return replace(estimator.trial(passes=1 + gradients, data=read), texts=texts, tokens=tokens)
+    return replace(estimator.reading(passes=1 + gradients, data=read), texts=texts, tokens=tokens)
 
 
 def _named(skipped: Counter[str], limit: int | None) -> dict[str, int]:

@@ -321,7 +321,7 @@ def _claim(measure: str, claim: GeometryClaim, rows: Sequence[Any], row: Any, co
 @geometry.costs
 def _cost(estimator: Estimator, encoder: Encoder, _: Corpus, *, twin: bool, **__: object) -> Cost:
     """One layer of all words is held in float32, and its unit vectors beside it."""
-    return estimator.trial(passes=1 + (twin and encoder.blocks > 0), grows=3 * 4 * encoder.width)
+    return estimator.reading(passes=1 + (twin and encoder.blocks > 0), grows=3 * 4 * encoder.width)
 
 
 def _count_words(corpus: Corpus, min_count: int) -> GeometryWords:

@@ -17,7 +17,7 @@ from lamina.analyses.layers.probe.planning import (
     ProbePlan,
     TaskSource,
     TrainingAmounts,
-    bootstrap_seconds,
+    bootstrap_work,
     plan_run,
     training_cost,
 )
@@ -416,7 +416,8 @@ _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_
     ),
     cites=("Lin et al. 2019", "Conneau et al. 2018", "Jawahar et al. 2019", "Rogers et al. 2020"),
     reads=OrderTexts(),
-    version=2,  # best layers are confidence sets; families by max-T over tasks (and layers)
+    # 2: best layers are confidence sets; families by max-T over tasks (and layers). 3: `standard` trains in cycles.
+    version=3,
     tables={
         "order": Table("One row per task, metric, probe, layer and seed, as `scores` of `probe`.",
                        ProbeScore.__annotations__),
@@ -571,7 +572,7 @@ def _cost(
     both = [encoder, *([encoder.random_twin(seed)] if twin and encoder.blocks else [])]
     cost = estimator.encoding((targets.splits.train, targets.splits.scored), both)
     cost += training_cost(estimator, _one_word(plan), both, mdl=False)
-    return cost + Cost(passes=0, seconds=2 * bootstrap_seconds(plan, samples))
+    return cost + Cost(passes=0, work=2 * bootstrap_work(plan, samples))
 
 
 def _one_word(plan: ProbePlan) -> ProbePlan:

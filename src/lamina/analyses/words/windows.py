@@ -192,10 +192,10 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @windows.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, sets: Sets, *, task: Literal["pos", "ner"], windows: Sequence[int],
-    seeds: int, length: int | None, seed: int, **settings: Any,
+    estimator: Estimator, encoder: HuggingFaceEncoder, sets: Sets, *, task: Literal["pos", "ner"],
+    windows: Sequence[int], seeds: int, length: int | None, seed: int, **settings: Any,
 ) -> Cost:  # fmt: skip
-    """A few real steps, a part of an evaluation and a checkpoint are timed, for one window."""
+    """Steps and evaluations of one window, times the windows."""
     trained = len(_sizes(windows)) * seeds
     learning = learning_of(encoder, sets, task, length=length, attention_window=max(windows, default=0), seed=seed)
     one = learning.expect([_plan(task, seed=seed, **settings)])
@@ -206,7 +206,7 @@ def _cost(
         texts=texts,
         tokens=one.tokens,
         steps=trained * one.steps,
-        seconds=trained * one.seconds,
+        work=trained * one.read * estimator.per_token,
         memory=memory_now(),
         disk=0,
     )

@@ -166,7 +166,7 @@ class MissingAnalysis(BaseModel):
 
 @router.get("/unmeasured/{name:path}")
 def unmeasured(app: State, name: ModelName) -> list[MissingAnalysis]:
-    """What a report would ask of a model and nobody has, with an estimate from a trial on this machine."""
+    """What a report would ask of a model and nobody has, with an estimate for this machine."""
     done = {entry.analysis for entry in _newest(app, name)}
     wanted = [
         analysis

@@ -30,7 +30,7 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.splits import Splits, divide
 from lamina.errors import CorpusError
 from lamina.framework.declare import FEW_NATS, ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
 from lamina.models.language.language_model import LanguageModel, WrittenPassage, cut_passages, language_model
@@ -240,24 +240,19 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @lens.costs
 def _cost(
-    _: Estimator, encoder: Encoder, splits: Splits, *, tuned: bool, positions: int, learned: int, steps: int,
-    suite: str | None, items: int, twin: bool, seed: int, **__: Any,
+    estimator: Estimator, encoder: Encoder, splits: Splits, *, tuned: bool, positions: int, learned: int, steps: int,
+    suite: str | None, items: int, twin: bool, seed: int, **_: Any,
 ) -> Cost:  # fmt: skip
-    """A few positions are read through the plain lens; training and translated layers cost multiples of that."""
+    """Positions that are read through the head at every layer; training and translated layers cost multiples of it."""
     model = language_model(encoder)
-    texts = list(splits.scored)
-    drawn = draw_positions(model, texts, _TRIED, seed=seed)
-    # Warm-up; not timed.
-    read_layers(model, drawn.wanted)
-    rate = time_call(lambda: read_layers(model, drawn.wanted)) / max(1, len(drawn))
     passes = 1 + tuned + twin
     # A step of training is about three passes through the head; a penalty is tried on the selection part.
     training = tuned * (3 * steps * BATCH + SELECTION * 10 + 0.1 * learned)
     suite_positions = 0 if suite is None else 10 * len(read_lens_suite(suite, items, seed)) * (1 + tuned)
-    tokens = sum(len(text.words) for text in texts)
-    seconds = rate * (positions * passes + training + suite_positions)
-    memory = memory_now() + 4 * learned * tuned * model.encoder.layers * model.encoder.width
-    return Cost(passes, len(texts), tokens, steps * tuned, seconds, memory)
+    texts, tokens = estimator.count(splits.scored)
+    work = (positions * passes + training + suite_positions) * encoder.layers * 2e-9 * encoder.width * model.vocabulary
+    memory = memory_now() + 4 * learned * tuned * encoder.layers * encoder.width
+    return Cost(passes, texts, tokens, steps * tuned, memory=memory, work=work)
 
 
 def learning_of(splits: Splits, seed: int) -> tuple[TranslatorTexts, dict[str, int]]:

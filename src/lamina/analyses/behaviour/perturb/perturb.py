@@ -50,7 +50,7 @@ from lamina.corpora.splits import Splits
 from lamina.corpora.suites.minimal_pairs import MinimalPair, MinimalPairs, read_pairs
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import (
     LoadedInputs,
     TrainedTexts,
@@ -291,7 +291,7 @@ def _cost(
     estimator: Estimator, encoder: Encoder, texts: Splits | Corpus, minimal_pairs: MinimalPairs | None,
     asked_questions: Questions | None, *, targets: Sequence[str] | None, items: int, twin: bool, **settings: Any,
 ) -> Cost:  # fmt: skip
-    """A few items of each head's targets are perturbed and timed; of probes, encoding and a few steps of training."""
+    """Items of each head's targets, each perturbed in as many ways; of probes, encoding and training."""
     chosen = chosen_names(targets, encoder, texts, minimal_pairs, asked_questions)
     spoken = tuple(name for name in chosen if not name.startswith(PROBE))
     scored = texts.scored if isinstance(texts, Splits) else texts
@@ -305,10 +305,9 @@ def _cost(
             total += estimator.encoding([plan_of_task.setup.splits.train, texts.scored], encoders)
             total += training_cost(estimator, plan_of_task, encoders, mdl=False)
     if spoken:
-        few = {**settings, "targets": spoken, "items": min(_TRIED, items), "twin": False, "runtime": estimator.runtime}
-        given = (encoder, texts, minimal_pairs, asked_questions)
-        seconds = time_call(lambda: perturb.function(*given, **few))
-        total += Cost(passes=0, seconds=seconds * (1 + twin) * items / few["items"], memory=memory_now())
+        count, tokens = estimator.count(scored)
+        read = len(spoken) * min(items, count) * tokens / max(1, count) * (1 + twin)
+        total += Cost(passes=0, work=read * estimator.per_token, memory=memory_now())
     return total
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pandas as pd
@@ -41,7 +41,7 @@ from lamina.analyses.cause.erase.effects import (
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.running.huggingface import HuggingFaceEncoder
@@ -226,31 +226,22 @@ def overview_of(result: Result) -> Iterator[Overview]:
 
 @erase.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, tasks: Sequence[str],
+    estimator: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, tasks: Sequence[str],
     layers: Sequence[int] | None, targets: Sequence[str] | None, items: int, learn: int, words: int, draws: int,
     twin: bool, seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
-    """Fitting and probes are tried at one layer with few words, effects with few items in the middle of the model."""
-    how = _ErasureSettings(min(learn, 4 * encoder.width), min(words, 4 * encoder.width), "words", False, 2, 20, seed)
-    every = _ErasureRequest(_splits(material), tuple(dict.fromkeys(tasks)), layers, how)
-    tried = replace(every, tasks=every.tasks[:1], layers=[encoder.blocks // 2])
-    chosen: list[Target] = []
-    names = _targets(encoder, targets, every.tasks, material)
-    few = min(items, _TRIED)
-    asking = time_call(lambda: chosen.extend(targets_of(encoder, names, material, items=few, seed=seed)))
-    concepts = tried.concepts(encoder)
-    fitting = time_call(lambda: tried.erase(encoder, concepts, []))
-    effects = time_call(lambda: tried.erase(encoder, concepts, chosen)) - fitting
-    many = len(every.layers_of(encoder)) * len(every.tasks) * (1 + twin)
-    texts = min(items, len(material.scored))
-    grown = (learn + words) / (how.learn + how.words)
-    edits = (len(WHATS) - 1 + draws) / (len(WHATS) - 1 + how.draws)
-    return Cost(
-        passes=many * (len(WHATS) - 1 + draws),
-        texts=texts,
-        seconds=asking * (1 + twin) + many * (fitting * grown + max(0.0, effects) * edits * texts / few),
-        memory=memory_now() + 4 * encoder.width * (2 * learn + words),
-    )
+    """Per task and layer: erasers and probes of the words, and the items of each target with every subspace erased."""
+    how = _ErasureSettings(learn, words, "words", False, draws, 20, seed)
+    request = _ErasureRequest(_splits(material), tuple(dict.fromkeys(tasks)), layers, how)
+    names = _targets(encoder, targets, request.tasks, material)
+    many = len(request.layers_of(encoder)) * len(request.tasks) * (1 + twin)
+    edits = len(WHATS) - 1 + draws
+    texts, tokens = estimator.items(material.scored, items)
+    # Half of the blocks come after a layer, on average; fitting grows with the square of the width.
+    work = many * edits * len(names) * tokens * estimator.per_token / 2
+    work += many * (learn + words) * edits * 2e-9 * encoder.width**2
+    memory = memory_now() + 4 * encoder.width * (2 * learn + words)
+    return Cost(many * edits, texts, tokens, memory=memory, work=work)
 
 
 def _finding(result: Result, task: str, target: str, concept: pd.DataFrame) -> Finding:

@@ -18,7 +18,7 @@ from lamina.analyses.layers.probe.planning import (
     ProbePlan,
     TaskSource,
     TrainingAmounts,
-    bootstrap_seconds,
+    bootstrap_work,
     plan_run,
     probes_of,
     schedule_parts,
@@ -131,7 +131,8 @@ def reference_table(tasks: Iterable[str]) -> pd.DataFrame:
     # 3: `quick` trains tasks of fewer than 2,000 targets more carefully; no centre of gravity of equal weights.
     # 4: documents are resampled; families by max-T, best layers as sets, no order below 5 seeds; mixing weights have a
     # rate of their own; expected layers of gains alone; a probe that has overfitted has not converged.
-    version=4,
+    # 5: `standard` trains in cycles.
+    version=5,
     tables={
         "scores": Table("One row per task, metric, probe, layer and seed; `all` stands for all seeds.",
                         ProbeScore.__annotations__),
@@ -348,7 +349,7 @@ def _cost(
             # While a task is trained, the states of both encoders are in memory as they are stored.
             stored = estimator.runtime.residence(seen, 0).device is None
             memory = cost.memory + stored * 2 * cost.tokens * encoder.layers * encoder.width
-            total += cost + Cost(passes=0, seconds=bootstrap_seconds(plan, samples), memory=memory)
+            total += cost + Cost(passes=0, work=bootstrap_work(plan, samples), memory=memory)
     return total
 
 

@@ -268,6 +268,16 @@ QUICK_SMALL = replace(
 )
 """For tasks with little data, which would be learned by heart before the first validation of the other schedule."""
 STANDARD = Schedule(
+    learning_rate=5e-3,
+    mixing_rate=5.0,
+    validate_every=200,
+    max_validations=9,
+    stop_after=1,
+    min_gain=4e-2,
+    batch_targets=512,
+    growth=1.5,
+)
+HALVING = Schedule(
     learning_rate=2e-3,
     mixing_rate=10.0,
     validate_every=250,
@@ -278,6 +288,7 @@ STANDARD = Schedule(
     min_learning_rate=2e-5,
     batch_targets=512,
 )
+"""In place of `STANDARD` where a rate that is halved is asked for."""
 PAPER = Schedule()
 PAPER_SMALL = Schedule(validate_every=100, max_validations=100)
 """For tasks with little data."""
@@ -376,6 +387,11 @@ class ProbeSetup:
     def schedule(self, learn: ProbeTargets) -> Schedule:
         """That of a task with these training targets."""
         chosen = self.preset.small if len(learn) < self.preset.few else self.preset.schedule
+        if chosen.growth is not None and (self.does("rate") or self.does("f1")):
+            # Cycles end by the loss, and none of them halves its rate.
+            chosen = HALVING
+        elif chosen.growth is not None:
+            chosen = chosen.fitted_to(learn)
         if self.does("rate"):
             chosen = replace(chosen, ends_below=True, min_learning_rate=PAPER.min_learning_rate)
         return replace(chosen, selects="f1") if self.does("f1") else chosen

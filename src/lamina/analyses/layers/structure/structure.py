@@ -277,15 +277,18 @@ def _cost(
     estimator: Estimator, encoder: Encoder, corpus: Splits, *, layers: Sequence[int] | None, ranks: Sequence[str],
     twin: bool, control: bool, faithful: bool, texts: int | None, seed: int, **_: Any,
 ) -> Cost:  # fmt: skip
-    """A trial gives the time per token; training on a few sentences takes as many steps as on many."""
+    """Training takes as many steps on few sentences as on many; a step is a batch through all layers and ranks."""
     refuse_without_heads((corpus.train, corpus.scored), faithful=faithful)
     _layers(encoder, layers)
     _ranks(encoder, ranks)
-    whole = estimator.trial(passes=1 + twin, data=replace(corpus, train=thin(corpus.train, texts, seed)))
+    whole = estimator.reading(passes=1 + twin, data=replace(corpus, train=thin(corpus.train, texts, seed)))
     schedule = PAPER if faithful else StructuralSchedule()
     steps = (schedule.validate_every or len(corpus.train) // schedule.batch) * schedule.max_validations
     state_bytes = 2 * encoder.layers * encoder.width * whole.tokens
-    return replace(whole, steps=steps * (1 + twin + control), memory=whole.memory + state_bytes)
+    trained = steps * (1 + twin + control)
+    products = sum(_ranks(encoder, ranks)) * encoder.width * len(_layers(encoder, layers))
+    work = whole.work + trained * schedule.batch * 6e-9 * whole.tokens / max(1, whole.texts) * products
+    return replace(whole, steps=trained, memory=whole.memory + state_bytes, work=work)
 
 
 def _layers(encoder: Encoder, layers: Sequence[int] | None) -> list[int]:

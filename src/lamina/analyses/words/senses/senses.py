@@ -219,7 +219,7 @@ def senses(
 @senses.costs
 def _cost(estimator: Estimator, encoder: Encoder, _: Splits, *, twin: bool, **__: Any) -> Cost:
     """One layer of all tokens is read at a time."""
-    return estimator.trial(passes=1 + (twin and encoder.blocks > 0), grows=2 * 4 * encoder.width)
+    return estimator.reading(passes=1 + (twin and encoder.blocks > 0), grows=2 * 4 * encoder.width)
 
 
 class _SenseInputs(NamedTuple):
