@@ -353,7 +353,7 @@ class TaskEntry(BaseModel):
 
 @router.post("/task")
 def task(app: State, wanted: TaskRequest) -> TaskEntry:
-    """One task: where each model reads it, and what was matched."""
+    """One task: where each model reads it, and what was found."""
     from lamina.tasks import TASKS, title_of
 
     entries = _newest(app, wanted.model)
