@@ -303,13 +303,13 @@ def _claim(measure: str, claim: GeometryClaim, rows: Sequence[Any], row: Any, co
     test = Contrast.of(row, estimate="difference")
     if test.p != test.p and not test.needed:
         return not_tested(whether, "it does not vary between the units that are resampled", source=source)
-    meaning = f"{claim.less if row.difference < 0 else claim.more} than in {against}:"
+    meaning = f"{claim.less if row.difference < 0 else claim.more} than in {against}: {numbers}"
     if not twin:
-        meaning = f"the {claim.name} is {'below' if row.difference < 0 else 'above'} 0:"
+        meaning = f"the {claim.name} is {number(row.value)}, {'below' if row.difference < 0 else 'above'} 0"
     drawn: dict[str, int] = corpus.get("drawn", {})
     kinds = [what for what, count in drawn.items() if count == test.units]
     return finding(
-        claim=f"At {there} {meaning} {numbers}{where}",
+        claim=f"At {there} {meaning}{where}",
         whether=whether,
         absent=f"At {there} the {claim.name} is {'that of ' * twin}{against}: {numbers}",
         contrast="difference",
