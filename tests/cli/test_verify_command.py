@@ -68,7 +68,7 @@ def test_nothing_at_all(run) -> None:
         "probing runs: intact\n"
         "results: none in results\n"
         "assets: 0 of 0 intact\n"
-        "parsed corpora and converted models: 0 of 0 intact\n"
+        "parsed corpora, converted models, passports, hashes: 0 of 0 intact\n"
     )
     done = run("verify", "nowhere")
     assert done.exit_code == 2
@@ -89,12 +89,13 @@ def test_every_damaged_thing_is_named_with_what_to_do(bert: Path, treebank: Path
     assert "store: 1 of 1 shards, 1 of 1 indexes intact" in sound.output
     assert "results: 1 of 1 intact in results" in sound.output
     assert "assets: 1 of 1 intact" in sound.output
-    assert "parsed corpora and converted models: 1 of 1 intact" in sound.output
+    assert "parsed corpora, converted models, passports, hashes: 2 of 2 intact" in sound.output
 
     (shard,) = Path("cache/activations").glob("*/*.safetensors")
     (parsed,) = Path("cache/parsed").iterdir()
     table = next(Path("results/g").glob("*.csv"))
-    for path in (shard, parsed, table, cached_asset, probing / "pos-0.run"):
+    (passport,) = Path("cache/passports").iterdir()
+    for path in (shard, parsed, passport, table, cached_asset, probing / "pos-0.run"):
         flip(path)
     left = left_by_a_killed_process(Path("results/g"))
 
@@ -104,6 +105,7 @@ def test_every_damaged_thing_is_named_with_what_to_do(bert: Path, treebank: Path
     for path, todo in {
         shard: "lamina encode ... --repair",
         parsed: "made again when needed",
+        passport: "made again when needed",
         table: "geometry",
         cached_asset: "`lamina assets get demo` fetches demo again",
         probing / "pos-0.run": "the next `lamina probe` computes it again",

@@ -19,16 +19,15 @@ PORT = 8600
 
 
 @pytest.fixture
-def client(monkeypatch, tmp_path) -> Callable[..., TestClient]:
+def client(tmp_path) -> Callable[..., TestClient]:
     """Makes a client of a server with these models and folders, and any other setting."""
 
     def make(models: dict[str, Encoder] | None = None, folders: list[Path] | None = None, **settings) -> TestClient:
         encoders = models or {"tiny": TinyEncoder()}
         own = tmp_path / "results"
         own.mkdir(exist_ok=True)
-        monkeypatch.setattr("lamina.web.app.load_model", lambda name, **_: encoders[name])
         asked = ServerSettings(models=tuple(encoders), folders=tuple(folders or [own]), port=PORT, **settings)
-        return TestClient(create_app(asked), base_url=f"http://127.0.0.1:{PORT}")
+        return TestClient(create_app(asked, encoders.__getitem__), base_url=f"http://127.0.0.1:{PORT}")
 
     return make
 
@@ -60,14 +59,13 @@ def pets(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def served() -> Iterator[Callable[..., str]]:
     """Starts a real server with these encoders, folders and settings, in a thread; gives its address."""
-    patch, started = pytest.MonkeyPatch(), []
+    started = []
 
     def start(models: dict[str, Encoder], folders: list[Path], **settings) -> str:
-        patch.setattr("lamina.web.app.load_model", lambda name, **_: models[name])
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         own = {"models": tuple(models), "folders": tuple(folders), "port": port, "estimates": False}
-        server = make_server(ServerSettings(**own, **settings))
+        server = make_server(ServerSettings(**own, **settings), models.__getitem__)
         thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         started.append((server, thread))
@@ -77,4 +75,3 @@ def served() -> Iterator[Callable[..., str]]:
     for server, thread in started:
         server.should_exit = True
         thread.join(10)
-    patch.undo()

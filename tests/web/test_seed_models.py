@@ -47,6 +47,8 @@ def test_every_seed_is_a_model_and_all_together_are_one_for_jobs(serving, out: P
     assert choices["geometry"] == choices["heads"] == ["tiny", *EACH]
     assert cards["diff"]["inputs"][1]["choices"] == ["tiny", *EACH, TOGETHER]
     models = serving.app.state.lamina.models
+    for name in (TOGETHER, EACH[1]):
+        models.confirm(name)
     assert models.source(TOGETHER) == str(out)
     assert models.source(EACH[1]) == str(out / "seed-1")
     with pytest.raises(ModelError, match=r"several models, one per seed; take one of them, such as .*/seed-0"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lamina.testing import TinyEncoder
-from lamina.web.models import Models, UnknownModelError
+from lamina.web.models import LoadedModels, UnknownModelError
 from lamina.web.settings import Limits
 from lamina.web.state import BusyError, TooLongError
 
@@ -45,7 +45,7 @@ def test_the_model_used_least_lately_is_let_go():
         loads.append(name)
         return TinyEncoder()
 
-    models = Models(lambda: {name: name for name in "abc"}, most=2, load=load)
+    models = LoadedModels(lambda: {name: name for name in "abc"}, most=2, load=load)
     for name in "abacab":
         with models.use(name):
             pass
@@ -62,7 +62,7 @@ def test_a_model_that_cannot_be_loaded_is_tried_again():
             raise found
         return found
 
-    models = Models(lambda: {"a": "a"}, most=1, load=load)
+    models = LoadedModels(lambda: {"a": "a"}, most=1, load=load)
     with pytest.raises(OSError, match="no disk"), models.use("a"):
         pass
     with models.use("a") as encoder:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -28,6 +29,7 @@ from lamina.files.reading import open_regular, read_regular
 from lamina.files.writing import fresh_path
 from lamina.models import Activations
 from lamina.models.contract import Packed, pack
+from lamina.progress import say
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,8 +202,21 @@ def read_index(path: Path) -> list[ShardEntry]:
     """The entries of a shard; none if the index or data file is damaged or truncated, so that it is made again."""
     try:
         return load_index(path)
-    except (OSError, DamagedError):
+    except DamagedError as error:
+        _announce(error)
         return []
+    except OSError:
+        return []
+
+
+@cache
+def _say_once(message: str) -> None:
+    say(message)
+
+
+def _announce(error: DamagedError) -> None:
+    """Say once that the texts of a damaged shard are encoded again."""
+    _say_once(f"{error}; its texts are encoded again")
 
 
 def load_index(path: Path) -> list[ShardEntry]:
@@ -225,7 +240,10 @@ def index_columns(shard: Path) -> IndexColumns | None:
     """The entries of a shard; None where `read_index` has none."""
     try:
         table = _load_table(shard.with_suffix(".arrow"))
-    except (OSError, DamagedError):
+    except DamagedError as error:
+        _announce(error)
+        return None
+    except OSError:
         return None
     keys, *numbers = (table[field].combine_chunks() for field in ShardEntry._fields)
     # A table of one stream has no offset: its keys are the first bytes of their buffer.

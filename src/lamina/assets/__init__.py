@@ -74,7 +74,14 @@ def refuse_misspelt_model(name: str) -> None:
         lamina.errors.ModelError: there is no model 'minilmm'; did you mean minilm?
     """
     source = re.sub(r":(?:encoder|decoder)$", "", name).partition("@")[0]
-    if source in cards() or not source.strip() or "\0" in source or _exists(name) or _exists(source):
+    if (
+        source in OWN_VECTORS
+        or source in cards()
+        or not source.strip()
+        or "\0" in source
+        or _exists(name)
+        or _exists(source)
+    ):
         return
     aliases = [card.name for card in CARDS if card.kind == "model"]
     close = get_close_matches(source.lower(), aliases, n=1, cutoff=0.75) if "/" not in source else []
@@ -104,6 +111,31 @@ def _exists(name: str) -> bool:
     except OSError:
         # Longer than a path can be.
         return False
+
+
+OWN_VECTORS = {
+    "glove300": ("glove.6B.300d.txt", "glove.840B.300d.txt"),
+    "fasttext": ("wiki-news-300d-1M.vec", "crawl-300d-2M.vec", "wiki-news-300d-1M-subword.vec"),
+}
+"""Word vectors that users bring themselves: name -> the files they are published in, the first that is there."""
+
+
+def own_vectors(name: str) -> Path | None:
+    """The user's copy of published word vectors, in LAMINA_DATA or its folder `vectors` or NAME; None for other names.
+
+    Example:
+        >>> own_vectors("glove") is None
+        True
+    """
+    if name not in OWN_VECTORS:
+        return None
+    root = Path(os.environ.get("LAMINA_DATA") or ".").expanduser().absolute()
+    places = [folder / published for published in OWN_VECTORS[name] for folder in (root, root / "vectors", root / name)]
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
+        files = " or ".join(OWN_VECTORS[name])
+        raise AssetError(f"{name} is not on this machine: put {files} into the folder that LAMINA_DATA names ({root})")
+    return file
 
 
 def locate(name: str) -> Path:

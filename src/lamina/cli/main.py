@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from lamina.cli import analyses, assets, data, model, report, results, serve, store, verify
+from lamina.cli import analyses, assets, data, model, report, reproduce, results, serve, store, verify
 from lamina.cli.terminal import in_one_sentence
 from lamina.errors import InputError
 
@@ -31,6 +31,7 @@ app = typer.Typer(
     """,
 )
 app.command()(report.report)
+app.command()(reproduce.reproduce)
 app.command()(serve.serve)
 app.command()(analyses.describe)
 app.command()(analyses.cite)
@@ -67,7 +68,7 @@ def main() -> None:
         if stop.code == _INTERRUPTED:
             raise KeyboardInterrupt from None
         raise
-    except Exception as error:
+    except BaseException as error:
         sentence = in_one_sentence(error)
         if sentence is None:
             raise

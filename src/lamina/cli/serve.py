@@ -57,6 +57,10 @@ def serve(
         bool,
         typer.Option("--estimates/--no-estimates", help="Run short trials to say how long a computation would take."),
     ] = True,
+    deadline: Annotated[
+        float,
+        typer.Option("--deadline", min=1, metavar="SECONDS", help="Maximum time that a model may take for one answer."),
+    ] = 60.0,
     device: terminal.DeviceOption = None,
     dtype: terminal.PrecisionOption = "float32",
     chat: terminal.ChatOption = False,
@@ -65,8 +69,8 @@ def serve(
 
     Listens on this machine only, unless you set `--host`; then every request needs the token, which is generated and
     printed if you give none. On a machine with other users give one too, since any of them can reach the server. Only
-    the result folders are read, and only the models you name (and fine-tuned ones in the result folders) are loaded.
-    Stop it with Ctrl-C.
+    the result folders are read, and only the models you name are loaded; fine-tuned ones in the result folders once you
+    confirm them on the page. Every model runs in a process of its own. Stop the server with Ctrl-C.
 
     Example: `lamina serve report --model minilm`
     """
@@ -87,7 +91,7 @@ def serve(
         require_package(package, "lamina serve is a web app")
     secret = read_token(token_file)
     with _listening(host, port) as listener:
-        from lamina.web.settings import ServerSettings, is_loopback
+        from lamina.web.settings import Limits, ServerSettings, is_loopback
 
         if secret is None and not is_loopback(host):
             secret = secrets.token_urlsafe(24)
@@ -102,6 +106,7 @@ def serve(
             dtype=dtype,
             chat=chat,
             estimates=estimates,
+            limits=Limits(answer_seconds=deadline),
         )
         _run(settings, listener)
 

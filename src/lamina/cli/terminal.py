@@ -181,7 +181,7 @@ def print_table(title: str, table: TextTable, notes: Sequence[str]) -> None:
         console.print(f"made: {note}")
 
 
-def in_one_sentence(error: Exception) -> str | None:
+def in_one_sentence(error: BaseException) -> str | None:
     """What to tell a user about an error that is not a bug in lamina; None for one that seems to be.
 
     Example:
@@ -191,6 +191,12 @@ def in_one_sentence(error: Exception) -> str | None:
     """
     if isinstance(error, LaminaError):
         return str(error)
+    if type(error).__name__ == "PanicException":
+        # Of a library in Rust; Python knows it as no ordinary exception.
+        reason = " ".join(str(error).strip().splitlines()[:1])
+        return (
+            f"the library that reads the model's tokenizer failed ({reason}); take another tokenizer, or another model"
+        )
     if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error)):
         return (
             "not enough memory; finished work is saved. Ask for less (--limit, a smaller model), or close other "

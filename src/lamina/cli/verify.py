@@ -238,16 +238,29 @@ def _assets() -> _VerifiedPart:
 
 def _caches() -> _VerifiedPart:
     from lamina.corpora.caching import caches, damaged_caches
+    from lamina.files.places import cache_dir
     from lamina.models.weights.gguf import conversions, damaged_conversions
 
-    total = len(caches()) + len(conversions())
-    damaged = [*damaged_caches(), *damaged_conversions()]
+    # What lamina remembers: passports of models, hashes of files, estimates.
+    remembered = [*sorted(cache_dir().glob("passports/*.json")), *sorted(cache_dir().glob("estimates/*.json"))]
+    remembered += [path for path in [cache_dir() / "hashes.json"] if path.exists()]
+    total = len(caches()) + len(conversions()) + len(remembered)
+    damaged = [*damaged_caches(), *damaged_conversions(), *filter(_is_damaged, remembered)]
     problems_found = [
         _VerifyProblem(f"{path} is damaged; it is made again when needed", partial(_delete, path)) for path in damaged
     ]
     return _VerifiedPart(
-        f"parsed corpora and converted models: {total - len(problems_found):,} of {total:,} intact", problems_found
+        f"parsed corpora, converted models, passports, hashes: {total - len(problems_found):,} of {total:,} intact",
+        problems_found,
     )
+
+
+def _is_damaged(path: Path) -> bool:
+    try:
+        read_json(path)
+    except (OSError, InputError, DamagedError):
+        return True
+    return False
 
 
 def _below(root: Path) -> Iterator[Path]:

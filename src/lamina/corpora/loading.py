@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, partial
@@ -24,6 +24,7 @@ from lamina.corpora.splits import (
     Files,
     SplitPart,
     Splits,
+    divided_part,
     exact_part,
     files_by_split,
     part,
@@ -275,15 +276,17 @@ def load_corpus(
     limit: int | None = None,
     first: int | None = None,
     seed: int = 0,
+    split_from: str | None = None,
     view: View | None = None,
 ) -> Corpus:
     """The texts of a corpus in the catalogue, of your own file or folder, or of a dataset (`hf:OWNER/NAME`).
 
     `split` is train, dev, test or all. A missing dev or test is taken from train, by document, by hash with `seed`;
-    `made_split` says so. `unit` is sentence, document or window:N. `format` is detected from the content by default.
-    `annotation` renames the only annotation, or some of them (`old=new,...`). Whole documents are drawn with `seed`
-    until there are `limit` texts (see `Corpus.sample`); `first` takes the first texts. `view` is how questions are
-    shown; other texts have none. The corpus `stories` is generated, not read.
+    `made_split` says so. `split_from` makes all three of one split, where there is dev or test only. `unit` is
+    sentence, document or window:N. `format` is detected from the content by default. `annotation` renames the only
+    annotation, or some of them (`old=new,...`). Whole documents are drawn with `seed` until there are `limit` texts
+    (see `Corpus.sample`); `first` takes the first texts. `view` is how questions are shown; other texts have none. The
+    corpus `stories` is generated, not read.
 
     Example:
         >>> import tempfile
@@ -299,7 +302,7 @@ def load_corpus(
         return corpus.part(limit, first, seed)
     try:
         source = find_source(name_or_path, format)
-        chosen = part_of(source, split, seed)
+        chosen = part_of(source, split, seed, split_from)
         corpus = _corpus(source, split, unit, chosen, view or View())
         corpus = corpus if annotation is None else renamed(corpus, annotation)
         empty = next(iter(corpus), None) is None
@@ -320,6 +323,7 @@ def load_splits(
     limit: int | None = None,
     first: int | None = None,
     seed: int = 0,
+    split_from: str | None = None,
     view: View | None = None,
 ) -> Splits:
     """The training texts of a corpus and the split to score, read as `load_corpus` does; limits are of each of them.
@@ -335,15 +339,39 @@ def load_splits(
         "limit": limit,
         "first": first,
         "seed": seed,
+        "split_from": split_from,
         "view": view,
     }
-    given = known_splits(corpus, format)
+    given = SPLITS if split_from else known_splits(corpus, format)
     stand_in = {"dev": "test", "test": "dev"}[scored]
-    if "train" in given or stand_in not in given:
+    _refuse_untrainable(corpus, format, scored, given)
+    if "train" in given:
         return Splits(load_corpus(corpus, "train", **settings), load_corpus(corpus, scored, **settings))
     train = load_corpus(corpus, stand_in, **settings)
     train = replace(train, split="train", made_split=f"no train split: {stand_in}, not scored, is used instead")
     return Splits(train, load_corpus(corpus, scored, **settings))
+
+
+def _refuse_untrainable(corpus: str | Path, format: str | None, scored: str, given: Sequence[str]) -> None:
+    """Raise a CorpusError where there are no texts to learn from, or none to score, with advice that leads to both."""
+    if "train" not in given and len(given) == 1:
+        raise CorpusError(
+            f"{corpus} has {given[0]} only, and texts to learn from are needed too; divide it by document with "
+            f"--split-from {given[0]}"
+        )
+    if corpus == STORIES:
+        return
+    source = find_source(corpus, format)
+    if source.complete and scored not in given:
+        raise CorpusError(f"{corpus}: there is no {scored}, only {' and '.join(given)}; ask for --split {given[-1]}")
+    # Of files without a split nothing is made while a file named like one lies there unread.
+    unread = dict(source.not_made) if not {*source.files} - {None} else {scored: source.not_made.get(scored)}
+    path = unread.get(scored) or next(iter(unread.values()))
+    if path is not None:
+        raise CorpusError(
+            f"{corpus}: {path.name} is named like a split and is not read: {source.unread[path].why}; give its format "
+            "with --format, or move it away"
+        )
 
 
 def splits_of(source: CorpusSource) -> tuple[str, ...]:
@@ -448,9 +476,12 @@ def _from_catalogue(entry: CorpusEntry) -> CorpusSource:
     return CorpusSource(entry.name, root, form, files, entry.scheme, entry.annotations, entry.documents, entry.complete)
 
 
-def part_of(source: CorpusSource, split: str, seed: int) -> SplitPart:
+def part_of(source: CorpusSource, split: str, seed: int, split_from: str | None = None) -> SplitPart:
+    """Which texts of a corpus a split has."""
     listed = source.format.documents
     try:
+        if split_from is not None:
+            return divided_part(source.files, split_from, split, seed)
         if source.documents and listed is not None and split != "all":
             documents = [document for path in source.files[None] for document in listed(path)]
             return exact_part(documents, source.documents, split, seed)
@@ -544,6 +575,37 @@ def refuse_unknown(name_or_path: str | Path) -> None:
         raise CorpusError(_unknown(name))
 
 
+def refuse_split(
+    path: str | Path, split: str, format: str | None = None, split_from: str | None = None, *, learns: bool = False
+) -> None:
+    """Raise a CorpusError for a file or folder that cannot be read at all, or has no such split, by names alone.
+
+    With `learns`, texts to learn from are needed too.
+
+    Names of the catalogue and of the hub are left to loading, which may have to fetch them.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "own-dev.txt"
+        >>> _ = path.write_text("Dogs bark .\n")
+        >>> refuse_split(path, "dev")
+        >>> refuse_split(path, "test")
+        Traceback (most recent call last):
+        lamina.errors.CorpusError: ...: there is no test here, only dev; ask for --split dev or --split all, ...
+    """
+    name = str(path)
+    if name == STORIES or get_entry(name) is not None or is_hub_name(name):
+        return
+    try:
+        source = find_source(path, format)
+        if learns and not split_from:
+            _refuse_untrainable(path, format, split, splits_of(source))
+        elif not learns:
+            part_of(source, split, 0, split_from)
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
 def _unknown(name: str) -> str:
     from lamina.assets import cards
 
@@ -570,4 +632,7 @@ def _emptiness(source: CorpusSource, split: str, chosen: SplitPart, corpus: Corp
     if chosen.note is None:
         where = ", ".join(str(path) for one in chosen.sources for path in source.files[one][:3])
         return f"{source.name} ({split}) is empty: {source.format.name} finds no text in {where}"
-    return f"{source.name} is too small to have a {split} ({chosen.note}, which is none); ask for --split all"
+    return (
+        f"{source.name} is too small to have a {split} ({chosen.note}, which is none); give more documents, or ask for "
+        "--split all where nothing is learned"
+    )

@@ -151,11 +151,11 @@ def read_questions(
         yield from form.questions(file, report, noted, view)
 
 
-def typed_question(question: str, context: str, answer: str = "") -> Questions:
-    """A question and a context typed by a user, with the expected answer if it was given.
+def typed_question(question: str, context: str, answer: str = "", support: Sequence[str] = ()) -> Questions:
+    """A question and a context typed by a user, with the expected answer and its supporting sentences if given.
 
-    The answer is accepted wherever it occurs in the context, ignoring case; the sentences that hold it are the
-    supporting facts.
+    The answer is accepted wherever it occurs in the context, ignoring case. `support` names sentences by some of their
+    words; by default the sentences that hold the answer are the supporting facts.
 
     Example:
         >>> typed_question("Who barks?", "Dogs bark. Cats mew.").name
@@ -169,18 +169,19 @@ def typed_question(question: str, context: str, answer: str = "") -> Questions:
         raise InputError("the context is empty; give the text that holds the answer, in quotes")
     places = _places(answer.strip(), context)
     sentences = split_sentences(context, whole=places)
-    support = sentences_of(places, sentences)
-    typed = make_question("typed", question, context, sentences, places, support)
+    facts = [place for words in support for place in _places(words.strip(), context, "support")[:1]]
+    supporting = sentences_of(facts or places, sentences)
+    typed = make_question("typed", question, context, sentences, places, supporting)
     return questions_from([typed], "a typed question")
 
 
-def _places(answer: str, context: str) -> list[tuple[int, int]]:
-    """Every occurrence of an answer as whole words."""
+def _places(answer: str, context: str, what: str = "answer") -> list[tuple[int, int]]:
+    """Every occurrence of an answer, or of words of a supporting sentence, as whole words."""
     if not answer:
         return []
     occurrences = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", context, re.IGNORECASE)]
     if not occurrences:
-        raise InputError(f"the answer {answer[:80]!r} is not in the context; copy it from there, or leave it empty")
+        raise InputError(f"the {what} {answer[:80]!r} is not in the context; copy it from there, or leave it empty")
     return occurrences
 
 

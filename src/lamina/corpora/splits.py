@@ -130,14 +130,32 @@ def part(given: Collection[str | None], split: str, seed: int) -> SplitPart:
         raise CorpusError(f"unknown split {split!r}; use train, dev, test or all")
     if named and "train" not in named and split not in named:
         raise CorpusError(
-            f"there is no {split} here, only {' and '.join(named)}, and {split} is never taken from dev or test; "
-            f"ask for --split {named[0]} or --split all"
+            f"there is no {split} here, only {' and '.join(named)}; ask for --split {named[0]} or --split all, or for "
+            f"train, dev and test by document with --split-from {named[0]}"
         )
     missing = [name for name in ("dev", "test") if name not in named]
     if split in named and (split != "train" or not missing):
         # Never leave anything out silently.
         return SplitPart((split,), "files that say no split are left out" if None in given else None)
     return _cut("train" if named else None, split, missing, seed)
+
+
+def divided_part(given: Collection[str | None], split_from: str, split: str, seed: int) -> SplitPart:
+    """A split that is made of another one, on request: 80 % of its documents are train, 10 % dev and 10 % test.
+
+    Example:
+        >>> divided_part({"dev"}, "dev", "test", seed=0).note
+        'test is 10 % of the documents of the given dev, by hash with seed 0'
+    """
+    named = [name for name in SPLITS if name in given]
+    if split_from not in named:
+        has = f"it has {' and '.join(named)}" if named else "its files name no split, and are divided anyway"
+        raise CorpusError(f"--split-from {str(split_from)[:60]!r} is no split of the data: {has}")
+    if split == "all":
+        return SplitPart((split_from,))
+    if split not in SPLITS:
+        raise CorpusError(f"unknown split {split!r}; use train, dev, test or all")
+    return _cut(split_from, split, ["dev", "test"], seed)
 
 
 def whole_part(given: Collection[str | None], split: str) -> SplitPart:
@@ -162,7 +180,7 @@ def _cut(pool: str | None, split: str, missing: list[str], seed: int) -> SplitPa
     else:
         low = share * missing.index(split)
         high = low + share
-    whole = "the given train" if pool else "the corpus"
+    whole = f"the given {pool}" if pool else "the corpus"
 
     def keep(document: str) -> bool:
         return low <= _place(document, seed) < high

@@ -7,17 +7,22 @@ spaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.formats.conllu import ConlluRow, check, columns_of
 from lamina.corpora.formats.uds import graphs_of
-from lamina.corpora.loading import find_source, part_of
+from lamina.corpora.loading import CorpusSource, find_source, part_of
 from lamina.corpora.reading import Heading, raise_fault, read_blocks
+from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, FormatError
 from lamina.files.checking import sha256_of
+from lamina.types import Edge, Span, Text
 
 
 class TreebankWord(NamedTuple):
@@ -90,12 +95,7 @@ def load_treebank(name_or_path: str | Path, split: str = "all", *, seed: int = 0
         {'Number': 'Plur'}
     """
     source = find_source(name_or_path)
-    read = _READERS.get(source.format.name)
-    if read is None:
-        raise CorpusError(
-            f"{name_or_path} is {source.format.title}, which has no lemmas and features; give a treebank in CoNLL-U, "
-            "for example ud_english_ewt"
-        )
+    read = _reader_of(source)
     chosen = part_of(source, split, seed)
     sentences: list[TreebankSentence] = []
     others: list[TreebankSentence] = []
@@ -111,6 +111,79 @@ def load_treebank(name_or_path: str | Path, split: str = "all", *, seed: int = 0
     if not any(word.lemma for sentence in sentences for word in sentence.words):
         raise CorpusError(f"{name_or_path} ({split}) has no lemmas; give a treebank that has, such as ud_english_ewt")
     return LemmaTreebank(str(name_or_path), split, hashes, tuple(sentences), tuple(others), chosen.note)
+
+
+def _reader_of(source: CorpusSource) -> Callable[[Path], Iterator[TreebankSentence]]:
+    read = _READERS.get(source.format.name)
+    if read is None:
+        raise CorpusError(
+            f"{source.name} is {source.format.title}, which has no lemmas and features; give a treebank in CoNLL-U, "
+            "for example ud_english_ewt"
+        )
+    return read
+
+
+# Features as an annotation, where tags are not Penn's.
+
+FEATURES = "feats"
+"""The annotation with a word's features as labels, such as `Number=Sing`."""
+_PENN = frozenset(
+    (
+        "CC", "CD", "DT", "EX", "FW", "IN", "JJ", "JJR", "JJS", "LS", "MD", "NN", "NNS", "NNP", "NNPS", "PDT", "POS",
+        "PRP", "PRP$", "RB", "RBR", "RBS", "RP", "SYM", "TO", "UH", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ", "WDT",
+        "WP", "WP$", "WRB", "HYPH", "NFP", "ADD", "AFX", "GW", "XX",
+    )
+)  # fmt: skip
+_LOOKED_AT = 200
+"""Sentences that show which tags a treebank has."""
+_MOSTLY = 0.9
+"""Share of the tags that are the Penn Treebank's, if all are: others share some, such as German NN."""
+
+
+def has_penn_tags(texts: Iterable[Text]) -> bool:
+    """Whether tags (annotation xpos) are those of the Penn Treebank.
+
+    Example:
+        >>> tagged = (Edge((tag,), Span(n, n + 1)) for n, tag in enumerate(["DT", "NN", "VBZ"]))
+        >>> german = (Edge((tag,), Span(n, n + 1)) for n, tag in enumerate(["ART", "NN", "VVFIN"]))
+        >>> words = ("a", "b", "c")
+        >>> [has_penn_tags([Text("s", words, edges={"xpos": tuple(tags)})]) for tags in (tagged, german)]
+        [True, False]
+    """
+    tags = [edge.labels[0] for text in texts for edge in text.edges.get("xpos", ()) if edge.labels[0][:1].isalpha()]
+    return bool(tags) and sum(tag in _PENN for tag in tags) >= _MOSTLY * len(tags)
+
+
+def with_features(splits: Splits, path: str | Path, format: str | None = None) -> Splits:
+    """The same sentences with their features in place of tags that are not the Penn Treebank's.
+
+    Where the files have none, only such tags are left out: rules would take German NN for a singular.
+    """
+    if has_penn_tags(islice(splits.train, _LOOKED_AT)):
+        return splits
+    known: dict[str, tuple[TreebankWord, ...]] = {}
+    source = find_source(path, format)
+    if source.format.name in _READERS:
+        read = _reader_of(source)
+        files = (file for files in source.files.values() for file in files)
+        known = {sentence.id: sentence.words for file in files for sentence in read(file)}
+
+    def featured(corpus: Corpus) -> Corpus:
+        def texts() -> Iterator[Text]:
+            for text in corpus:
+                words = known.get(text.id, ())
+                edges = {name: targets for name, targets in text.edges.items() if name != "xpos"}
+                if tuple(word.form for word in words) == text.words:
+                    edges[FEATURES] = tuple(
+                        Edge(labels, Span(position, position + 1))
+                        for position, word in enumerate(words)
+                        if (labels := tuple(f"{name}={value}" for name, value in word.features.items()))
+                    )
+                yield replace(text, edges=edges)
+
+        return replace(corpus, source=texts, fingerprint=fingerprint_of(FEATURES, 2, corpus.fingerprint))
+
+    return Splits(featured(splits.train), featured(splits.scored))
 
 
 def _conllu(path: Path) -> Iterator[TreebankSentence]:
@@ -192,3 +265,89 @@ def _tokens(graph: Mapping[str, Any]) -> Iterator[TreebankWord]:
 
 _READERS: Mapping[str, Callable[[Path], Iterator[TreebankSentence]]] = {"conllu": _conllu, "gum": _conllu, "uds": _uds}
 """Format -> its reader."""
+
+
+# Basic Stanford dependencies out of universal ones, by rule.
+
+_STANFORD = {
+    "obj": "dobj", "iobj": "iobj", "nsubj:pass": "nsubjpass", "aux:pass": "auxpass", "csubj:pass": "csubjpass",
+    "compound": "nn", "compound:prt": "prt", "nmod:poss": "poss", "nummod": "num", "acl:relcl": "rcmod",
+    "acl": "vmod",
+    "nmod:tmod": "tmod", "obl:tmod": "tmod", "obl:unmarked": "npadvmod", "nmod:unmarked": "npadvmod",
+    "nmod:npmod": "npadvmod", "obl:npmod": "npadvmod", "fixed": "mwe", "flat": "nn", "name": "nn",
+    "det:predet": "predet",
+    "cc:preconj": "preconj", "list": "dep", "dislocated": "dep", "reparandum": "dep", "orphan": "dep",
+    "vocative": "dep",
+    "nsubj:outer": "nsubj", "obl:agent": "obl", "nmod:desc": "nn", "expl:impers": "expl",
+}  # fmt: skip
+"""Universal relation -> Stanford relation, where the name alone decides; others keep their name."""
+_NOMINAL = frozenset({"nmod", "obl", "obl:agent"})
+_POSSESSIVE = frozenset({"'s", "'", "\u2019s", "\u2019"})
+
+
+def stanford(text: Text) -> Text:
+    """The text with basic Stanford dependencies in place of universal ones.
+
+    By rule, not by Stanford's converter: a preposition becomes the head of its noun (`prep` and `pobj`; of several, the
+    first), `to` of an infinitive an `aux`, `'s` a `possessive`; all other relations keep their head and are renamed.
+
+    Example:
+        >>> from lamina.types import Edge, Span
+        >>> links = [(0, "nsubj", 1), (2, "case", 3), (3, "obl", 1)]
+        >>> edges = tuple(Edge((name,), Span(one, one + 1), Span(other, other + 1)) for one, name, other in links)
+        >>> converted = stanford(Text("t", ("Dogs", "sleep", "on", "sofas"), edges={"dep": edges}))
+        >>> [(edge.span.start, edge.labels[0], edge.other.start) for edge in converted.edges["dep"]]
+        [(0, 'nsubj', 1), (2, 'prep', 1), (3, 'pobj', 2)]
+    """
+    edges = text.edges.get("dep")
+    if edges is None:
+        return text
+    relation = {edge.span.start: edge.labels[0] for edge in edges}
+    prepositions: dict[int, int] = {}
+    for edge in edges:
+        if edge.labels[0] == "case" and edge.other is not None and relation.get(edge.other.start) in _NOMINAL:
+            prepositions.setdefault(edge.other.start, edge.span.start)
+    heads = {edge.span.start: edge.other for edge in edges}
+    converted = []
+    for edge in edges:
+        word, name, other = edge.span.start, edge.labels[0], edge.other
+        if word in prepositions:
+            place = prepositions[word]
+            name, other = "pobj", Span(place, place + 1)
+        elif other is not None and prepositions.get(other.start) == word:
+            name, other = "prep", heads[other.start]
+        elif name == "case":
+            name = "possessive" if text.words[word].lower() in _POSSESSIVE else "prep"
+        elif name == "mark" and text.words[word].lower() == "to":
+            name = "aux"
+        else:
+            name = _STANFORD.get(name, name)
+        converted.append(Edge((name,), edge.span, other, edge.rated, edge.value))
+    return replace(text, edges={**text.edges, "dep": tuple(converted)})
+
+
+STANFORD_SCHEME = "basic Stanford dependencies, by rule from {}"
+
+
+def in_stanford(corpus: Corpus) -> Corpus:
+    """The corpus with `stanford` dependencies; one that is not in the universal scheme is refused.
+
+    Example:
+        >>> from lamina.corpora import corpus_from
+        >>> in_stanford(corpus_from([["Dogs", "bark"]], name="pets"))
+        Traceback (most recent call last):
+        ...
+        lamina.errors.CorpusError: pets has no universal dependencies to convert (scheme: own); ...
+    """
+    if "UD" not in corpus.scheme or "dep" not in corpus.annotations:
+        raise CorpusError(
+            f"{corpus.name} has no universal dependencies to convert (scheme: {corpus.scheme}); leave the labels as "
+            "they are annotated"
+        )
+    return replace(
+        corpus,
+        source=lambda: map(stanford, iter(corpus)),
+        scheme=STANFORD_SCHEME.format(corpus.scheme),
+        fingerprint=fingerprint_of("stanford", 1, corpus.fingerprint),
+        limit=None,
+    )

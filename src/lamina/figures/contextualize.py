@@ -21,6 +21,11 @@ CAPTIONS = {
         "classes show what can be had without meaning. Whether two rows differ is tested word by word in `contrasts`, "
         "not by overlapping intervals; findings are about the layer that is best on other words."
     ),
+    "words": (
+        "Micro-F1 with each word counted once, scored on the classes a word has in any context: the grid of the "
+        "paper's figure on vectors without context. The chart by layer scores every word and class apart instead, so "
+        "that a vector that is the same in every context loses where a word has two classes."
+    ),
     "context": (
         "Micro-F1 when the model sees a limited number of words on each side (0: the word alone), with its 95 % "
         "interval. Compare each size with the whole text, and the layers with the bag of input embeddings (P-); "
@@ -222,6 +227,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     chosen = chosen_layer(tables)
     charts = {
         "layers": layers_chart(scores, result.provenance.model["name"], title, chosen),
+        "words": words_chart(overall(tables["words"], split), title),
         "context": context_chart(overall(tables["context"], split), scores, title, chosen),
         "contexts": histogram_chart(tables["contexts"], title),
     }
@@ -258,6 +264,16 @@ def layers_chart(scores: Table, model: str, title: str, chosen: int | None = Non
         description=in_words(scores, chosen),
         usermeta={"panelWidth": PANEL_WIDTH},
     ).resolve_scale(color="independent", strokeDash="independent", shape="independent")
+
+
+def words_chart(scores: Table, title: str) -> alt.ConcatChart | None:
+    """Vectors without context on the paper's grid, word by word; None where there are none."""
+    if scores.empty:
+        return None
+    last = int(scores["layer"].max()) if scores["layer"].notna().any() else 1
+    panel = _panel(scores, "One vector per word", "each word counted once", last, float(scores["high"].max()))
+    heading = alt.TitleParams(f"Semantic classes, word by word: {title}", subtitle="as in the paper's figure 3")
+    return alt.concat(panel, title=heading, description=in_words(scores), usermeta={"panelWidth": PANEL_WIDTH})
 
 
 def in_words(scores: Table, chosen: int | None = None) -> str:

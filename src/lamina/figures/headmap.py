@@ -97,14 +97,23 @@ def _by_behaviour(points: Table) -> alt.LayerChart:
             ),
         )
     )
-    return alt.LayerChart(layer=[dots], title="By behaviour")
+    return alt.LayerChart(layer=[dots, _head_names(points)], title="By behaviour")
 
 
-def _places(points: Table) -> alt.Chart:
+_NAMED = ("syntactic", "coreference", "induction")
+"""Behaviours whose heads are named on the map: those that were tested, not only above a threshold."""
+
+
+def _head_names(points: Table) -> alt.Chart:
+    tested = points[points["behaviour"].isin(_NAMED)]
+    return _places(points, tested).mark_text(dx=9, align="left", fontSize=10).encode(text="name:N")
+
+
+def _places(points: Table, drawn: Table | None = None) -> alt.Chart:
     # A nat is as many pixels up as across: a distance is a distance in every direction.
     (left, right), (bottom, top) = (_ends(points[axis]) for axis in ("x", "y"))
     pixels = PANEL / (right - left)
-    return alt.Chart(points, width=PANEL, height=round(pixels * (top - bottom))).encode(
+    return alt.Chart(points if drawn is None else drawn, width=PANEL, height=round(pixels * (top - bottom))).encode(
         x=alt.X("x:Q", title="nats per token", scale=alt.Scale(domain=[left, right], nice=False)),
         y=alt.Y("y:Q", title="nats per token", scale=alt.Scale(domain=[bottom, top], nice=False)),
         tooltip=[alt.Tooltip("layer:Q"), alt.Tooltip("head:Q"), alt.Tooltip("behaviour:N")],

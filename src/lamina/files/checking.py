@@ -15,7 +15,7 @@ import xxhash
 
 from lamina.errors import DamagedError, WriteError
 from lamina.files.places import cache_dir
-from lamina.files.reading import check_depth, open_regular, read_regular
+from lamina.files.reading import LARGEST_JSON, check_depth, open_regular, read_regular
 from lamina.files.writing import fresh_path, write_text
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read what `write_json` wrote. An object without a checksum is accepted: older versions wrote none."""
     try:
         # Not `parse_json`: a path in it may hold a character that is not UTF-8.
-        text = read_regular(path).decode("utf-8")
+        text = read_regular(path, LARGEST_JSON).decode("utf-8")
         check_depth(text)
         content = json.loads(text)
     except ValueError as error:

@@ -49,10 +49,26 @@ def open_regular(path: Path) -> BufferedReader:
         raise
 
 
-def read_regular(path: Path) -> bytes:
-    """The content of a regular file."""
+LARGEST_JSON = 64 * 1024**2
+"""Most bytes of a JSON file that is read as a whole; those that lamina writes and reads have a few thousand."""
+
+
+def read_regular(path: Path, most: int | None = None) -> bytes:
+    """The content of a regular file; an InputError if it has more than `most` bytes.
+
+    Example:
+        >>> read_regular(Path(__file__), most=10)
+        Traceback (most recent call last):
+        lamina.errors.InputError: ...reading.py has ... bytes; at most 10 are read here
+    """
     with open_regular(path) as file:
-        return file.read()
+        if most is None:
+            return file.read()
+        content = file.read(most + 1)
+        if len(content) > most:
+            size = os.fstat(file.fileno()).st_size
+            raise InputError(f"{path} has {size:,} bytes; at most {most:,} are read here")
+        return content
 
 
 def _refuse(path: Path, mode: int) -> None:

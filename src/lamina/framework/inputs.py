@@ -149,7 +149,7 @@ def kind_of(value: Any) -> str:
 SCORED = "scored"
 """In place of the name of a split of questions: the one that fine-tuning scores."""
 _PART = ("limit", "first")
-_AS_READ = ("unit", "format", "annotation", *_PART, "view")
+_AS_READ = ("unit", "format", "annotation", "split_from", *_PART, "view")
 """Options that say how data given by name or path is read."""
 
 
@@ -200,6 +200,9 @@ def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     if isinstance(data, str | Path):
         return load_splits(data, scored, **chosen)
     _refuse_split(scored, ("dev", "test"))
+    split_from = options.get("split_from")
+    if isinstance(data, Mapping) and split_from is not None:
+        data = as_part(data, split_from)
     if isinstance(data, Splits):
         splits = data
     elif _is_pair(data):
@@ -369,6 +372,12 @@ LIMIT = DeclaredSetting(
     None,
     Setting("Number of texts to draw at random, as whole documents; the last one is cut.", min=1),
 )
+SPLIT_FROM = DeclaredSetting(
+    "split_from",
+    str | None,
+    None,
+    Setting("Divide this split (dev or test) by document into train, dev and test, where there is no train."),
+)
 FIRST = DeclaredSetting("first", int | None, None, Setting("Take the first N texts instead of drawing some.", min=1))
 # A mapping or a `lamina.View` in Python; naming the class here would import all of corpora/ for every command.
 VIEW = DeclaredSetting(
@@ -385,8 +394,11 @@ VIEW = DeclaredSetting(
 _VIEW_FIELDS = {"setting": str, "max_words": int, "babi": str, "tasks": tuple, "seed": int}
 
 
-def _split(default: str, help: str = "train, dev, test or all; a missing split is made by document and recorded."):
-    return DeclaredSetting("split", str, default, Setting(help))
+_SPLIT_HELP = "train, dev, test or all; a missing split is made by document and recorded."
+
+
+def _split(default: str, help: str = _SPLIT_HELP, kind: Any = Literal["train", "dev", "test", "all"]):
+    return DeclaredSetting("split", kind, default, Setting(help))
 
 
 def _unit(default: str | None) -> DeclaredSetting:
@@ -449,7 +461,7 @@ class Texts(Reads):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (_split(self.split), _unit(self.unit), FORMAT, ANNOTATION, LIMIT, FIRST, *MODEL_OPTIONS)
+        return (_split(self.split), SPLIT_FROM, _unit(self.unit), FORMAT, ANNOTATION, LIMIT, FIRST, *MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -507,7 +519,7 @@ class TrainedTexts(Texts):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (_split(self.split, "Scored split: dev or test."), *super().options[1:])
+        return (_split(self.split, "Scored split: dev or test.", Literal["dev", "test"]), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -588,7 +600,7 @@ class QuestionSet(Reads):
             f"train, dev, test, all or {SCORED}: what a model tuned on this data is scored on (test; dev, where only "
             "that is given). A missing split is made by document and recorded."
         )
-        return (_split(SCORED, help), FORMAT, LIMIT, FIRST, VIEW, *MODEL_OPTIONS)
+        return (_split(SCORED, help, str), FORMAT, LIMIT, FIRST, VIEW, *MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -624,6 +636,13 @@ class OneQuestion(QuestionSet):
         typed = (
             DeclaredSetting("question", str | None, None, Setting("Instead of data: a question of your own ...")),
             DeclaredSetting("context", str | None, None, Setting("... about this context.")),
+            DeclaredSetting("answer", str | None, None, Setting("The right answer, as the context has it.")),
+            DeclaredSetting(
+                "support",
+                Sequence[str] | None,
+                None,
+                Setting("Words of a supporting sentence; by default the sentences that hold the answer."),
+            ),
         )
         return (*super().options, *typed)
 
@@ -634,6 +653,8 @@ class OneQuestion(QuestionSet):
         question, context = options["question"], options["context"]
         if (question is None) != (context is None):
             raise InputError("--question and --context go together; give both")
+        if question is None and (options["answer"] is not None or options["support"]):
+            raise InputError("--answer and --support belong to a typed question; give --question and --context too")
         if question is not None and (given["data"] != self.default or settings.get("example") is not None):
             raise InputError("give either --data (with --example) or --question with --context, not both")
         return super().load(given, options, settings, runtime)
@@ -644,7 +665,7 @@ class OneQuestion(QuestionSet):
         question, context = options["question"], options["context"]
         if question is None or context is None:
             return as_questions(data, options, view)
-        return typed_question(question, context)
+        return typed_question(question, context, options["answer"] or "", options["support"] or ())
 
 
 @dataclass(frozen=True)

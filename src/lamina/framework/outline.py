@@ -83,9 +83,21 @@ class Outline:
                 refuse_misspelt_model(value)
             elif isinstance(value, str) and given.kind == "texts":
                 refuse_unknown(value)
+                self._refuse_split(value, settings)
         for declared in (self.settings, self.options):
             named = {setting.name: setting for setting in declared}
             Checker(self.name, named).check({name: value for name, value in settings.items() if name in named})
+
+    def _refuse_split(self, data: str, settings: Mapping[str, Any]) -> None:
+        """See `refuse_misspelt`; an analysis that scores dev or test only learns from other texts."""
+        from lamina.corpora.loading import refuse_split
+
+        split = next((option for option in self.options if option.name == "split"), None)
+        wanted = "dev" if settings.get("split") == "dev+test" else settings.get("split")
+        if split is None or wanted not in ("train", "dev", "test", "all"):
+            return
+        learns = bool(split.choices) and not {"train", "all"} & {*split.choices}
+        refuse_split(data, wanted, settings.get("format"), settings.get("split_from"), learns=learns)
 
 
 @cache

@@ -18,6 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from lamina.activations import default_root
+from lamina.assets import own_vectors
 from lamina.corpora.caching import contents_sha256
 from lamina.errors import LaminaError, ResultError
 from lamina.files.writing import readable_write_errors, sweep, write_error
@@ -197,7 +198,8 @@ def contents_of(declared: Mapping[str, DeclaredSetting], settings: Mapping[str, 
         for name in _listed(settings[setting])
         if isinstance(name, str)
     ]
-    hashes = {name: contents_sha256(Path(name)) for name in named if Path(name).exists()}
+    files = {name: own_vectors(name) or Path(name) for name in named}
+    hashes = {name: contents_sha256(path) for name, path in files.items() if path.exists()}
     return {"contents": hashes} if hashes else {}
 
 

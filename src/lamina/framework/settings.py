@@ -55,8 +55,11 @@ Weights = Annotated[
 ]
 Length = Annotated[int | None, Setting("Most tokens of a text; the model's own limit by default.", min=8)]
 Preset = Annotated[
-    Literal["quick", "paper"],
-    Setting("How long probes are trained: quick (minutes) or paper (as in the paper).", group="training"),
+    Literal["quick", "standard", "paper"],
+    Setting(
+        "How long probes are trained: quick (minutes), standard (hours) or paper (as in the paper).",
+        group="training",
+    ),
 ]
 Seeds = Annotated[
     int | None, Setting("How often probes are trained; the preset's number by default.", min=1, group="training")

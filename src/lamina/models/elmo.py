@@ -33,6 +33,8 @@ from lamina.types import Text
 
 OPTIONS = "options.json"
 _WEIGHTS = "*weights.hdf5"
+_LARGEST_OPTIONS = 1024**2
+"""Bytes of its options."""
 CHARACTERS = 261
 """Rows of the character table: 256 bytes, begin and end of a sentence, begin and end of a word, padding."""
 _MASKED = 262
@@ -104,7 +106,7 @@ def weights_file(folder: Path) -> Path:
 def read_options(path: Path) -> ElmoOptions:
     """The shape of an ELMo."""
     try:
-        content = parse_json(read_regular(path).decode("utf-8"))
+        content = parse_json(read_regular(path, _LARGEST_OPTIONS).decode("utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read as JSON ({error})") from None
     settings = _OptionsFile(path, content)

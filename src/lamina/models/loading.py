@@ -22,6 +22,7 @@ from lamina.models.weights.hub import (
     cannot_load,
     check_hub_files,
     code_homes,
+    is_panic,
     parse_name,
     quiet_transformers,
     read_config,
@@ -69,7 +70,8 @@ def load_encoder(
 
     Args:
         name: an alias (`lamina assets list`); a Hugging Face id, `@` and a branch, tag or commit after it if wanted; a
-            model folder; a GGUF file; a folder or id of a PEFT adapter; the folder of an ELMo, with options.json and
+            model folder; a GGUF file; a PEFT adapter, as `BASE+ADAPTER` (the base may be left out where it is in the
+            catalogue); the folder of an ELMo, with options.json and
             one `*weights.hdf5`; a file of word vectors; or a pair `(model, tokenizer)` of transformers in memory. Of an
             encoder-decoder, `NAME:encoder` (the default) or `NAME:decoder`.
         device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one. "auto" for a model that does not fit one
@@ -238,7 +240,7 @@ def _vectors(name: ModelName, *, is_card: bool) -> Path | None:
     """The file of word vectors that is named; None for a model."""
     if is_card:
         return _only_file(assets.locate(name.source))
-    path = Path(name.source)
+    path = assets.own_vectors(name.source) or Path(name.source)
     return path if path.suffix in _VECTOR_SUFFIXES and path.is_file() else None
 
 
@@ -273,7 +275,9 @@ def _load(name: ModelName, dtype: str, placement: Placement, *, trust: bool) -> 
         return _load_model(name, getattr(torch, dtype), placement, trust=trust)
     try:
         # Weights are added in memory, and only then spread.
-        base = _load_model(adapter.base, torch.float32, "cpu", trust=trust)
+        known = assets.cards().get(adapter.base.source)
+        where = _source(adapter.base, is_card=known is not None and known.kind == "model")
+        base = _load_model(replace(adapter.base, source=str(where)), torch.float32, "cpu", trust=trust)
     except ModelError as error:
         raise ModelError(
             f"{name.source} is an adapter on {adapter.base.display_name}, which cannot be loaded: {error}"
@@ -312,8 +316,10 @@ def _load_model(name: ModelName, dtype: Any, placement: Placement, *, trust: boo
             tokenizer = _load_tokenizer(pinned, trust=trust)
             # For those who load the same model with its head.
             model.config._commit_hash = commit
-    except Exception as error:
-        # Every library that reads a part of a broken folder can fail in its own way.
+    except BaseException as error:
+        # Every library that reads a part of a broken folder can fail in its own way; one in Rust panics.
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         raise cannot_load(name, error) from error
     if folder is None:
         check_hub_files(name.source, commit)
@@ -345,7 +351,9 @@ def _announce_code(name: ModelName, config: dict[str, Any], commit: str | None) 
 def _load_tokenizer(name: ModelName, *, trust: bool) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(name.source, revision=name.revision, trust_remote_code=trust)
+    return AutoTokenizer.from_pretrained(
+        name.source, revision=name.revision, trust_remote_code=trust, local_files_only=name.is_path
+    )
 
 
 @contextmanager
@@ -386,7 +394,8 @@ def read_weights(name: ModelName, dtype: Any, placement: Placement, *, trust: bo
     from lamina.models.running.devices import check_parts, forget_with, loading_settings
 
     # Without trust, code that comes with a model is never run, and there is no prompt to allow it.
-    where = {"revision": name.revision, "trust_remote_code": trust}
+    # What a folder's files name elsewhere is not looked for.
+    where = {"revision": name.revision, "trust_remote_code": trust, "local_files_only": name.is_path}
     config = AutoConfig.from_pretrained(name.source, **where)
     answers = _has_span_head(config.architectures or ()) and type(config) in ANSWERING
     settings = {"output_loading_info": True, "ignore_mismatched_sizes": True, **where}
@@ -427,4 +436,8 @@ def loader_by_name(name: str, **settings: Any) -> ByName:
     parsed = parse_name(name)
     if parsed.is_path:
         name = str(Path(parsed.source).resolve()) + (f":{parsed.side}" if parsed.side else "")
+    if parsed.base is not None:
+        base = parse_name(parsed.base)
+        whole = str(Path(base.source).resolve()) if base.is_path else parsed.base
+        name = f"{whole}+{name if parsed.is_path else name.rpartition('+')[2]}"
     return ByName(name, **settings)

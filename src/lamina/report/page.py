@@ -86,7 +86,7 @@ class ReportPage:
         if not results:
             raise ResultError("a report needs at least one result; name an analysis")
         page = self.out / "index.html"
-        _refuse_other(page)
+        refuse_other_page(page)
         times: Counter[str] = Counter()
         parts = []
         for result, folder in paired(results, folders):
@@ -114,7 +114,7 @@ class ReportPage:
             dark=_dark(),
             bundle=chart_script() if figures else "",
         )
-        return _write_whole(page, html)
+        return write_page_file(page, html)
 
     def _part(self, result: Result, folder: Path | None, time: int) -> ReportedResult:
         """The result, drawn; the second of the same analysis has a name of its own."""
@@ -189,25 +189,27 @@ def _dark() -> Mapping[str, str]:
     return DARK
 
 
-def page_template():
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def page_template(package: str = "lamina.report", name: str = "report.html") -> Any:
+    """The template of a page; it may import the report's own parts, as `figure.html`."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     # Names of models and corpora are the user's: everything is escaped except our own style and script.
     environment = Environment(
-        loader=PackageLoader("lamina", "report"),
+        loader=ChoiceLoader([PackageLoader(*package.rsplit(".", 1)), PackageLoader("lamina", "report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html")
+    return environment.get_template(name)
 
 
 def read_part(name: str) -> str:
+    """A style sheet or script of the report's page."""
     return files("lamina.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _refuse_other(path: Path) -> None:
+def refuse_other_page(path: Path) -> None:
     """A page of somebody else's is never replaced."""
     if path.exists() and _MARK not in read_regular(path).decode("utf-8", errors="replace"):
         raise ResultError(f"{path} is not a report of lamina; name another folder with --out")
@@ -220,11 +222,11 @@ def _write_beside(path: Path, text: str) -> None:
             return
     except (OSError, ValueError):
         pass
-    _write_whole(path, text)
+    write_page_file(path, text)
 
 
-def _write_whole(path: Path, text: str) -> Path:
-    """All of it or nothing: a kill never leaves half a page."""
+def write_page_file(path: Path, text: str) -> Path:
+    """Write all of it or nothing: a kill never leaves half a page."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):

@@ -24,6 +24,7 @@ from lamina.files.writing import recover
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow as pa
 
 
 FORMAT = 4
@@ -33,7 +34,7 @@ WITH_CONTRASTS = 4
 """From this format on, findings name the contrast that was tested."""
 _READABLE = (1, 2, 3, FORMAT)
 """Format 1 had neither findings nor versions; before format 3, every table was CSV."""
-_LARGEST_HEAD = 8 * 1024**2
+LARGEST_HEAD = 2 * 1024**2
 """Most bytes of a `result.json`; those of real results have a few thousand."""
 RENAMED = {"said": "probe_vs_lens"}
 """Older name of an analysis whose saved results are not read any more -> its name today."""
@@ -65,7 +66,7 @@ def read_head(folder: Path) -> dict[str, Any]:
         # Moved aside, perhaps, by a process that is replacing it or was killed.
         put_back(folder)
     try:
-        if path.stat().st_size > _LARGEST_HEAD:
+        if path.stat().st_size > LARGEST_HEAD:
             raise ResultError(f"{path} has {path.stat().st_size:,} bytes, too many for a result; make the result again")
         head = read_json(path)
     except FileNotFoundError:
@@ -354,16 +355,35 @@ def _read_parquet(file: str, content: bytes, dtypes: Mapping[str, str]) -> panda
     try:
         with pq.ParquetFile(pa.BufferReader(content)) as stored_file:
             schema = stored_file.schema_arrow
+            too_large = ValueError(f"{file} unpacks to far more than its {len(content) >> 10:,} KB")
+            # What the file says, before any of it is unpacked; then what there is.
+            groups = range(stored_file.metadata.num_row_groups)
+            if sum(stored_file.metadata.row_group(group).total_byte_size for group in groups) > most:
+                raise too_large
             for batch in stored_file.iter_batches(_BATCH, use_threads=False):
-                batches.append(batch)
-                most -= batch.nbytes
+                most -= sum(map(_whole_bytes, batch.columns))
                 if most < 0:
-                    raise ValueError(f"{file} unpacks to far more than its {len(content) >> 10:,} KB")
+                    raise too_large
+                batches.append(batch)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{file} is not a Parquet table ({error})") from error
     stored = pa.Table.from_batches(batches, schema)
     _expect_columns(file, stored.column_names, dtypes)
     return stored.to_pandas(ignore_metadata=True).astype(dict(dtypes))
+
+
+def _whole_bytes(column: pa.Array) -> int:
+    """Bytes of a column with every value written out, as a CSV has it."""
+    import pyarrow as pa
+    from pyarrow.compute import call_function
+
+    if not isinstance(column, pa.DictionaryArray):
+        return column.nbytes
+    values = column.dictionary
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return column.nbytes + values.nbytes * len(column)
+    lengths = call_function("binary_length", [values]).to_numpy(zero_copy_only=False)
+    return column.nbytes + int(lengths[column.indices.drop_null().to_numpy(zero_copy_only=False)].sum())
 
 
 def _expect_columns(file: str, columns: list[str], dtypes: Mapping[str, str]) -> None:

@@ -16,10 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import Any, NamedTuple, get_args
 
 from lamina.errors import LaminaError, ResultError
-from lamina.results.folder import HEAD, read_head, table_file
+from lamina.results.folder import HEAD, LARGEST_HEAD, read_head, table_file
 from lamina.results.result import Result, without_nan
 from lamina.stats.status import Status
 
@@ -37,6 +38,18 @@ _FILE_NAME = r"^(?!\.)[^/\\\x00-\x1f]{1,200}(/(?!\.)[^/\\\x00-\x1f]{1,200})?$"
 """Names of files: in the folder, or in one below it."""
 
 
+_LONGEST_REASON = 1000
+"""Characters of a reason."""
+_MOST_FILES = 10_000
+"""Tables and files of a result."""
+_MOST_FOLDERS = 20_000
+"""Folders that are searched below a named one."""
+_LOADED_BYTES = 1 << 29
+"""Bytes of tables of all results kept in memory together."""
+_MOST_SETTINGS = 100
+"""Settings in a sentence."""
+MOST_HEAD_BYTES = 64 * 1024**2
+"""Bytes of all heads together below a named folder; those of 10,000 results have about 50 MB."""
 _LONGEST_SETTING = 60
 """Letters of a setting's value in a sentence."""
 
@@ -110,7 +123,7 @@ class ResultIndex:
     def result(self, id: str) -> Result:
         """The result with its tables."""
         entry = self.entry(id)
-        return _load(entry.folder, entry.saved)
+        return _LOADED.get(entry.folder, entry.saved)
 
     def newest(self, analysis: str, model: str | None = None) -> SavedResult | None:
         """The newest result of an analysis, optionally of one model by its name; a partial one if there is no other."""
@@ -209,8 +222,13 @@ def sample_in_words(corpus: Mapping[str, Any], parameters: Mapping[str, Any]) ->
         seen += f", the first {first:,}"
     else:
         seen += f", limit {limit:,}" if type(limit) is int else ", no limit" if count is not None else ""
-    chosen = ", ".join(f"{key} {_setting_in_words(value)}" for key, value in parameters.items() if _is_told(key, value))
-    return "; ".join(filter(None, (seen, chosen)))
+    chosen = [
+        f"{key[:_LONGEST_SETTING]} {_setting_in_words(value)}"
+        for key, value in parameters.items()
+        if _is_told(key, value)
+    ]
+    more = ["..."] if len(chosen) > _MOST_SETTINGS else []
+    return "; ".join(filter(None, (seen, ", ".join([*chosen[:_MOST_SETTINGS], *more]))))
 
 
 def _is_told(name: str, value: Any) -> bool:
@@ -287,7 +305,12 @@ def _labelled(folders: Iterable[Path]) -> dict[str, Path]:
 
 def _search(root: Path, label: str) -> Iterator[SavedResult | UnlistedFolder]:
     unreadable: list[OSError] = []
-    for folder, inner, files in os.walk(root, followlinks=False, onerror=unreadable.append):
+    room = MOST_HEAD_BYTES
+    for searched, (folder, inner, files) in enumerate(os.walk(root, followlinks=False, onerror=unreadable.append)):
+        if searched >= _MOST_FOLDERS:
+            why = f"it has more than {_MOST_FOLDERS:,} folders, and the others were not searched"
+            yield UnlistedFolder(_printable(label), why)
+            break
         path = Path(folder)
         below = path.relative_to(root)
         inner[:] = sorted(name for name in inner if not name.startswith("."))
@@ -297,11 +320,25 @@ def _search(root: Path, label: str) -> Iterator[SavedResult | UnlistedFolder]:
         if len(below.parts) >= DEPTH:
             inner.clear()
         if HEAD in files:
-            yield _read(path, Path(label) / below)
+            room -= _head_bytes(path)
+            name = Path(label) / below
+            yield _read(path, name) if room >= 0 else UnlistedFolder(_printable(name), _TOO_MANY)
     for error in unreadable:
         if not isinstance(error, FileNotFoundError):
             place = Path(label) / os.path.relpath(os.fsdecode(error.filename), root)
             yield UnlistedFolder(_printable(place), f"it cannot be read: {error.strerror}")
+
+
+_TOO_MANY = f"it and those before it have more than {MOST_HEAD_BYTES >> 20} MB of {HEAD}"
+
+
+def _head_bytes(folder: Path) -> int:
+    """Bytes of a head that is small enough to be read."""
+    try:
+        size = os.lstat(folder / HEAD).st_size
+    except OSError:
+        return 0
+    return size if size <= LARGEST_HEAD else 0
 
 
 def _read(folder: Path, name: Path) -> SavedResult | UnlistedFolder:
@@ -311,24 +348,38 @@ def _read(folder: Path, name: Path) -> SavedResult | UnlistedFolder:
         if not stat.S_ISREG(state.st_mode):
             raise ResultError(f"its {HEAD} is a link or no regular file")
         head = _head(folder, (state.st_ino, state.st_mtime_ns, state.st_size))
+        if isinstance(head, str):
+            return UnlistedFolder(printable, head)
         _check_links(folder, head)
     except LaminaError as error:
         return UnlistedFolder(_printable(name), _printable(error))
     except Exception as error:
         # Whatever is in a folder, the others are listed.
-        return UnlistedFolder(
-            _printable(name), _printable(f"its {HEAD} cannot be read ({type(error).__name__}: {error})")
-        )
+        return UnlistedFolder(_printable(name), _unreadable(error))
     id = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
     return SavedResult(id, folder, printable, head, state.st_mtime_ns)
 
 
 @lru_cache(maxsize=_HEADS)
-def _head(folder: Path, _state: tuple[int, int, int]) -> dict[str, Any]:
-    """The head of a result, read once as long as its file is the same."""
-    head = without_nan(read_head(folder))
-    _check(head)
+def _head(folder: Path, _state: tuple[int, int, int]) -> dict[str, Any] | str:
+    """The head of a result, or why it cannot be used: read once as long as its file is the same."""
+    try:
+        head = without_nan(read_head(folder))
+        _check(head)
+    except LaminaError as error:
+        # Of a file that cannot be read now, another look may tell more.
+        if isinstance(error.__cause__, OSError):
+            raise
+        return _printable(error)
+    except OSError:
+        raise
+    except Exception as error:
+        return _unreadable(error)
     return head
+
+
+def _unreadable(error: Exception) -> str:
+    return _printable(f"its {HEAD} cannot be read ({type(error).__name__}: {error})"[:_LONGEST_REASON])
 
 
 def _readable(name: Path) -> str:
@@ -367,6 +418,7 @@ def _check(head: Mapping[str, Any]) -> None:
     files = head.get("files", [])
     names = isinstance(files, list | dict) and all(_name(name, _FILE_NAME) for name in files)
     _expect(names, "files", "plain names of files in the folder")
+    _expect(len(files) + len(tables or ()) <= _MOST_FILES, "files", f"at most {_MOST_FILES:,} names")
     findings = head.get("findings", [])
     _expect(isinstance(findings, list) and all(map(_is_finding, findings)), "findings", "sentences with a status")
 
@@ -410,10 +462,44 @@ def _is_plain_file(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-@lru_cache(maxsize=_MOST_LOADED)
-def _load(folder: Path, _saved: int) -> Result:
-    """Cached as long as the folder holds the same result."""
-    return Result.load(folder)
+class _LoadedResults:
+    """The results used last, as long as their folders hold the same, and as far as their tables fit the memory."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._loading = Lock()
+        """Held while one is loaded: two that ask for the same wait for it together."""
+        self._results: dict[tuple[Path, int], tuple[Result, int]] = {}
+
+    def get(self, folder: Path, saved: int) -> Result:
+        """The result with its tables."""
+        key = folder, saved
+        if (known := self._known(key)) is not None:
+            return known
+        with self._loading:
+            if (known := self._known(key)) is not None:
+                return known
+            result = Result.load(folder)
+            size = sum(int(table.memory_usage(deep=True).sum()) for table in result.tables.values())
+            with self._lock:
+                self._results[key] = result, size
+                while len(self._results) > 1 and self._too_many():
+                    del self._results[next(iter(self._results))]
+            return result
+
+    def _known(self, key: tuple[Path, int]) -> Result | None:
+        with self._lock:
+            if key not in self._results:
+                return None
+            # The one used last comes last.
+            self._results[key] = self._results.pop(key)
+            return self._results[key][0]
+
+    def _too_many(self) -> bool:
+        return len(self._results) > _MOST_LOADED or sum(size for _, size in self._results.values()) > _LOADED_BYTES
+
+
+_LOADED = _LoadedResults()
 
 
 def usual_folders() -> tuple[Path, ...]:

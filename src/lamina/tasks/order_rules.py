@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from lamina.corpora.corpus import origins
+from lamina.corpora.treebanks import FEATURES
 from lamina.tasks.catalogue import phrase
 from lamina.types import Span, Text
 
@@ -23,9 +24,6 @@ from lamina.types import Span, Text
 #
 # Relations have the names of UD v2, whatever the treebank uses; tags are the Penn Treebank's. Where a treebank has
 # other tags, number and tense come from its features (annotation `feats`), where it has those.
-
-FEATURES = "feats"
-"""The annotation with a word's features as labels, such as `Number=Sing`."""
 
 _V2 = {
     "dobj": "obj",
@@ -39,7 +37,10 @@ _V2 = {
 }
 """Relation of UD v1 -> the same in UD v2."""
 _NUMBER = {"NN": "singular", "NNS": "plural", "Number=Sing": "singular", "Number=Plur": "plural"}
-_TENSE = {"VBD": "past", "VBP": "present", "VBZ": "present", "Tense=Past": "past", "Tense=Pres": "present"}
+_TENSE = {
+    "VBD": "past", "VBP": "present", "VBZ": "present",
+    "Tense=Past": "past", "Tense=Imp": "past", "Tense=Pqp": "past", "Tense=Pres": "present",
+}  # fmt: skip
 _PRONOUNS = {"he": "singular", "she": "singular", "it": "singular", "we": "plural", "they": "plural"}
 """English pronouns whose number their form tells; not you, and not I, which takes its own verb forms."""
 _SIDE_BY_SIDE = {"conj", "parataxis", "list", "appos", "discourse"}
@@ -179,7 +180,11 @@ class Clauses:
         """past or present, of finite verbs; empty for all other words."""
         if tense := _TENSE.get(self.tags.get(word, ""), ""):
             return tense
-        return self._feature(word, _TENSE) if "VerbForm=Fin" in self.features.get(word, ()) else ""
+        features = self.features.get(word, frozenset())
+        forms = {feature for feature in features if feature.startswith("VerbForm=")}
+        # Slavic pasts are participles, which are predicates by themselves; some treebanks have tense and no form.
+        finite = not forms or "VerbForm=Fin" in forms or (forms == {"VerbForm=Part"} and not self.auxiliaries(word))
+        return self._feature(word, _TENSE) if finite and self.pos.get(word, "VERB") in ("VERB", "AUX") else ""
 
     def _feature(self, word: int, names: Mapping[str, str]) -> str:
         return next((names[feature] for feature in sorted(self.features.get(word, ())) if feature in names), "")

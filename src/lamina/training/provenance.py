@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Sequence, Set
@@ -14,6 +13,7 @@ from typing import Any
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import View, fingerprint_of, origins
 from lamina.errors import CorpusError, InputError, ModelError
+from lamina.files.reading import parse_json, read_regular
 from lamina.models import Encoder
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.progress import say
@@ -22,6 +22,8 @@ from lamina.types import Text
 TEXTS = "lamina_texts.txt"
 """In a fine-tuned folder: one line per text that was trained on or selected by."""
 ABOUT = "lamina.json"
+_LARGEST = 4 * 1024**2
+"""Most bytes of what a fine-tuning says of itself."""
 """In a fine-tuned folder: what it was trained to do, from what, and on what."""
 FORMAT = 1
 GUARD = 2
@@ -133,8 +135,8 @@ def read_about(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """What `lamina finetune` says of a folder it made."""
     path = Path(folder) / ABOUT
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        about = parse_json(read_regular(path, _LARGEST).decode("utf-8"))
+    except (OSError, ValueError, InputError):
         raise ModelError(
             f"{folder} was not fine-tuned by lamina: it has no readable {ABOUT}; make one with `lamina finetune`"
         ) from None

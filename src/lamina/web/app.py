@@ -6,21 +6,25 @@ Every request has a time limit to arrive.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 import sys
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
-from threading import BoundedSemaphore, Thread
+from threading import Lock, Thread, Timer
+from types import FrameType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import h11
 import uvicorn
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -34,18 +38,21 @@ from lamina.files.reading import open_regular
 from lamina.results.index import ResultIndex, UnknownResultError
 from lamina.web.api import ROUTERS
 from lamina.web.guard import REPORT_POLICY, Guard
-from lamina.web.jobs import Estimates, Jobs, TooManyJobsError, UnknownJobError
-from lamina.web.models import Models, UnknownModelError
+from lamina.web.jobs import TooManyJobsError, UnknownJobError
+from lamina.web.models import LoadedModels, ModelWorkers, UnconfirmedModelError, UnknownModelError
 from lamina.web.requests import UnfitRequestError
 from lamina.web.settings import Limits, ServerSettings
-from lamina.web.state import AppState, BusyError, State, TooLongError
+from lamina.web.state import AppState, State, TooLongError
+from lamina.web.workers import BusyError, DeadlineError, start_message
 
 if TYPE_CHECKING:
-    from lamina.framework.inputs import Precision
+    from lamina.models import Encoder
 
+_THREADS = 40
+"""Requests that ask no model and are answered at the same time."""
 
-LONGEST = 256 * 1024**2
-"""Bytes of a report, and of its images together."""
+LONGEST = 64 * 1024**2
+"""Bytes of a report, and of its images together; reports of three models have about 10 MB."""
 TABLES = (".csv", ".parquet")
 """The only files beside a report that are served."""
 
@@ -190,12 +197,36 @@ def _moved(path: str, request: Request) -> Response:
     return RedirectResponse(f"{path}?{query}" if query else path, status_code=308)
 
 
-def _report(app: State) -> HTMLResponse:
+def _report(app: State) -> Response:
     """The report in the first named folder that has one, with a way back."""
     if app.report is None:
         return _rendered(_NO_REPORT, status=404)
+    return Response(
+        _report_page(app.report), media_type="text/html", headers={"content-security-policy": REPORT_POLICY}
+    )
+
+
+_READING = Lock()
+_MOST_IMAGES = 10_000
+"""Images beside a report that are looked at."""
+
+
+def _report_page(report: Path) -> bytes:
+    """The page of a report, put together once as long as its files are the same: by one request, for all that wait."""
+    images = islice((report.parent / "figures").glob("*.svg"), _MOST_IMAGES)
+    with _READING:
+        states = [(str(path), *_state(path.lstat())) for path in (report, *images)]
+        return _embedded(report, tuple(sorted(states)))
+
+
+def _state(about: os.stat_result) -> tuple[int, int, int]:
+    return about.st_ino, about.st_mtime_ns, about.st_size
+
+
+@lru_cache(maxsize=1)
+def _embedded(report: Path, _states: tuple[tuple[str, int, int, int], ...]) -> bytes:
     way_back = _templates().get_template("_way_back.html").render(views=VIEWS)
-    return HTMLResponse(embedded_report(app.report, way_back), headers={"content-security-policy": REPORT_POLICY})
+    return embedded_report(report, way_back).encode()
 
 
 def _report_table(path: str, app: State) -> Response:
@@ -250,6 +281,8 @@ _STATUS: dict[type[LaminaError], int] = {
     BusyError: 429,
     TooManyJobsError: 429,
     UnknownJobError: 404,
+    DeadlineError: 504,
+    UnconfirmedModelError: 409,
     UnknownModelError: 404,
     UnknownResultError: 404,
     UnfitRequestError: 422,
@@ -260,30 +293,32 @@ _STATUS: dict[type[LaminaError], int] = {
 """Error -> status code; the first class that matches. 503: not the request's fault, and it may work later."""
 
 
-def create_app(settings: ServerSettings) -> FastAPI:
-    """The application as `lamina serve` runs it.
+def create_app(settings: ServerSettings, load: Callable[[str], Encoder] | None = None) -> FastAPI:
+    """The application as `lamina serve` runs it: every model in a process of its own; with `load`, in this process.
 
     Example:
         >>> create_app(ServerSettings()).title
         'lamina'
     """
     results = ResultIndex(settings.folders)
-    models = Models(
-        lambda: {name: name for name in settings.models} | results.models(),
-        most=settings.limits.loaded,
-        load=partial(load_model, device=settings.device, dtype=settings.dtype, chat=settings.chat),
-        seeds=results.seeds,
+    named = partial(dict, [(name, name) for name in settings.models])
+    unnamed = {"stray": results.models, "seeds": results.seeds}
+    models = (
+        ModelWorkers(named, start=partial(start_message, settings), limits=settings.limits, **unnamed)
+        if load is None
+        else LoadedModels(named, most=settings.limits.loaded, load=load, **unnamed)
     )
-    limits = settings.limits
-    jobs = Jobs(most=limits.jobs, memory=limits.job_memory)
-    estimates = Estimates(lambda: jobs.busy, on=settings.estimates)
-    state = AppState(settings, models, results, jobs, estimates, BoundedSemaphore(limits.waiting))
+    state = AppState.of(settings, models, results)
+    jobs, estimates = state.jobs, state.estimates
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
+        # Requests that wait for a model hold a thread each; others are answered meanwhile.
+        current_default_thread_limiter().total_tokens = settings.limits.waiting + _THREADS
         # While the first page is opened: the script that draws charts, the first model, the analyses.
         Thread(target=partial(warm_up, state), daemon=True).start()
         yield
+        models.close()
         estimates.close()
         jobs.close()
 
@@ -312,18 +347,10 @@ def warm_up(app: AppState) -> None:
     # As many as stay in memory. A model that cannot be loaded is reported here, and on every page.
     for name in app.settings.models[: app.settings.limits.loaded]:
         try:
-            with app.models.use(name):
-                pass
+            app.models.examined(name)
         except LaminaError as error:
             print(f"lamina: the model {name} cannot be loaded: {error}", file=sys.stderr, flush=True)
     app.words_of("")
-
-
-def load_model(name: str, device: str | None, dtype: Precision, chat: bool):
-    from lamina.models import load_encoder
-
-    # The app never runs code that comes with a model.
-    return load_encoder(name, device=device, dtype=dtype, chat=chat, trust_remote_code=False)
 
 
 async def _error_response(_: Request, error: Exception) -> JSONResponse:
@@ -357,10 +384,28 @@ def run(settings: ServerSettings, listener: socket.socket) -> None:
     make_server(settings).run(sockets=[listener])
 
 
-def make_server(settings: ServerSettings) -> uvicorn.Server:
-    """The server, not yet running."""
+class Server(uvicorn.Server):
+    """A server that ends on a signal, whatever its models, computations and charts do."""
+
+    def __init__(self, config: uvicorn.Config, state: AppState) -> None:
+        super().__init__(config)
+        self._state = state
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """See `uvicorn.Server.handle_exit`."""
+        super().handle_exit(sig, frame)
+        # Requests that wait for a model are refused at once; what does not end by itself is ended.
+        Thread(target=self._state.models.close, daemon=True).start()
+        last = Timer(2 * self._state.settings.limits.stopping_seconds, os._exit, (128 + sig,))
+        last.daemon = True
+        last.start()
+
+
+def make_server(settings: ServerSettings, load: Callable[[str], Encoder] | None = None) -> Server:
+    """The server, not yet running; `load` as for `create_app`."""
+    app = create_app(settings, load)
     config = uvicorn.Config(
-        create_app(settings),
+        app,
         http=_protocol(settings.limits),
         # The app has no WebSockets, and the checks on requests would not see them.
         ws="none",
@@ -369,7 +414,7 @@ def make_server(settings: ServerSettings) -> uvicorn.Server:
         date_header=False,
         timeout_graceful_shutdown=settings.limits.stopping_seconds,
     )
-    return uvicorn.Server(config)
+    return Server(config, app.state.lamina)
 
 
 def _protocol(limits: Limits) -> type[H11Protocol]:

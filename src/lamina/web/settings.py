@@ -37,15 +37,21 @@ class Limits:
     jobs: int = 8
     """Background jobs running or queued; more are refused with 429."""
     loaded: int = 3
-    """Models kept in memory; the least recently used one is dropped."""
+    """Models kept in memory, each in a process of its own; the least recently used one is dropped."""
+    answer_seconds: float = 60.0
+    """That a model may take for one answer, and a request may wait for its turn; then the process is ended (504)."""
+    loading_seconds: float = 300.0
+    """That a model may take to be loaded, downloads included; then its process is ended."""
+    model_memory: int = 16 * 1024**3
+    """Bytes of memory per model's process; one that uses more is ended, with a message."""
     job_memory: int = 8 * 1024**3
     """Bytes of memory per background job; a job that uses more is stopped, with a message."""
     header_seconds: float = 10.0
     """From the start of a connection or the last answer until a request's header is there; then it is closed."""
     body_seconds: float = 10.0
     """Until the rest of a request is there; then it is answered with 408 and closed."""
-    stopping_seconds: int = 5
-    """That running requests have to finish when the server is stopped."""
+    stopping_seconds: int = 2
+    """That running requests have to finish when the server is stopped; after twice as long it ends in any way."""
     connections: int = 500
     """Open at the same time; more are closed at once."""
 

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Request
 
 from lamina.errors import InputError
 from lamina.results.index import ResultIndex
 from lamina.web.jobs import Estimates, Jobs
-from lamina.web.models import Models
+from lamina.web.models import LoadedModels, Models
 from lamina.web.settings import ServerSettings
+from lamina.web.workers import BusyError, EndpointInWorker
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from lamina.framework.declare import Analysis
     from lamina.models import Encoder
     from lamina.models.checks.passports import ExaminedModel
@@ -26,10 +29,6 @@ if TYPE_CHECKING:
 
 class TooLongError(InputError):
     """More text than one request may have."""
-
-
-class BusyError(InputError):
-    """Too many requests at once."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,32 @@ class AppState:
     estimates: Estimates
     places: BoundedSemaphore
 
+    @classmethod
+    def of(cls, settings: ServerSettings, models: Models, results: ResultIndex) -> AppState:
+        """The state of a server with these models, which has started nothing yet."""
+        limits = settings.limits
+        jobs = Jobs(most=limits.jobs, memory=limits.job_memory)
+        estimates = Estimates(lambda: jobs.busy, on=settings.estimates)
+        return cls(settings, models, results, jobs, estimates, BoundedSemaphore(limits.waiting))
+
     @contextmanager
     def model(self, name: str) -> Iterator[Encoder]:
-        """The model, one request at a time; refused if too many are waiting."""
+        """The model, one request at a time, where it is in this process; refused if too many are waiting."""
+        if not isinstance(self.models, LoadedModels):
+            raise TypeError("models answer in their own processes here: the endpoint has to be marked with in_worker")
         with self._place(), self.models.use(name) as encoder:
             yield encoder
+
+    def ask(self, name: str, endpoint: EndpointInWorker, request: BaseModel) -> Any:
+        """What the process of a model answers; refused if too many are waiting."""
+        with self._place():
+            answer = self.models.ask(name, endpoint, request.model_dump(mode="json"))
+        return endpoint.response.validate_json(answer)
+
+    def fingerprint(self, name: str) -> str:
+        """The model's fingerprint; waits as `examined` does."""
+        with self._place():
+            return self.models.fingerprint(name)
 
     def examined(self, name: str) -> ExaminedModel:
         """The model's passport; waits as `model` does where the model has to be loaded for it."""
@@ -57,7 +77,10 @@ class AppState:
     @contextmanager
     def _place(self) -> Iterator[None]:
         if not self.places.acquire(blocking=False):
-            raise BusyError("too many requests at once; try again in a moment")
+            raise BusyError(
+                f"too many requests at once: {self.settings.limits.waiting} wait or are being answered; try again in a "
+                "moment"
+            )
         try:
             yield
         finally:

@@ -141,7 +141,7 @@ class _EncodedQuestion(NamedTuple):
     chapter="answering",
     takes=1,
     report={"both": True},
-    example='lamina token-map minilm --question "Who barks?" --context "Dogs bark. Cats mew." --out results/map',
+    example='lamina token-map minilm --question "Who barks?" --context "Dogs bark. Cats mew." --answer Dogs',
 )
 def token_map(
     encoder: Encoder,
@@ -161,6 +161,10 @@ def token_map(
         int | None,
         Setting("Clusters per layer; by default the number from 2 to 8 with the highest silhouette.", min=2),
     ] = None,
+    without_first: Annotated[
+        bool,
+        Setting("Leave the first token out of projections and clusters at every layer, as the paper did for GPT-2."),
+    ] = False,
     seed: Seed = 0,
 ) -> Tables:
     """The tokens of one question, special ones too, at every layer: where they lie, their roles and clusters.
@@ -189,7 +193,7 @@ def token_map(
     tables: dict[str, list[pd.DataFrame]] = {"tokens": [], "projection": [], "answer": []}
     left_out: Counter[str] = Counter()
     for question in picked.questions:
-        encoded = _encode_question(encoder, question)
+        encoded = _encode_question(encoder, question, without_first=without_first)
         states, keep = encoded.states.numpy(), encoded.keep.numpy()
         places = project(states, keep, method, fit, seed=seed)
         tried = _tried(clusters, int(keep.sum(1).min()))
@@ -286,7 +290,7 @@ def _right_and_wrong(encoder: Encoder, questions: Questions) -> _ChosenQuestions
     return _ChosenQuestions(chosen or [*islice(questions.questions(), 1)], {ONE_KIND: 1})
 
 
-def _encode_question(encoder: Encoder, question: Question) -> _EncodedQuestion:
+def _encode_question(encoder: Encoder, question: Question, *, without_first: bool) -> _EncodedQuestion:
     answerer = answerer_of(encoder, [question])
     answered = None if answerer is None else next(score_answers(answerer, [question]))
     activations = next(iter(encoder.encode([question.text])))
@@ -294,6 +298,9 @@ def _encode_question(encoder: Encoder, question: Question) -> _EncodedQuestion:
         raise ModelError(f"{encoder.name} gives no states, so there is nothing to map")
     roles = roles_of(question, answered.answer.span if answered else None).of_tokens(activations.tokens)
     keep = ordinary(activations.states).T
+    if without_first:
+        keep = keep.clone()
+        keep[:, 0] = False
     return _EncodedQuestion(
         question, activations, activations.states.transpose(0, 1).contiguous(), keep, roles, answered
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lamina.analyses.heads.attention import sample_texts
 from lamina.analyses.heads.behaviours import LEAD, HeadBehaviour, behaviours, digits_of, named
 from lamina.analyses.heads.corefheads import CorefMeter
 from lamina.analyses.heads.corefheads import best_table as best_antecedents
@@ -27,10 +28,11 @@ from lamina.analyses.heads.heads import (
 )
 from lamina.analyses.heads.surface import REPEATED, InductionMeter, SurfaceMeter, induction_table, sequences_of
 from lamina.corpora import Corpus
+from lamina.corpora.loading import load_corpus, scored_split
 from lamina.errors import CorpusError, ModelError
 from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Texts
-from lamina.framework.settings import Length, Samples, Seed, Weights
+from lamina.framework.settings import Length, Samples, Seed, Setting, Weights
 from lamina.framework.watch import Meter, Watch, WatchedBatch, Watching, refuse_without_maps
 from lamina.models import Encoder
 from lamina.results import Result
@@ -370,7 +372,21 @@ def headmap(
     encoder: Encoder,
     corpus: Corpus,
     *,
+    pairs: Annotated[
+        bool, Setting("Show two consecutive texts of a document as two segments, as in the paper's figures 2 to 6.")
+    ] = False,
     length: Length = None,
+    segments: Annotated[
+        int | None, Setting("Draw this many texts or pairs; 1000 for pairs, otherwise all by default.", min=1)
+    ] = None,
+    names: Annotated[
+        str | None,
+        Setting(
+            "Corpus with dependencies or chains whose relations name heads; by default the texts themselves.",
+            file=True,
+            metavar="CORPUS",
+        ),
+    ] = None,
     weights: Weights = "attention",
     samples: Samples = 500,
     seed: Seed = 0,
@@ -383,7 +399,8 @@ def headmap(
     syntactic heads (see `heads`); `fit` the plane's stress. Blocks and heads count from 1.
 
     Syntactic heads are found where the corpus has dependencies, coreference heads where it has chains (load it with
-    `unit="window:128"`: few antecedents are in the same sentence), induction heads in decoders.
+    `unit="window:128"`: few antecedents are in the same sentence), induction heads in decoders. With `pairs`, or where
+    `names` says so, heads are named by what they do in the single texts of a corpus that has dependencies.
 
     Example:
         >>> from lamina.testing import TinyEncoder
@@ -394,12 +411,19 @@ def headmap(
     refuse_without_maps(encoder)
     if encoder.blocks * encoder.heads < 2:
         raise ModelError(f"{encoder.name} has a single head; a map needs at least 2")
-    divergence = DivergenceMeter(encoder, samples=samples, seed=seed, unit=unit_of(corpus))
+    sampled, limit = sample_texts(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
+    divergence = DivergenceMeter(encoder, samples=samples, seed=seed, unit=unit_of(sampled))
     surface = SurfaceMeter(encoder, samples=1, seed=seed)
-    relations = _relations(encoder, corpus, samples, seed)
-    coreference = _coreference(encoder, corpus, samples, seed)
-    meters: list[Meter] = [divergence, surface, *(meter_ for meter_ in (relations, coreference) if meter_ is not None)]
-    skipped = yield Watch(encoder, corpus, meters, limit=length, total=len(corpus), weights=weights)
+    naming = corpus if names is None else load_corpus(names, scored_split(names))
+    relations = _relations(encoder, naming, samples, seed)
+    coreference = _coreference(encoder, naming, samples, seed)
+    named_by: list[Meter] = [meter_ for meter_ in (relations, coreference) if meter_ is not None]
+    # Pairs and drawn texts have no trees of their own: heads are named by the single texts of a corpus.
+    apart = pairs or segments is not None or names is not None
+    meters: list[Meter] = [divergence, surface, *([] if apart else named_by)]
+    skipped = yield Watch(encoder, sampled, meters, limit=limit, total=len(sampled), weights=weights)
+    if apart and named_by:
+        yield Watch(encoder, naming, named_by, total=len(naming), weights=weights)
     if not divergence.tokens:
         raise CorpusError(f"{corpus.name}: no text fits {encoder.name}; give shorter words or a larger length")
     best = None if relations is None else _best(relations, encoder.heads)
@@ -421,7 +445,8 @@ def headmap(
     alike = likeness(tables["divergences"], samples=_DRAWN, seed=seed)
     tables |= {"likeness": alike} if len(alike) else {}
     tables |= {} if best is None else {"best": best}
-    return Tables(tables, skipped)
+    data = {"shown": sampled.describe()} if apart else {}
+    return Tables(tables, skipped, data=data | ({"named_by": naming.describe()} if apart and named_by else {}))
 
 
 @headmap.finds

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from lamina.analyses.heads.behaviours import LEAD, OFTEN, is_ahead
 from lamina.corpora import Corpus
+from lamina.corpora.treebanks import in_stanford
 from lamina.errors import CorpusError
 from lamina.framework.declare import ComparedValues, Table, Tables, analysis
 from lamina.framework.inputs import Treebank
@@ -650,6 +651,9 @@ def heads(
     faithful: Annotated[
         bool, Setting("Choose the best heads on the texts they are scored on, as in the paper.")
     ] = False,
+    stanford: Annotated[
+        bool, Setting("Convert universal dependencies to basic Stanford ones by rule (prep and pobj, dobj, nn, poss).")
+    ] = False,
     samples: Samples = 500,
     seed: Seed = 0,
 ) -> Watching:
@@ -679,6 +683,9 @@ def heads(
     """
     refuse_without_maps(encoder)
     counts = _relations(corpus)
+    if stanford:
+        corpus = in_stanford(corpus)
+        counts = _relations(corpus)
     halves = halve(corpus, seed)
     if not faithful and not halves.choosing:
         raise CorpusError(
@@ -701,7 +708,8 @@ def heads(
         "examples": examples_table(encoder, corpus, best, rows, weights),
     }
     scored = {"dependencies": _counted(meter)}
-    return Tables(tables, skipped, model={"first_token": first_token(encoder)}, scored=scored)
+    data = {"labels": corpus.scheme} if stanford else {}
+    return Tables(tables, skipped, model={"first_token": first_token(encoder)}, data=data, scored=scored)
 
 
 @heads.finds

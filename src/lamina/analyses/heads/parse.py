@@ -27,8 +27,10 @@ from lamina.analyses.heads.trees import (
     static_vectors,
     to_sentence,
 )
+from lamina.corpora import Corpus
 from lamina.corpora.splits import Splits, thin
-from lamina.errors import CorpusError
+from lamina.corpora.treebanks import in_stanford
+from lamina.errors import CorpusError, InputError
 from lamina.files.checking import save_tensors
 from lamina.files.writing import readable_write_errors
 from lamina.framework.declare import Overview, Table, Tables, analysis
@@ -366,6 +368,17 @@ def parse(
     faithful: Annotated[
         bool, Setting("As in the paper's code, each candidate is judged by its right neighbour's vector.")
     ] = False,
+    stanford: Annotated[
+        bool, Setting("Convert universal dependencies to basic Stanford ones by rule (see `heads`).")
+    ] = False,
+    structural: Annotated[
+        str | None,
+        Setting(
+            "Folder with a result of `structure` of the same model and texts: its best layer gets a row (UUAS).",
+            file=True,
+            metavar="RESULT",
+        ),
+    ] = None,
     twin: Annotated[bool, Setting("Train the same probes over the model's embeddings and random blocks too.")] = True,
     texts: Annotated[
         int | None,
@@ -388,6 +401,9 @@ def parse(
     """
     refuse_without_maps(encoder)
     _refuse_without_trees(corpus)
+    beside_probe = None if structural is None else structural_row(structural, encoder, corpus.scored)
+    if stanford:
+        corpus = replace(corpus, train=in_stanford(corpus.train), scored=in_stanford(corpus.scored))
     splits = replace(corpus, train=thin(corpus.train, texts, seed))
     static = static_vectors(encoder, vectors)
     settings = _ParserSettings(splits, static, rows, weights, faithful, samples, seed)
@@ -406,14 +422,42 @@ def parse(
     }
     path = _path(question_key("parse", encoder.fingerprint, splits.fingerprint, trained_by), runtime)
     _save(parser_runs, path)
+    tables = _tables(parser_runs, encoder.heads)
+    if beside_probe is not None:
+        tables["uas"] = pd.concat([tables["uas"], pd.DataFrame([beside_probe])], ignore_index=True)
     return Tables(
-        _tables(parser_runs, encoder.heads),
+        tables,
         {f"{name}: {reason}": count for name, run in runs.items() for reason, count in run.skipped.items()},
         model={"vectors": static.describe()},
-        data={"train": splits.train.describe(), "resampled": f"{unit_of(splits.scored).by}s"},
+        data={
+            "train": splits.train.describe(),
+            "labels": splits.scored.scheme,
+            "resampled": f"{unit_of(splits.scored).by}s",
+        },
         files={PROBES: path},
         scored={"words": parser_runs[0].words},
     )
+
+
+STRUCTURAL = "structural probe"
+"""The system whose row comes from another result: undirected, of one layer, trained on distances."""
+
+
+def structural_row(folder: str, encoder: Encoder, scored: Corpus) -> ParserScore:
+    """The best layer of a saved `structure` result, as a system; one of another model or other texts is refused."""
+    result = Result.load(folder)
+    if result.analysis != "structure":
+        raise InputError(f"{folder} is a result of {result.analysis}, not of structure; run lamina structure first")
+    texts = result.provenance.corpus.get("scored_fingerprint", result.provenance.corpus.get("fingerprint"))
+    of_model = result.provenance.model.get("fingerprint")
+    if of_model != encoder.fingerprint:
+        raise InputError(f"{folder} is of another model than {encoder.name}; run lamina structure {encoder.name}")
+    if result.provenance.corpus.get("name") != scored.name or texts is None:
+        raise InputError(f"{folder} is of other texts than {scored.name}; run lamina structure on the same corpus")
+    best = result.tables["best"]
+    rows = best[best["measure"] == "uuas"]
+    row = max(rows_of(rows), key=lambda layer: layer.value)
+    return ParserScore(STRUCTURAL, float("nan"), float(row.value), float(row.low), float(row.high))
 
 
 @parse.finds

@@ -29,8 +29,8 @@ from lamina.analyses.layers.probe.training import ProbeSetup, TaskRun
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.loading import load_splits
 from lamina.corpora.splits import Splits
-from lamina.corpora.treebanks import load_treebank
-from lamina.errors import InputError, LaminaError
+from lamina.corpora.treebanks import with_features
+from lamina.errors import InputError
 from lamina.framework.declare import ComparedTasks, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_splits, model_and
@@ -57,10 +57,10 @@ from lamina.stats.status import Contrast as Test
 from lamina.stats.units import Units
 from lamina.tasks import describe_task
 from lamina.tasks.order_making import OrderTargets, make_order_tasks
-from lamina.tasks.order_rules import BY_NAME, FEATURES
+from lamina.tasks.order_rules import BY_NAME
 from lamina.tasks.task import Metric
 from lamina.training.provenance import refuse_seen
-from lamina.types import Edge, Span, Text
+from lamina.types import Edge, Span
 
 # How what is read changes from layer to layer: best layers, what is beside them, lower against upper half.
 #
@@ -346,9 +346,6 @@ def _family(
 # The treebank that order tasks are made from: more scored sentences, and features where tags are not Penn's.
 
 BOTH = "dev+test"
-_PENN = {"NN", "NNS", "VBD", "VBZ", "VBP", "MD"}
-_LOOKED_AT = 200
-"""Sentences that tell which tags a treebank has."""
 
 
 @dataclass(frozen=True)
@@ -361,7 +358,7 @@ class OrderTexts(TrainedTexts):
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         setting = Setting(f"What is scored: dev, test, or {BOTH}, which has more sentences for rare tasks.")
-        return (DeclaredSetting("split", str, self.split, setting), *super().options[1:])
+        return (DeclaredSetting("split", Literal["dev", "test", "dev+test"], self.split, setting), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -371,7 +368,7 @@ class OrderTexts(TrainedTexts):
         return model_and(as_encoder(given["model"], options, runtime), splits, given["model"])
 
 
-_OF_SOURCE = ("unit", "format", "annotation", "limit", "first")
+_OF_SOURCE = ("unit", "format", "annotation", "split_from", "limit", "first")
 """Options that say which sentences of a treebank are read."""
 
 
@@ -383,12 +380,12 @@ def treebank_splits(data: Any, options: Mapping[str, Any]) -> Splits:
         name: options[name] for name in ("unit", "format", "annotation", "limit", "first") if name in options
     }
     if options["split"] != BOTH:
-        return with_features(load_splits(data, options["split"], **source_options), data)
+        return with_features(load_splits(data, options["split"], **source_options), data, options["format"])
     dev, test = (load_splits(data, name, **source_options) for name in ("dev", "test"))
     if dev.train.fingerprint != test.train.fingerprint:
         # Without a train split, each of the two is the training set when the other is scored.
-        return with_features(dev, data)
-    return with_features(Splits(dev.train, _together(dev.scored, test.scored)), data)
+        return with_features(dev, data, options["format"])
+    return with_features(Splits(dev.train, _together(dev.scored, test.scored)), data, options["format"])
 
 
 def _together(one: Corpus, other: Corpus) -> Corpus:
@@ -399,37 +396,6 @@ def _together(one: Corpus, other: Corpus) -> Corpus:
         fingerprint=fingerprint_of(BOTH, one.fingerprint, other.fingerprint),
         files={**one.files, **other.files},
     )
-
-
-def with_features(splits: Splits, path: str | Path) -> Splits:
-    """The same sentences with their features, where their tags are not Penn's and the files have features."""
-    looked_at = (text for _, text in zip(range(_LOOKED_AT), splits.train, strict=False))
-    tags = {edge.labels[0] for text in looked_at for edge in text.edges.get("xpos", ())}
-    if tags & _PENN:
-        return splits
-    try:
-        bank = load_treebank(path)
-    except LaminaError:
-        # No treebank with features: tasks that need number or tense say so.
-        return splits
-    known = {sentence.id: sentence.words for sentence in bank.sentences}
-
-    def featured(corpus: Corpus) -> Corpus:
-        def texts() -> Iterator[Text]:
-            for text in corpus:
-                words = known.get(text.id, ())
-                if tuple(word.form for word in words) != text.words:
-                    yield text
-                    continue
-                labels = (tuple(f"{name}={value}" for name, value in word.features.items()) for word in words)
-                edges = tuple(
-                    Edge(features, Span(position, position + 1)) for position, features in enumerate(labels) if features
-                )
-                yield replace(text, edges={**text.edges, FEATURES: edges})
-
-        return replace(corpus, source=texts, fingerprint=fingerprint_of(FEATURES, corpus.fingerprint))
-
-    return Splits(featured(splits.train), featured(splits.scored))
 
 
 _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_out", "reason")

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lamina import assets
+from lamina.assets.sources import Hub
 from lamina.errors import ModelError
 from lamina.extras import require_package
 from lamina.files.checking import read_json
 from lamina.models.weights.bounds import check_folder, weights_files
-from lamina.models.weights.hub import ModelName, first_line
+from lamina.models.weights.hub import ModelName, first_line, parse_name
 
 CONFIG = "adapter_config.json"
+_LARGEST_CONFIG = 1 << 20
+"""Bytes of the settings of an adapter."""
+_LONGEST_NAME = 1000
+_LARGEST_RANK = 16_384
+"""Rank of an adapter, and any other number of its settings; known ones have at most a few hundred."""
 WEIGHTS = "adapter_model.safetensors"
 _PICKLED = "adapter_model.bin"
 _PARTS = (".lora_", ".ia3_", ".hada_", ".lokr_", ".oft_", ".boft_", ".vera_")
@@ -42,6 +50,8 @@ class Adapter(NamedTuple):
 def find_adapter(name: ModelName) -> Adapter | None:
     """The adapter of this name; None if the name is that of a whole model."""
     config_file = _find_file(name, CONFIG)
+    if config_file is None and name.base is not None:
+        raise ModelError(f"{name.source} has no {CONFIG}, so it is no adapter; leave out {name.base}+")
     if config_file is None:
         return None
     # On the hub, every folder is named by its commit.
@@ -54,7 +64,9 @@ def find_adapter(name: ModelName) -> Adapter | None:
         )
     if name.side:
         raise ModelError(f"{name.source} is an adapter; :{name.side} is for encoder-decoder models")
-    base = _base(name, read_json(config_file))
+    base = _base(name, _settings(config_file))
+    if base.is_path and (Path(base.source) / CONFIG).is_file():
+        raise ModelError(f"{name.source}: its base {base.source} is an adapter itself; name a whole model as the base")
     if _find_file(name, WEIGHTS, commit) is None:
         pickled = _find_file(name, _PICKLED, commit) is not None
         has = f"only {_PICKLED}, which can run code when it is read" if pickled else f"no {WEIGHTS}"
@@ -83,6 +95,7 @@ def merge(model: Any, adapter: Adapter, name: str) -> Any:
     try:
         settings = peft.PeftConfig.from_pretrained(str(adapter.folder))
         settings.inference_mode, settings.task_type = True, None
+        _refuse_sizes(settings)
         _keep_known_modules(settings, model)
         _name_modules(settings, weights)
         wrapped = peft.PeftModel(model.float(), settings)
@@ -100,11 +113,57 @@ def merge(model: Any, adapter: Adapter, name: str) -> Any:
     return wrapped.merge_and_unload().to(dtype)
 
 
+def foreign_base(folder: Path) -> str | None:
+    """The base that a folder's adapter names, if it is one that has to be confirmed; None for a whole model.
+
+    Example:
+        >>> foreign_base(Path("/nowhere")) is None
+        True
+    """
+    if not (folder / CONFIG).is_file():
+        return None
+    base = _named_base(ModelName(str(folder)), _settings(folder / CONFIG))
+    return None if _in_catalogue(base) else base
+
+
+def _settings(config_file: Path) -> dict[str, Any]:
+    if config_file.stat().st_size > _LARGEST_CONFIG:
+        raise ModelError(
+            f"{config_file} has {config_file.stat().st_size:,} bytes, too many for the settings of an adapter"
+        )
+    return read_json(config_file)
+
+
 def _base(name: ModelName, settings: Mapping[str, Any]) -> ModelName:
-    base, revision = settings.get("base_model_name_or_path"), settings.get("revision")
-    if not isinstance(base, str) or not base:
+    """The model to add an adapter to: typed, or of the catalogue; a name that only its files give is not looked up."""
+    named, revision = _named_base(name, settings), settings.get("revision")
+    if name.base is not None:
+        base = parse_name(name.base)
+        known = isinstance(revision, str) and base.source == named and not base.revision and not base.is_path
+        return replace(base, revision=revision or None) if known else base
+    alias = _in_catalogue(named)
+    if alias is None:
+        raise ModelError(
+            f"{name.source} is an adapter on {named!r}, which nobody typed: its {CONFIG} names it. If you trust both, "
+            f"name them together: {named}+{name.source}"
+        )
+    return ModelName(alias)
+
+
+def _named_base(name: ModelName, settings: Mapping[str, Any]) -> str:
+    base = settings.get("base_model_name_or_path")
+    if not isinstance(base, str) or not base or not base.isprintable() or len(base) > _LONGEST_NAME:
         raise ModelError(f"{name.source}: {CONFIG} does not name the model it was trained on (base_model_name_or_path)")
-    return ModelName(base, revision if isinstance(revision, str) and revision else None)
+    return base
+
+
+def _in_catalogue(base: str) -> str | None:
+    """The alias of a model of the catalogue, named by it or by its address on the hub."""
+    for card in assets.cards().values():
+        repositories = [source.repo for source in card.sources if isinstance(source, Hub)]
+        if card.kind == "model" and base in (card.name, *repositories):
+            return card.name
+    return None
 
 
 def _holds_a_model(folder: Path) -> bool:
@@ -173,6 +232,20 @@ def _name_modules(settings: Any, weights: Mapping[str, Any]) -> None:
     odd = [pattern for pattern in patterns if not _NAME.fullmatch(pattern)]
     if odd:
         raise ValueError(f"its {CONFIG} has the pattern {odd[0][:80]!r}; only names of modules are read")
+
+
+def _refuse_sizes(settings: Any) -> None:
+    """Ranks and the like size what PEFT builds before it reads a weight; and no module is imported by a file's name."""
+    numbers = [(name, value) for name, value in vars(settings).items() if isinstance(value, int)]
+    numbers += [(kind, value) for kind in ("rank_pattern",) for value in (getattr(settings, kind, None) or {}).values()]
+    large = [(name, value) for name, value in numbers if not isinstance(value, int) or value > _LARGEST_RANK]
+    if large:
+        raise ValueError(
+            f"its {CONFIG} says {large[0][0]} = {str(large[0][1])[:20]}; expected at most {_LARGEST_RANK:,}"
+        )
+    for module in ("megatron_config", "auto_mapping"):
+        if hasattr(settings, module):
+            setattr(settings, module, None)
 
 
 def _adapter_keys(wrapped: Any) -> list[str]:

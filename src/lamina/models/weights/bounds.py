@@ -1,4 +1,6 @@
-"""Limits on the size of a model that transformers builds from a folder: the config must match the stored weights."""
+"""What a model folder may hold and say: regular files of bounded size, a config that matches the stored weights, and a
+tokenizer without endless patterns. Nothing in it names anything elsewhere: see `loading` and `adapters` for the rest.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +29,25 @@ _TOO_LARGE = (
     "the config describes a model far larger than the stored weights; its numbers of layers and words and its sizes "
     "must be those of the weights"
 )
+_LARGEST = {
+    "tokenizer.json": 128 * 1024**2,
+    "config.json": 4 * 1024**2,
+    "tokenizer_config.json": 16 * 1024**2,
+    "chat_template.jinja": 1024**2,
+    "chat_template.json": 1024**2,
+}
+"""Most bytes of files of a model folder; the largest known tokenizer has 33 MB."""
+_LARGEST_OTHER = 128 * 1024**2
+"""Most bytes of other files that are read as a whole."""
+_WHOLE = (".json", ".jinja", ".txt", ".model", ".vocab")
+LARGEST_HEADER = 32 * 1024**2
+"""Most bytes of the header of a safetensors file."""
+_LARGEST_TEMPLATE = 1024**2
+"""Most characters of a chat template."""
+_GROWTH = 64
+"""How many times longer a normaliser may make a text."""
+_PADDED = 100_000
+"""Most tokens that a tokenizer may pad a text to."""
 _TENSORS = 100_000
 """Weight tensors that may be built where the number of stored ones is not known."""
 
@@ -36,12 +57,19 @@ def check_folder(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
         if path.exists() and not path.is_dir():
             check_regular(path)
-    config = folder / "config.json"
-    if config.is_file():
-        try:
-            check_config(parse_json(read_regular(config).decode("utf-8")))
-        except ValueError as error:
-            raise ModelError(f"config.json is not valid JSON ({error})") from None
+            most = _LARGEST.get(path.name, _LARGEST_OTHER)
+            if path.suffix in _WHOLE and path.stat().st_size > most:
+                raise ModelError(f"{path.name} has {path.stat().st_size:,} bytes; at most {most:,} are read")
+    for name, check in (
+        ("config.json", check_config),
+        ("tokenizer.json", check_tokenizer),
+        ("tokenizer_config.json", _check_templates),
+    ):
+        if (folder / name).is_file():
+            try:
+                check(parse_json(read_regular(folder / name).decode("utf-8")))
+            except ValueError as error:
+                raise ModelError(f"{name} is not valid JSON ({error})") from None
 
 
 def check_config(config: Any) -> None:
@@ -59,6 +87,128 @@ def check_config(config: Any) -> None:
         least = 0 if name.startswith(("n_", "num_")) else -_MOST
         if _COUNT.search(name) and not least <= value <= _MOST:
             raise ModelError(f"the config says {name} = {str(value)[:20]}; expected 0 to {_MOST:,}")
+
+
+def check_tokenizer(tokenizer: Any) -> None:
+    """Raise a ModelError if a tokenizer could take a text's time or memory out of all proportion.
+
+    Example:
+        >>> check_tokenizer({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+b"}}})
+        Traceback (most recent call last):
+        lamina.errors.ModelError: the tokenizer splits by the pattern '(a+)+b', whose search may never end; ...
+        >>> check_tokenizer({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": r" ?\\p{L}+|\\s+(?!\\S)"}}})
+    """
+    if not isinstance(tokenizer, dict):
+        raise ModelError("tokenizer.json holds no JSON object")
+    # Not the vocabulary, which has most of the file.
+    parts = {name: tokenizer.get(name) for name in ("normalizer", "pre_tokenizer", "decoder", "padding")}
+    for key, pattern in _leaves(parts):
+        if key == "Regex" and isinstance(pattern, str) and repeats_within_repeats(pattern):
+            raise ModelError(
+                f"the tokenizer splits by the pattern {pattern[:60]!r}, whose search may never end; no known "
+                "model's tokenizer has a repetition within a repetition"
+            )
+        if key == "Fixed" and (not isinstance(pattern, int) or pattern > _PADDED):
+            raise ModelError(f"the tokenizer pads every text to {str(pattern)[:20]} tokens; expected 0 to {_PADDED:,}")
+    growth = _growth(parts["normalizer"])
+    if growth > _GROWTH:
+        raise ModelError(f"the tokenizer's normalizer makes texts up to {growth:,.0f} times as long; at most {_GROWTH}")
+
+
+def repeats_within_repeats(pattern: str) -> bool:
+    """Whether a regular expression repeats a group without end that holds another such repetition.
+
+    Example:
+        >>> repeats_within_repeats(r"(\\w+\\.?)+X"), repeats_within_repeats(r"[^\\r\\n]?\\p{L}+|\\s*[\\r\\n]+")
+        (True, False)
+        >>> repeats_within_repeats(r"(a|aa)+$")
+        True
+    """
+    # For every open group, whether it holds a repetition without end, or a choice.
+    groups, inside, place = [False], False, 0
+    while place < len(pattern):
+        sign = pattern[place]
+        if sign == "\\":
+            place += 2
+            inside = False
+            continue
+        if sign == "[":
+            place = _end_of_class(pattern, place)
+            inside = False
+            continue
+        if sign == "(":
+            groups.append(False)
+        elif sign == "|" and len(groups) > 1:
+            groups[-1] = True
+        elif sign == ")" and len(groups) > 1:
+            # What a group holds, the group around it holds too.
+            inside = groups.pop()
+            groups[-1] |= inside
+        elif sign in "*+" or (sign == "{" and _is_endless(pattern, place)):
+            if inside:
+                return True
+            groups[-1] = True
+        if sign != ")":
+            inside = False
+        place += 1
+    return False
+
+
+def _is_endless(pattern: str, place: int) -> bool:
+    """Whether a count in braces is open, or large: {2,}, {,9999}."""
+    count = re.match(r"\{(\d{0,9})(,?)(\d{0,9})\}", pattern[place : place + 24])
+    return count is not None and (bool(count[2] and not count[3]) or int(count[3] or count[1] or 0) > 8)
+
+
+def _end_of_class(pattern: str, place: int) -> int:
+    """One past the end of a class of characters, in which others may stand."""
+    depth, place = 1, place + 1
+    if pattern[place : place + 1] == "^":
+        place += 1
+    if pattern[place : place + 1] == "]":
+        place += 1
+    while place < len(pattern) and depth:
+        if pattern[place] == "\\":
+            place += 1
+        elif pattern[place] == "[":
+            depth += 1
+        elif pattern[place] == "]":
+            depth -= 1
+        place += 1
+    return place
+
+
+def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that holds no others, with the name it has."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, key)
+    else:
+        yield key, value
+
+
+def _growth(normalizer: Any) -> float:
+    """How many times longer a text may become."""
+    if not isinstance(normalizer, dict):
+        return 1.0
+    if isinstance(inner := normalizer.get("normalizers"), list):
+        return math.prod(map(_growth, inner))
+    content, pattern = normalizer.get("content"), normalizer.get("pattern")
+    if not isinstance(content, str):
+        return 1.0
+    literal = pattern.get("String") if isinstance(pattern, dict) else None
+    # A pattern may match between any two characters.
+    return max(1.0, len(content) / len(literal)) if isinstance(literal, str) and literal else 1.0 + len(content)
+
+
+def _check_templates(settings: Any) -> None:
+    templates = settings.get("chat_template") if isinstance(settings, dict) else None
+    size = sum(len(text) for _, text in _leaves(templates) if isinstance(text, str))
+    if size > _LARGEST_TEMPLATE:
+        raise ModelError(f"the chat template has {size:,} characters; at most {_LARGEST_TEMPLATE:,} are read")
 
 
 @contextmanager
@@ -137,7 +287,7 @@ def _checkpoint(folder: Path) -> list[Path]:
     """The safetensors files that transformers would read: one, or those that an index names."""
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]
-    index = parse_json(read_regular(folder / "model.safetensors.index.json").decode("utf-8"))
+    index = parse_json(read_regular(folder / "model.safetensors.index.json", _LARGEST_OTHER).decode("utf-8"))
     return [folder / name for name in sorted(set(index["weight_map"].values()))]
 
 
@@ -153,7 +303,7 @@ def _header(path: Path) -> dict[str, Any] | None:
         return None
     with open_regular(path) as file:
         size = int.from_bytes(file.read(8), "little")
-        if size > path.stat().st_size:
+        if size > min(LARGEST_HEADER, path.stat().st_size):
             return None
         try:
             header = parse_json(file.read(size).decode("utf-8"))

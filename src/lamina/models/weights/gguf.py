@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from filelock import FileLock
 
@@ -13,6 +13,7 @@ from lamina import assets
 from lamina.errors import DamagedError, InputError, ModelError
 from lamina.extras import require_package
 from lamina.files.checking import changed_files, list_files, read_json, sha256_of, write_json
+from lamina.files.reading import open_regular
 from lamina.files.writing import fresh_folder, readable_write_errors, recover
 from lamina.models.weights.bounds import bounded_building, check_config
 from lamina.models.weights.hub import first_line, quiet_transformers
@@ -74,6 +75,7 @@ def convert_gguf(packed: Path, target: Path) -> None:
     require_package("gguf", f"{packed.name} is a GGUF file", ModelError)
     with progress(f"unpacking {packed.name}"), quiet_transformers(), fresh_folder(target) as fresh:
         try:
+            check_metadata(packed)
             model = _unpacked(packed)
             tokenizer = AutoTokenizer.from_pretrained(packed.parent, gguf_file=packed.name)
             _add_ends(tokenizer, packed)
@@ -83,6 +85,93 @@ def convert_gguf(packed: Path, target: Path) -> None:
         model.save_pretrained(fresh)
         tokenizer.save_pretrained(fresh)
         write_json(fresh / _SEAL, {"files": list_files(fresh)})
+
+
+_MAGIC = b"GGUF"
+_SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+"""Kind of a value -> its bytes; 8 is a string and 9 an array."""
+_STRING, _ARRAY = 8, 9
+_MOST_ENTRIES, _MOST_TENSORS, _MOST_ELEMENTS, _LONGEST = 10_000, 100_000, 4_000_000, 4 * 1024**2
+"""Entries of the metadata, tensors, elements of all arrays together, and bytes of a string: a vocabulary of 256,000 has
+1,300,000 elements with its merges. The library that reads them needs microseconds and a kilobyte for each."""
+
+
+def check_metadata(packed: Path) -> None:
+    """Raise a ModelError if what a GGUF file says of itself is cut, or larger than that of any model.
+
+    Example:
+        >>> check_metadata(Path(__file__))
+        Traceback (most recent call last):
+        lamina.errors.ModelError: it does not begin with GGUF and version 2 or 3
+    """
+    with open_regular(packed) as file:
+        scan = _MetadataScan(file, packed.stat().st_size)
+        magic, version = scan.take(4), int.from_bytes(scan.take(4), "little")
+        if magic != _MAGIC or version not in (2, 3):
+            raise ModelError("it does not begin with GGUF and version 2 or 3")
+        tensors, entries = scan.count("tensors", _MOST_TENSORS), scan.count("entries", _MOST_ENTRIES)
+        for _ in range(entries):
+            scan.skip_string()
+            scan.skip_value(int.from_bytes(scan.take(4), "little"))
+        for _ in range(tensors):
+            scan.skip_string()
+            dimensions = int.from_bytes(scan.take(4), "little")
+            if dimensions > 8:
+                raise ModelError(f"it has a tensor of {dimensions} dimensions")
+            scan.take(8 * dimensions + 12)
+
+
+class _MetadataScan:
+    """Goes through the metadata of a GGUF file without keeping it."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._size = size
+        self._elements = 0
+
+    def take(self, size: int) -> bytes:
+        """The next bytes."""
+        content = self._file.read(size)
+        if len(content) < size:
+            raise ModelError("it is cut short")
+        return content
+
+    def count(self, what: str, most: int) -> int:
+        """The next number; an error if it is too large."""
+        number = int.from_bytes(self.take(8), "little")
+        if number > most:
+            raise ModelError(f"it says that it has {number:,} {what}; at most {most:,} are read")
+        return number
+
+    def skip_string(self) -> None:
+        """Pass over a string."""
+        self._skip(self.count("bytes in a string", _LONGEST))
+
+    def skip_value(self, kind: int) -> None:
+        """Pass over a value."""
+        if kind == _STRING:
+            self.skip_string()
+        elif kind == _ARRAY:
+            inner = int.from_bytes(self.take(4), "little")
+            number = self.count("elements", _MOST_ELEMENTS - self._elements)
+            self._elements += number
+            if inner == _STRING:
+                for _ in range(number):
+                    self.skip_string()
+            else:
+                self._skip(number * self._width(inner))
+        else:
+            self._skip(self._width(kind))
+
+    def _width(self, kind: int) -> int:
+        if kind not in _SIZES:
+            raise ModelError(f"it has a value of the unknown kind {kind}")
+        return _SIZES[kind]
+
+    def _skip(self, size: int) -> None:
+        if size > self._size - self._file.tell():
+            raise ModelError("it is cut short")
+        self._file.seek(size, 1)
 
 
 def _unpacked(packed: Path) -> PreTrainedModel:

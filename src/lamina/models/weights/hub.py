@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -23,7 +23,7 @@ _SIDE = re.compile(r"(?P<source>.+):(?P<side>encoder|decoder)")
 
 @dataclass(frozen=True)
 class ModelName:
-    """A model's name in its parts: `SOURCE[@REVISION][:encoder|:decoder]`."""
+    """A model's name in its parts: `[BASE+]SOURCE[@REVISION][:encoder|:decoder]`."""
 
     source: str
     """An alias, a path or a hub id."""
@@ -31,6 +31,8 @@ class ModelName:
     """A branch, a tag or a commit of a hub model; None for its default branch."""
     side: Side | None = None
     """Which half of an encoder-decoder; None if the name does not say, which means the encoder."""
+    base: str | None = None
+    """Of an adapter: the name of the model that it is to be added to; None if the name does not say."""
 
     @property
     def is_path(self) -> bool:
@@ -54,9 +56,11 @@ def parse_name(name: str) -> ModelName:
 
     Example:
         >>> parse_name("EleutherAI/pythia-70m@step1000")
-        ModelName(source='EleutherAI/pythia-70m', revision='step1000', side=None)
+        ModelName(source='EleutherAI/pythia-70m', revision='step1000', side=None, base=None)
         >>> parse_name("t5-small:decoder")
-        ModelName(source='t5-small', revision=None, side='decoder')
+        ModelName(source='t5-small', revision=None, side='decoder', base=None)
+        >>> parse_name("minilm+me/adapter")
+        ModelName(source='me/adapter', revision=None, side=None, base='minilm')
         >>> parse_name("t5-small@")
         Traceback (most recent call last):
         lamina.errors.ModelError: 't5-small@' names no revision; write MODEL@REVISION, with a branch, a tag or a commit
@@ -67,6 +71,11 @@ def parse_name(name: str) -> ModelName:
         raise ModelError(f"{name!r} cannot be the name of a model: it contains a null character")
     if _exists(name):
         return ModelName(name)
+    base, plus, adapter = name.rpartition("+")
+    if plus:
+        if not base or not adapter:
+            raise ModelError(f"{name!r} names only one model; of an adapter, write BASE+ADAPTER")
+        return replace(parse_name(adapter), base=base)
     side: Side | None = None
     if match := _SIDE.fullmatch(name):
         name, side = match["source"], "decoder" if match["side"] == "decoder" else "encoder"
@@ -180,7 +189,17 @@ def warn_of_code(homes: list[str], source: str, commit: str | None) -> str:
     return ", ".join(repositories)
 
 
-def cannot_load(name: ModelName, error: Exception) -> ModelError:
+def is_panic(error: BaseException) -> bool:
+    """Whether a library written in Rust has panicked, which Python knows as no ordinary exception.
+
+    Example:
+        >>> is_panic(KeyboardInterrupt())
+        False
+    """
+    return type(error).__name__ == "PanicException"
+
+
+def cannot_load(name: ModelName, error: BaseException) -> ModelError:
     """Why a model cannot be had, with the hub's own reason, and what to do."""
     if isinstance(error, ModelError):
         # Errors about a folder may lack its name.
@@ -197,7 +216,7 @@ def cannot_load(name: ModelName, error: Exception) -> ModelError:
     return ModelError(_hub_reason(name, error) or f"{_unknown(name, reason)}; {_what_else()}")
 
 
-def _hub_reason(name: ModelName, error: Exception) -> str | None:
+def _hub_reason(name: ModelName, error: BaseException) -> str | None:
     from huggingface_hub.errors import (
         GatedRepoError,
         LocalEntryNotFoundError,
@@ -258,7 +277,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of an error.
 
     Example:

@@ -6,9 +6,10 @@ import sys
 from typing import Annotated
 
 from fastapi import APIRouter, Path
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from lamina.web.api.schema import ERRORS
+from lamina.web.api.schema import ERRORS, Typed
+from lamina.web.models import base_of
 from lamina.web.settings import EXAMPLES
 from lamina.web.state import State
 
@@ -27,6 +28,10 @@ class ModelCard(BaseModel):
     """Whether it is a fine-tuned model from the result folders."""
     trouble: str | None
     """Why it could not be loaded; null if it could, or was not tried yet."""
+    unconfirmed: bool
+    """Whether somebody has to confirm that it may be loaded: it lies in a result folder and was not named."""
+    waiting: int
+    """Its requests that wait or are being answered."""
 
 
 class ExampleSentence(BaseModel):
@@ -48,7 +53,7 @@ class AboutServer(BaseModel):
 @router.get("/about")
 def about(app: State) -> AboutServer:
     """Models, corpora and the example sentence."""
-    loaded, finetuned = app.models.loaded(), app.results.models()
+    loaded, finetuned, waiting = app.models.loaded(), app.results.models(), app.models.waiting()
     cards = [
         ModelCard(
             name=name,
@@ -56,13 +61,84 @@ def about(app: State) -> AboutServer:
             loaded=name in loaded,
             finetuned=name in finetuned,
             trouble=app.models.trouble(name),
+            unconfirmed=app.models.unconfirmed(name),
+            waiting=waiting.get(name, 0),
         )
         for name in app.models.names()
     ]
     examples = [ExampleSentence(sentence=sentence, why=why) for sentence, why in EXAMPLES]
     return AboutServer(
-        models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence, examples=examples
+        models=cards,
+        corpora=list(app.settings.corpora),
+        sentence=app.settings.sentence,
+        examples=examples,
     )
+
+
+class ModelQueue(BaseModel):
+    """A model at work."""
+
+    model: str
+    waiting: int
+    """Its requests that wait or are being answered."""
+
+
+class RequestQueue(BaseModel):
+    """Who waits for what, and how long at most."""
+
+    models: list[ModelQueue]
+    """Those at work."""
+    most: int
+    """Requests of all models together; more are refused with 429."""
+    answer_seconds: float
+    """That a model may take for one answer, and a request may wait for its turn; then it fails with 504 or 429."""
+
+
+@router.get("/queue")
+def queue(app: State) -> RequestQueue:
+    """How many requests wait for each model, and how long an answer may take."""
+    models = [ModelQueue(model=name, waiting=count) for name, count in app.models.waiting().items()]
+    limits = app.settings.limits
+    return RequestQueue(models=models, most=limits.waiting, answer_seconds=limits.answer_seconds)
+
+
+class StrangeModel(BaseModel):
+    """A model of a result folder, before it is loaded."""
+
+    name: str
+    folder: str
+    base: str | None
+    """Of an adapter: the model that its files name as its base, which would be loaded too."""
+    size: int
+    """Bytes of its weights."""
+
+
+class ConfirmedModel(BaseModel):
+    """A model that may be loaded from now on."""
+
+    model: Typed = Field(max_length=1000)
+    base: Typed | None = Field(None, max_length=1000, description="Of an adapter: the base, as it was shown.")
+
+
+@router.get("/strange-models/{name:path}", responses={code: ERRORS[code] for code in (400, 404)})
+def strange(app: State, name: Annotated[str, Path(max_length=1000)]) -> StrangeModel:
+    """What would be loaded if somebody confirmed this model; its files are not read but for an adapter's settings."""
+    from lamina.models.weights.bounds import weights_files
+
+    folder = app.models.folder(name)
+    return StrangeModel(
+        name=name,
+        folder=str(folder),
+        base=base_of(folder),
+        size=sum(path.stat().st_size for path in weights_files(folder)),
+    )
+
+
+@router.post("/strange-models", responses={code: ERRORS[code] for code in (400, 404, 422)})
+def confirm(app: State, confirmed: ConfirmedModel) -> StrangeModel:
+    """Let a model of a result folder be loaded until the server ends, in a process of its own."""
+    app.models.confirm(confirmed.model, confirmed.base)
+    return strange(app, confirmed.model)
 
 
 class CheckCard(BaseModel):
@@ -104,7 +180,7 @@ class ModelVerdict(BaseModel):
     """The version that it was examined with."""
 
 
-@router.get("/models/{name:path}", responses={code: ERRORS[code] for code in (400, 404, 429, 503)})
+@router.get("/models/{name:path}", responses={code: ERRORS[code] for code in (400, 404, 409, 429, 503, 504)})
 def model(app: State, name: Annotated[str, Path(max_length=1000)]) -> ModelVerdict:
     """A model's card and passport; a model that was never examined is loaded for it."""
     from lamina.framework.passports import refused_analyses, verdict

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from lamina.errors import InputError
 from lamina.web.api.schema import ERRORS, Typed
 from lamina.web.state import AppState, State, TooLongError
+from lamina.web.workers import in_worker
 
 if TYPE_CHECKING:
     from lamina.models.language.language_model import LanguageModel, PassageScore, WrittenPassage
@@ -31,7 +32,7 @@ _DIGITS = 6
 router = APIRouter(
     prefix="/behaviour",
     tags=["behaviour"],
-    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)},
+    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 409, 413, 422, 429, 503, 504)},
 )
 Name = Annotated[Typed, Field(max_length=1000)]
 LongText = Annotated[Typed, Field(max_length=1_000_000)]
@@ -157,6 +158,7 @@ class LogitLens(BaseModel):
 
 
 @router.post("/pairs")
+@in_worker
 def pairs(app: State, request: TypedPair) -> list[PairVerdict]:
     """Which of two sentences each model finds likelier, as `lamina pairs` scores them, and how likely each word is."""
     from lamina.corpora.suites.minimal_pairs import pairs_from
@@ -172,6 +174,7 @@ def pairs(app: State, request: TypedPair) -> list[PairVerdict]:
 
 
 @router.post("/cloze")
+@in_worker
 def cloze(app: State, request: TypedCloze) -> list[ClozeAnswer]:
     """What each model says in the gap of a text, and how likely the candidates are, as `lamina cloze` rates them."""
     from lamina.corpora.suites.cloze import split_slot
@@ -187,6 +190,7 @@ def cloze(app: State, request: TypedCloze) -> list[ClozeAnswer]:
 
 
 @router.post("/logit_lens")
+@in_worker
 def logit_lens(app: State, request: LensText) -> LogitLens:
     """Every layer of a text through the model's own head, token by token, as `lamina lens --text` prints it."""
     from lamina.analyses.behaviour.lens.readings import token_table

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 router = APIRouter(
     prefix="/compare",
     tags=["compare"],
-    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)},
+    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 409, 413, 422, 429, 503, 504)},
 )
 
 MOST = 100

@@ -15,6 +15,7 @@ from lamina.results import Result
 from lamina.results.index import using
 from lamina.web.api.schema import ERRORS, Typed, rows_of
 from lamina.web.state import AppState, State
+from lamina.web.workers import in_worker
 
 if TYPE_CHECKING:
     from lamina.analyses.heads.atlas import HeadMeasure as Measured
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 
 router = APIRouter(
-    prefix="/heads", tags=["heads"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)}
+    prefix="/heads",
+    tags=["heads"],
+    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 409, 413, 422, 429, 503, 504)},
 )
 
 MOST_TOKENS = 512
@@ -202,6 +205,7 @@ class HeadCard(BaseModel):
 
 
 @router.post("/atlas")
+@in_worker
 def atlas(app: State, wanted: AtlasRequest) -> HeadAtlas:
     """One number per head: of this sentence, and of saved results of this model."""
     from lamina.analyses.heads.atlas import result_atlas, sentence_atlas
@@ -230,6 +234,7 @@ def atlas(app: State, wanted: AtlasRequest) -> HeadAtlas:
 
 
 @router.post("/lines")
+@in_worker
 def lines(app: State, wanted: LinesRequest) -> AttentionLines:
     """Attention of some heads on a sentence: each word's strongest links, and the sum of all others."""
     from lamina.analyses.heads.look import ROLLOUT, head_of
@@ -250,6 +255,7 @@ def lines(app: State, wanted: LinesRequest) -> AttentionLines:
 
 
 @router.post("/card")
+@in_worker
 def card(app: State, wanted: HeadRequest) -> HeadCard:
     """What saved results say about one head: role, relations, what breaks without it, pattern and neighbours."""
     from lamina.analyses.heads.atlas import card as card_of
@@ -366,7 +372,9 @@ def _number(value: float) -> float | None:
 
 
 examples_router = APIRouter(
-    prefix="/heads", tags=["heads"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)}
+    prefix="/heads",
+    tags=["heads"],
+    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 409, 413, 422, 429, 503, 504)},
 )
 
 SENTENCES = 200
@@ -449,6 +457,7 @@ class ExamplesOfHead(BaseModel):
 
 
 @examples_router.post("/examples")
+@in_worker
 def examples(app: State, wanted: HeadExamplesRequest) -> ExamplesOfHead:
     """Five sentences of the server's first corpus (dev) with the head's strongest links, and five where it fails.
 

@@ -17,6 +17,7 @@ from lamina.web.api.heads import Head, HeadLinks, HeadMeasure, HeadOrRollout, We
 from lamina.web.api.schema import ERRORS, Typed
 from lamina.web.api.sentence import Belief, TracedSentence, beliefs_of, marked_of, tracer_of, words_of
 from lamina.web.state import State, TooLongError
+from lamina.web.workers import in_worker
 
 if TYPE_CHECKING:
     from lamina.analyses.heads.look import HeadOrRollout as Drawn
@@ -38,7 +39,7 @@ _CACHED_MODELS = 2
 router = APIRouter(
     prefix="/interventions",
     tags=["interventions"],
-    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)},
+    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 409, 413, 422, 429, 503, 504)},
 )
 
 
@@ -98,6 +99,7 @@ class Intervention(BaseModel):
 
 
 @router.post("")
+@in_worker
 def switched(app: State, request: InterventionRequest) -> Intervention:
     """Beliefs, attention and answers with some heads and blocks switched off, beside those of the whole model."""
     from lamina.analyses.cause.effects import disabled

@@ -20,7 +20,9 @@ from lamina.web.state import AppState, BusyError, State
 if TYPE_CHECKING:
     from lamina.framework.declare import Analysis
 
-router = APIRouter(tags=["overview"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 429, 503)})
+router = APIRouter(
+    tags=["overview"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 409, 429, 503, 504)}
+)
 
 ModelName = Annotated[str, Path(max_length=1000)]
 
@@ -113,8 +115,7 @@ def _newest(app: AppState, name: str) -> list[SavedResult]:
     """The newest result of each analysis, never a partial one beside a whole one, in the order of the report."""
     source = app.models.source(name)
     try:
-        with app.model(name) as encoder:
-            entries = app.results.of_model(encoder.fingerprint)
+        entries = app.results.of_model(app.fingerprint(name))
     except BusyError:
         raise
     except LaminaError:

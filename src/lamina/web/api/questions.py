@@ -14,6 +14,7 @@ from lamina.errors import InputError, ModelError
 from lamina.results import Result
 from lamina.web.api.schema import ERRORS, Typed, rows_of
 from lamina.web.state import AppState, State, TooLongError
+from lamina.web.workers import in_worker
 
 if TYPE_CHECKING:
     from lamina.corpora.question_sets import Questions
@@ -223,7 +224,8 @@ def models(app: State) -> list[AnsweringModel]:
     return [model for name, folder in app.results.models().items() if (model := _answering(app, name, folder))]
 
 
-@router.post("", responses={code: ERRORS[code] for code in (400, 404, 413, 422, 429, 503)})
+@router.post("", responses={code: ERRORS[code] for code in (400, 404, 409, 413, 422, 429, 503, 504)})
+@in_worker
 def answered(app: State, request: QuestionRequest) -> AnsweredQuestion:
     """A model's answer, and the position of every token at every layer."""
     from lamina.analyses.answering.roles import marked_context

@@ -22,10 +22,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": ApiError, "description": "The server's token is missing."},
     403: {"model": ApiError, "description": "Not from a page of this server."},
     404: {"model": ApiError, "description": "No such model, result or computation."},
+    409: {"model": ApiError, "description": "A model of a result folder that has to be confirmed first."},
     413: {"model": ApiError, "description": "Too much text."},
     422: {"model": ApiError, "description": "The request does not fit the API."},
     429: {"model": ApiError, "description": "Too many requests or computations at once."},
     503: {"model": ApiError, "description": "The server cannot do it now: a download, its disk, its store."},
+    504: {"model": ApiError, "description": "The model took longer than a request may take."},
 }
 """For `responses` of a router."""
 

@@ -15,6 +15,7 @@ from lamina.errors import InputError, ModelError, ResultError, SpanError
 from lamina.results.index import using
 from lamina.web.api.schema import ERRORS, Typed
 from lamina.web.state import AppState, BusyError, State, TooLongError
+from lamina.web.workers import in_worker
 
 if TYPE_CHECKING:
     from lamina.analyses.heads.look import StrongestPartners
@@ -182,7 +183,9 @@ class NearestWords(BaseModel):
 
 
 router = APIRouter(
-    prefix="/lens", tags=["lens"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)}
+    prefix="/lens",
+    tags=["lens"],
+    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 409, 413, 422, 429, 503, 504)},
 )
 
 LABELS = 3
@@ -199,6 +202,7 @@ _WAITING = BoundedSemaphore(8)
 
 
 @router.post("")
+@in_worker
 def lens(app: State, request: TracedSentence) -> SentenceView:
     """What the trained probes believe: part of speech of every word, and whatever is marked."""
     from lamina.analyses.layers.trace.trace import MARGIN, over_seeds
@@ -229,6 +233,7 @@ def words(app: State, request: SentenceText) -> SentenceWords:
 
 
 @router.post("/reading")
+@in_worker
 def reading(app: State, request: SentenceRequest) -> SentenceReading:
     """All words at every layer in two dimensions, and the attention between them: what is shown when one is hovered."""
     from lamina.analyses.heads.look import attended
@@ -256,6 +261,7 @@ def reading(app: State, request: SentenceRequest) -> SentenceReading:
 
 
 @router.post("/neighbours")
+@in_worker
 def neighbours(app: State, request: WordsRequest) -> NearestWords:
     """The words nearest to some, layer by layer, among the first sentences of the server's first corpus (dev)."""
     from lamina.analyses.layers.trace.trace import encode_sentence, word_vectors

@@ -61,6 +61,7 @@ class ContextualizePreset:
 
 PRESETS = {
     "quick": ContextualizePreset(MLPTraining(64, 3e-3, 12, validate_every=2), 1, 8, 3000, (0, 2, 8), "last"),
+    "standard": ContextualizePreset(MLPTraining(256, 1e-3, 60, validate_every=5), 3, 25, None, (0, 2, 4, 8), "last"),
     "paper": ContextualizePreset(MLPTraining(), 5, 100, None, (0, 2, 4, 8, 16, 32), "all"),
 }
 

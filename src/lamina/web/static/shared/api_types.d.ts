@@ -124,6 +124,13 @@ export interface ComparisonRequest {
   models: string[];
 }
 
+/** A model that may be loaded from now on. */
+export interface ConfirmedModel {
+  model: string;
+  /** Of an adapter: the base, as it was shown. */
+  base?: string | null;
+}
+
 /** A word of the context, or the text between two words. */
 export interface ContextPart {
   text: string;
@@ -463,6 +470,8 @@ export interface ModelCard {
   loaded: boolean;
   finetuned: boolean;
   trouble: string | null;
+  unconfirmed: boolean;
+  waiting: number;
 }
 
 /** What the saved results say about several models. */
@@ -489,6 +498,12 @@ export interface ModelOverview {
   captions: string[];
   chapters: ChapterOfModel[];
   report: boolean;
+}
+
+/** A model at work. */
+export interface ModelQueue {
+  model: string;
+  waiting: number;
 }
 
 /** What the model makes of the sentence. */
@@ -596,6 +611,13 @@ export interface RatedCandidate {
   logprob: number;
   pieces: number;
   rank: number;
+}
+
+/** Who waits for what, and how long at most. */
+export interface RequestQueue {
+  models: ModelQueue[];
+  most: number;
+  answer_seconds: number;
 }
 
 /** A result with its provenance and charts; tables and images have their own addresses. */
@@ -719,6 +741,14 @@ export interface StoryExample {
   question: string;
   context: string;
   answer: string;
+}
+
+/** A model of a result folder, before it is loaded. */
+export interface StrangeModel {
+  name: string;
+  folder: string;
+  base: string | null;
+  size: number;
 }
 
 /** What one table of a result holds. */
@@ -849,6 +879,8 @@ export interface WordsRequest {
 
 export interface Get {
   "/about": AboutServer;
+  "/queue": RequestQueue;
+  [address: `/strange-models/${string}`]: StrangeModel;
   [address: `/models/${string}`]: ModelVerdict;
   "/passed-over": UnlistedFolderCard[];
   "/theme": Theme;
@@ -865,6 +897,7 @@ export interface Get {
 }
 
 export interface Post {
+  "/strange-models": { takes: ConfirmedModel; gives: StrangeModel };
   "/lens": { takes: TracedSentence; gives: SentenceView };
   "/lens/words": { takes: SentenceText; gives: SentenceWords };
   "/lens/reading": { takes: SentenceRequest; gives: SentenceReading };

@@ -1,6 +1,6 @@
 // @ts-check
 // What every page has: the models, the sentence, the links that carry the selection, and the computations.
-import { read } from "./api.js";
+import { post, read } from "./api.js";
 import { byId, el, input, message, replace, say, select } from "./dom.js";
 import { beginTray } from "./jobs.js";
 import { beginLayers } from "./layer.js";
@@ -14,6 +14,26 @@ import { beginArrival } from "./waiting.js";
 const on = (/** @type {string} */ id) => document.getElementById(id) !== null;
 
 /**
+ * A model of a result folder that nobody named: what would be loaded, and a button that says it may be.
+ * @param {string} name
+ */
+async function offerToLoad(name) {
+  const { folder, base, size } = await read(`/strange-models/${encodeURIComponent(name)}`);
+  if (name !== state.get("model")) return;
+  const load = async () => {
+    try {
+      await post("/strange-models", { model: name, base });
+      location.reload();
+    } catch (error) {
+      say(message(error), { wrong: true });
+    }
+  };
+  const adapter = base ? ` It is an adapter: ${base} would be loaded too.` : "";
+  const what = `${name} was not named when this server was started. It lies in ${folder} (${(size / 1e6).toFixed(1)} MB of weights).${adapter} Load it if you trust where it comes from. `;
+  replace(byId("trouble"), el("p", { role: "alert" }, what, el("button", { type: "button", onclick: load }, "Load this model")));
+}
+
+/**
  * What is wrong with the model in the address, said where it stays.
  * @param {AboutServer} about
  */
@@ -22,6 +42,10 @@ function warn(about) {
   const card = about.models.find(({ name }) => name === wanted);
   const tell = (/** @type {string | null | undefined} */ why) => replace(byId("trouble"), why ? el("p", { class: "wrong" }, `${wanted} cannot be loaded: ${why}`) : null);
   tell(card?.trouble);
+  if (card?.unconfirmed) {
+    offerToLoad(wanted).catch((error) => tell(message(error)));
+    return;
+  }
   // Not tried yet, and this view needs it.
   if (!card?.trouble && on("layer")) verdict(wanted).catch((error) => wanted === state.get("model") && tell(message(error)));
 }

@@ -1,5 +1,6 @@
 // @ts-check
 // Waiting is visible: a box that is being filled says so and shows its shape, never an answer to an older question.
+import { read } from "./api.js";
 import { el, message, replace } from "./dom.js";
 
 /** @import { Child } from "./dom.js" */
@@ -21,6 +22,18 @@ export function wait(box, { lines = 3, saying = "" } = {}) {
   box.setAttribute("aria-busy", "true");
   keepHeight(box);
   replace(box, saying ? el("p", { class: "soft" }, saying) : null, skeleton(lines));
+}
+
+const SLOW = 3000; // milliseconds of silence
+
+/**
+ * Says in a box that is still empty how many requests the server has, and how long an answer may take.
+ * @param {Element} box
+ */
+async function tellQueue(box) {
+  const { models, answer_seconds } = await read("/queue");
+  const busy = models.map(({ model, waiting }) => `${model} has ${waiting} ${waiting === 1 ? "request" : "requests"}`);
+  if (box.getAttribute("aria-busy") && !box.querySelector(".queue")) box.prepend(el("p", { class: "soft queue" }, `Still waiting${busy.length ? `: ${busy.join(", ")}` : ""}. An answer may take ${answer_seconds} seconds; then it is given up.`));
 }
 
 /** @param {Element} box */
@@ -89,6 +102,7 @@ export async function load(box, work, how = {}) {
   const control = new AbortController();
   working.set(box, control);
   wait(box, how);
+  const patience = setTimeout(() => tellQueue(box).catch(() => {}), SLOW);
   try {
     const made = await work(control.signal);
     if (control.signal.aborted) return false;
@@ -101,5 +115,7 @@ export async function load(box, work, how = {}) {
     replace(box, el("p", { class: "wrong", role: "alert" }, message(error), " ", again));
     done(box);
     return false;
+  } finally {
+    clearTimeout(patience);
   }
 }

@@ -1,0 +1,108 @@
+"""The process of one model: reads requests from its standard input, and answers each with one line of JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import signal
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from lamina import lifeline
+from lamina.errors import LaminaError
+from lamina.results.index import ResultIndex
+from lamina.web.models import LoadedModels, Models, load_model
+from lamina.web.settings import Limits, ServerSettings
+from lamina.web.state import AppState
+from lamina.web.workers import ENDPOINTS, ERROR, MARGIN, SHAPE
+
+
+def main() -> None:
+    """Serve one model until the standard input ends."""
+    # Ctrl-C in a terminal goes to every process; the server ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    lifeline.follow_starter()
+    requests, answers = _private_pipes()
+    app = None
+    for line in requests:
+        message = json.loads(line)
+        try:
+            with self_ending(float(message.pop("seconds"))):
+                if app is None:
+                    app = _load(message)
+                    answer = b"{}"
+                elif "examine" in message:
+                    answer = _examined(app.models, message["examine"])
+                else:
+                    answer = ENDPOINTS[message["call"]].run(app, message["body"])
+        except LaminaError as error:
+            answer = ERROR + json.dumps({"kind": type(error).__name__, "message": str(error)}).encode()
+        except Exception as error:
+            traceback.print_exc()
+            answer = _failure(error)
+        except BaseException as error:
+            # The panic of a library in Rust: its state is unknown.
+            answers.write(ERROR + _failure(error) + b"\n")
+            answers.flush()
+            os._exit(1)
+        answers.write(answer + b"\n")
+        answers.flush()
+
+
+def _failure(error: BaseException) -> bytes:
+    reason = str(error).strip().splitlines()[:1]
+    message = f"the model's files or its libraries fail on this ({type(error).__name__}: {' '.join(reason)[:300]})"
+    return ERROR + json.dumps({"kind": "ModelError", "message": message}).encode()
+
+
+def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Standard input and output for messages alone: what libraries print goes to the standard error."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    return requests, answers
+
+
+@contextlib.contextmanager
+def self_ending(seconds: float) -> Iterator[None]:
+    """The system ends this process after its time, even without a server and while a library holds the interpreter."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds + MARGIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _load(start: Mapping[str, Any]) -> AppState:
+    """The state that endpoints take, with this one model in it."""
+    settings = ServerSettings(
+        models=(start["name"],),
+        folders=tuple(map(Path, start["folders"])),
+        corpora=tuple(start["corpora"]),
+        device=start["device"],
+        dtype=start["dtype"],
+        chat=start["chat"],
+        limits=Limits(**start["limits"]),
+    )
+    load = functools.partial(load_model, device=settings.device, dtype=settings.dtype, chat=settings.chat)
+    # The model, and its random twin.
+    models = LoadedModels(lambda: {start["name"]: start["source"]}, most=2, load=load)
+    models.examined(start["name"])
+    return AppState.of(settings, models, ResultIndex(settings.folders))
+
+
+def _examined(models: Models, name: str) -> bytes:
+    """The verdict on a model, its shape and its fingerprint; `examined_in` reads them."""
+    examined = models.examined(name)
+    shape = {part: getattr(examined, part) for part in SHAPE}
+    about = {"passport": examined.passport.describe(), "fingerprint": models.fingerprint(name), **shape}
+    return json.dumps(about).encode()

@@ -1,0 +1,74 @@
+"""`lamina reproduce`: a paper run whole on a tiny model and a tiny suite, and what bad input is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.cli.conftest import Done
+from tests.cli.conftest import run as run
+from tests.language_models import save, tiny_masked
+
+PAIRS = [
+    ("The dog barked .", "The dog barked barked .", "island_effects", "adjunct_island"),
+    ("A cat ran .", "A ran cat .", "island_effects", "wh_island"),
+    ("the dog ran .", "the ran dog .", "binding", "principle_A_case_1"),
+]
+
+
+@pytest.fixture
+def speaker(tmp_path: Path) -> Path:
+    return save(tiny_masked(), tmp_path / "tinybert")
+
+
+@pytest.fixture
+def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three pairs where LAMINA_DATA has BLiMP."""
+    folder = tmp_path / "data" / "blimp"
+    folder.mkdir(parents=True)
+    rows = [
+        {"sentence_good": good, "sentence_bad": bad, "field": "syntax", "linguistics_term": term, "UID": uid,
+         "pairID": str(number)}
+        for number, (good, bad, term, uid) in enumerate(PAIRS)
+    ]  # fmt: skip
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setenv("LAMINA_DATA", str(tmp_path / "data"))
+    return folder
+
+
+def test_a_paper_is_one_page_with_both_numbers(
+    run: Callable[..., Done], speaker: Path, suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lamina.reproduction import papers
+
+    # The n-gram model beside the pairs learns from a treebank that is not here.
+    paper = papers.get_paper("blimp")
+    object.__setattr__(paper.runs[0], "settings", {**paper.runs[0].settings, "ngrams": None})
+    out = tmp_path / "out"
+    done = run("reproduce", "blimp", "--model", speaker, "--small", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert "a stand-in" in done.output
+    numbers = pd.read_csv(out / "comparison.csv").set_index(["row", "column"])
+    terms = pd.read_csv(out / "results" / "pairs" / "terms.csv").query("score == 'plain'").set_index("name")
+    assert numbers.loc[("binding", "GPT-2-large"), "published"] == 0.8094
+    assert numbers.loc[("binding", "GPT-2-large"), "ours"] == terms.loc["binding", "accuracy"]
+    assert numbers.loc[("ellipsis", "GPT-2-large"), "verdict"] == "not there"
+    page = (out / "index.html").read_text()
+    assert "Accuracy by phenomenon" in page
+    assert "3 of the 67,000 pairs" in page
+    assert "lamina reproduce blimp" in page
+    assert [*(out / "figures").glob("*.svg")]
+
+
+def test_bad_input_is_told_before_anything_runs(run: Callable[..., Done], speaker: Path, tmp_path: Path) -> None:
+    done = run("reproduce", "blimpp")
+    assert done.exit_code == 2
+    assert "did you mean blimp" in done.output
+    done = run("reproduce", "blimp", "--model", speaker, "--data", tmp_path / "nowhere")
+    assert done.exit_code == 2
+    assert "is not a folder" in done.output
+    assert "attention" in run("reproduce").output
