@@ -72,7 +72,7 @@ class Provenance:
     """The command line or program that made the result."""
     versions: Mapping[str, str] = field(default_factory=lambda: _versions())
     """Versions of Python and of the packages that the numbers depend on."""
-    revision: str | None = field(default_factory=lambda: _git_revision())
+    revision: str | None = field(default_factory=lambda: source_revision())
     """Git revision of lamina's source, if it is a checkout."""
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """Date and time, in UTC."""
@@ -102,7 +102,8 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONED}
 
 
-def _git_revision() -> str | None:
+def source_revision() -> str | None:
+    """The commit of lamina's source, if it is a checkout; with `-dirty` where files were changed."""
     if shutil.which("git") is None:
         return None
     here = Path(__file__).parent
