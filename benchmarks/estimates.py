@@ -2,7 +2,8 @@
 
 Each analysis is estimated in one process and run in another, so that neither warms the other up. The inputs are
 real and small enough for two laptop cores. `python -m benchmarks estimates` runs all of them;
-`python -m benchmarks.estimates heads` shows one.
+`python -m benchmarks.estimates heads` shows one. `python -m benchmarks.estimates record` writes the rates that this
+machine has measured into `framework/reference.json`, which stands in where nothing was measured.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bars import Bar
+from lamina.framework import profile as profile_module
+from lamina.framework.profile import machine_factor, profiles
 from lamina.framework.registry import get_analysis, names
+from lamina.progress import Stopwatch
 
 FACTOR = 2.0
+REFERENCE = Path(profile_module.__file__).with_name("reference.json")
 STORIES = {"model": "minilm", "data": "stories"}
 CALLS: dict[str, dict[str, Any]] = {
     "geometry": {"model": "minilm", "data": "ewt", "samples": 1000},
@@ -41,7 +45,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 def bars() -> Iterator[Bar]:
-    """Estimated and measured seconds should differ by at most a factor of two; one bar per analysis."""
+    """Estimated and measured CPU seconds should differ by at most a factor of two; one bar per analysis."""
     for name in names():
         if name in CALLS:
             yield from measure(name)
@@ -50,13 +54,13 @@ def bars() -> Iterator[Bar]:
 def measure(name: str) -> Iterator[Bar]:
     """One analysis."""
     foreseen, taken = _in_process("estimate", name), _in_process("answer", name)
-    ratio = foreseen["seconds"] / taken["seconds"]
-    note = f"[{foreseen['seconds']:.1f} s estimated, {taken['seconds']:.1f} s taken; ratio {ratio:.2f}; "
+    ratio = foreseen["cpu"] / taken["cpu"]
+    note = f"[{foreseen['cpu']:.1f} CPU seconds estimated, {taken['cpu']:.1f} taken; ratio {ratio:.2f}; "
     note += f"memory {foreseen['memory'] / 1e9:.2f} and {taken['memory'] / 1e9:.2f} GB; "
     note += f"disk {foreseen['disk'] / 1e6:.0f} and {taken['disk'] / 1e6:.0f} MB]"
     # Analyses that take a second or two need no precise estimate.
-    off = max(ratio, 1 / ratio) if max(foreseen["seconds"], taken["seconds"]) > 3 else 1.0
-    yield Bar(f"{name}: factor between estimated and measured seconds", off, FACTOR, at_least=False, note=note)
+    off = max(ratio, 1 / ratio) if max(foreseen["cpu"], taken["cpu"]) > 3 else 1.0
+    yield Bar(f"{name}: factor between estimated and measured CPU seconds", off, FACTOR, at_least=False, note=note)
 
 
 def _in_process(what: str, name: str) -> dict[str, float]:
@@ -69,7 +73,7 @@ def _in_process(what: str, name: str) -> dict[str, float]:
 
 def _estimate(name: str, store: Path) -> dict[str, float]:
     cost = get_analysis(name).estimate(**CALLS[name], store=store, device="cpu")
-    return {"seconds": cost.seconds, "memory": cost.memory, "disk": cost.disk}
+    return {"cpu": cost.cpu, "memory": cost.memory, "disk": cost.disk}
 
 
 def _answer(name: str, store: Path) -> dict[str, float]:
@@ -79,16 +83,28 @@ def _answer(name: str, store: Path) -> dict[str, float]:
     asked = get_analysis(name).ask(**CALLS[name], store=store, device="cpu")
     work = store / "work"
     work.mkdir(parents=True)
-    start = time.perf_counter()
+    watch = Stopwatch()
     run(asked, work)
-    seconds = time.perf_counter() - start
+    cpu = watch.cpu
     kept = sum(path.stat().st_size for path in store.rglob("*.safetensors") if work not in path.parents)
-    return {"seconds": seconds, "memory": memory_now(), "disk": kept}
+    return {"cpu": cpu, "memory": memory_now(), "disk": kept}
+
+
+def record() -> None:
+    """Write the rates of this machine, of the smallest model where there are several, as the reference."""
+    rates: dict[str, float] = dict(json.loads(REFERENCE.read_text(encoding="utf-8"))["seconds"])
+    for profile in sorted(profiles(), key=lambda profile: profile.model, reverse=True):
+        rates |= {name: round(rate.seconds, 5) for name, rate in profile.rates.items()}
+    product = round(machine_factor() * float(json.loads(REFERENCE.read_text(encoding="utf-8"))["product"]), 5)
+    content = {"product": product, "seconds": dict(sorted(rates.items()))}
+    REFERENCE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
     chosen = sys.argv[1:]
-    if chosen[0] in ("estimate", "answer"):
+    if chosen == ["record"]:
+        record()
+    elif chosen[0] in ("estimate", "answer"):
         with tempfile.TemporaryDirectory() as folder:
             made = _estimate if chosen[0] == "estimate" else _answer
             print(json.dumps(made(chosen[1], Path(folder))))

@@ -50,7 +50,14 @@ RENAMED = {
             "known_probability": "probe_probability",
             "said_probability": "lens_probability",
         },
-        {"known": "probe", "said": "lens"},
+        {
+            "known": "probe",
+            "said": "lens",
+            "known, not said": "probe, not lens",
+            "said, not known": "lens, not probe",
+            "said: not above the baseline": "lens: not above the baseline",
+            "known: not above the baseline": "probe: not above the baseline",
+        },
     ),
     "pairs": Names("pairs", {}, {"told": "surprisals"}, {}),
     "cloze": Names("cloze", {}, {"said": "top"}, {}),
@@ -154,7 +161,8 @@ def _difference(one: pd.Series, other: pd.Series, values: dict[str, str]) -> str
         if np.allclose(a, b, rtol=ROUNDING, atol=ROUNDING, equal_nan=True):
             return ""
         return f"differs by up to {np.nanmax(np.abs(a - b)):.2g}"
-    a, b = ([values.get(text, text) for text in column.astype(str)] for column in (one, other))
+    # As objects first: texts keep missing values, which are unequal to themselves.
+    a, b = ([values.get(text, text) for text in map(str, column.astype(object))] for column in (one, other))
     count = sum(text != today for text, today in zip(a, b, strict=True))
     return f"differs in {count} rows" if count else ""
 

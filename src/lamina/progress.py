@@ -139,3 +139,36 @@ class _JsonProgress(_SilentProgress):
     def _print(self) -> None:
         what = self.what if self.note is None else f"{self.what} ({self.note})"
         print(json.dumps({"what": what, "done": self.done, "total": self.total}), file=sys.stderr, flush=True)
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of the processes it has waited for.
+
+    Example:
+        >>> cpu_seconds() > 0
+        True
+    """
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+class Stopwatch:
+    """CPU and wall time since it was made.
+
+    Example:
+        >>> Stopwatch().wall < 60
+        True
+    """
+
+    def __init__(self) -> None:
+        self._cpu, self._wall = cpu_seconds(), time.perf_counter()
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds."""
+        return cpu_seconds() - self._cpu
+
+    @property
+    def wall(self) -> float:
+        """Seconds."""
+        return time.perf_counter() - self._wall

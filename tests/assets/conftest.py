@@ -20,6 +20,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("LAMINA_DATA", raising=False)
     monkeypatch.delenv("LAMINA_ORIGINS", raising=False)
     monkeypatch.delenv("LAMINA_OFFLINE", raising=False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     return folder
 
 

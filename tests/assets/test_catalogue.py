@@ -120,6 +120,18 @@ def test_offline_with_nothing_cached_says_what_to_do(demo: Card, web, monkeypatc
     assert assets.locate("demo").is_dir()
 
 
+def test_what_keeps_the_hub_from_being_asked_holds_for_all_sources(
+    demo: Card, web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(OfflineError, match="demo is not on this machine and HF_HUB_OFFLINE is set: unset it and run"):
+        assets.locate("demo")
+    assert web.asked == {}
+    # Unless the other sources are allowed by name.
+    monkeypatch.setenv("LAMINA_OFFLINE", "0")
+    assert assets.locate("demo").is_dir()
+
+
 def test_damage_is_named_and_said_to_be_fetched_again(
     demo: Card, web, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

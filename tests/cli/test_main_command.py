@@ -234,7 +234,8 @@ def call(words):
             main()
         except SystemExit as end:
             status = end.code
-    if loaded := [name for name in heavy if name in sys.modules]:
+    analyses = [name for name in sys.modules if name.startswith("lamina.analyses.")]
+    if loaded := [*(name for name in heavy if name in sys.modules), *analyses]:
         raise SystemExit(f"{words} imports {loaded}")
     return status
 
@@ -249,8 +250,8 @@ assert [call(words) for words in mistakes] == [2] * len(mistakes)
 """
 
 
-def test_help_and_mistakes_are_answered_without_heavy_packages(tmp_path: Path) -> None:
-    """One process for all commands: a package that one of them imports stays imported, and names it."""
+def test_help_and_mistakes_are_answered_without_heavy_packages_or_analyses(tmp_path: Path) -> None:
+    """One process for all commands: a module that one of them imports stays imported, and names it."""
     done = subprocess.run(
         [sys.executable, "-c", CALLS],
         cwd=tmp_path,

@@ -97,4 +97,4 @@ def test_models_that_say_nothing_are_told_what_would_work(
     assert done.exit_code == 2
     said = " ".join(done.output.split())
     assert "no answer can turn: none of 1 questions is answered differently in two contexts" in said
-    assert "questions that are not answered rightly in both contexts (answer): 1" in said
+    assert "questions that are not answered correctly in both contexts (answer): 1" in said

@@ -155,11 +155,12 @@ def test_options_reach_the_run(bert, corpus, tmp_path) -> None:
 
 def test_faithful_probes_see_the_model_as_the_paper_s_code_had_it(bert, corpus, tmp_path) -> None:
     asked = ("probe", bert, "--corpus", corpus, "--store", tmp_path / "store", "--samples", 20, "--task", "pos")
-    output(*asked, "--probes", "cumulative", "--seeds", 1, "--no-twin", "--faithful", "--out", tmp_path / "out")
+    asked_as_published = ("--probes", "cumulative", "--seeds", 1, "--no-twin", "--faithful", "--schedule", "steps=60")
+    output(*asked, *asked_as_published, "--out", tmp_path / "out")
 
     told = Saved.load(tmp_path / "out").provenance
     assert told.parameters["faithful"] is True
-    assert told.model["faithful"] == "layer 0 raw piece embeddings with LayerNorm; dropout on, seed 0"
+    assert told.model["faithful"] == "layer 0 raw token embeddings with LayerNorm; dropout on, seed 0"
     assert "  pos  dog" in output("trace", tmp_path / "out", "--model", bert, "a dog", "--out", tmp_path / "traced")
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
+import lamina
 from lamina.figures import to_svg
 from lamina.figures.structure import draw
 from lamina.framework.verify import check_findings
+from lamina.probes.structural import StructuralBank
 from lamina.results import Result
+from lamina.testing import TinyEncoder
 from tests.cli.conftest import Done
 
 SENTENCES = (
@@ -104,3 +108,28 @@ def test_a_dry_run_tells_what_it_would_take(run: Callable[..., Done], speaker: P
     assert done.exit_code == 0, done.output
     assert "about" in done.output
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_was_stopped_continues_with_the_probes_it_had_trained(tmp_path: Path, monkeypatch) -> None:
+    data, settings = str(treebank(tmp_path / "bank")), {"ranks": ["2"], "layers": [1], "samples": 20, "attention": 0}
+    whole = lamina.structure(TinyEncoder(), data, **settings)
+    fits: list[int] = []
+    fit = StructuralBank.fit
+
+    def stopping(bank: StructuralBank, *sentences: Any, **how: Any) -> StructuralBank:
+        fits.append(len(fits))
+        if len(fits) == 3:
+            raise KeyboardInterrupt
+        return fit(bank, *sentences, **how)
+
+    monkeypatch.setattr(StructuralBank, "fit", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        lamina.structure(TinyEncoder(), data, **settings, out=tmp_path / "out")
+    # One set of probes is damaged meanwhile, and trained again; another is read.
+    (kept,) = tmp_path.glob(".out.work-*/twin.maps")
+    kept.write_bytes(kept.read_bytes()[:-1])
+    again = lamina.structure(TinyEncoder(), data, **settings, out=tmp_path / "out")
+    assert len(fits) == 5
+    for name in ("structure", "training", "contrasts"):
+        pd.testing.assert_frame_equal(again.tables[name], whole.tables[name])
+    assert not list(tmp_path.glob(".out.work-*"))

@@ -1,144 +1,122 @@
-"""Every file of a folder is read, or named with the reason why not; no split is made while its file lies unread."""
+"""Folders of others: what is data, what lies beside it, and texts with faults."""
 
 from __future__ import annotations
 
-import json
+import pickle
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from lamina.cli.main import app
 from lamina.corpora import load_corpus
-from lamina.corpora.detection import detect, folder_contents
-from lamina.corpora.formats.catalogue import get_format
-from lamina.corpora.loading import known_splits
+from lamina.corpora.detection import FileSelection, detect, folder_contents
 from lamina.errors import CorpusError
 
-NER = "Ada B-PER\nLovelace I-PER\nwrote O\n\nShe O\nsleeps O\n"
-PTB = "( (S (NP (NNS Dogs)) (VP (VBP bark))) )\n"
+
+def sentences(count: int, start: str = "") -> str:
+    """Entities, one token per line."""
+    return "".join(
+        f"{start}The\tO\nRolling\tB-group\nStones\tI-group\nplayed\tO\nnumber{n}\tO\n\n" for n in range(count)
+    )
 
 
-def folder_of(tmp_path: Path, files: dict[str, str]) -> Path:
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with data and much else."""
+    files = {
+        "README.md": "# Entities",
+        "LICENSE": "Permission is hereby granted",
+        "LICENSES/cc-by.txt": "Creative Commons",
+        "train.conll": sentences(9, "Train\tO\n"),
+        "dev.conll": sentences(6, "Dev\tO\n"),
+        "test.conll": sentences(7, "Test\tO\n"),
+        "submissions/team.conll": sentences(7, "Test\tO\n"),
+        "system_outputs/other.conll": sentences(7, "Test\tO\n"),
+        "docs/example.conll": sentences(2),
+        "gold/test.conll": sentences(7, "Test\tO\n"),
+        "lower/train.conll": sentences(9, "TRAIN\tO\n").replace("Stones", "stones").replace("group", "band"),
+        "everything.conll": sentences(9, "Train\tO\n") + sentences(6, "Dev\tO\n"),
+        "empty.conll": "",
+    }
     for name, content in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
+    (tmp_path / "cache.pickle").write_bytes(pickle.dumps(["(S (NP x))"] * 9, protocol=0))
+    (tmp_path / "cache").write_bytes(pickle.dumps(["(S (NP x))"] * 9, protocol=4))
     return tmp_path
 
 
-def test_files_of_one_format_are_read_whatever_their_extensions(tmp_path: Path) -> None:
-    folder = folder_of(
-        tmp_path, {"tweets17train.conll": NER, "emerging.dev.conll": NER, "emerging.test.annotated": NER}
-    )
-
-    held = folder_contents(folder, get_format("ner_columns"))
-
-    assert [file.name for file in held.read] == ["emerging.dev.conll", "emerging.test.annotated", "tweets17train.conll"]
-    assert not held.unread
-    assert load_corpus(folder, "test").made_split is None
-
-
-def test_a_split_in_place_of_an_extension_is_no_version(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, {"eng.train": NER, "eng.testa": NER, "eng.testb": NER})
-
-    assert len(folder_contents(folder, get_format("ner_columns")).read) == 3
-    assert len(load_corpus(folder, "train")) == 2
-
-
-def test_two_versions_of_a_split_are_not_read_twice(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, {"x.train.iob": NER, "x.dev.iob": NER, "original.dev.bio": NER})
-
-    held = folder_contents(folder, get_format("ner_columns"))
-
-    assert [file.name for file in held.read] == ["x.dev.iob", "x.train.iob"]
-    assert [file.name for file in held.unread] == ["original.dev.bio"]
-
-
-def test_every_other_file_has_a_reason(tmp_path: Path) -> None:
-    folder = folder_of(
-        tmp_path,
-        {
-            "a.iob": NER,
-            "b.iob": NER,
-            "a.bio": NER,
-            "trees/c.mrg": PTB,
-            "README": "What this is",
-            ".hidden": "x",
-            "count.py": "print()",
-            "weights.bin": "\x00\x01",
-            "splits/train.txt": "a\n",
-        },
-    )
-
-    held = folder_contents(folder, get_format("ner_columns"))
-
-    assert [file.name for file in held.read] == ["a.iob", "b.iob"]
-    assert {file.name: left.why for file, left in held.unread.items()} == {
-        ".hidden": "it is hidden",
-        "README": "it is about the corpus",
-        "a.bio": "it has the same name or split as a file that is read: another version of it",
-        "c.mrg": "it looks like ptb, and the folder is read as ner_columns",
-        "count.py": "it is a program, a page or a setting",
-        "train.txt": "it lists the documents of a split",
-        "weights.bin": "it is in no format that lamina reads; it holds binary data",
+def test_what_lies_beside_the_data_is_named_and_left_out(repository: Path) -> None:
+    """Outputs of systems, documentation, copies in other folders, pickles and empty files, each with its reason."""
+    form = detect(repository)
+    contents = folder_contents(repository, form)
+    assert form.name == "ner_columns"
+    assert [path.name for path in contents.read] == ["dev.conll", "test.conll", "train.conll"]
+    why = {path.relative_to(repository).as_posix(): left.why for path, left in contents.unread.items()}
+    expected = {
+        "submissions/team.conll": "output of a system; --include submissions",
+        "system_outputs/other.conll": "output of a system; --include system_outputs",
+        "docs/example.conll": "documentation",
+        "LICENSES/cc-by.txt": "documentation",
+        "LICENSE": "about the corpus",
+        "gold/test.conll": "begins with the same texts as test.conll",
+        "everything.conll": "begins with the same texts as train.conll",
+        "lower/train.conll": "begins with the same texts as train.conll",
+        "cache.pickle": "a pickle, which may run code",
+        "cache": "a pickle, which may run code",
+        "empty.conll": "it is empty",
     }
-    assert {file.name for file, left in held.unread.items() if left.texts} == {"a.bio", "c.mrg", "weights.bin"}
+    assert all(reason in why[name] for name, reason in expected.items())
+    assert [len(load_corpus(repository, split)) for split in ("train", "dev", "test")] == [9, 6, 7]
+    assert "gold/test.conll" in load_corpus(repository, "dev").describe()["files_not_read"]
 
 
-def test_a_file_of_another_format_with_the_same_extension_is_named_not_misread(tmp_path: Path) -> None:
-    edges = json.dumps({"text": "Dogs bark", "targets": [{"span1": [0, 1], "label": "NOUN"}]}) + "\n"
-    folder = folder_of(tmp_path, {"a.txt": NER, "b.txt": NER, "c.txt": edges, "d.txt": "Ada\nno tag at all here\n"})
-
-    held = folder_contents(folder, get_format("ner_columns"))
-
-    # What is of no format is read, so that its faults are told.
-    assert [file.name for file in held.read] == ["a.txt", "b.txt", "d.txt"]
-    assert held.in_words() == "c.txt (it looks like edge_jsonl, and the folder is read as ner_columns)"
-
-
-@pytest.mark.parametrize("split", ["test", "dev"])
-def test_no_split_is_made_while_a_file_named_like_it_lies_unread(tmp_path: Path, split: str) -> None:
-    folder = folder_of(tmp_path, {"train.iob": NER, f"{split}.mrg": PTB})
-    other = "dev" if split == "test" else "test"
-
-    with pytest.raises(CorpusError, match=rf"{split}\.mrg is named like a split and is not read: it looks like ptb"):
-        load_corpus(folder, split, format="ner_columns")
-    assert known_splits(folder, "ner_columns") == tuple(one for one in ("train", "dev", "test") if one != split)
-    # The other one, of which there is no file, is still made, as if this one were given.
-    note = load_corpus(folder, "train", format="ner_columns").made_split
-    assert note == "train is 85 % of the documents of the given train, by hash with seed 0", other
-    assert len(load_corpus(folder, "all", format="ner_columns")) == 2
+def test_patterns_choose_files(repository: Path) -> None:
+    """By path, by name and by folder; what is included by name is read, whatever it looks like."""
+    assert len(load_corpus(repository, "all", include="submissions")) == 7
+    assert len(load_corpus(repository, "all", include="*.conll", exclude="gold, lower, d*.conll, *output*")) == 9 + 7
+    with pytest.raises(CorpusError, match=r"holds no file in a format lamina reads.*does not match --include"):
+        load_corpus(repository, "all", include="*.json")
+    with pytest.raises(CorpusError, match="choose files of a folder"):
+        load_corpus(repository / "dev.conll", exclude="x")
+    assert FileSelection.of(None, " a , b*").exclude == ("a", "b*")
 
 
-def test_unread_files_are_in_provenance_but_not_in_the_fingerprint(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, {"dev.iob": NER})
-    before = load_corpus(folder, "dev", format="ner_columns")
-    (folder / "more.mrg").write_text(PTB)
-    after = load_corpus(folder, "dev", format="ner_columns")
-
-    assert "files_not_read" not in before.describe()
-    assert after.describe()["files_not_read"] == {
-        "more.mrg": "it looks like ptb, and the folder is read as ner_columns"
-    }
-    assert after.fingerprint == before.fingerprint
+def test_folders_whose_names_are_all_alike_are_read(tmp_path: Path) -> None:
+    """If all files lie in a folder called `output`, they are the data."""
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output" / "dev.conll").write_text(sentences(3))
+    assert len(load_corpus(tmp_path)) == 3
 
 
-def test_specific_formats_win_over_generic_ones(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, {"dev.mrg": PTB, "novel.txt": "It was a dark night.\n"})
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("empty.conllu", b"", "is empty; give a file with texts"),
+        ("blank.csv", b"\xef\xbb\xbf \n\n", "is empty; give a file with texts"),
+        ("data.pkl", pickle.dumps([1]), "is a pickle, which may run code when it is loaded"),
+        ("data.txt", pickle.dumps([1], protocol=4), "is a pickle, which may run code when it is loaded"),
+    ],
+)
+def test_files_without_texts_say_what_they_are(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
+    """One sentence, that names the file."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CorpusError) as refused:
+        load_corpus(tmp_path / name)
+    assert f"{name} {sentence}" in str(refused.value)
 
-    assert detect(folder).name == "ptb"
 
-
-def test_data_check_accounts_for_every_file(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, {"x-train.iob": NER, "x-test.iob": NER, "y.mrg": PTB, "README": "About"})
-
-    result = CliRunner().invoke(app, ["data", "check", str(folder), "--format", "ner_columns"])
-
-    assert result.exit_code == 0
-    assert result.output.splitlines() == [
-        "read as test: x-test.iob",
-        "read as train: x-train.iob",
-        "not read: README: it is about the corpus",
-        "not read: y.mrg: it looks like ptb, and the folder is read as ner_columns",
-        "no faults: 4 texts, 10 words, read as ner_columns",
-    ]
+def test_faulty_texts_are_left_out_up_to_a_share(tmp_path: Path) -> None:
+    """They are counted and named; with more of them, or unasked, they are errors."""
+    path = tmp_path / "reviews.tsv"
+    rows = [f"This is review number {n}\t{'good' if n % 2 else 'bad'}" for n in range(99)]
+    path.write_text("\n".join(["text\tlabel", *rows[:40], "too\tmany\tcells", *rows[40:]]) + "\n")
+    with pytest.raises(CorpusError, match=r"reviews.tsv:42: 3 columns"):
+        list(load_corpus(path, "all"))
+    corpus = load_corpus(path, "all", skip_faulty=0.02)
+    assert len(list(corpus)) == 99
+    assert corpus.left_out() == {"texts with a fault in the file, left out (--skip-faulty)": 1}
+    assert corpus.fingerprint == load_corpus(path, "all", skip_faulty=0.02).fingerprint
+    with pytest.raises(CorpusError, match=r"1 of 100 texts have a fault \(1.0%\), more than --skip-faulty 0.005"):
+        list(load_corpus(path, "all", skip_faulty=0.005))
+    with pytest.raises(CorpusError, match="is a share of the texts"):
+        list(load_corpus(path, "all", skip_faulty=1.5))

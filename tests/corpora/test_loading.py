@@ -124,15 +124,15 @@ def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_slow_format_is_parsed_once(folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = get_format("conllu")._replace(slow=True)
-    monkeypatch.setattr("lamina.corpora.loading.detect", lambda _: slow)
+    monkeypatch.setattr("lamina.corpora.loading.detect", lambda *_: slow)
     first = list(load_corpus(folder))
 
     unread = slow._replace(read=lambda path: pytest.fail(f"{path} is parsed again"))
-    monkeypatch.setattr("lamina.corpora.loading.detect", lambda _: unread)
+    monkeypatch.setattr("lamina.corpora.loading.detect", lambda *_: unread)
 
     assert list(load_corpus(folder)) == first
     newer = slow._replace(version=slow.version + 1)
-    monkeypatch.setattr("lamina.corpora.loading.detect", lambda _: newer)
+    monkeypatch.setattr("lamina.corpora.loading.detect", lambda *_: newer)
     assert list(load_corpus(folder)) == first
     assert len(list((cache / "parsed").iterdir())) == 2
 

@@ -80,9 +80,11 @@ def antecedents(*, faithful: bool = False) -> Result:
 
 def test_relations_are_ordered_by_their_best_head_and_rare_ones_are_left_out():
     charts = heads.draw(dependencies())
-    assert list(charts) == ["relations", "examples"] == list(captions_of("heads"))
+    assert (
+        list(charts) == ["arcs", "relations", "examples"] == sorted(charts, key=["arcs", *captions_of("heads")].index)
+    )
     spec = charts["relations"].to_dict()
-    assert spec["concat"][0]["layer"][0]["encoding"]["y"]["sort"] == ["det (900)", "obj (600)"]
+    assert spec["concat"][0]["layer"][0]["encoding"]["y"]["sort"] == ["determiner (det): 900", "object (obj): 600"]
     assert spec["title"]["subtitle"][-1] == "not drawn: relations of fewer than 20 scored words (1)"
     assert spec["description"].startswith("det: head 1-2 finds 0.90, offset +1 finds 0.85.")
     shares, leads = spec["concat"]
@@ -90,11 +92,11 @@ def test_relations_are_ordered_by_their_best_head_and_rare_ones_are_left_out():
     dots = leads["layer"][2]
     assert dots["encoding"]["x"]["scale"]["domain"] == [0, 0.4]
     sure = {row["relation"]: row["lead"] for row in spec["datasets"][dots["data"]["name"]]}
-    assert sure == {"det (900)": "not clearly ahead", "obj (600)": "clearly ahead"}
+    assert sure == {"determiner (det): 900": "not clearly ahead", "object (obj): 600": "clearly ahead"}
     # A one-sided interval has no upper end: its line ends at the estimate.
     assert {row["line_high"] for row in spec["datasets"][dots["data"]["name"]]} == {0.31, 0.05}
     assert "4-7" in to_svg(charts["relations"])
-    assert "obj: head 4-7" in to_svg(charts["examples"])
+    assert "object (obj): head 4-7" in to_svg(charts["examples"])
 
 
 @pytest.mark.parametrize("faithful", [True, False])

@@ -70,7 +70,7 @@ def test_wrong_14_clusters_that_depend_on_the_seed_are_not_drawn() -> None:
     result = mapped(tokens())
     result.tables["projection"]["stability"] = [1.0, 0.5, 1.0]
     chart = draw_map(result)["map"].to_dict()
-    rows = next(iter(chart["datasets"].values())) if "datasets" in chart else _values(chart)
+    rows = _values(chart)
     assert {row["cluster"] for row in rows if row["layer"] == 1} == {-1}
     assert {row["cluster"] for row in rows if row["layer"] == 0} == {0, 1}
     assert "layer 1: clusters depend on the seed" in chart["description"]
@@ -158,7 +158,8 @@ def phased(*, answers: bool) -> Result:
         "differences": pd.DataFrame(gaps, columns=list(DIFFERENCES)),
     }
     if answers:
-        rows = [("qa1", 10, 6, 2, 3, 1, True), ("qa2", 10, 2, 2, 3, 5, True), ("qa15", 5, 0, 2, 5, 0, False)]
+        rows = [("qa1", 10, 6, 0.6, 0.3, 0.9, 2, 3, 1, True), ("qa2", 10, 2, 0.2, 0.0, 0.6, 2, 3, 5, True)]
+        rows.append(("qa15", 5, 0, 0.0, 0.0, 0.5, 2, 5, 0, False))
         tasks = pd.DataFrame(rows, columns=list(phases.tables["tasks"].columns))
         tables |= {"tasks": tasks, "contrast": contrasted(), "failure": failing()}
     corpus = {"name": "pets", "split": "test", "fingerprint": "g"}
@@ -208,7 +209,7 @@ def test_curves_are_of_adjusted_similarities_beside_twin_and_pseudo_roles() -> N
 
 def test_answers_and_failures_are_drawn_for_a_model_that_answers() -> None:
     charts = draw_phases(phased(answers=True))
-    assert list(charts) == ["roles", "differences", "answers", "contrast", "failure"]
+    assert list(charts) == ["tasks", "roles", "differences", "answers", "contrast", "failure"]
     answers = charts["answers"].to_dict()
     assert [panel["title"] for panel in answers["concat"]] == [
         {"text": "qa1: gold answer apart", "subtitle": "6 right, 4 wrong"},
@@ -253,16 +254,16 @@ def test_a_wrong_answer_stands_beside_a_right_one() -> None:
     beside = charts["map"].to_dict()
     assert [panel["title"]["text"] for panel in beside["concat"]] == ["Who barks?", "Who mews?"]
     assert [panel["title"]["subtitle"][0] for panel in beside["concat"]] == [
-        "Answered rightly: Dogs, confidence 0.80.",
-        "Answered wrongly: Cats, confidence 0.80.",
+        "Answered correctly: Dogs, confidence 0.80.",
+        "Answered incorrectly: Cats, confidence 0.80.",
     ]
     assert {each["name"] for each in beside["params"]} == {"layer", "colouring"}
     layers = [panel["title"] for panel in charts["layers"].to_dict()["concat"]]
     assert layers[:2] == [
-        "Layer 0, answered rightly: 30% of variance",
-        "Layer 0, answered wrongly: 30% of variance",
+        "Layer 0, answered correctly: 30% of variance",
+        "Layer 0, answered incorrectly: 30% of variance",
     ]
-    assert "Who mews? Answered wrongly: Cats, confidence 0.80." in captions_for(result)["map"]
+    assert "Who mews? Answered incorrectly: Cats, confidence 0.80." in captions_for(result)["map"]
     for chart in charts.values():
         assert to_svg(chart).startswith("<svg")
 

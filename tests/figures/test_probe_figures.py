@@ -33,7 +33,7 @@ def data_of(spec: dict, panel: dict) -> pd.DataFrame:
 
 
 def test_every_chart_draws_and_says_what_it_shows(specs):
-    assert list(specs) == ["pipeline", "weights", "curves", "heatmap", "control", "traces"]
+    assert list(specs) == ["pipeline", "statistics", "weights", "curves", "heatmap", "control", "traces"]
     for spec in specs.values():
         assert "minilm on ewt (dev)" in spec["title"]["text"]
         assert len(spec["description"]) > 50
@@ -42,7 +42,7 @@ def test_every_chart_draws_and_says_what_it_shows(specs):
 
 
 def test_the_pipeline_has_scores_both_places_with_their_spread_and_divergences(specs):
-    spec = specs["pipeline"]
+    spec = specs["statistics"]
     scores, bars, bits = spec["concat"]
     assert scores["title"] == "F1"
     assert set(data_of(spec, scores)["column"]) == {"constant", "P(0)", "P(L)"}
@@ -65,7 +65,9 @@ def marks_of(chart) -> pd.DataFrame:
 
 
 def test_the_twin_and_the_papers_values_are_marked(make_probe):
-    plain, asked = (draw(make_probe(tasks=("pos", "supersense"), reference=each))["pipeline"] for each in (False, True))
+    plain, asked = (
+        draw(make_probe(tasks=("pos", "supersense"), reference=each))["statistics"] for each in (False, True)
+    )
     twin = "expected layer of the random-weights twin"
     assert set(marks_of(plain)["mark"]) == {twin}
     assert marks_of(plain)["layer"].tolist() == pytest.approx([0.3 * 6] * 2)
@@ -79,16 +81,16 @@ def test_the_twin_and_the_papers_values_are_marked(make_probe):
 
 
 def test_a_model_as_deep_as_the_papers_has_its_values_on_the_layer_axis(make_probe):
-    marks = marks_of(draw(make_probe(tasks=("pos",), layers=25, reference=True))["pipeline"])
+    marks = marks_of(draw(make_probe(tasks=("pos",), layers=25, reference=True))["statistics"])
     own = marks[marks["mark"] == "BERT-large, 24 layers"].set_index("statistic")["layer"]
     assert own.to_dict() == {"expected layer": pytest.approx(3.39), "centre of gravity": pytest.approx(11.68)}
 
 
 def test_tasks_of_different_metrics_are_named_with_theirs(make_probe):
     charts = {name: chart.to_dict() for name, chart in draw(make_probe(tasks=("pos", "ques", "factuality"))).items()}
-    scores = charts["pipeline"]["concat"][0]
+    scores = charts["statistics"]["concat"][0]
     assert scores["title"] == "score"
-    assert set(data_of(charts["pipeline"], scores)["task"]) == {
+    assert set(data_of(charts["statistics"], scores)["task"]) == {
         "Part of speech (F1)", "Question type (macro-F1)", "factuality (R2)",
     }  # fmt: skip
     axes = {panel["title"]["text"]: panel["layer"][1]["encoding"]["y"]["title"] for panel in charts["curves"]["concat"]}
@@ -229,7 +231,7 @@ def test_wrong_7_what_faithful_prints_without_a_gain_is_marked(make_probe):
     summary.loc[summary["task"] == "pos", ["el_low", "el_high"]] = np.nan
     why = "expected layer: the gain of P(L) over P(0) was not shown to be above 0, printed as --faithful does"
     summary.loc[summary["task"] == "pos", "reason"] = why
-    chart = draw(result)["pipeline"].to_dict()
+    chart = draw(result)["statistics"].to_dict()
     assert any(line.startswith("* the cumulative scores do not gain") for line in chart["title"]["subtitle"])
     value = summary.set_index("task")["expected_layer"]["pos"]
     assert f">{value:.2f}*<" in to_svg(chart)
@@ -275,11 +277,11 @@ def test_what_is_not_available_is_said_with_its_reason(make_probe):
     reasons = [f"expected layer: {why}", f"centre of gravity: {why}", "selectivity: too few words"]
     summary.loc[summary["task"] == "pos", "reason"] = "; ".join(reasons)
     charts = {name: chart.to_dict() for name, chart in draw(result).items()}
-    assert to_svg(charts["pipeline"]).count(f">n/a: {why}<") == 2
-    assert f"expected layer n/a ({why}), centre of gravity n/a ({why})." in charts["pipeline"]["description"]
-    assert charts["pipeline"]["concat"][0]["encoding"]["y"]["sort"][-1] == "Part of speech"
-    bars = charts["pipeline"]["concat"][1]["layer"]
-    marks = pd.DataFrame(charts["pipeline"]["datasets"][bars[-1]["data"]["name"]])
+    assert to_svg(charts["statistics"]).count(f">n/a: {why}<") == 2
+    assert f"expected layer n/a ({why}), centre of gravity n/a ({why})." in charts["statistics"]["description"]
+    assert charts["statistics"]["concat"][0]["encoding"]["y"]["sort"][-1] == "Part of speech"
+    bars = charts["statistics"]["concat"][1]["layer"]
+    marks = pd.DataFrame(charts["statistics"]["datasets"][bars[-1]["data"]["name"]])
     assert set(marks["task"]) == {"Dependencies"}, "nothing is marked where a reason is written"
     panel = charts["weights"]["concat"][1]
     assert " ".join(panel["title"]["subtitle"]) == f"mixing weights n/a: {why} differential scores n/a: {why}"
@@ -303,8 +305,8 @@ def test_the_eight_tasks_of_the_suite_fit_on_a_page(make_probe, layers):
     ("probes", "drawn"),
     [
         (("layer",), ["curves", "heatmap", "control"]),
-        (("mix",), ["pipeline", "weights", "curves"]),
-        (("layer", "mix"), ["pipeline", "weights", "curves", "heatmap", "control"]),
+        (("mix",), ["statistics", "weights", "curves"]),
+        (("layer", "mix"), ["statistics", "weights", "curves", "heatmap", "control"]),
     ],
 )
 def test_a_run_with_some_of_the_probes_draws_what_there_is(make_probe, probes, drawn):
@@ -375,5 +377,5 @@ def test_a_result_of_an_older_version_draws(make_probe):
     old["summary"] = old["summary"][["task", *columns, "kl_mixing", "kl_differential", "selectivity"]]
     old["order"] = old["order"][["task_a", "task_b", "statistic"]].assign(probability=0.9)
     charts = draw(replace(result, tables=old))
-    assert list(charts) == ["pipeline", "weights", "curves", "heatmap"], "its order was not tested"
+    assert list(charts) == ["pipeline", "statistics", "weights", "curves", "heatmap"], "its order was not tested"
     assert "F1 by layer" in to_svg(charts["curves"])

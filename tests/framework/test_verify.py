@@ -7,10 +7,12 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from lamina.framework.verify import check_finding, check_note, check_words
+import lamina
+from lamina.framework.verify import check_finding, check_findings, check_note, check_words
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding, Source, finding
 from lamina.stats.status import Contrast
+from lamina.testing import TinyEncoder
 
 TABLE = pd.DataFrame(
     {
@@ -111,6 +113,32 @@ def test_wrong_numbers_are_not_seen_where_a_caption_can_be_derived(text: str) ->
 )
 def test_a_wrong_number_in_a_caption_is_caught(text: str, said: str) -> None:
     assert f"demo, caption: {said} stands in none of its tables" in check_words(RESULT, {"caption": text})
+
+
+def test_a_chart_may_count_what_one_seed_scored_and_repeat_a_part_of_a_reason() -> None:
+    traces = pd.DataFrame(
+        {
+            "text_id": ["a", "a", "b"] * 4,
+            "seed": [0, 0, 0, 1, 1, 1] * 2,
+            "span": ["0:1", "1:2", "0:1"] * 4,
+            "layer": [0] * 6 + [1] * 6,
+        }
+    )
+    reason = "expected layer: the probe of P(0) and 61 others had not converged; selectivity: too few words"
+    result = replace(RESULT, tables={"traces": traces, "summary": pd.DataFrame({"reason": [reason]})})
+    assert check_words(result, {"title": "2 of 3 targets", "text": "the probe of P(0) and 61 others"}) == []
+    assert check_words(result, {"title": "17 targets", "text": "the probe of P(0) and 63 others"}) != []
+
+
+def test_a_sentence_in_other_words_is_told_from_one_that_nothing_bears_out() -> None:
+    texts = [["Dogs", "bark"], ["Cats", "do", "not"], ["Dogs", "do"]] * 4
+    result = lamina.geometry(TinyEncoder(), texts, samples=20)
+    first, *others = result.findings
+    reworded = replace(first, claim=f"{first.claim}, as they say")
+    (problem,) = check_findings(replace(result, findings=(reworded, *others)))
+    assert problem.startswith(f"geometry: its tables are worded otherwise today: {reworded.text!r} is ")
+    other = replace(reworded, n=first.n + 1)
+    assert len(check_findings(replace(result, findings=(other, *others)))) == 2
 
 
 def test_a_wrong_number_in_the_remark_behind_a_sentence_is_caught() -> None:

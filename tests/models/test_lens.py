@@ -124,5 +124,5 @@ def test_a_model_that_ends_in_its_own_way_is_refused_in_words() -> None:
     tokenizer = tiny.make_tokenizer()
     config: Any = tiny.make_config(len(tokenizer))
     encoder: Any = encoder_from(Doubled(config), tokenizer, name="doubled")
-    with pytest.raises(ModelError, match="what it does between its last block and its head cannot be told"):
+    with pytest.raises(ModelError, match="what it does between its last block and its head is not known"):
         ending_of(encoder)

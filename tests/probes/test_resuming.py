@@ -101,7 +101,7 @@ def test_a_stack_that_has_shrunk_goes_on_to_the_last_bit(validation, run: Run, t
         for learner in learners:
             number = 1 + int((~np.isnan(learner.history)).any(1).sum())
             best = BEST[learner.full.seeds[0]]
-            told.append((1.0 - 0.05 * np.minimum(number, best))[learner.members])
+            told.append((1.0 - 0.05 * np.minimum(number, best))[learner.members, None])
             stacks[learner.full.seeds[0], number] = learner.members.tolist()
         return told
 

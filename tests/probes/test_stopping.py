@@ -33,7 +33,7 @@ class Driven(NamedTuple):
 
 @pytest.fixture
 def drive(find, stored, monkeypatch):
-    """Trains with validation losses given by hand: [validation, member]."""
+    """Trains with validation losses given by hand: [validation, member], or of every text."""
     found = find("pos")
     taken = bank.Learner.validate
 
@@ -49,7 +49,8 @@ def drive(find, stored, monkeypatch):
             (learner,) = learners
             state = {name.removeprefix("weights/"): value.detach().clone() for name, value in learner.state().items()}
             seen.append({name: state[name] for name, _ in probes.named_parameters()})
-            return [np.asarray(losses[len(seen) - 1], float)[learner.members]]
+            given = np.asarray(losses[len(seen) - 1], float)[learner.members]
+            return [given.reshape(len(given), -1)]
 
         def validate(self, told, number):
             taken(self, told, number)
@@ -221,6 +222,63 @@ def test_a_member_of_a_shrinking_stack_is_what_it_is_alone(member, drive):
     for (name, together), own in pairs:
         if len(own):
             torch.testing.assert_close(together[member], own[0], atol=STOPPING.learning_rate, rtol=0, msg=name)
+
+
+CYCLES = Schedule(learning_rate=1e-3, validate_every=4, max_validations=4, growth=2.0, min_gain=0.02)
+
+
+@pytest.fixture
+def of_texts(find):
+    """What the stopping texts add to a mean loss: they differ by as much from each other."""
+    texts = len(np.unique(find("pos").stop.text))
+    return lambda mean, spread: (mean + spread * np.cos(np.arange(texts) * 2 * np.pi / texts)) / texts
+
+
+def test_a_probe_stops_after_a_cycle_that_did_not_lower_its_loss_by_enough(drive, of_texts):
+    steady = [of_texts(mean, 0.5) for mean in (0.8, 0.6, 0.4, 0.2)]
+    # Lower by 1 % only; lower by a third, but by no more than texts differ.
+    little = [of_texts(mean, 0.5) for mean in (0.8, 0.6, 0.594, 0.1)]
+    unsure = [of_texts(0.9, 0.0), of_texts(0.6, 9.0), of_texts(0.1, 0.0), of_texts(0.1, 0.0)]
+    driven = drive(CYCLES, [np.array(losses) for losses in zip(steady, little, unsure, strict=True)])
+
+    assert [CYCLES.end_of(number) for number in range(5)] == [0, 4, 8, 16, 32]
+    assert driven.stacks == [[0, 1, 2], [0, 1], [0], [0]], "whoever has stopped leaves"
+    assert driven.learned.steps.tolist() == [32, 16, 8]
+    assert driven.learned.best_step.tolist() == [32, 16, 8], "a small gain is kept, though it ends the training"
+    assert driven.learned.converged.tolist() == [False, True, True], "the first one was cut off by the most cycles"
+    assert not driven.learned.overfitted.any()
+    np.testing.assert_allclose(driven.learned.loss, [0.2, 0.594, 0.6], rtol=1e-6)
+
+
+def test_a_probe_that_another_cycle_has_made_worse_has_overfitted(drive, of_texts):
+    losses = [[of_texts(0.5, 0.3)] * 3, [of_texts(0.7, 0.3), of_texts(0.5, 0.3), of_texts(0.7, 0.3)]]
+    driven = drive(CYCLES, [np.array(given) for given in losses])
+
+    assert driven.learned.best_step.tolist() == [4, 4, 4]
+    assert driven.learned.overfitted.tolist() == [True, False, True], "the best lies before the first cycle's end"
+    assert driven.learned.converged.tolist() == [False, True, False], "as good as before: nothing is left to gain"
+
+
+def test_in_a_cycle_the_rate_rises_and_falls_to_nothing(drive, of_texts):
+    shares = [CYCLES.rate_share(step) for step in range(1, 33)]
+
+    assert [round(share, 3) for share in shares[:4]] == [0.972, 0.694, 0.417, 0.139]
+    assert min(shares) > 0
+    assert shares[15] == min(shares[8:16])
+    assert shares[31] == min(shares[16:])
+    # No parameter moves further than the rates allow.
+    driven = drive(CYCLES, [np.array([of_texts(loss, 0.0)] * 3) for loss in (0.4, 0.3, 0.2, 0.1)])
+    reach = 1e-3 * sum(shares[:4])
+    assert float(driven.seen[0]["mix"].abs().max()) <= reach * 1.001
+
+
+def test_a_first_cycle_is_no_longer_than_a_pass_over_the_data(find):
+    targets = find("pos").learn
+    texts = len(np.unique(targets.text))
+
+    long = Schedule(validate_every=500, growth=2.0, batch_texts=1)
+    assert long.fitted_to(targets).validate_every == max(texts, 10)
+    assert Schedule(validate_every=500, batch_texts=1).fitted_to(targets).validate_every == 500, "only in cycles"
 
 
 def test_the_paper_s_schedules_are_as_published():

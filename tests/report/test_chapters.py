@@ -79,9 +79,9 @@ def few_stories(monkeypatch, model_folder, tmp_path):
 
 def test_fine_tuning_is_announced_with_its_time(few_stories, monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("LAMINA_PROGRESS", "lines")
-    monkeypatch.setattr("lamina.framework.estimate.estimate", lambda asked: Cost(steps=2, seconds=38))
+    monkeypatch.setattr(making, "finetuning_cost", lambda asked: (Cost(steps=2, seconds=500), 38.0))
     few_stories("here")
-    said = "lamina: fine-tuning {} on stories (2 steps): about 38 s; leave it out with --without finetune"
+    said = "lamina: fine-tuning {} on stories (2 steps): about 38 s of CPU time; leave it out with --without finetune"
     name = Result.load(tmp_path / "here" / "results" / "geometry").provenance.model["name"]
     assert capsys.readouterr().err.count(said.format(name)) == 1
     # What is done already is not announced again.
@@ -89,38 +89,32 @@ def test_fine_tuning_is_announced_with_its_time(few_stories, monkeypatch, capsys
     assert "fine-tuning" not in capsys.readouterr().err
 
 
-def test_long_fine_tuning_is_left_out_unless_it_is_asked_for(few_stories, monkeypatch, tmp_path):
-    tried = []
+def test_a_report_has_the_same_chapters_however_busy_the_machine_is(few_stories, monkeypatch, tmp_path):
+    monkeypatch.setattr(making, "finetuning_cost", lambda asked: (Cost(steps=2, seconds=30_000), 30_000.0))
+    few_stories("busy")
+    assert {each.name for each in (tmp_path / "busy" / "results").iterdir()} == {"geometry", "finetune", "token_map"}
 
-    def slow(asked):
-        tried.append(asked.analysis.name)
-        return Cost(steps=2, seconds=300)
 
-    monkeypatch.setattr("lamina.framework.estimate.estimate", slow)
-    page = unescape(few_stories("unasked").read_text(encoding="utf-8"))
-    assert page.count("Answering stories is left out: fine-tuning") == 1
-    assert "for it would take about 5 minutes; ask for it with --with finetune." in page
-    assert {each.name for each in (tmp_path / "unasked" / "results").iterdir()} == {"geometry"}
-    assert tried == ["finetune"]
-    everything = {"geometry", "finetune", "token_map"}
-    few_stories("asked", also=["answering"])
-    assert {each.name for each in (tmp_path / "asked" / "results").iterdir()} == everything
-    few_stories("named", only=["token_map"])
+def test_nobody_learns_to_answer_from_as_few_texts_as_a_limit_leaves(few_stories, monkeypatch, tmp_path):
+    monkeypatch.setattr(making, "is_too_few", lambda limit: limit is not None)
+    page = unescape(few_stories("few", limit=4).read_text(encoding="utf-8"))
+    assert page.count("Answering stories is left out: a model does not learn it from as few as --limit leaves") == 1
+    assert {each.name for each in (tmp_path / "few" / "results").iterdir()} == {"geometry"}
+    few_stories("named", only=["token_map"], limit=4)
     assert {each.name for each in (tmp_path / "named" / "results").iterdir()} == {"finetune", "token_map"}
 
 
 def test_nothing_is_learned_without_answering(few_stories, monkeypatch, tmp_path):
-    monkeypatch.setattr("lamina.framework.estimate.estimate", lambda asked: pytest.fail("nothing is to be estimated"))
+    monkeypatch.setattr(making, "finetuning_cost", lambda asked: pytest.fail("nothing is to be estimated"))
     page = few_stories("here", without=["answering"]).read_text(encoding="utf-8")
     assert {each.name for each in (tmp_path / "here" / "results").iterdir()} == {"geometry"}
     assert "is left out" not in page
 
 
 def test_a_limit_bounds_what_is_learned_from(few_stories, monkeypatch, tmp_path):
-    monkeypatch.setattr("lamina.framework.estimate.estimate", lambda asked: Cost(steps=1, seconds=1))
+    monkeypatch.setattr(making, "finetuning_cost", lambda asked: (Cost(steps=1, seconds=1), 1.0))
     few_stories("here", only=["finetune"], limit=6)
     made = Result.load(tmp_path / "here" / "results" / "finetune").provenance
-    assert made.parameters["max_steps"] == 1
     assert made.corpus["texts"] == {"train": 6, "select": 6, "scored": 6}
     # As many of each task.
     scores = Result.load(tmp_path / "here" / "results" / "finetune").tables["scores"]

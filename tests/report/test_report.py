@@ -55,7 +55,16 @@ def test_the_page_and_the_results_are_written(made):
     assert path.name == "index.html"
     assert "<title>tiny on pets" in path.read_text(encoding="utf-8")
     kept = {file.name for file in (path.parent / "results" / "geometry").iterdir()}
-    assert kept == {"result.json", "layers.csv", "contrasts.csv", "draws.parquet", "layers.svg", "layers.vl.json"}
+    assert kept == {
+        "result.json",
+        "layers.csv",
+        "contrasts.csv",
+        "draws.parquet",
+        "layers.svg",
+        "layers.vl.json",
+        "measure.svg",
+        "measure.vl.json",
+    }
 
 
 def test_a_loaded_model_has_its_precision(made):
@@ -152,7 +161,7 @@ def test_what_was_found_stands_on_top(made):
     head = json.loads((page.parent / "results" / "geometry" / "result.json").read_text(encoding="utf-8"))
     text = unescape(page.read_text(encoding="utf-8"))
     assert head["findings"]
-    on_top = text[text.index("What was found") : text.index('class="chapter"')]
+    on_top = text[text.index('class="further"') : text.index('class="chapter"')]
     for finding in head["findings"]:
         assert finding["text"] in on_top
 

@@ -77,6 +77,21 @@ def test_a_report_is_found_without_torch(folder):
     assert done.stdout.strip() == f"{HERE / 'index.html'} []"
 
 
+def test_a_report_of_two_analyses_loads_no_others(folder):
+    """It once loaded 479 modules."""
+    code = (
+        "import sys; from pathlib import Path; import lamina.models; from lamina.testing import TinyEncoder; "
+        "lamina.models.load_encoder = lambda name, **_: TinyEncoder(); from lamina import Runtime, make_report; "
+        "make_report('tiny', 'pets.txt', Path('both'), only=['geometry', 'attention'], runtime=Runtime(Path('store')), "
+        f"**{OPTIONS!r}); print(*(name for name in sys.modules if name.partition('.')[0] == 'lamina'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = done.stdout.split()
+    assert len(modules) <= 250
+    assert {"lamina.analyses.layers.geometry", "lamina.analyses.heads.attention"} <= set(modules)
+    assert not [name for name in modules if name.startswith(("lamina.analyses.cause", "lamina.analyses.answering"))]
+
+
 def _append(path: str) -> None:
     with Path(path).open("a", encoding="utf-8") as file:
         file.write("x\n")

@@ -43,3 +43,7 @@ def test_only_stats_resamples_tests_corrects_or_cuts() -> None:
     }
     assert found - NO_INFERENCE.keys() == set()
     assert NO_INFERENCE.keys() - found == set(), "an exception that nobody needs any more"
+
+
+def test_every_public_name_is_there() -> None:
+    assert [name for name in lamina.stats.__all__ if not hasattr(lamina.stats, name)] == []

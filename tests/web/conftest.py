@@ -58,14 +58,19 @@ def pets(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Callable[..., str]]:
-    """Starts a real server with these encoders, folders and settings, in a thread; gives its address."""
+    """Starts a real server with these encoders, folders and settings, in a thread; gives its address.
+
+    `stray` gives the encoders of models that lie in the folders and are not named.
+    """
     started = []
 
-    def start(models: dict[str, Encoder], folders: list[Path], **settings) -> str:
+    def start(
+        models: dict[str, Encoder], folders: list[Path], stray: dict[str, Encoder] | None = None, **settings
+    ) -> str:
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         own = {"models": tuple(models), "folders": tuple(folders), "port": port, "estimates": False}
-        server = make_server(ServerSettings(**own, **settings), models.__getitem__)
+        server = make_server(ServerSettings(**own, **settings), {**models, **(stray or {})}.__getitem__)
         thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         started.append((server, thread))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 
 pytestmark = pytest.mark.browser
@@ -12,7 +13,13 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def address(served, tmp_path_factory) -> str:
-    return served({"tiny": TinyEncoder(), "other": TinyEncoder(seed=1)}, [tmp_path_factory.mktemp("results")])
+    results = tmp_path_factory.mktemp("served") / "results"
+    tuned = results / "tuned"
+    (config := tmp_path_factory.mktemp("model") / "config.json").write_text("{}")
+    about = Provenance({"name": "tiny", "fingerprint": "t"}, {"name": "c", "fingerprint": "s"}, {})
+    Result("finetune", {}, about, {"config.json": config}).save(tuned, charts=False)
+    named = {"tiny": TinyEncoder(), "other": TinyEncoder(seed=1)}
+    return served(named, [results], stray={str(tuned): TinyEncoder(seed=2)})
 
 
 @pytest.fixture(scope="module")
@@ -261,3 +268,15 @@ class TestTheTray:
         page.locator("#jobs p", has_text=said).wait_for()
         page.keyboard.press("Escape")
         assert page.locator("#jobs").is_hidden()
+
+
+def test_a_model_of_a_result_folder_is_loaded_when_somebody_says_so(page, address):
+    page.goto(f"{address}/sentence?model=results/tuned&sentence=Dogs bark .")
+    notice = page.locator("#trouble")
+    load = notice.get_by_role("button", name="Load this model")
+    load.wait_for()
+    assert "results/tuned was not named when this server was started" in notice.inner_text()
+    load.click()
+    looks_at_first = page.locator("#token-title q")
+    looks_at_first.wait_for()
+    assert not page.locator("#trouble p").count()

@@ -6,6 +6,7 @@ import io
 import json
 import os
 from dataclasses import replace
+from threading import Event
 
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
 from lamina.testing import TinyEncoder
+from lamina.web.settings import Limits
 
 ABOUT = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {}, command="lamina try")
 
@@ -81,6 +83,16 @@ def test_a_chart_downloads_as_an_image(client, folder, kind, start):
     answer = server.get(f"/api/results/{id}/charts/layers.{kind}")
     assert answer.content.startswith(start)
     assert answer.headers["content-disposition"] == f'attachment; filename="geometry-layers.{kind}"'
+
+
+def test_a_chart_that_is_never_drawn_is_given_up(client, folder, monkeypatch):
+    server, over = client(folders=[folder], limits=Limits(answer_seconds=0.2)), Event()
+    monkeypatch.setattr("lamina.web.api.results.to_svg", lambda _: over.wait(60) and "<svg/>")
+    id = server.get("/api/results").json()[0]["id"]
+    answers = [server.get(f"/api/results/{id}/charts/layers.svg") for _ in range(9)]
+    over.set()
+    assert [answer.status_code for answer in answers] == [504] * 8 + [429]
+    assert "the chart was not drawn within 0.2 seconds" in answers[0].json()["error"]
 
 
 def test_a_table_downloads_whole(client, folder, make_geometry):

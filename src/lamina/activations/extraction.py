@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -269,9 +267,6 @@ class ThisMachine:
                 yield len(packed.texts)
 
 
-_TIMED_TEXTS = 64
-
-
 def extract(
     encoder: Encoder,
     corpus: Corpus,
@@ -311,8 +306,6 @@ class EncodingCost(NamedTuple):
     missing_texts: int
     """Texts that are not stored yet and would be encoded."""
     missing_tokens: int
-    seconds: float
-    """From timing a few texts on this machine."""
     disk_bytes: int
 
 
@@ -323,7 +316,7 @@ def estimate(
     root: str | os.PathLike[str] | None = None,
     precision: StatePrecision | None = None,
 ) -> EncodingCost:
-    """Count the texts and time a few, without storing anything."""
+    """Count the texts, without encoding or storing anything."""
     store = ActivationStore.of(encoder, root, precision=precision)
     texts = words = tokens = 0
     for text in corpus:
@@ -331,18 +324,8 @@ def estimate(
     missing_texts = missing_tokens = 0
     for text in store.missing(corpus):
         missing_texts, missing_tokens = missing_texts + 1, missing_tokens + len(encoder.tokenize(text).ids)
-    seconds = missing_tokens / _tokens_per_second(encoder, corpus) if missing_tokens else 0.0
     disk = missing_tokens * encoder.layers * encoder.width * store.value_bytes
-    return EncodingCost(texts, words, tokens, missing_texts, missing_tokens, seconds, disk)
-
-
-def _tokens_per_second(encoder: Encoder, corpus: Corpus) -> float:
-    sample = list(islice(corpus, _TIMED_TEXTS))
-    for _ in encoder.encode(sample[:4]):
-        pass  # warm-up; not timed
-    start = time.perf_counter()
-    done = sum(len(activations.tokens.ids) for activations in encoder.encode(sample))
-    return done / (time.perf_counter() - start)
+    return EncodingCost(texts, words, tokens, missing_texts, missing_tokens, disk)
 
 
 _HALF = 8

@@ -24,7 +24,21 @@ from lamina.activations.store import ActivationStore, default_precision
 from lamina.corpora import Corpus
 from lamina.errors import InputError
 from lamina.models import Encoder
-from lamina.progress import say
+from lamina.progress import Stopwatch, say
+
+
+class EncodingMeter:
+    """Words that were encoded in this process, and the CPU seconds that took: estimates count encoding separately."""
+
+    def __init__(self) -> None:
+        self.words, self.cpu = 0, 0.0
+
+    def add(self, words: int, cpu: float) -> None:
+        """Count what was just encoded."""
+        self.words, self.cpu = self.words + words, self.cpu + cpu
+
+
+ENCODED = EncodingMeter()
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,15 @@ class Runtime:
 
     def extract(self, encoder: Encoder, corpus: Corpus) -> ReadActivations:
         """The states of every text of the corpus; what is stored or held already is not encoded again."""
+        store = ActivationStore.existing(encoder, self.store)
+        words = sum(len(text.words) for text in (corpus if store is None else store.missing(corpus)))
+        watch = Stopwatch()
+        read = self._extract(encoder, corpus)
+        if words:
+            ENCODED.add(words, watch.cpu)
+        return read
+
+    def _extract(self, encoder: Encoder, corpus: Corpus) -> ReadActivations:
         if self.residence(encoder, 0).device is None:
             return extract(encoder, corpus, root=self.store, engine=self.engine)
         encoder.refuse(("states",))

@@ -486,7 +486,7 @@ class ShardWriter:
                 _cuda().cudaHostUnregister(memory.data_ptr())
 
     def _submit(self, buffer: _Buffer) -> None:
-        # An error of a shard before is told as soon as possible.
+        # An error of an earlier shard is reported as soon as possible.
         while self._writing and self._writing[0][0].done():
             self._wait()
         if buffer.entries:

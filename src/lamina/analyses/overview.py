@@ -5,15 +5,28 @@ Nothing is measured here: tables of saved results are put side by side, for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
 from lamina.results import Result
-from lamina.results.finding import rows_of
-from lamina.stats.status import Status
+from lamina.results.finding import (
+    Finding,
+    Source,
+    Worth,
+    best_in_words,
+    finding,
+    not_tested,
+    number,
+    percent,
+    rows_of,
+    strongest_first,
+)
+from lamina.stats.status import SURE, Contrast, Status
 from lamina.tasks import title_of
+from lamina.tasks.label_words import plural_of, word_for
 
 if TYPE_CHECKING:
     from lamina.analyses.layers.probe.findings import AbilityReading
@@ -153,7 +166,7 @@ def _best_layers(table: pd.DataFrame | None) -> tuple[int, ...]:
 
 
 def _predicted_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
-    """Whether a layer, through the model's own head, says the piece that is there."""
+    """Whether a layer, through the model's own head, predicts the token that is there."""
     lens = result.tables["lens"]
     for name in ("plain", "tuned"):
         trained, twin = (
@@ -165,7 +178,7 @@ def _predicted_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
         if baseline is not None:
             constant = float(baseline.loc[baseline["measure"] == "accuracy", "value"].max())
         beside = dict(zip(twin["layer"].astype(int), twin["value"], strict=True))
-        line = AbilityLine(f"Next word, {name} lens", "accuracy", trained, beside, constant, "most frequent piece")
+        line = AbilityLine(f"Next word, {name} lens", "accuracy", trained, beside, constant, "most frequent token")
         yield from line.rows(result.analysis)
 
 
@@ -275,3 +288,288 @@ def _no_role(layer: int, head: int) -> tuple[Any, ...]:
 
     none = float("nan")
     return (int(layer), int(head), OTHER, "", "", none, none, none, none, "")
+
+
+# The model in one paragraph: what it reads and where, what its heads find, what it uses, what could not be shown.
+
+MOST_READ = 2
+"""Abilities that the paragraph names."""
+_USED = ("ablate", "erase", "roles")
+"""Analyses that change the model and see what breaks: they alone show what it uses."""
+_SAYS = ("pairs", "cloze", "surprisal")
+"""Analyses of what a language model says."""
+
+
+class SummaryCard(NamedTuple):
+    """One of the three findings that stand out."""
+
+    title: str
+    finding: Finding
+
+
+def summary(results: Sequence[Result]) -> list[Finding]:
+    """A model's results in a paragraph: a finding per subject, the most important of each, in plain words.
+
+    What it reads best and where, what its heads find, what context adds, what it says, and what it uses, or that this
+    was not measured. Of results that have none of these, the strongest finding of each.
+
+    Example:
+        >>> from lamina.results import Provenance
+        >>> seen = Finding("Layers differ", "lead", "clear", 0.4, 0.3, 0.5, 0.01)
+        >>> [found.claim for found in summary([Result("diff", {}, Provenance({}, {}, {}), findings=(seen,))])]
+        ['Layers differ']
+    """
+    by_name = {result.analysis: result for result in reversed(results)}
+    subjects = [*_reading_summary(by_name), *_head_summary(by_name), *_context_summary(by_name)]
+    subjects += _most_important(by_name[name] for name in _SAYS if name in by_name)[:1]
+    if not subjects:
+        return [top for result in results if (top := next(iter(strongest_first(result.findings)), None))][:3]
+    return [*subjects, *_use_summary(by_name)]
+
+
+def _most_important(results: Iterable[Result]) -> list[Finding]:
+    """Their clear findings, the most important first."""
+    findings = strongest_first(entry for result in results for entry in result.findings)
+    return [entry for entry in findings if entry.status == "clear"]
+
+
+def _reading_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
+    """The abilities that lead their harder baseline by most; of two, the less certain test is told."""
+    from lamina.analyses.layers.probe.findings import highest_tested
+
+    probe = results.get("probe")
+    if probe is None or not {"readings", "best_layers"} <= probe.tables.keys():
+        return
+    readings, best = probe.tables["readings"], probe.tables["best_layers"]
+    highest = [highest_tested(rows) for _, rows in readings.groupby("task", sort=False)]
+    ahead = [row for row in highest if row is not None and row.p_adjusted < SURE and row.difference > 0]
+    if not ahead:
+        return
+    where = {row.task: _best_in_words(best[best["task"] == row.task]) for row in ahead}
+    # A place is worth more than a score without one.
+    named = sorted(ahead, key=lambda row: (not where[row.task], -row.difference))[:MOST_READ]
+    phrases = [
+        f"{_inside(title_of(row.task))} {f'best at {where[row.task]} ' if where[row.task] else ''}({_score(row)})"
+        for row in named
+    ]
+    weakest = max(named, key=lambda row: (row.p_adjusted, -row.difference))
+    what = f"{_inside(title_of(weakest.task))} minus {weakest.baseline}"
+    yield finding(
+        claim=f"{_name(probe)} reads {' and '.join(phrases)}",
+        whether=f"{_name(probe)} reads {_inside(title_of(weakest.task))}",
+        absent=f"{_name(probe)} does not read {_inside(title_of(weakest.task))}",
+        contrast=what if len(named) == 1 else f"the less certain lead, {what}",
+        test=Contrast.of(weakest, "difference"),
+        source=[
+            source
+            for row in named
+            for source in (
+                Source("readings", {"task": row.task, "layer": row.layer, "baseline": row.baseline}),
+                Source("best_layers", {"task": row.task}),
+            )
+        ],
+        unit=weakest.unit,
+        importance=("answers", "beats control", "localised"),
+        note="" if any(where.values()) else "No layer was shown to be better than another.",
+    )
+
+
+def _best_in_words(layers: pd.DataFrame) -> str:
+    return best_in_words([*layers["layer"].astype(int)], [*layers["among_best"].astype(bool)])
+
+
+def _score(row: Any) -> str:
+    """A score as a share of right answers where it is one, else by its name."""
+    from lamina.tasks.task import METRIC_NAMES
+
+    if row.metric in ("f1", "accuracy"):
+        return percent(row.value)
+    return f"{METRIC_NAMES.get(row.metric, row.metric)} {number(row.value)}"
+
+
+def _head_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
+    """The head that leads by most beside the best fixed offset, and how many heads have no known role."""
+    counted = _unknown_in_words(head_roles(results.values()))
+    row = _leading_head(results)
+    if row is None:
+        if counted:
+            reason = "no treebank was read" if "heads" not in results else "none leads the best fixed offset clearly"
+            yield not_tested("a head finds a syntactic relation", f"{reason}. {counted}", importance=("answers",))
+        return
+    yield _head_finding(row, note=counted)
+
+
+def _leading_head(results: Mapping[str, Result]) -> Any | None:
+    """Of relations whose head both halves of the documents chose, the one with the largest lead."""
+    if "heads" not in results:
+        return None
+    best = results["heads"].tables["best"]
+    best = best[(best["kind"] == "relation") & best["ahead"].astype(bool)]
+    if best.empty:
+        return None
+    agreed = best[best["agrees"].astype(bool) & best["crossfit_accuracy"].notna()]
+    if agreed.empty:
+        return next(rows_of(best.sort_values("difference", ascending=False, kind="stable")))
+    lead = agreed["crossfit_accuracy"] - agreed["crossfit_offset_accuracy"]
+    return next(rows_of(agreed.loc[[lead.idxmax()]]))
+
+
+def _head_finding(row: Any, *, note: str = "", importance: tuple[Worth, ...] = ("answers", "beats control")) -> Finding:
+    """One head in plain words, by the shares that other documents than those that chose it give."""
+    fitted = row.crossfit_accuracy == row.crossfit_accuracy
+    share = row.crossfit_accuracy if fitted else row.accuracy
+    rule = row.crossfit_offset_accuracy if fitted else row.offset_accuracy
+    head, what = f"{row.layer}-{row.head}", plural_of(str(row.relation))
+    return finding(
+        claim=f"One head, {head}, finds {percent(share)} of {what}; the best fixed offset finds {percent(rule)}",
+        whether=f"head {head} finds more of {what} than the best fixed offset",
+        absent=f"Head {head} finds no more of {what} than the best fixed offset",
+        contrast="lead on all documents",
+        test=Contrast.of(row, "difference", "diff_low", "diff_high")._replace(high=math.inf),
+        source=Source("best", {"relation": row.relation}),
+        unit=row.unit,
+        importance=importance,
+        note=note,
+    )
+
+
+def _unknown_in_words(roles: pd.DataFrame) -> str:
+    heads = roles[roles["named"].astype(bool)]
+    unknown = int((heads["role"] == "other").sum())
+    return f"{unknown} of {len(heads)} heads have no known role." if len(heads) else ""
+
+
+def _context_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
+    """What a vector per context tells beyond one per word, in points of F1, at the layer that other words chose."""
+    from lamina.analyses.words.contextualize.scores import AVERAGE, CHOSEN
+
+    result = results.get("contextualize")
+    table = None if result is None else result.tables.get("contrasts")
+    if table is None:
+        return
+    rows = table[(table["family"] == CHOSEN) & (table["comparison"] == AVERAGE)].dropna(subset=["value", "baseline"])
+    for row in rows_of(rows.head(1)):
+        test = Contrast.of(row, estimate="difference")
+        if test.p != test.p and not test.needed:
+            return
+        points = [100 * value for value in (row.difference, row.low, row.high)]
+        more = "adds" if row.difference > 0 else "takes away"
+        points = points if row.difference > 0 else [-points[0], -points[2], -points[1]]
+        yield finding(
+            claim=f"Context {more} {number(*points, digits=1)} points of F1 in telling word classes",
+            whether="context adds to telling word classes",
+            absent="Context adds next to nothing to telling word classes",
+            contrast=f"layer {int(row.layer)}, vectors per context minus their average",
+            test=test,
+            source=Source("contrasts", {"family": CHOSEN, "comparison": AVERAGE}),
+            unit="word type",
+            importance=("answers",),
+        )
+
+
+def _use_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
+    """What the model uses, where something was taken out of it; else that this was not measured."""
+    measured = [results[name] for name in _USED if name in results]
+    effects = _most_important(measured)
+    if effects:
+        yield from effects[:2]
+        return
+    reason = "no effect was clear" if measured else "nothing was taken out of it (lamina ablate, lamina erase)"
+    yield not_tested("the model uses what its layers hold", reason, importance=("answers",))
+
+
+def cards(results: Sequence[Result]) -> list[SummaryCard]:
+    """Three findings that stand out: the strongest, the most surprising, and the most important that was not effects.
+
+    The strongest is cross-fitted where a result allows it: the largest of many is lucky.
+
+    Example:
+        >>> from lamina.results import Provenance
+        >>> seen = Finding("heads differ", "lead", "open", 0.4, -0.3, 0.5, 0.4)
+        >>> (card,) = cards([Result("diff", {}, Provenance({}, {}, {}), findings=(seen,))])
+        >>> card.title, card.finding.claim
+        ('Not shown', 'heads differ')
+    """
+    by_name = {result.analysis: result for result in reversed(results)}
+    row = _leading_head(by_name)
+    findings = [entry for result in results for entry in result.findings]
+    clear = _most_important(results)
+    strongest = None
+    if row is not None and row.crossfit_accuracy == row.crossfit_accuracy:
+        strongest = SummaryCard("Strongest, on documents that did not choose it", _head_finding(row))
+    elif clear:
+        strongest = SummaryCard("Strongest", max(clear, key=lambda entry: (entry.weight, -(entry.p or 0.0))))
+    surprising = [entry for entry in clear if "surprises" in entry.importance]
+    surprising += [entry for entry in findings if entry.status == "null"]
+    missing = [entry for entry in strongest_first(findings) if entry.status in ("open", "untested")]
+    chosen = [strongest]
+    chosen += [SummaryCard("Most surprising", surprising[0])] if surprising else []
+    chosen += [SummaryCard("Not shown", missing[0])] if missing else []
+    return [card for card in chosen if card is not None]
+
+
+class Spine(NamedTuple):
+    """What the first figure is drawn from: layers as columns, and what is known of each."""
+
+    abilities: pd.DataFrame
+    """`ability_layers`: lanes."""
+    heads: pd.DataFrame
+    """Named heads, the most telling first: layer, head, role, word, lead, status."""
+    uses: pd.DataFrame
+    """What was taken out and what it did, one row per layer: what, measure, layer, effect, low, high, status."""
+
+    last: int
+    """The last layer."""
+
+
+PINNED = ("coreference", "syntactic", "induction", "previous", "next")
+"""Roles by which a head is pinned at its layer; the others say where it looks when it finds nothing."""
+_PIN_WORDS = {"coreference": "coreference", "induction": "induction", "previous": "previous word", "next": "next word"}
+_USES = ("what", "measure", "layer", "effect", "low", "high", "status")
+
+
+def spine(results: Sequence[Result]) -> Spine:
+    """Abilities, named heads and what is used, by layer; what was not measured has no row.
+
+    Example:
+        >>> spine([]).last
+        0
+    """
+    abilities = ability_layers(results)
+    roles = head_roles(results)
+    pinned = roles[roles["named"].astype(bool) & roles["role"].isin(PINNED) & (roles["status"] == "clear")]
+    words = [_PIN_WORDS.get(row.role, word_for(str(row.what).split(" (")[0])) for row in rows_of(pinned)]
+    heads = pinned.assign(word=words, rank=[PINNED.index(role) for role in pinned["role"]])
+    heads = heads.sort_values(["rank", "value"], ascending=[True, False], kind="stable")
+    heads = heads.rename(columns={"value": "lead"})[["layer", "head", "role", "word", "lead", "status"]]
+    uses = pd.DataFrame([row for result in results for row in _uses(result)], columns=list(_USES))
+    last = max((int(table["layer"].max()) for table in (abilities, roles, uses) if len(table)), default=0)
+    return Spine(abilities, heads.reset_index(drop=True), uses, last)
+
+
+def _uses(result: Result) -> Iterator[tuple[Any, ...]]:
+    """Rows of `Spine.uses`: whole layers that were ablated, and concepts that were erased."""
+    from lamina.analyses.cause.erase.effects import UNUSED, USED
+
+    if result.analysis == "ablate":
+        table = result.tables["effects"]
+        layers = table[(table["component"] == "block") & (table["target"] == table["target"].iloc[0])]
+        for row in rows_of(layers[layers["how"] == layers["how"].iloc[0]] if len(layers) else layers):
+            status = "clear" if row.p_adjusted < SURE else "untested" if row.needed else "open"
+            yield "block ablated", str(row.target), int(row.layer), row.effect, row.low, row.high, status
+    elif result.analysis == "erase":
+        table = result.tables["erase"]
+        table = table[(table["what"] == "concept") & (table["target"] == table["target"].iloc[0])]
+        for row in rows_of(table):
+            status = {USED: "clear", UNUSED: "null"}.get(row.verdict, "open")
+            what = f"{_inside(title_of(row.task))} erased"
+            yield what, str(row.target), int(row.layer), row.effect, row.low, row.high, status
+
+
+def _name(result: Result) -> str:
+    return str(result.provenance.model.get("name", "the model"))
+
+
+def _inside(title: str) -> str:
+    """A title within a sentence."""
+    return title[0].lower() + title[1:] if title[1:2].islower() else title

@@ -16,7 +16,7 @@ from pathlib import Path
 from lamina.assets.cache import cached, discard, fetch, missing
 from lamina.assets.cache import damaged as damaged_files
 from lamina.assets.catalogue import CARDS
-from lamina.assets.origins import is_offline, local_origins
+from lamina.assets.origins import local_origins, offline_by
 from lamina.assets.sources import Card
 from lamina.errors import AssetError, ModelError, OfflineError
 from lamina.files.places import cache_dir
@@ -142,8 +142,8 @@ def locate(name: str) -> Path:
     """The folder that holds the asset's files; fetches them first if this machine does not have them.
 
     Corpora and vectors are looked for in the folder `LAMINA_DATA` names, then in the cache; then the card's sources
-    are tried in order. With `LAMINA_OFFLINE=1` nothing is downloaded; what can be made from the folder that
-    `LAMINA_ORIGINS` names still is.
+    are tried in order. With `LAMINA_OFFLINE=1` or `HF_HUB_OFFLINE=1` nothing is downloaded; what can be made from the
+    folder that `LAMINA_ORIGINS` names still is.
     """
     card = find(name)
     here = local_folder(name)
@@ -151,9 +151,9 @@ def locate(name: str) -> Path:
         return here
     if not card.sources:
         raise AssetError(f"{name} is not on this machine and there is no source to fetch it from. {card.note}")
-    if is_offline() and local_origins() is None:
+    if (variable := offline_by()) is not None and local_origins() is None:
         raise OfflineError(
-            f"{missing(card)} and LAMINA_OFFLINE is set: unset it and run `lamina assets get {name}`{card.by_hand}"
+            f"{missing(card)} and {variable} is set: unset it and run `lamina assets get {name}`{card.by_hand}"
         )
     return fetch(card)
 

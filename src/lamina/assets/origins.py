@@ -35,15 +35,17 @@ _PATIENCE = 60
 """Seconds to wait for an answer, or for the next bytes of one."""
 
 
-def is_offline() -> bool:
-    """Whether `LAMINA_OFFLINE` forbids fetching."""
-    return os.environ.get("LAMINA_OFFLINE", "0") not in ("", "0")
+def offline_by() -> str | None:
+    """The variable that forbids fetching: `LAMINA_OFFLINE`, or where that is not set `HF_HUB_OFFLINE`; or None."""
+    if value := os.environ.get("LAMINA_OFFLINE"):
+        return None if value == "0" else "LAMINA_OFFLINE"
+    return "HF_HUB_OFFLINE" if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE") else None
 
 
 def refuse_offline(place: str) -> None:
-    """Raise `OfflineError` for a place to fetch from if `LAMINA_OFFLINE` forbids it."""
-    if is_offline():
-        raise OfflineError(f"{place} was not asked (LAMINA_OFFLINE is set)")
+    """Raise `OfflineError` for a place to fetch from if fetching is forbidden."""
+    if (variable := offline_by()) is not None:
+        raise OfflineError(f"{place} was not asked ({variable} is set)")
 
 
 def refuse_insecure(address: str) -> None:

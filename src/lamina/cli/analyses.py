@@ -106,6 +106,8 @@ class AnalysisGroup(TyperGroup):
             return super().invoke(ctx)
         except Exception as problem:
             error: Any = problem  # of the parser that Typer brings along, whose classes it does not make public
+            if isinstance(getattr(error, "message", None), str):
+                error.message = error.message.replace("Value error, ", "")
             if hasattr(error, "option_name") and hasattr(error, "possibilities"):
                 known = [name for option in error.ctx.command.params for name in option.opts] if error.ctx else []
                 error.possibilities = similar_options(error.option_name, known)

@@ -241,6 +241,10 @@ def show(
     corpus: CorpusArgument,
     split: terminal.SplitOption = "all",
     format: terminal.FormatOption = None,
+    include: terminal.IncludeOption = None,
+    exclude: terminal.ExcludeOption = None,
+    skip_faulty: terminal.SkipFaultyOption = 0.0,
+    split_from: terminal.SplitFromOption = None,
     unit: terminal.UnitOption = "sentence",
     limit: terminal.LimitOption = None,
     first: Annotated[int | None, typer.Option("--first", min=1, help="Print the first N texts; 5 by default.")] = None,
@@ -253,8 +257,18 @@ def show(
         for line in show_suite(suite, limit or first or _PRINTED):
             typer.echo(line)
         return
+    files: dict[str, Any] = {"include": include, "exclude": exclude}
+    files |= {"skip_faulty": skip_faulty, "split_from": split_from}
     most = _PRINTED if limit is None and first is None else first
-    loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit, first=most)
+    loaded = load_corpus(
+        corpus,
+        split,
+        unit=unit,
+        format=format,
+        **files,
+        limit=limit,
+        first=most,
+    )
     if annotation is not None:
         _require(annotation, loaded.annotations, corpus)
     for text in loaded:
@@ -266,6 +280,10 @@ def stats(
     corpus: CorpusArgument,
     split: Annotated[str | None, typer.Option("--split", help="Only this split; all splits by default.")] = None,
     format: terminal.FormatOption = None,
+    include: terminal.IncludeOption = None,
+    exclude: terminal.ExcludeOption = None,
+    skip_faulty: terminal.SkipFaultyOption = 0.0,
+    split_from: terminal.SplitFromOption = None,
     unit: terminal.UnitOption = "sentence",
     annotation: AnnotationOption = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Also write the table to this CSV file.")] = None,
@@ -274,15 +292,27 @@ def stats(
     from lamina.cli.terminal import print_table
     from lamina.corpora import load_corpus
     from lamina.corpora.corpus import CorpusCounts
+    from lamina.corpora.detection import FileSelection
     from lamina.corpora.loading import known_splits
+    from lamina.corpora.splits import SPLITS
     from lamina.progress import progress
 
+    files: dict[str, Any] = {"include": include, "exclude": exclude}
+    files |= {"skip_faulty": skip_faulty, "split_from": split_from}
+    selection = FileSelection.of(include, exclude)
     title = ""
     counts: dict[str, CorpusCounts] = {}
     notes: list[str] = []
     changed: list[str] = []
-    for one in [split] if split else known_splits(corpus, format):
-        loaded = load_corpus(corpus, one, unit=unit, format=format)
+    given = SPLITS if split_from else known_splits(corpus, format, selection)
+    for one in [split] if split else given:
+        loaded = load_corpus(
+            corpus,
+            one,
+            unit=unit,
+            format=format,
+            **files,
+        )
         title = f"{loaded.name}: {loaded.scheme}"
         counts[one] = CorpusCounts()
         notes += [loaded.made_split] if loaded.made_split else []
@@ -339,10 +369,12 @@ def _write_csv(path: Path, table: TextTable) -> None:
 def check(
     path: Annotated[Path, typer.Argument(help="Your file or folder, or a dataset of the hub: hf:OWNER/NAME.")],
     format: terminal.FormatOption = None,
+    include: terminal.IncludeOption = None,
+    exclude: terminal.ExcludeOption = None,
     all: Annotated[bool, typer.Option("--all", help="Show every fault, not only the first of each kind.")] = False,
 ) -> None:
     """Check your own file or folder: the first faults of each kind with their lines, and how many there are."""
-    from lamina.corpora.detection import FolderContents, detect, folder_contents
+    from lamina.corpora.detection import FileSelection, FolderContents, detect, folder_contents
     from lamina.corpora.formats.catalogue import get_format
     from lamina.corpora.loading import find_source, is_hub_name
     from lamina.corpora.reading import Fault, FaultKinds, Notes
@@ -364,8 +396,21 @@ def check(
         if hub is not None:
             form, contents = hub.format, FolderContents(tuple(file for files in hub.files.values() for file in files))
         else:
-            form = get_format(format) if format else detect(path)
-            contents = folder_contents(path, form)
+            selection = FileSelection.of(include, exclude)
+            suite = None if format else _pairs_in(path)
+            if suite is not None:
+                typer.echo(f"{suite}: score them with `lamina pairs MODEL --suite {path}`")
+            try:
+                form = get_format(format) if format else detect(path, selection)
+            except CorpusError:
+                if suite is None:
+                    raise
+                typer.echo(f"no faults: {suite}")
+                return
+            contents = folder_contents(path, form, selection)
+        # Before anything is read, which takes longest.
+        for line in _accounted(path, contents, all):
+            typer.echo(line)
         for file in contents.read:
             for text in form.read(file, tell, noted) if form.notes else form.read(file, tell):
                 texts += 1
@@ -381,8 +426,6 @@ def check(
         typer.echo(line)
     for line in noted.lines():
         typer.echo(line)
-    for line in _accounted(path, contents, all):
-        typer.echo(line)
     valid = f"{texts} texts, {words} words, read as {form.name}"
     if faults.total:
         hint = "" if all or faults.complete else "; --all shows all of them"
@@ -390,6 +433,21 @@ def check(
         typer.echo(f"{counted}{hint}; valid: {valid}")
         raise typer.Exit(1)
     typer.echo(f"no faults: {valid}")
+
+
+def _pairs_in(path: Path) -> str | None:
+    """What a file holds if it is a table of minimal pairs; None if it is none."""
+    from lamina.corpora.suites.minimal_pairs import read_pairs
+    from lamina.errors import LaminaError
+
+    if not path.is_file():
+        return None
+    try:
+        suite = read_pairs(path, skip_equal=True)
+    except LaminaError:
+        return None
+    paradigms = len(suite.paradigms)
+    return f"{len(suite):,} minimal pairs of {paradigms:,} paradigm{'' if paradigms == 1 else 's'}"
 
 
 _MOST_NAMED, _MOST_LISTED = 5, 20
@@ -429,6 +487,10 @@ def convert(
     annotation: Annotated[str, typer.Option("--annotation", help="Which annotation to write, such as pos or srl.")],
     split: terminal.SplitOption = "all",
     format: terminal.FormatOption = None,
+    include: terminal.IncludeOption = None,
+    exclude: terminal.ExcludeOption = None,
+    skip_faulty: terminal.SkipFaultyOption = 0.0,
+    split_from: terminal.SplitFromOption = None,
     unit: terminal.UnitOption = "sentence",
     limit: terminal.LimitOption = None,
     first: terminal.FirstOption = None,
@@ -438,7 +500,17 @@ def convert(
     from lamina.corpora.corpus import CorpusCounts, counted
     from lamina.corpora.formats.edge_jsonl import write
 
-    loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit, first=first)
+    files: dict[str, Any] = {"include": include, "exclude": exclude}
+    files |= {"skip_faulty": skip_faulty, "split_from": split_from}
+    loaded = load_corpus(
+        corpus,
+        split,
+        unit=unit,
+        format=format,
+        **files,
+        limit=limit,
+        first=first,
+    )
     _require(annotation, loaded.annotations, corpus)
     counts = CorpusCounts()
     written = write(counted(loaded, counts), annotation, out)

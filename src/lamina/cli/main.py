@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from lamina.cli import analyses, assets, data, model, report, reproduce, results, serve, store, verify
+from lamina.cli import analyses, assets, data, doctor, model, report, reproduce, results, serve, store, verify
 from lamina.cli.terminal import in_one_sentence
 from lamina.errors import InputError
 
@@ -38,6 +38,7 @@ app.command()(analyses.cite)
 app.command()(analyses.run)
 app.command()(store.encode)
 app.command()(verify.verify)
+app.command()(doctor.doctor)
 app.add_typer(results.app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(model.app, name="model")

@@ -26,15 +26,12 @@ def report(
         list[str] | None,
         typer.Option("--without", help="Analyses or chapters to leave out, separated by commas or repeated."),
     ] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            help="Analyses or chapters to run although they take long: fine-tuning over two minutes is left out.",
-        ),
-    ] = None,
     unit: terminal.UnitOption = "sentence",
     format: terminal.FormatOption = None,
+    include: terminal.IncludeOption = None,
+    exclude: terminal.ExcludeOption = None,
+    skip_faulty: terminal.SkipFaultyOption = 0.0,
+    split_from: terminal.SplitFromOption = None,
     annotation: terminal.AnnotationOption = None,
     limit: terminal.LimitOption = None,
     first: terminal.FirstOption = None,
@@ -44,6 +41,14 @@ def report(
     single_file: Annotated[
         bool, typer.Option("--single-file", help="Put images and tables into the page; it then needs no other file.")
     ] = False,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--figure",
+            help="Write a figure to OUT/paper as PDF and SVG, as wide as a paper's column: overview, or an analysis "
+            "and its chart, as in heads-arcs; separated by commas or repeated.",
+        ),
+    ] = None,
     store: terminal.StoreOption = None,
     device: terminal.DeviceOption = None,
     keep: terminal.KeepOption = None,
@@ -63,9 +68,9 @@ def report(
     Results in OUT for the same model, corpus and settings are reused. Run again with nothing changed, the command finds
     the page up to date within seconds, without loading the model.
 
-    For the chapter on answering the model is fine-tuned on short stories; the time is said before. With --limit N no
-    more than N stories are learned from. Where it would take over two minutes it is left out, unless asked for with
-    --with finetune; --without finetune does without.
+    For the chapter on answering the model is fine-tuned on short stories; the CPU time is said before. --without
+    answering leaves the chapter out, and so does a --limit that leaves too few stories to learn from, unless the
+    chapter is asked for with --only answering.
 
     Probing learns from the corpus's train split and scores SPLIT; without a train split or annotations it is left out,
     and the page says so.
@@ -76,21 +81,23 @@ def report(
     Example: `lamina report minilm --corpus ewt --out report`
     """
     terminal.refuse_misspelt(model, corpus)
-    from lamina.report import choose, estimate_report, expand, find_report, make_report, named_apart
+    from lamina.report import choose, estimate_report, find_report, make_report, named_apart
 
     models = model[0] if len(model) == 1 else model
-    wanted, unwanted, slow = _named(only), _named(without), _named(also)
+    wanted, unwanted = _named(only), _named(without)
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
-    data |= {} if first is None else {"first": first}
+    named_files = {"first": first, "include": include, "exclude": exclude, "split_from": split_from}
+    data |= {name: value for name, value in named_files.items() if value is not None}
+    data |= {"skip_faulty": skip_faulty} if skip_faulty else {}
     of_all: dict[str, Any] = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
-    apart = named_apart(unwanted, slow)
+    apart = named_apart(unwanted)
     if not dry_run and not trust_remote_code:
         page = find_report(models, corpus, out, only=wanted, options=of_all | apart)
         if page is not None:
             print(page)
+            _export(out, _named(figure))
             return
     choose(wanted, unwanted)
-    expand(slow or ())
 
     from lamina.activations import Runtime
     from lamina.activations.engines import engine_named
@@ -99,8 +106,18 @@ def report(
     if dry_run:
         print(estimate_report(models, corpus, only=wanted, options=of_all | apart, runtime=runtime))
         return
-    named: dict[str, Any] = {"only": wanted, "without": unwanted, "also": slow}
+    named: dict[str, Any] = {"only": wanted, "without": unwanted}
     print(make_report(models, corpus, out, runtime=runtime, replace=replace, **named, **of_all))
+    _export(out, _named(figure))
+
+
+def _export(out: Path, names: list[str] | None) -> None:
+    """Write and print the figures that are named."""
+    if names:
+        from lamina.report.paper import export_figures
+
+        for path in export_figures(out, names):
+            print(path)
 
 
 def _named(given: list[str] | None) -> list[str] | None:

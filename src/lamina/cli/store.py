@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -105,6 +106,10 @@ def encode(
     split: terminal.SplitOption = "dev",
     unit: terminal.UnitOption = "sentence",
     format: terminal.FormatOption = None,
+    include: terminal.IncludeOption = None,
+    exclude: terminal.ExcludeOption = None,
+    skip_faulty: terminal.SkipFaultyOption = 0.0,
+    split_from: terminal.SplitFromOption = None,
     limit: terminal.LimitOption = None,
     first: terminal.FirstOption = None,
     store: terminal.StoreOption = None,
@@ -147,7 +152,9 @@ def encode(
     from lamina.models import load_encoder
     from lamina.models.checks.passports import passport_of
 
-    texts = load_corpus(corpus, split=split, unit=unit, format=format, limit=limit, first=first)
+    files: dict[str, Any] = {"include": include, "exclude": exclude}
+    files |= {"skip_faulty": skip_faulty, "split_from": split_from}
+    texts = load_corpus(corpus, split=split, unit=unit, format=format, limit=limit, first=first, **files)
     encoder = load_encoder(
         model, device=device, dtype=dtype, limit=max_tokens, chat=chat, trust_remote_code=trust_remote_code
     )
@@ -204,7 +211,11 @@ def _encode_part(
 def _expected(encoder: Encoder, texts: Corpus, store: Path | None, precision: StatePrecision | None) -> Cost:
     """The cost that a dry run prints."""
     from lamina.activations import estimate
-    from lamina.framework.estimate import Cost, memory_now
+    from lamina.framework.estimate import Cost, memory_now, operations_of, profile_of
+    from lamina.framework.profile import ENCODING, wall_seconds
 
     what = estimate(encoder, texts, root=store, precision=precision)
-    return Cost(1, what.texts, what.tokens, 0, what.seconds, memory_now(), what.disk_bytes)
+    rate = profile_of(encoder, str(encoder.device)).rate(ENCODING)
+    cpu = rate.seconds * what.missing_tokens * operations_of(encoder)
+    seconds = wall_seconds(cpu, rate.cores or os.cpu_count() or 1)
+    return Cost(1, what.texts, what.tokens, 0, seconds, memory_now(), what.disk_bytes, cpu=cpu)

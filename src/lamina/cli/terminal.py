@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 
 from lamina.errors import LaminaError
 from lamina.files.writing import error_number
-from lamina.framework.inputs import FIRST, LIMIT
+from lamina.framework.inputs import FILES, FIRST, LIMIT, SPLIT_FROM
 
 CorpusOption = Annotated[
     str,
@@ -58,6 +58,18 @@ LimitOption = Annotated[
     typer.Option("--limit", min=1, help=str(LIMIT.about.help)),
 ]
 """Number of texts that are drawn; None (all) by default."""
+
+IncludeOption = Annotated[str | None, typer.Option("--include", help=str(FILES[0].about.help), metavar="PATTERN,...")]
+"""Patterns of the files of a folder that are read; None (all) by default."""
+
+ExcludeOption = Annotated[str | None, typer.Option("--exclude", help=str(FILES[1].about.help), metavar="PATTERN,...")]
+"""Patterns of the files of a folder that are left out; None by default."""
+
+SkipFaultyOption = Annotated[float, typer.Option("--skip-faulty", min=0, max=0.99, help=str(FILES[2].about.help))]
+"""Share of texts with a fault that may be left out; 0 by default."""
+
+SplitFromOption = Annotated[str | None, typer.Option("--split-from", help=str(SPLIT_FROM.about.help))]
+"""A split to divide into train, dev and test; None by default."""
 
 FirstOption = Annotated[int | None, typer.Option("--first", min=1, help=str(FIRST.about.help))]
 """Number of first texts; None (all) by default."""

@@ -32,7 +32,17 @@ from lamina.framework.watch import Weighting
 from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, best_in_words, cell, finding, layers_in_words, number, rows_of
+from lamina.results.finding import (
+    Finding,
+    Source,
+    best_in_words,
+    cell,
+    finding,
+    layers_in_words,
+    number,
+    rows_of,
+    weakest,
+)
 from lamina.stats.best import leads
 from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import interval
@@ -283,7 +293,8 @@ _SAME = 1e-9
     reads=TwoLanguageModels(),
     # 3: differences of probes are paired by text.
     # 4: documents are resampled; layers, heads and probes are tested as families.
-    version=5,
+    # 6: probes of the preset `standard` train in cycles.
+    version=6,
     tables={
         "diff": Table(
             "One row per layer and measure, and per head for attention_similarity: the value, its interval and its "
@@ -332,7 +343,9 @@ def diff(
         str | None,
         Setting("Clozes that both models are asked: lm_diagnostics, pararel or a file.", file=True, metavar="SUITE"),
     ] = None,
-    items: Annotated[int | None, Setting("Most items per group of a suite; all by default.", min=1)] = None,
+    items: Annotated[
+        int | None, Setting("Maximum number of items per group of a suite; all by default.", min=1)
+    ] = None,
     attention: Annotated[bool, Setting("Compare attention heads too.")] = True,
     weights: Weights = "attention",
     twin: Annotated[bool, Setting("Measure CKA with the random-weights twin of the model before too.")] = True,
@@ -437,10 +450,6 @@ def _furthest(rows: Sequence[Any]) -> Any:
     return max(rows, key=lambda row: (not _within(row), row.needed == 0, abs(row.difference)))
 
 
-def _least_sure(rows: Sequence[Any]) -> Any:
-    return max(rows, key=lambda row: (row.p_adjusted, -abs(row.difference)))
-
-
 def _changed_layers(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
     """Whether any layer changed at all; if so, which can be those that changed most."""
     if not rows:
@@ -489,11 +498,11 @@ def _changed_heads(rows: Sequence[Any]) -> Iterator[Finding]:
     changed = [row for row in rows if row.p_adjusted < SURE and row.difference < 0]
     same_role = [row for row in rows if row.p_adjusted < SURE and row.difference > 0]
     if changed:
-        row = _least_sure(changed)
+        row = weakest(changed)
     else:
         # That all heads kept their role is as sure as the head that is least so.
         row = (
-            _least_sure(rows)
+            weakest(rows)
             if len(same_role) == len(rows)
             else min(rows, key=lambda row: (row in same_role, row.difference))
         )
@@ -532,7 +541,7 @@ def _changed_task(rows: Sequence[Any]) -> Finding:
     clear = [row for row in rows if row.p_adjusted < SURE and not _within(row)]
     most = max(clear or rows, key=lambda row: abs(row.difference))
     alike = [row for row in clear if (row.difference > 0) == (most.difference > 0)]
-    row = _least_sure(alike) if alike else _furthest(rows)
+    row = weakest(alike) if alike else _furthest(rows)
     change = "better" if most.difference > 0 else "worse"
     return finding(
         claim=f"{task} is read {change} after fine-tuning at {layers_in_words(row.layer for row in alike or rows)}",
@@ -566,12 +575,12 @@ def _cost(
     seed: int,
     **_: object,
 ) -> Cost:
-    """A trial without probes and suites, and what those take; scored texts that both encode are counted twice."""
+    """Reading, probes and suites; scored texts that both encode are counted twice."""
     asking = suite_cost(_suites(pairs, cloze), (*a, *b), items=items, seed=seed)
     if not isinstance(texts, Splits):
         compared, twins = len(_pairs(a, b)), twin and a[0].blocks > 0
         passes = len(a) + len(b) + twins + 2 * compared * (attention and a[0].heads > 0)
-        return sum(asking, estimator.trial(passes=passes, settings={"pairs": None, "cloze": None, "items": None}))
+        return sum(asking, estimator.reading(passes=passes))
     shared: dict[str, Any] = {"samples": samples, "seed": seed, "runtime": estimator.runtime}
     probing: dict[str, Any] = {"tasks": tasks, "probes": ["layer"], "preset": preset, "seeds": seeds, "twin": False}
     looking = diff.estimate([*a], [*b], texts.scored, attention=attention, weights=weights, twin=twin, **shared)

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 from lamina.corpora.caching import parsed_once
 from lamina.corpora.catalogue import CorpusEntry, get_entry, names
 from lamina.corpora.corpus import Corpus, View, fingerprint_of, in_units, parse_unit
-from lamina.corpora.detection import FolderContents, UnreadFile, detect, folder_contents
+from lamina.corpora.detection import ALL_FILES, FileSelection, FolderContents, UnreadFile, detect, folder_contents
 from lamina.corpora.formats.catalogue import Format, get_format
 from lamina.corpora.questions.babi import STORIES, VERSION, split_note, story_questions
-from lamina.corpora.reading import Notes
+from lamina.corpora.reading import Fault, Notes, raise_fault
 from lamina.corpora.splits import (
     SPLITS,
     Files,
@@ -272,6 +272,9 @@ def load_corpus(
     *,
     unit: str = "sentence",
     format: str | None = None,
+    include: str | None = None,
+    exclude: str | None = None,
+    skip_faulty: float = 0.0,
     annotation: str | None = None,
     limit: int | None = None,
     first: int | None = None,
@@ -283,7 +286,9 @@ def load_corpus(
 
     `split` is train, dev, test or all. A missing dev or test is taken from train, by document, by hash with `seed`;
     `made_split` says so. `split_from` makes all three of one split, where there is dev or test only. `unit` is
-    sentence, document or window:N. `format` is detected from the content by default. `annotation` renames the only
+    sentence, document or window:N. `format` is detected from the content by default. Of a folder,
+    `include` and `exclude` are patterns of the files to read (`*.conll,gold`); `skip_faulty` is the largest share of
+    texts that may be left out because of a fault in the file (none by default). `annotation` renames the only
     annotation, or some of them (`old=new,...`). Whole documents are drawn with `seed` until there are `limit` texts
     (see `Corpus.sample`); `first` takes the first texts. `view` is how questions are shown; other texts have none. The
     corpus `stories` is generated, not read.
@@ -301,9 +306,9 @@ def load_corpus(
         corpus = corpus if annotation is None else renamed(corpus, annotation)
         return corpus.part(limit, first, seed)
     try:
-        source = find_source(name_or_path, format)
+        source = find_source(name_or_path, format, FileSelection.of(include, exclude))
         chosen = part_of(source, split, seed, split_from)
-        corpus = _corpus(source, split, unit, chosen, view or View())
+        corpus = _corpus(source, split, unit, chosen, view or View(), skip_faulty)
         corpus = corpus if annotation is None else renamed(corpus, annotation)
         empty = next(iter(corpus), None) is None
     except OSError as error:
@@ -319,6 +324,9 @@ def load_splits(
     *,
     unit: str = "sentence",
     format: str | None = None,
+    include: str | None = None,
+    exclude: str | None = None,
+    skip_faulty: float = 0.0,
     annotation: str | None = None,
     limit: int | None = None,
     first: int | None = None,
@@ -335,6 +343,9 @@ def load_splits(
     settings: dict[str, Any] = {
         "unit": unit,
         "format": format,
+        "include": include,
+        "exclude": exclude,
+        "skip_faulty": skip_faulty,
         "annotation": annotation,
         "limit": limit,
         "first": first,
@@ -342,9 +353,10 @@ def load_splits(
         "split_from": split_from,
         "view": view,
     }
-    given = SPLITS if split_from else known_splits(corpus, format)
+    selection = FileSelection.of(include, exclude)
+    given = SPLITS if split_from else known_splits(corpus, format, selection)
     stand_in = {"dev": "test", "test": "dev"}[scored]
-    _refuse_untrainable(corpus, format, scored, given)
+    _refuse_untrainable(corpus, format, scored, given, selection)
     if "train" in given:
         return Splits(load_corpus(corpus, "train", **settings), load_corpus(corpus, scored, **settings))
     train = load_corpus(corpus, stand_in, **settings)
@@ -352,7 +364,9 @@ def load_splits(
     return Splits(train, load_corpus(corpus, scored, **settings))
 
 
-def _refuse_untrainable(corpus: str | Path, format: str | None, scored: str, given: Sequence[str]) -> None:
+def _refuse_untrainable(
+    corpus: str | Path, format: str | None, scored: str, given: Sequence[str], selection: FileSelection = ALL_FILES
+) -> None:
     """Raise a CorpusError where there are no texts to learn from, or none to score, with advice that leads to both."""
     if "train" not in given and len(given) == 1:
         raise CorpusError(
@@ -361,12 +375,12 @@ def _refuse_untrainable(corpus: str | Path, format: str | None, scored: str, giv
         )
     if corpus == STORIES:
         return
-    source = find_source(corpus, format)
+    source = find_source(corpus, format, selection)
     if source.complete and scored not in given:
         raise CorpusError(f"{corpus}: there is no {scored}, only {' and '.join(given)}; ask for --split {given[-1]}")
     # Of files without a split nothing is made while a file named like one lies there unread.
     unread = dict(source.not_made) if not {*source.files} - {None} else {scored: source.not_made.get(scored)}
-    path = unread.get(scored) or next(iter(unread.values()))
+    path = unread.get(scored) or next(iter(unread.values()), None)
     if path is not None:
         raise CorpusError(
             f"{corpus}: {path.name} is named like a split and is not read: {source.unread[path].why}; give its format "
@@ -382,14 +396,16 @@ def splits_of(source: CorpusSource) -> tuple[str, ...]:
     return tuple(split for split in SPLITS if split not in source.not_made)
 
 
-def known_splits(name_or_path: str | Path, format: str | None = None) -> tuple[str, ...]:
+def known_splits(
+    name_or_path: str | Path, format: str | None = None, selection: FileSelection = ALL_FILES
+) -> tuple[str, ...]:
     """The available splits of a corpus, including made ones.
 
     Example:
         >>> known_splits("stories")
         ('train', 'dev', 'test')
     """
-    return SPLITS if name_or_path == STORIES else splits_of(find_source(name_or_path, format))
+    return SPLITS if name_or_path == STORIES else splits_of(find_source(name_or_path, format, selection))
 
 
 def scored_split(name_or_path: str | Path, format: str | None = None) -> str:
@@ -407,17 +423,23 @@ def scored_split_of(source: CorpusSource) -> str:
     return "dev" if "dev" in source.files and "test" not in source.files else "test"
 
 
-def find_source(name_or_path: str | Path, format: str | None = None) -> CorpusSource:
+def find_source(
+    name_or_path: str | Path, format: str | None = None, selection: FileSelection = ALL_FILES
+) -> CorpusSource:
     """Find the corpus in the catalogue (fetching it if needed) or on disk; write `./ewt` for a folder named ewt."""
     entry = get_entry(str(name_or_path))
+    if selection != ALL_FILES and not Path(name_or_path).is_dir():
+        raise CorpusError(
+            f"--include and --exclude choose files of a folder, and {name_or_path} is none; leave them out"
+        )
     if entry is not None:
         return _from_catalogue(entry)
     if is_hub_name(str(name_or_path)):
         return _from_hub(str(name_or_path), format)
     refuse_unknown(name_or_path)
     path = Path(name_or_path)
-    form = get_format(format) if format else detect(path)
-    contents = folder_contents(path, form)
+    form = get_format(format) if format else detect(path, selection)
+    contents = folder_contents(path, form, selection)
     if not contents.read:
         raise CorpusError(f"{path} holds no {form.name} file ({form.title})")
     if contents.in_words():
@@ -504,7 +526,9 @@ def _refuse_to_make(source: CorpusSource, split: str) -> None:
         )
 
 
-def _corpus(source: CorpusSource, split: str, unit: str, chosen: SplitPart, view: View) -> Corpus:
+def _corpus(
+    source: CorpusSource, split: str, unit: str, chosen: SplitPart, view: View, skip_faulty: float = 0.0
+) -> Corpus:
     paths = [path for one in chosen.sources for path in source.files[one]]
     form = source.format
     hashes = {path: _sha256(path) for main in paths for path in (main, *form.companions(main))}
@@ -512,11 +536,13 @@ def _corpus(source: CorpusSource, split: str, unit: str, chosen: SplitPart, view
     kind_view, notes = view.of_kind(form.name), Notes(chosen.keep)
 
     def read() -> Iterator[Text]:
-        texts = (text for path in paths for text in _read_file(form, path, hashes, kind_view, notes))
-        return in_units(filter(chosen.holds, texts), unit)
+        faults = FaultyTexts(source.name, notes, skip_faulty)
+        texts = (text for path in paths for text in _read_file(form, path, hashes, kind_view, notes, faults))
+        return in_units(filter(chosen.holds, faults.counted(texts)), unit)
 
     # Only what differs from the default, so that the fingerprints of all other corpora stay as they are.
-    named = [] if kind_view == View() else [kind_view.describe()]
+    named: list[Any] = [] if kind_view == View() else [kind_view.describe()]
+    named += [["skip_faulty"]] if skip_faulty else []
     return Corpus(
         name=source.name,
         split=split,
@@ -534,21 +560,56 @@ def _corpus(source: CorpusSource, split: str, unit: str, chosen: SplitPart, view
     )
 
 
+class FaultyTexts:
+    """Faults of one pass over the files: errors, or texts that are left out up to a share."""
+
+    def __init__(self, name: str, notes: Notes, most: float) -> None:
+        if not 0 <= most < 1:
+            raise CorpusError(f"--skip-faulty is a share of the texts, from 0 to below 1; got {most}")
+        self.most = most
+        self._name, self._notes = name, notes
+        self._texts = 0
+        self._faults: list[Fault] = []
+        self._count = 0
+
+    def report(self, fault: Fault) -> None:
+        """Stop at a fault, or count it; one of a whole file is always an error."""
+        if not self.most or not fault.line:
+            raise_fault(fault)
+        self._count += 1
+        self._faults = self._faults or [fault]
+        self._notes.add_fault("texts with a fault in the file, left out (--skip-faulty)", fault)
+
+    def counted(self, texts: Iterable[Text]) -> Iterator[Text]:
+        """The texts; an error after the last one if more than the share had a fault."""
+        for text in texts:
+            self._texts += 1
+            yield text
+        share = self._count / max(1, self._count + self._texts)
+        if share > self.most:
+            raise CorpusError(
+                f"{self._name}: {self._count:,} of {self._count + self._texts:,} texts have a fault ({share:.1%}), "
+                f"more than --skip-faulty {self.most:g} allows; the first: {self._faults[0]}"
+            )
+
+
 def _sha256(path: Path) -> str:
     check_regular(path)
     return sha256_of(path)
 
 
-def _read_file(form: Format, path: Path, hashes: Mapping[Path, str], view: View, notes: Notes) -> Iterator[Text]:
+def _read_file(
+    form: Format, path: Path, hashes: Mapping[Path, str], view: View, notes: Notes, faults: FaultyTexts
+) -> Iterator[Text]:
     noted = {"noted": notes} if form.notes else {}
     try:
         if form.questions is not None and view != View():
-            yield from (question.text for question in form.questions(path, noted=notes, view=view))
-        elif form.slow:
+            yield from (question.text for question in form.questions(path, faults.report, noted=notes, view=view))
+        elif form.slow and not faults.most:
             key = [form.name, str(form.version), *(hashes[file] for file in (path, *form.companions(path)))]
             yield from parsed_once(key, partial(form.read, path))
         else:
-            yield from form.read(path, **noted)
+            yield from form.read(path, faults.report, **noted)
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error}") from error
 
@@ -576,7 +637,13 @@ def refuse_unknown(name_or_path: str | Path) -> None:
 
 
 def refuse_split(
-    path: str | Path, split: str, format: str | None = None, split_from: str | None = None, *, learns: bool = False
+    path: str | Path,
+    split: str,
+    format: str | None = None,
+    split_from: str | None = None,
+    *,
+    learns: bool = False,
+    selection: FileSelection = ALL_FILES,
 ) -> None:
     """Raise a CorpusError for a file or folder that cannot be read at all, or has no such split, by names alone.
 
@@ -597,9 +664,9 @@ def refuse_split(
     if name == STORIES or get_entry(name) is not None or is_hub_name(name):
         return
     try:
-        source = find_source(path, format)
+        source = find_source(path, format, selection)
         if learns and not split_from:
-            _refuse_untrainable(path, format, split, splits_of(source))
+            _refuse_untrainable(path, format, split, splits_of(source), selection)
         elif not learns:
             part_of(source, split, 0, split_from)
     except OSError as error:

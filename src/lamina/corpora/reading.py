@@ -350,6 +350,8 @@ class Notes:
         self._ids: dict[str, dict[str, str]] = {}
         """What was done -> id of a text -> its document."""
         self._files: dict[str, dict[str, None]] = {}
+        self._faults: dict[str, dict[str, None]] = {}
+        """What was done -> file and line."""
 
     def of_documents(self, keep: Callable[[str], bool]) -> Notes:
         """These notes, of some documents only."""
@@ -361,6 +363,10 @@ class Notes:
         """Note what was done with a text; `doc` is its document, by default the text itself."""
         if self._keep is None or self._keep(doc or id):
             self._ids.setdefault(what, {})[id] = doc or id
+
+    def add_fault(self, what: str, fault: Fault) -> None:
+        """Note what was done because of a fault, whichever split its text is of."""
+        self._faults.setdefault(what, {})[f"{fault.path}:{fault.line}"] = None
 
     def add_file(self, what: str, file: str) -> None:
         """Note what holds for a whole file, whichever split is read."""
@@ -377,7 +383,7 @@ class Notes:
         return texts
 
     def _of_files(self) -> dict[str, dict[str, None]]:
-        return (self._whole._of_files() if self._whole else {}) | self._files
+        return (self._whole._of_files() if self._whole else {}) | self._files | self._faults
 
     @property
     def ids(self) -> Mapping[str, tuple[str, ...]]:

@@ -15,10 +15,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from lamina.corpora.corpus import Corpus, fingerprint_of
+from lamina.corpora.detection import ALL_FILES, FileSelection
 from lamina.corpora.formats.conllu import ConlluRow, check, columns_of
 from lamina.corpora.formats.uds import graphs_of
 from lamina.corpora.loading import CorpusSource, find_source, part_of
-from lamina.corpora.reading import Heading, raise_fault, read_blocks
+from lamina.corpora.reading import Fault, Heading, Report, raise_fault, read_blocks
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, FormatError
 from lamina.files.checking import sha256_of
@@ -113,7 +114,14 @@ def load_treebank(name_or_path: str | Path, split: str = "all", *, seed: int = 0
     return LemmaTreebank(str(name_or_path), split, hashes, tuple(sentences), tuple(others), chosen.note)
 
 
-def _reader_of(source: CorpusSource) -> Callable[[Path], Iterator[TreebankSentence]]:
+_ReadSentences = Callable[..., Iterator[TreebankSentence]]
+
+
+def _ignored(_: Fault) -> None:
+    """Faults are reported when the file is read as texts."""
+
+
+def _reader_of(source: CorpusSource) -> _ReadSentences:
     read = _READERS.get(source.format.name)
     if read is None:
         raise CorpusError(
@@ -154,7 +162,9 @@ def has_penn_tags(texts: Iterable[Text]) -> bool:
     return bool(tags) and sum(tag in _PENN for tag in tags) >= _MOSTLY * len(tags)
 
 
-def with_features(splits: Splits, path: str | Path, format: str | None = None) -> Splits:
+def with_features(
+    splits: Splits, path: str | Path, format: str | None = None, selection: FileSelection = ALL_FILES
+) -> Splits:
     """The same sentences with their features in place of tags that are not the Penn Treebank's.
 
     Where the files have none, only such tags are left out: rules would take German NN for a singular.
@@ -162,11 +172,11 @@ def with_features(splits: Splits, path: str | Path, format: str | None = None) -
     if has_penn_tags(islice(splits.train, _LOOKED_AT)):
         return splits
     known: dict[str, tuple[TreebankWord, ...]] = {}
-    source = find_source(path, format)
+    source = find_source(path, format, selection)
     if source.format.name in _READERS:
         read = _reader_of(source)
         files = (file for files in source.files.values() for file in files)
-        known = {sentence.id: sentence.words for file in files for sentence in read(file)}
+        known = {sentence.id: sentence.words for file in files for sentence in read(file, _ignored)}
 
     def featured(corpus: Corpus) -> Corpus:
         def texts() -> Iterator[Text]:
@@ -186,9 +196,9 @@ def with_features(splits: Splits, path: str | Path, format: str | None = None) -
     return Splits(featured(splits.train), featured(splits.scored))
 
 
-def _conllu(path: Path) -> Iterator[TreebankSentence]:
+def _conllu(path: Path, report: Report = raise_fault) -> Iterator[TreebankSentence]:
     columns, heading = columns_of(path), Heading(path.stem)
-    for block in read_blocks(path, raise_fault):
+    for block in read_blocks(path, report):
         about = [line.text for line in block if line.text.startswith("#")]
         lines = [(line.number, line.text.split("\t")) for line in block if not line.text.startswith("#")]
         if not lines:
@@ -200,8 +210,11 @@ def _conllu(path: Path) -> Iterator[TreebankSentence]:
                     raise FormatError(f"{path}:{number}: {len(cells)} columns; expected {len(columns.names)}")
             lines = [(number, columns.standard(cells, n)) for n, (number, cells) in enumerate(lines, start=1)]
         rows = [ConlluRow(*line) for line in lines]
-        for fault in check(path, block[0].number, rows):
-            raise_fault(fault)
+        faults = list(check(path, block[0].number, rows))
+        for fault in faults:
+            report(fault)
+        if faults:
+            continue
         yield TreebankSentence(heading.sentence, heading.doc, tuple(_words(rows)))
 
 
@@ -239,7 +252,7 @@ def _has_space(row: ConlluRow) -> bool:
 _NOT_FEATURES = ("domain", "type", "position", "form", "lemma", "upos", "xpos", "id")
 
 
-def _uds(path: Path) -> Iterator[TreebankSentence]:
+def _uds(path: Path, _: Report = raise_fault) -> Iterator[TreebankSentence]:
     for name, graph, ids in graphs_of(path):
         try:
             about = ids[name]
@@ -263,7 +276,7 @@ def _tokens(graph: Mapping[str, Any]) -> Iterator[TreebankWord]:
         yield TreebankWord(node["form"], node.get("lemma", ""), node["upos"], node["xpos"], features, head, relation)
 
 
-_READERS: Mapping[str, Callable[[Path], Iterator[TreebankSentence]]] = {"conllu": _conllu, "gum": _conllu, "uds": _uds}
+_READERS: Mapping[str, _ReadSentences] = {"conllu": _conllu, "gum": _conllu, "uds": _uds}
 """Format -> its reader."""
 
 

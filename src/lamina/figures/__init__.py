@@ -33,15 +33,19 @@ __all__ = [
 def draw(result: Result) -> dict[str, altair.TopLevelMixin]:
     """Every chart of a result, by name; none where its analysis has no figure.
 
-    Each chart carries a `description` in words, read aloud by screen readers.
+    A chart's title states what was found, where that was tested. Each chart carries a `description` in words, read
+    aloud by screen readers.
 
     Example:
         >>> from lamina.results import Provenance, Result
         >>> draw(Result("counting", {}, Provenance({}, {}, {})))
         {}
     """
+    from lamina.figures.conclusions import conclusion, state
+
     module = _drawer(result.analysis)
-    return module.draw(result) if module else {}
+    charts = module.draw(result) if module else {}
+    return {name: state(chart, conclusion(result, name)) for name, chart in charts.items()}
 
 
 def captions_of(analysis: str) -> Mapping[str, str]:

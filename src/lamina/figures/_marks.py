@@ -74,6 +74,122 @@ def beside(panels: list[alt.LayerChart], title: str, description: str, *, unifor
     )
 
 
+LABEL_WIDTH = 150
+"""Pixels beside a panel for the names of its series."""
+_LINE = 15
+
+
+def end_labels(rows: Table, height: int, domain: tuple[float, float], *, name: str = "model") -> alt.Chart:
+    """The name of each series at its last point, in its colour; names that would lie on each other are moved apart.
+
+    Example:
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"model": ["a", "b"], "layer": [6, 6], "value": [0.5, 0.51]})
+        >>> [round(row["at"], 2) for row in end_labels(table, 150, (0.0, 1.0)).data.to_dict("records")]
+        [0.46, 0.55]
+    """
+    ends = rows.dropna(subset=["value"]).sort_values("layer").groupby(name, sort=False).tail(1)
+    ends = ends.sort_values("value")
+    step = _LINE * (domain[1] - domain[0]) / height
+    places: list[float] = []
+    for value in ends["value"]:
+        places.append(max(float(value), places[-1] + step) if places else float(value))
+    # Moved up only, the highest would leave the panel: half of the way goes down.
+    excess = (places[-1] - float(ends["value"].iloc[-1])) / 2 if places else 0.0
+    ends = ends.assign(at=[place - excess for place in places])[[name, "layer", "at"]]
+    return (
+        alt.Chart(ends)
+        .mark_text(align="left", dx=9, fontSize=12, limit=LABEL_WIDTH)
+        .encode(x=alt.X("layer:Q"), y=alt.Y("at:Q"), text=alt.Text(f"{name}:N"), color=alt.Color(f"{name}:N"))
+    )
+
+
+_SIDES = ((1, 0), (-1, 0), (1, -1), (-1, -1), (1, 1), (-1, 1))
+"""Where a name may stand beside its point: right or left, level with it, above, below."""
+
+
+def placed_names(rows: Table, size: tuple[float, float], ends: tuple[float, float, float, float]) -> Table:
+    """The rows whose `label` has room beside its point, with its `side` (1: right) and `shift` in pixels.
+
+    Earlier rows choose first; a name never lies on another name or point.
+
+    Args:
+        rows: with x, y and label.
+        size: width and height of the panel in pixels.
+        ends: of the axes: left, right, bottom, top.
+
+    Example:
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"x": [0.5, 0.5], "y": [0.5, 0.5], "label": ["one", "two"]})
+        >>> placed_names(table, (100, 100), (0, 1, 0, 1))["side"].tolist()
+        [1, -1]
+    """
+    (width, height), (left, right, bottom, top) = size, ends
+    across = (rows["x"] - left) / (right - left) * width
+    down = (top - rows["y"]) / (top - bottom) * height
+    boxes = [(x - 4, y - 4, x + 4, y + 4) for x, y in zip(across, down, strict=True)]
+    chosen = []
+    for place, (label, x, y) in enumerate(zip(rows["label"], across, down, strict=True)):
+        if not label:
+            continue
+        letters = len(str(label)) * 5.6 + 2
+        for side, level in _SIDES:
+            start = x + 7 if side > 0 else x - 7 - letters
+            box = (start, y + 9 * level - 6, start + letters, y + 9 * level + 6)
+            inside = box[0] >= 0 and box[2] <= width and box[1] >= 0 and box[3] <= height
+            if inside and not any(_overlap(box, other) for other in boxes):
+                boxes.append(box)
+                chosen.append((place, side, 9 * level))
+                break
+    table = rows.iloc[[place for place, _, _ in chosen]]
+    return table.assign(side=[side for _, side, _ in chosen], shift=[shift for _, _, shift in chosen])
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def name_marks(rows: Table, x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """The names that `placed_names` found room for."""
+    marks = []
+    places = sorted({(int(side), int(shift)) for side, shift in zip(rows["side"], rows["shift"], strict=True)})
+    for side, shift in places:
+        group = rows[(rows["side"] == side) & (rows["shift"] == shift)]
+        mark = alt.Chart(group).mark_text(
+            align="left" if side > 0 else "right", dx=7 * side, dy=shift, fontSize=10, color=INK
+        )
+        marks.append(mark.encode(x=x, y=y, text=alt.Text("label:N")))
+    return marks
+
+
+def outline_of(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The corners of the smallest convex outline around points, closed; fewer than three have none.
+
+    Example:
+        >>> outline_of([(0, 0), (2, 0), (1, 1), (2, 2), (0, 2)])
+        [(0, 0), (2, 0), (2, 2), (0, 2), (0, 0)]
+        >>> outline_of([(0, 0), (1, 1)])
+        []
+    """
+    ordered = sorted(set(points))
+    if len(ordered) < 3:
+        return []
+
+    def half(places: list[tuple[float, float]]) -> list[tuple[float, float]]:
+        corners: list[tuple[float, float]] = []
+        for x, y in places:
+            while len(corners) > 1:
+                (x0, y0), (x1, y1) = corners[-2:]
+                if (x1 - x0) * (y - y0) - (y1 - y0) * (x - x0) > 0:
+                    break
+                corners.pop()
+            corners.append((x, y))
+        return corners
+
+    lower, upper = half(ordered), half(ordered[::-1])
+    return [*lower, *upper[1:]]
+
+
 HEAT_MAP_WIDTH = 330
 _ROW = 28
 """Height of one task in a heat map."""

@@ -35,8 +35,9 @@ CAPTIONS = {
     "finetuning": (
         "Micro-F1 by layer, shaded: 95 % intervals. (a) is the old probes on the fine-tuned model's vectors, (b) new "
         "probes; compare both with the pretrained model. Where (a) falls and (b) holds, the classes are still there "
-        "but are told in another way. Of several seeds, lines are the mean and small marks single models. A model "
-        "fine-tuned through an attention window is probed through it, and so is the pretrained model in its panel."
+        "but have to be read in another way. Of several seeds, lines are the mean and small marks single models. A "
+        "model fine-tuned through an attention window is probed through it, and so is the pretrained model in its "
+        "panel."
     ),
     "attention": (
         "Mean cosine of each head's attention before and after fine-tuning, one grid per fine-tuned model, one cell "

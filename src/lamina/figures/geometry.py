@@ -9,10 +9,17 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from lamina.figures._marks import end_labels
 from lamina.figures.theme import INK, layer_axis, series, themed
 from lamina.results import Result
+from lamina.results.finding import strongest_first
 
 CAPTIONS = {
+    "measure": (
+        "One measure from the embeddings (layer 0) to the last layer; shaded: its 95 % interval over documents or "
+        "types, narrower than the line where none shows. Compare the model with its random-weights twin: whether they "
+        "differ at a layer is tested in pairs, in `contrasts`, not by overlapping intervals."
+    ),
     "layers": (
         "Each panel shows one measure from the embeddings (layer 0) to the last layer, all on the same scale; "
         "shaded: 95 % intervals over documents (anisotropy, intra-sentence) or types, narrower than the line where "
@@ -60,9 +67,34 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     panels = [_panel(panel, models, last, domain) for panel in PANELS if panel.measure in set(table["measure"])]
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
-    title = alt.TitleParams(f"{models[0]} on {corpus['name']}{split}", subtitle="shaded: 95 % bootstrap interval")
+    about = f"{models[0]} on {corpus['name']}{split}"
+    title = alt.TitleParams(about, subtitle="shaded: 95 % bootstrap interval")
     chart = alt.concat(*panels, data=table, columns=4, spacing=24, title=title, description=describe(table))
-    return {"layers": themed(chart.properties(usermeta={"panelWidth": PANEL_WIDTH}))}
+    charts: dict[str, alt.TopLevelMixin] = {}
+    if (named := _named_measure(result)) in set(table["measure"]):
+        charts["measure"] = themed(_alone(named, table, models, last, about))
+    return charts | {"layers": themed(chart.properties(usermeta={"panelWidth": PANEL_WIDTH}))}
+
+
+def _named_measure(result: Result) -> str:
+    """The measure of the clearest finding."""
+    sources = [source for finding in strongest_first(result.findings) for source in finding.source]
+    return next((str(source.where["measure"]) for source in sources if "measure" in source.where), "")
+
+
+_WIDTH, _HEIGHT = 560, 240
+
+
+def _alone(measure: str, table: pd.DataFrame, models: list[str], last: int, about: str) -> alt.ConcatChart:
+    """One measure in one panel, each model named at its line."""
+    panel = next(panel for panel in PANELS if panel.measure == measure)
+    rows = pd.DataFrame(table[table["measure"] == measure])
+    low, high = _domain(rows)
+    one = _panel(panel, models, last, [low, high], named=rows)
+    chart = alt.LayerChart(layer=one.layer, width=_WIDTH)
+    reading = f"{panel.title} ({panel.reading}) of {about}; shaded: 95 % bootstrap interval"
+    title = alt.TitleParams(panel.title, subtitle=reading)
+    return alt.concat(chart, data=rows, title=title, description=describe(rows), usermeta={"panelWidth": _WIDTH})
 
 
 def describe(table: pd.DataFrame) -> str:
@@ -94,11 +126,14 @@ def _domain(table: pd.DataFrame) -> list[float]:
     return [0.0 if math.isnan(lowest) else min(0.0, math.floor(lowest * 10) / 10), 1.0]
 
 
-def _panel(panel: Panel, models: list[str], last: int, domain: list[float]) -> alt.LayerChart:
-    """One measure, taken from the table that all panels share."""
-    look = series(models)
+def _panel(
+    panel: Panel, models: list[str], last: int, domain: list[float], named: pd.DataFrame | None = None
+) -> alt.LayerChart:
+    """One measure, taken from the table that all panels share; `named` names its series at their ends."""
+    look = series(models) if named is None else series(models).without_legend()
+    height = 170 if named is None else _HEIGHT
     base = (
-        alt.Chart(width=PANEL_WIDTH, height=170)
+        alt.Chart(width=PANEL_WIDTH if named is None else _WIDTH, height=height)
         .transform_filter(alt.FieldEqualPredicate(field="measure", equal=panel.measure))
         .encode(x=layer_axis(last), color=look.colour)
     )
@@ -114,6 +149,7 @@ def _panel(panel: Panel, models: list[str], last: int, domain: list[float]) -> a
             alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=INK).encode(y=alt.Y("zero:Q")),
             base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
             base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
+            *([] if named is None else [end_labels(named, height, (domain[0], domain[1]))]),
         ],
-        title=alt.TitleParams(panel.title, subtitle=panel.reading),
+        title=alt.TitleParams(panel.title, subtitle=panel.reading) if named is None else alt.Undefined,
     )

@@ -7,12 +7,16 @@ import math
 import altair as alt
 import pandas as pd
 
-from lamina.figures.theme import BEHAVIOUR_LOOKS, Table, attention_name, themed
+from lamina.figures._marks import name_marks, placed_names
+from lamina.figures.theme import BEHAVIOUR_LOOKS, FAINT, Table, attention_name, themed
 from lamina.results import Result
+from lamina.results.finding import rows_of
+from lamina.tasks.label_words import word_for
 
 CAPTIONS = {
     "map": (
-        "One point per head, shown twice: by layer and by behaviour. Heads that are close attend alike, as far as the "
+        "One point per head, shown twice: by role and by layer. Heads that find something are named, as far as there "
+        "is room. Heads that are close attend alike, as far as the "
         "stress in the subtitle allows (0: every distance is exact); directions mean nothing. A head that does several "
         "things is named by the most telling one: coreference and syntactic heads clearly beat simple rules on the "
         "same documents (p < .05, corrected by max-T over all heads and relations), induction heads attend clearly "
@@ -41,7 +45,8 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
             *_width(result.tables.get("divergences")),
         ],
     )
-    panels = [_by_layer(points), _by_behaviour(points)]
+    points = points.assign(label=_names(result.tables.get("behaviours"), points))
+    panels = [_by_behaviour(points), _by_layer(points)]
     chart = alt.concat(*panels, columns=2, spacing=40, title=title, description=describe(points, stress))
     chart = chart.resolve_scale(color="independent", shape="independent")
     return {"map": themed(chart.properties(usermeta={"panelWidth": PANEL, "keepShape": True}))}
@@ -72,6 +77,24 @@ def describe(points: Table, stress: float) -> str:
     return " ".join([f"A map of {len(points)} heads with stress {stress:.2f}.", *parts])
 
 
+_NAMED = ("coreference", "syntactic", "induction", "previous", "next")
+"""Behaviours by which heads are named on the map."""
+
+
+def _names(table: Table | None, points: Table) -> list[str]:
+    """What stands beside each head that finds something: its number and what it finds, in words."""
+    relations: dict[tuple[int, int], str] = {}
+    if table is not None:
+        clearest = table.sort_values("difference", ascending=False, kind="stable", na_position="last")
+        for row in rows_of(clearest):
+            if row.behaviour == "syntactic":
+                relations.setdefault((int(row.layer), int(row.head)), word_for(str(row.what).split(" (")[0]))
+    return [
+        f"{row.name} {relations.get((int(row.layer), int(row.head)), row.behaviour)}" if row.behaviour in _NAMED else ""
+        for row in rows_of(points)
+    ]
+
+
 def _by_layer(points: Table) -> alt.LayerChart:
     last = int(points["layer"].max())
     ticks = list(range(1, last + 1, math.ceil(last / 13)))
@@ -97,25 +120,23 @@ def _by_behaviour(points: Table) -> alt.LayerChart:
             ),
         )
     )
-    return alt.LayerChart(layer=[dots, _head_names(points)], title="By behaviour")
+    (left, right), (bottom, top) = (_ends(points[axis]) for axis in ("x", "y"))
+    height = round(PANEL / (right - left) * (top - bottom))
+    # Names first: what has none is only in the way.
+    ordered = points.sort_values("label", key=lambda labels: labels == "", kind="stable")
+    placed = placed_names(ordered, (PANEL, height), (left, right, bottom, top))
+    return alt.LayerChart(layer=[dots, *name_marks(placed, alt.X("x:Q"), alt.Y("y:Q"))], title="By role")
 
 
-_NAMED = ("syntactic", "coreference", "induction")
-"""Behaviours whose heads are named on the map: those that were tested, not only above a threshold."""
-
-
-def _head_names(points: Table) -> alt.Chart:
-    tested = points[points["behaviour"].isin(_NAMED)]
-    return _places(points, tested).mark_text(dx=9, align="left", fontSize=10).encode(text="name:N")
-
-
-def _places(points: Table, drawn: Table | None = None) -> alt.Chart:
+def _places(points: Table) -> alt.Chart:
     # A nat is as many pixels up as across: a distance is a distance in every direction.
     (left, right), (bottom, top) = (_ends(points[axis]) for axis in ("x", "y"))
     pixels = PANEL / (right - left)
-    return alt.Chart(points if drawn is None else drawn, width=PANEL, height=round(pixels * (top - bottom))).encode(
-        x=alt.X("x:Q", title="nats per token", scale=alt.Scale(domain=[left, right], nice=False)),
-        y=alt.Y("y:Q", title="nats per token", scale=alt.Scale(domain=[bottom, top], nice=False)),
+    return alt.Chart(
+        points, width=PANEL, height=round(pixels * (top - bottom)), view=alt.ViewBackground(stroke=FAINT)
+    ).encode(
+        x=alt.X("x:Q", axis=None, scale=alt.Scale(domain=[left, right], nice=False)),
+        y=alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[bottom, top], nice=False)),
         tooltip=[alt.Tooltip("layer:Q"), alt.Tooltip("head:Q"), alt.Tooltip("behaviour:N")],
     )
 

@@ -10,11 +10,17 @@ import pandas as pd
 
 from lamina.analyses.answering.failure import ADDED_OVER_TWIN, OVER_TWIN, TOGETHER
 from lamina.analyses.answering.streaming import ADJUSTED, PSEUDO, TWIN
-from lamina.figures.theme import FEW_SEEDS, INK, Table, layer_axis, rows_of, series, themed
+from lamina.corpora.questions.babi import TASK_TITLES
+from lamina.figures.theme import COLOURS, FEW_SEEDS, GREY, INK, Table, layer_axis, rows_of, series, themed
 from lamina.results import Result
+from lamina.results.finding import rows_of as each_row
 from lamina.stats.status import SURE
 
 CAPTIONS = {
+    "tasks": (
+        "How many questions of each task are answered correctly, with the 95 % interval of a share, on stories "
+        "that the model has not seen; grey ticks: always giving the task's most frequent answer."
+    ),
     "roles": (
         "Means over questions, by layer, of how alike the tokens of words of the same or of different roles are "
         "(cosine minus the layer's anisotropy), how far the answer lies from all other words, and how well clusters "
@@ -40,7 +46,7 @@ CAPTIONS = {
         "p < .05)."
     ),
     "failure": (
-        "How well one layer's vectors predict which questions of a task are answered wrongly (AUC alone, 0.5 is "
+        "How well one layer's vectors predict which questions of a task are answered incorrectly (AUC alone, 0.5 is "
         "chance), and what they add to the model's own confidence (gain in AUC, 0 is nothing), by layer; bands are "
         "95 % intervals over documents, filled points lead the random-weights twin (paired; adjusted over layers, "
         "p < .05). The twin knows the words of a question and nothing else: what it predicts as well is a "
@@ -91,6 +97,9 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """The charts `roles` and `differences`, and for a model that answers `answers`, `contrast` and `failure`."""
     table = result.tables["phases"]
     charts = {"roles": _roles(result, table)}
+    tasks = rows_of(result.tables, "tasks")
+    if tasks is not None and "share" in tasks:
+        charts = {"tasks": _tasks(result, tasks), **charts}
     if (differences := rows_of(result.tables, "differences")) is not None:
         charts["differences"] = _differences(result, differences)
     contrast = rows_of(result.tables, "contrast")
@@ -115,6 +124,36 @@ def _roles(result: Result, table: Table) -> alt.ConcatChart:
         f"How {name} reads {count:,} questions of {result.provenance.corpus['name']}",
         [_adjusting(table), _intervals(table)],
     )
+
+
+def _tasks(result: Result, tasks: Table) -> alt.ConcatChart:
+    """What the model can answer and what it cannot: one bar per task."""
+    titles = [
+        f"{TASK_TITLES[task]} ({task})" if task in TASK_TITLES else str(task) or "all questions"
+        for task in tasks["task"]
+    ]
+    rows = tasks.assign(title=titles, always=tasks["constant"] / tasks["questions"])
+    y = alt.Y("title:N", sort=titles, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=300))
+    scale = alt.Scale(domain=[0, 1])
+    tooltip = [alt.Tooltip("title:N"), alt.Tooltip("right:Q"), alt.Tooltip("questions:Q")]
+    base = alt.Chart(rows, width=420, height=40 * len(rows)).encode(y=y, tooltip=tooltip)
+    x = alt.X("share:Q", title="share of questions answered correctly", scale=scale, axis=alt.Axis(format="%"))
+    layers: list[alt.Chart] = [
+        base.mark_bar(size=16, color=COLOURS[0], opacity=0.8).encode(x=x),
+        base.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        base.mark_tick(color=GREY, thickness=3, size=26).encode(x=alt.X("always:Q")),
+        base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(
+            x=alt.value("width"), text=alt.Text("share:Q", format=".0%")
+        ),
+    ]
+    name = result.provenance.model["name"]
+    words = " ".join(
+        f"{title}: {row.right} of {row.questions} right." for title, row in zip(titles, each_row(tasks), strict=True)
+    )
+    title = alt.TitleParams(
+        f"What {name} can answer", subtitle="lines: 95 % intervals; grey ticks: always the most frequent answer"
+    )
+    return alt.concat(alt.LayerChart(layer=layers), title=title, description=words, usermeta={"panelWidth": 420})
 
 
 def _answers(result: Result, contrast: Table) -> alt.ConcatChart:

@@ -248,7 +248,84 @@ _MARKS = ("M0-1V1", "M0-1V1M-.35-1H.35M-.35 1H.35", "M0-1L1 0L0 1L-1 0Z")
 """SVG paths around 0, 0: a tick, a tick with feet, a diamond."""
 
 
+_LINE_HEIGHT = 34
+"""Of one task, where it has one bar."""
+_ONE_WIDTH = 400
+PUBLISHED = "published"
+"""Name of the parameter that shows the paper's values."""
+
+
 def pipeline(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """One bar per task: where its score is gained as layers are added, with its interval; the earliest on top."""
+    summary = rows_of(tables, "summary")
+    if summary is None or summary["expected_layer"].isna().all():
+        return None
+    tasks = in_order(tables)
+    labels = _labels(tables, tasks)
+    places = _places(tables, summary, labels)
+    places = places[places["statistic"] == _EXPECTED.name]
+    scores = {labels[row.task]: row.f1_full for row in each_row(summary)}
+    metrics = {labels[task]: name for task, name in metric_of(tables).items() if task in labels}
+    places = places.assign(
+        score=[f"{metrics.get(task, 'score')} {_number(scores[task])}" for task in places["task"]],
+        known=places["low"].notna() & places["high"].notna(),
+    )
+    names, last = list(labels.values()), last_layer(tables)
+    highest = places[["layer", "high"]].max().max()
+    x = layer_axis(last, padding=0, domain=(min(0.0, places[["layer", "low"]].min().min()), max(float(last), highest)))
+    y = alt.Y("task:N", sort=names, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=240))
+    tooltip = [alt.Tooltip("task:N"), *_numbers("layer", "low", "high"), alt.Tooltip("score:N")]
+    base = alt.Chart(places, width=_ONE_WIDTH, height=_LINE_HEIGHT * len(names)).encode(y=y, tooltip=tooltip)
+    layers: list[alt.Chart] = [
+        base.transform_filter("datum.known")
+        .mark_bar(size=12, color=COLOURS[0], opacity=0.35)
+        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        base.transform_filter("datum.why == ''")
+        .mark_point(filled=True, size=110, color=COLOURS[0], opacity=1)
+        .encode(x=x),
+        base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(
+            x=alt.value("width"), text=alt.Text("score:N")
+        ),
+        base.transform_filter("datum.why != ''")
+        .mark_text(align="left", dx=4, fontSize=11, color=INK, limit=_ONE_WIDTH)
+        .encode(x=alt.value(0), text=alt.Text("why:N")),
+    ]
+    below = [*_spread(tables), "points: the expected layer, where the score is gained as layers are added"]
+    twins = _twins(summary, labels)
+    if not twins.empty:
+        layers.append(
+            alt.Chart(twins)
+            .mark_tick(orient="vertical", color=GREY, thickness=3, size=20)
+            .encode(x=alt.X("layer:Q"), y=y, tooltip=[alt.Tooltip("mark:N"), *_numbers("layer", "low", "high")])
+        )
+        below.append("grey ticks: the random-weights twin; beside each task: the score with all layers")
+    chart = alt.LayerChart(layer=layers)
+    published = _references(tables, labels, last)
+    if not published.empty:
+        published = published[published["statistic"] == _EXPECTED.name]
+        switch = alt.param(
+            name=PUBLISHED, value=False, bind=alt.binding_checkbox(name="what Tenney, Das and Pavlick (2019) report ")
+        )
+        ticks = (
+            alt.Chart(published)
+            .mark_tick(orient="vertical", color=COLOURS[1], thickness=3, size=20)
+            .encode(
+                x=alt.X("layer:Q"),
+                y=y,
+                opacity=alt.condition(PUBLISHED, alt.value(1), alt.value(0)),
+                tooltip=[alt.Tooltip("mark:N"), *_numbers("layer", "published")],
+            )
+        )
+        chart = alt.LayerChart(layer=[*layers, ticks]).add_params(switch)
+    return alt.concat(
+        chart,
+        title=alt.TitleParams(f"Where tasks are resolved: {title}", subtitle=below),
+        description=_pipeline_in_words(tables, summary, tasks),
+        usermeta={"panelWidth": _ONE_WIDTH},
+    )
+
+
+def statistics(tables: Tables, title: str) -> alt.ConcatChart | None:
     """Each task's score at the first and the full probe, its two places on the layer axis, and K of both."""
     summary = rows_of(tables, "summary")
     if summary is None or summary["f1_full"].isna().all():

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.figures._marks import heat_maps
-from lamina.figures.pipeline import order, pipeline, weights
+from lamina.figures.pipeline import order, pipeline, statistics, weights
 from lamina.figures.theme import (
     FEW_SEEDS,
     INK,
@@ -40,6 +40,13 @@ from lamina.stats.status import SURE
 
 CAPTIONS = {
     "pipeline": (
+        "One line per task, the earliest on top. The point is the expected layer: the mean layer at which the score "
+        "is gained as layers are added; the bar is its interval or range over seeds, as the subtitle says. Compare it "
+        "with the random-weights twin (grey tick; none where the twin's own scores do not gain or its probes have not "
+        "converged). Which task clearly comes first is in the chart of the order. The box shows the paper's values, "
+        "moved to the same share of this model's depth."
+    ),
+    "statistics": (
         "Tasks by expected layer, the earliest on top. P(0) sees the embeddings alone, P(L) all layers; compare both "
         "with the constant answer. The expected layer says where the score is gained as layers are added, the centre "
         "of gravity which layers the full probe draws on; they need not agree. Lines are intervals or ranges over "
@@ -343,12 +350,13 @@ def _curves_in_words(rows: Table, names: list[str], metric: dict[str, str]) -> s
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """Of `pipeline`, `weights`, `curves`, `heatmap`, `control`, `order` and `traces`, those that the probes allow."""
+    """Of `pipeline`, `statistics`, `weights`, `curves`, `heatmap`, `control`, `order`, `traces`: what probes allow."""
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
     title = f"{result.provenance.model['name']} on {corpus['name']}{split}"
     charts = {
         "pipeline": pipeline(result.tables, title),
+        "statistics": statistics(result.tables, title),
         "weights": weights(result.tables, title),
         "curves": curves(result.tables, title),
         "heatmap": heatmap(result.tables, title),

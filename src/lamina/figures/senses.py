@@ -68,7 +68,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
             level = float(table.loc[table["measure"] == next(iter(measures)), "baseline"].iloc[0])
             lines = pd.DataFrame([(beside, level)], columns=["line", "value"]) if beside else None
             first.append(_panel(rows, title, unit, lines=lines))
-    charts["senses"] = _beside(first, f"Senses told by neighbours: {subject}", _in_words(table, [main, "ami"]))
+    charts["senses"] = _beside(first, f"Senses by nearest neighbours: {subject}", _in_words(table, [main, "ami"]))
     places, moves = _series(table, _SHARES), _series(table, _MOVES)
     second = [_panel(places, "Variance within words", "share explained by places", null=True)] if len(places) else []
     if len(moves):

@@ -55,7 +55,7 @@ class BehaviourLook(NamedTuple):
 
     colour: str
     shape: str
-    """An SVG path around 0, 0, from -1 to 1 in both directions: told apart without colour."""
+    """An SVG path around 0, 0, from -1 to 1 in both directions: recognisable without colour."""
     short: str
     """Its name where there is little room."""
 
@@ -84,7 +84,7 @@ class Role(NamedTuple):
 
     name: str
     shape: str
-    """An SVG path around 0, 0: told apart without colour."""
+    """An SVG path around 0, 0: recognisable without colour."""
     colour: str
 
 
@@ -110,6 +110,10 @@ class Look(NamedTuple):
     colour: alt.Color
     dash: alt.StrokeDash
     shape: alt.Shape
+
+    def without_legend(self) -> Look:
+        """The same where series are named at their ends."""
+        return Look(self.colour.legend(None), self.dash.legend(None), self.shape.legend(None))
 
 
 def series(names: list[str]) -> Look:

@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
 from lamina.analyses.answering.groups import LEFT_OUT, STABLE
+from lamina.figures._marks import name_marks, outline_of, placed_names
 from lamina.figures.theme import (
     COLOURS,
     GREY,
@@ -35,7 +36,8 @@ CAPTIONS = {
     "map": (
         "The tokens of a question and its context, projected into two dimensions; the slider goes from the "
         "embeddings (layer 0) to the last layer, and tokens can be coloured by role, sentence or cluster "
-        "(k-means in the full space; grey at layers where other seeds find other clusters). The two axes hold only the "
+        "(k-means in the full space, outlined; none at layers where other seeds find other clusters). Tokens of "
+        "question, answer and support are named as far as there is room. The two axes hold only the "
         "stated share of the variance: tokens close here may be far apart in the full space. One question has no "
         "interval: compare the phases over many questions."
     ),
@@ -61,7 +63,7 @@ ACCEPTED = "accepted answer"
 
 
 def not_drawn(result: Result) -> dict[str, str]:
-    """Chart -> which of two questions was answered rightly; nothing where there is one."""
+    """Chart -> which of two questions was answered correctly; nothing where there is one."""
     answers = result.tables["answer"]
     if len(answers) < 2:
         return {}
@@ -72,7 +74,7 @@ def not_drawn(result: Result) -> dict[str, str]:
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """The charts `map` (one layer at a time, by a slider) and `layers` (all of them).
 
-    Of two questions, one answered rightly and one wrongly, the maps are side by side.
+    Of two questions, one answered correctly and one incorrectly, the maps are side by side.
     """
     if len(result.tables["answer"]) > 1:
         return _draw_beside(result)
@@ -113,7 +115,7 @@ def _draw_beside(result: Result) -> dict[str, alt.TopLevelMixin]:
     slider = alt.param(name="layer", value=last // 2, bind=alt.binding_range(min=0, max=last, step=1, name="layer "))
     choices = alt.binding_select(options=list(_COLOURINGS), name="colour by ")
     colouring = alt.param(name="colouring", value="role", bind=choices)
-    title = f"{result.provenance.model['name']}: a question answered rightly, and one answered wrongly"
+    title = f"{result.provenance.model['name']}: a question answered correctly, and one answered incorrectly"
     moving, panels = [], []
     for example, example_rows in zip(examples, rows, strict=True):
         answer = example.tables["answer"].to_dict("records")[0]
@@ -156,7 +158,7 @@ def _only(result: Result, example: str) -> Result:
 
 
 def _verdict(answer: Mapping[Any, Any]) -> str:
-    return {1.0: "answered rightly", 0.0: "answered wrongly"}.get(answer["exact_match"], "answer not judged")
+    return {1.0: "answered correctly", 0.0: "answered incorrectly"}.get(answer["exact_match"], "answer not judged")
 
 
 def _judged(answer: Mapping[Any, Any]) -> str:
@@ -276,23 +278,53 @@ def _panel(rows: Table, roles: list[Role], size: int, *, legend: bool) -> alt.La
     plain = f"datum.role == '{OTHER.name}'"
     dots = base.transform_calculate(shade=_shade()).mark_point(filled=True, opacity=0.85, size=area)
     layers: list[alt.Chart] = [
+        *_cluster_outlines(rows),
         # Seen in the legend alone: the dots have the colour that the reader chose.
         base.mark_point(opacity=0, filled=True).encode(color=key),
         dots.transform_filter(plain).encode(fill=_SHADE, tooltip=tooltip),
         dots.transform_filter(f"!({plain})").encode(fill=_SHADE, tooltip=tooltip),
         base.transform_filter("datum.gold").mark_point(size=2 * area, strokeWidth=1.8, opacity=1, color=INK),
     ]
-    if size != SMALL:
-        label = base.encode(text=alt.Text("label:N"), shape=alt.Undefined)
-        layers += [
-            label.transform_filter(f"datum.label && datum.x {side} 0").mark_text(align=align, dy=-13, fontSize=12)
-            for side, align in _SIDES
-        ]
+    layers += name_marks(_named_tokens(rows, size), _axis("x"), _axis("y"))
     return alt.LayerChart(layer=layers)
 
 
-_SIDES: tuple[tuple[str, Literal["left", "right"]], ...] = (("<", "left"), (">=", "right"))
-"""Where the answer is written: towards the middle."""
+_NAMED_ROLES = (PREDICTED.name, QUESTION.name, SUPPORT.name, SOURCE.name)
+"""Roles whose tokens are named, as far as there is room: the answer first."""
+
+
+def _named_tokens(rows: Table, size: int) -> Table:
+    """Tokens of question, answer and support with their words, where these have room, layer by layer."""
+    labels = [
+        label or (str(word) if role in _NAMED_ROLES and str(word)[:1].isalnum() else "")
+        for label, word, role in zip(rows["label"], rows["word"], rows["role"], strict=True)
+    ]
+    first = [_NAMED_ROLES.index(role) if role in _NAMED_ROLES else len(_NAMED_ROLES) for role in rows["role"]]
+    ordered = rows.assign(label=labels, first=first).sort_values(["layer", "first"], kind="stable")
+    # A word of several tokens is named once.
+    again = ordered.duplicated(["layer", "sentence", "word", "role"]) & (ordered["label"] == ordered["word"])
+    ordered = ordered.assign(label=ordered["label"].where(~again, ""))
+    ends = (-_EDGE, _EDGE, -_EDGE, _EDGE)
+    placed = [placed_names(group, (size, size), ends) for _, group in ordered.groupby("layer", sort=False)]
+    return pd.concat(placed)[["layer", "x", "y", "label", "side", "shift"]]
+
+
+def _cluster_outlines(rows: Table) -> list[alt.Chart]:
+    """A line around each cluster that other seeds find too."""
+    corners = [
+        (layer, f"{layer}-{cluster}", place, *corner)
+        for (layer, cluster), group in rows[rows["cluster"] >= 0].groupby(["layer", "cluster"])
+        for place, corner in enumerate(outline_of(list(zip(group["x"], group["y"], strict=True))))
+    ]
+    if not corners:
+        return []
+    table = pd.DataFrame(corners, columns=["layer", "outline", "place", "x", "y"])
+    line = alt.Chart(table).mark_line(color=GREY, strokeWidth=1, strokeDash=[4, 3], opacity=0.9)
+    return [line.encode(x=_axis("x"), y=_axis("y"), detail=alt.Detail("outline:N"), order=alt.Order("place:Q"))]
+
+
+_EDGE = 1.06
+"""Of the axes: a little beyond the outermost tokens."""
 _SHADE = alt.Fill("shade:N", scale=None)
 _FRAME = alt.ViewBackground(stroke="#bbbbbb")
 
@@ -300,7 +332,7 @@ _FRAME = alt.ViewBackground(stroke="#bbbbbb")
 def _axis(name: str) -> Any:
     channel = alt.X if name == "x" else alt.Y
     frame = alt.Axis(labels=False, ticks=False, title=None, grid=False, domain=False)
-    return channel(f"{name}:Q", scale=alt.Scale(domain=[-1.06, 1.06], nice=False), axis=frame)
+    return channel(f"{name}:Q", scale=alt.Scale(domain=[-_EDGE, _EDGE], nice=False), axis=frame)
 
 
 def _shares(projection: Table) -> list[str]:

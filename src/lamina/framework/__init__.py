@@ -5,7 +5,8 @@ settings     what a setting is; settings that several analyses share
 inputs       models, texts, questions and saved results, by name, by path or in memory
 run          run an analysis; those that watch the same maps share a pass
 cache        answers that are saved already; folders of runs that continue
-estimate     time, memory and disk space before anything is run
+estimate     time, memory and disk space before anything is run, from counts
+profile      how fast this machine is, measured in real runs
 requests     an analysis with inputs and settings as a table
 watch        attention maps while they stream, and the meters that reduce them
 sample_size  warnings where too little is scored

@@ -8,7 +8,8 @@ The signature of the function declares the settings (`samples: Samples = 500`), 
     @heads.finds
     def _findings(result: Result) -> Iterable[Finding]: ...
 
-A function may also take a `runtime` (folders, device, engine) and a `work` folder (deleted when the result is saved).
+A function may also take a `runtime` (folders, device, engine) and a `work` folder (deleted when the result is saved;
+with the default None, given only where a result is saved).
 One that watches attention maps is a generator: it yields a `Watch`, and one pass over the texts serves all that wait.
 """
 
@@ -367,7 +368,8 @@ class Analysis:
         """Answer the question; with `out`, save the result there, or reuse a saved one that answers it already."""
         from lamina.framework.run import ask, run
 
-        if self.wants("work") and keywords.get("out") is None:
+        work = inspect.signature(self.function).parameters.get("work")
+        if work is not None and work.default is work.empty and keywords.get("out") is None:
             raise InputError(f"{self.name} writes files: say where with out=FOLDER")
         query, out, replace = self._bound(inputs, keywords)
         return run(query) if out is None else ask(query, Path(out), replace=replace)
@@ -403,7 +405,7 @@ class Analysis:
 
     @property
     def cost_function(self) -> Callable[..., Cost] | None:
-        """What `costs` decorated; None if a trial on a sample of the data gives the estimate."""
+        """What `costs` decorated; None if its work grows with the tokens it reads."""
         return self._costs
 
     def findings(self, result: Result) -> tuple[Finding, ...]:

@@ -1,42 +1,37 @@
-"""Time, memory and disk space of an analysis before it runs: one estimator for all.
+"""Time, memory and disk space of an analysis before it runs: one estimator for all, and nothing is tried.
 
-Seconds come from a trial: the analysis itself is run on two small samples of the data, and what it takes beyond a fixed
-part grows with the tokens. Encoding is timed apart, since texts that are stored already are not encoded again. An
-analysis whose time does not grow with its data (training) says its steps, and a few of them are timed.
+Costs are counts (texts, tokens, steps, probes) times rates. What is counted becomes billions of operations, and the
+profile of this machine says how many CPU seconds those take (`profile`); wall time follows from the cores that are
+free. Encoding is counted apart, since texts that are stored already are not encoded again. After a run, what was
+foreseen and what it took stand in its provenance, and the profile learns from it.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 
-from lamina.activations import ActivationStore, ReadActivations
-from lamina.activations.runtime import Runtime
+from lamina.activations import ActivationStore
+from lamina.activations.runtime import ENCODED, Runtime
 from lamina.activations.store import default_precision
-from lamina.corpora import Corpus, Questions, Splits
-from lamina.corpora.question_sets import questions_from
-from lamina.errors import InputError
+from lamina.corpora import Corpus, Splits
 from lamina.framework.declare import Query
-from lamina.framework.run import run
+from lamina.framework.passports import needs_of
+from lamina.framework.profile import ENCODING, MachineProfile, wall_seconds
 from lamina.models import Encoder
-from lamina.progress import VARIABLE
+from lamina.progress import Stopwatch
 from lamina.types import Text
 
-_SMALL, _LARGE = 600, 3000
-"""Tokens of the two samples."""
-_WARM_UP = 4
-"""Texts encoded before anything is timed: the first call is slower."""
-_LONG_TRIAL = 20.0
-"""Seconds after which one sample has to be enough."""
+_SAMPLED = 200
+"""Texts of which tokens are counted; of all others words are."""
+_PER_WORD = 1.3
+"""Tokens of a word where no model says how many."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +39,13 @@ class Cost:
     """Cost of an analysis on this machine.
 
     Example:
-        >>> print(Cost(passes=2, texts=1000, tokens=20_000, seconds=41.2, memory=10**9, disk=7 * 10**7))
+        >>> print(Cost(passes=2, texts=1000, tokens=20_000, seconds=41.2, cpu=80.3, memory=10**9, disk=7 * 10**7))
         passes   2
         texts    1,000
         tokens   20,000
         steps    0
-        time     about 41 s on this machine
+        CPU time about 80 s
+        time     about 41 s on this machine, as busy as it is now
         memory   about 1.0 GB
         disk     about 70 MB
     """
@@ -62,12 +58,17 @@ class Cost:
     steps: int = 0
     """Of training, in all."""
     seconds: float = 0.0
+    """Wall time, on the cores that are free now."""
     memory: int = 0
     """Peak memory of the process, in bytes."""
     disk: int = 0
     """Bytes of activations that are not stored yet."""
     states: tuple[str, ...] = ()
     """Where states are stored (disk or memory), and why; one entry per case."""
+    cpu: float = 0.0
+    """CPU seconds: they do not depend on what else runs."""
+    work: float = 0.0
+    """Billions of operations of the analysis whose seconds are not counted yet."""
 
     def __add__(self, other: Cost) -> Cost:
         """The cost of one after the other."""
@@ -80,6 +81,8 @@ class Cost:
             max(self.memory, other.memory),
             self.disk + other.disk,
             tuple(dict.fromkeys((*self.states, *other.states))),
+            self.cpu + other.cpu,
+            self.work + other.work,
         )
 
     def __str__(self) -> str:
@@ -88,7 +91,8 @@ class Cost:
             "texts": f"{self.texts:,}",
             "tokens": f"{self.tokens:,}",
             "steps": f"{self.steps:,}",
-            "time": f"about {max(1, round(self.seconds)):,} s on this machine",
+            "CPU time": f"about {max(1, round(self.cpu)):,} s",
+            "time": f"about {max(1, round(self.seconds)):,} s on this machine, as busy as it is now",
             "memory": f"about {self.memory / 1e9:.1f} GB",
             "disk": f"about {self.disk / 1e6:,.0f} MB",
         }
@@ -98,48 +102,7 @@ class Cost:
 
 def estimate(query: Query) -> Cost:
     """The cost of running a query."""
-    estimator = Estimator(query)
-    with _silent():
-        if query.analysis.cost_function is None:
-            return estimator.trial()
-        return query.analysis.cost_function(estimator, *query.loaded.arguments, **query.settings)
-
-
-@dataclass
-class _EncodingTime:
-    """Time and tokens of encoding in a trial."""
-
-    seconds: float = 0.0
-    tokens: int = 0
-    encoders: dict[str, Encoder] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _TimedRuntime(Runtime):
-    """A runtime that times encoding separately."""
-
-    encoded: _EncodingTime = field(default_factory=_EncodingTime)
-
-    def extract(self, encoder: Encoder, corpus: Corpus) -> ReadActivations:
-        """See `Runtime.extract`."""
-        start = time.perf_counter()
-        stored = super().extract(encoder, corpus)
-        self.encoded.seconds += time.perf_counter() - start
-        self.encoded.tokens += stored.tokens
-        self.encoded.encoders[encoder.fingerprint] = encoder
-        return stored
-
-
-@dataclass(frozen=True)
-class _TrialRun:
-    """Time and tokens of one run on a sample."""
-
-    tokens: int
-    seconds: float
-    """Without encoding."""
-    encoding: float
-    encoded: int
-    encoders: Mapping[str, Encoder]
+    return Estimator(query).cost()
 
 
 class _StatesPlan(NamedTuple):
@@ -155,148 +118,106 @@ class _StatesPlan(NamedTuple):
 
 
 class Estimator:
-    """Counts the data of a query, and times small parts of the work."""
+    """Counts the data and the work of a query; runs nothing."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
-        self.runtime = query.runtime
+        self.runtime: Runtime = query.runtime
         arguments = query.loaded.arguments
         # Of the models of several seeds, the first stands for all.
         models = (one for argument in arguments for one in (argument if isinstance(argument, tuple) else (argument,)))
         self._encoder = next((one for one in models if isinstance(one, Encoder)), None)
         self._data = next((argument for argument in arguments if isinstance(argument, Corpus | Splits)), None)
+        self.profile = profile_of(self._encoder, self.runtime.training_device)
+
+    def cost(self) -> Cost:
+        """The cost of the query."""
+        counted = self.counted()
+        rate = self.profile.rate(self._query.analysis.name)
+        cpu = counted.cpu + rate.seconds * counted.work
+        return replace(counted, cpu=cpu, work=0.0, seconds=wall_seconds(cpu, rate.cores or torch.get_num_threads()))
+
+    def counted(self) -> Cost:
+        """The work of the query: operations that the profile has a rate for, and CPU seconds of what else is done."""
+        count = self._query.analysis.cost_function
+        if count is None:
+            return self.reading()
+        return count(self, *self._query.loaded.arguments, **self._query.settings)
+
+    @property
+    def per_token(self) -> float:
+        """Billions of operations that one token takes in the model."""
+        return operations_of(self._encoder)
 
     def count(self, texts: Iterable[Text] | None = None) -> tuple[int, int]:
-        """Texts and tokens, of all the data by default."""
-        texts = self._texts() if texts is None else texts
-        sizes = [self._size(text) for text in texts]
-        return len(sizes), sum(sizes)
+        """Texts and tokens, of all the data by default; tokens are counted in some of the texts."""
+        if texts is None:
+            sizes = [self.count(corpus) for corpus in _corpora(self._data)]
+            return sum(size[0] for size in sizes), sum(size[1] for size in sizes)
+        counted = _words_of(texts)
+        return counted.texts, round(counted.words * self._tokens_of_a_word(counted.sample))
 
-    def trial(
-        self,
-        *,
-        passes: int = 1,
-        grows: int = 0,
-        data: Corpus | Splits | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> Cost:
-        """By running the analysis on samples.
+    def items(self, texts: Corpus, most: int) -> tuple[int, int]:
+        """Texts and tokens of a part of a corpus."""
+        there, tokens = self.count(texts)
+        count = min(most, there)
+        return count, round(tokens * count / max(1, there))
+
+    def tokens_of_words(self, sentences: Iterable[str]) -> float:
+        """How many tokens a word of some sentences has."""
+        return self._tokens_of_a_word([Text("", tuple(written.split())) for written in islice(sentences, _SAMPLED)])
+
+    def reading(self, *, passes: float = 1, grows: int = 0, data: Corpus | Splits | None = None) -> Cost:
+        """The cost of an analysis whose work grows with the tokens it reads.
 
         Args:
             passes: how often the texts go through a model.
             grows: bytes that are held for each token.
             data: what is really read, where that is less than the data given.
-            settings: to try it with instead of those asked, where a part of the work is counted apart.
         """
         if data is not None:
             self._data = data
-        if settings is not None:
-            self._query = replace(self._query, settings={**self._query.settings, **settings})
         if self._encoder is None or self._data is None:
-            return self._whole(passes)
+            # One sentence, or saved results: as long whatever they are.
+            return Cost(passes=round(passes), texts=1, work=1.0, memory=memory_now())
         texts, tokens = self.count()
-        self._warm_up()
-        small = self._try(self._data, _SMALL)
-        # Small data, or a slow analysis: one sample is enough.
-        enough = small.tokens >= tokens or small.seconds + small.encoding > _LONG_TRIAL
-        large = small if enough else self._try(self._data, _LARGE)
-        rate, fixed = _line(small, large)
-        encoding = large.encoding / large.encoded if large.encoded else 0.0
-        plan = self._plan(tokens, self._missing(large.encoders), large.encoders)
-        return Cost(
-            passes=passes,
-            texts=texts,
-            tokens=tokens,
-            seconds=fixed + rate * tokens + encoding * plan.tokens,
-            memory=memory_now() + plan.memory + grows * tokens,
-            disk=plan.disk,
-            states=plan.states,
-        )
+        read = Cost(round(passes), texts, tokens, work=passes * tokens * self.per_token)
+        read = replace(read, memory=memory_now() + grows * tokens)
+        if needs_of(self._query.analysis, self._query.settings) != ("states",):
+            return read
+        encoders = [self._encoder]
+        if self._query.settings.get("twin") and self._encoder.blocks:
+            encoders.append(self._encoder.random_twin(int(self._query.settings.get("seed") or 0)))
+        encoded = self.encoding(_corpora(self._data), encoders)
+        memory = max(read.memory, encoded.memory + grows * tokens)
+        return replace(read, cpu=encoded.cpu, memory=memory, disk=encoded.disk, states=encoded.states)
 
     def encoding(self, corpora: Iterable[Corpus], encoders: Iterable[Encoder]) -> Cost:
         """Cost of encoding texts that are not stored yet."""
         corpora, named = list(corpora), {encoder.fingerprint: encoder for encoder in encoders}
         texts, tokens = map(sum, zip(*(self.count(corpus) for corpus in corpora), strict=True))
         plan = self._plan(tokens, self._missing(named, corpora), named)
-        rate = self._encoding_rate(next(iter(named.values())), corpora[0]) if plan.tokens else 0.0
+        cpu = plan.tokens * self.per_token * self.profile.rate(ENCODING).seconds
         memory = memory_now() + plan.memory
-        return Cost(len(named), texts, tokens, 0, rate * plan.tokens, memory, plan.disk, plan.states)
+        return Cost(len(named), texts, tokens, memory=memory, disk=plan.disk, states=plan.states, cpu=cpu)
 
-    def training(self, steps: int, step_seconds: float) -> Cost:
-        """Cost of that many training steps."""
-        return Cost(passes=0, steps=steps, seconds=steps * step_seconds, memory=memory_now())
+    def training(self, steps: int, operations: float) -> Cost:
+        """Cost of that many training steps; `operations` are those of all steps, in billions."""
+        return Cost(passes=0, steps=steps, work=operations, memory=memory_now())
 
-    def _whole(self, passes: int) -> Cost:
-        """Cost of reading one sentence or saved results, by running the whole: faster than a trial."""
-        start = time.perf_counter()
-        with tempfile.TemporaryDirectory() as store:
-            result = run(replace(self._query, runtime=Runtime(Path(store), self.runtime.device)))
-        del result
-        return Cost(passes=passes, texts=1, seconds=time.perf_counter() - start, memory=memory_now())
+    def _tokens_of_a_word(self, sample: Sequence[Text]) -> float:
+        words = sum(len(text.words) for text in sample)
+        if self._encoder is None or not words:
+            return 1.0
+        return sum(len(self._encoder.tokenize(text).ids) for text in sample) / words
 
-    def _texts(self) -> Iterator[Text]:
-        for corpus in _corpora(self._data):
-            yield from corpus
-
-    def _size(self, text: Text) -> int:
-        return len(self._encoder.tokenize(text).ids) if self._encoder else len(text.words)
-
-    def _warm_up(self) -> None:
-        if self._encoder is not None:
-            for _ in self._encoder.encode(list(islice(self._texts(), _WARM_UP))):
-                pass
-
-    def _try(self, data: Corpus | Splits, tokens: int) -> _TrialRun:
-        """A run on about `tokens` tokens of each part of the data; on more if the analysis refuses so few."""
-        _, there = self.count()
-        while True:
-            sample = self._sample(data, tokens)
-            arguments = tuple(
-                sample if argument is self._query_data() else argument for argument in self._query.loaded.arguments
-            )
-            with tempfile.TemporaryDirectory() as store:
-                runtime = self._timed(Path(store), self._encoder, there)
-                loaded = replace(self._query.loaded, arguments=arguments)
-                start = time.perf_counter()
-                try:
-                    run(replace(self._query, loaded=loaded, runtime=runtime))
-                except InputError:
-                    if tokens >= there:
-                        raise
-                    tokens *= 4
-                    continue
-                took = time.perf_counter() - start
-            sampled = sum(self._size(text) for corpus in _corpora(sample) for text in corpus)
-            encoded = runtime.encoded
-            return _TrialRun(sampled, took - encoded.seconds, encoded.seconds, encoded.tokens, encoded.encoders)
-
-    def _query_data(self) -> Corpus | Splits | None:
-        return next(
-            (argument for argument in self._query.loaded.arguments if isinstance(argument, Corpus | Splits)), None
-        )
-
-    def _sample(self, data: Corpus | Splits, tokens: int) -> Corpus | Splits:
-        if isinstance(data, Splits):
-            return Splits(self._part(data.train, tokens), self._part(data.scored, tokens))
-        return self._part(data, tokens)
-
-    def _part(self, corpus: Corpus, tokens: int) -> Corpus:
-        """Texts from all over the corpus, in its order."""
-        every = max(1, self.count(corpus)[1] // tokens)
-        if isinstance(corpus, Questions):
-            some = [question for number, question in enumerate(corpus.questions()) if number % every == 0]
-            return questions_from(some, corpus.name, corpus.split)
-        texts = [text for number, text in enumerate(corpus) if number % every == 0]
-        return replace(corpus, source=lambda: iter(texts), fingerprint=f"{corpus.fingerprint}/{every}")
-
-    def _missing(self, encoders: Mapping[str, Encoder], corpora: Iterable[Corpus] | None = None) -> dict[str, int]:
+    def _missing(self, encoders: Mapping[str, Encoder], corpora: Iterable[Corpus]) -> dict[str, int]:
         """Fingerprint -> tokens that are not stored yet."""
-        looked_at = _corpora(self._data) if corpora is None else corpora
-        missing = {}
-        for fingerprint, encoder in encoders.items():
-            store = ActivationStore.existing(encoder, self.runtime.store)
-            texts = (text for corpus in looked_at for text in (corpus if store is None else store.missing(corpus)))
-            missing[fingerprint] = sum(len(encoder.tokenize(text).ids) for text in texts)
+        missing = dict.fromkeys(encoders, 0)
+        for corpus in corpora:
+            for fingerprint, encoder in encoders.items():
+                store = ActivationStore.existing(encoder, self.runtime.store)
+                missing[fingerprint] += self.count(corpus if store is None else store.missing(corpus))[1]
         return missing
 
     def _plan(self, tokens: int, missing: Mapping[str, int], encoders: Mapping[str, Encoder]) -> _StatesPlan:
@@ -317,30 +238,115 @@ class Estimator:
         precision = default_precision(encoder) if store is None else store.head["kept"]
         return encoder.layers * encoder.width * getattr(torch, precision).itemsize
 
-    def _timed(self, store: Path, encoder: Encoder | None, tokens: int) -> _TimedRuntime:
-        """A runtime for a trial that stores states where the states of all `tokens` would be stored."""
-        keep = self.runtime.keep
-        if encoder is not None:
-            chosen = self.runtime.residence(encoder, tokens * self._token_bytes(encoder))
-            keep = True if chosen.device is None else keep
-        return _TimedRuntime(store, self.runtime.device, keep=keep)
 
-    def _encoding_rate(self, encoder: Encoder, corpus: Corpus) -> float:
-        """Seconds per token, including the time to store states."""
-        sample = self._part(corpus, _LARGE)
-        for _ in encoder.encode(list(islice(sample, _WARM_UP))):
-            pass
-        with tempfile.TemporaryDirectory() as store:
-            timed = self._timed(Path(store), encoder, self.count(corpus)[1])
-            timed.extract(encoder, sample)
-        return timed.encoded.seconds / max(1, timed.encoded.tokens)
+class _CountedWords(NamedTuple):
+    """Texts and words of a corpus, and some of its texts."""
+
+    texts: int
+    words: int
+    sample: list[Text]
 
 
-def time_call(work: Callable[[], Any]) -> float:
-    """Seconds of one call."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+_COUNTED: WeakKeyDictionary[Any, _CountedWords] = WeakKeyDictionary()
+"""Corpora that were counted: a report asks for the same one many times."""
+
+
+def _words_of(texts: Iterable[Text]) -> _CountedWords:
+    try:
+        if texts in _COUNTED:
+            return _COUNTED[texts]
+    except TypeError:
+        # Neither a list nor an iterator can be remembered.
+        pass
+    number = words = 0
+    sample: list[Text] = []
+    every = 1
+    for text in texts:
+        if number % every == 0:
+            sample.append(text)
+            if len(sample) > _SAMPLED:
+                del sample[1::2]
+                every *= 2
+        number, words = number + 1, words + len(text.words)
+    counted = _CountedWords(number, words, sample)
+    if isinstance(texts, Corpus):
+        _COUNTED[texts] = counted
+    return counted
+
+
+def operations_of(encoder: Encoder | None) -> float:
+    """Billions of operations that one token takes in a model of this shape: two for each weight of its blocks.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> operations_of(TinyEncoder()) > 0
+        True
+    """
+    if encoder is None:
+        return 1e-6
+    # Four products of the width squared for attention, eight for the feed-forward part.
+    return 24e-9 * max(encoder.blocks, 1) * encoder.width**2
+
+
+def profile_of(encoder: Encoder | None, device: str) -> MachineProfile:
+    """What is known of this machine with models of an encoder's shape."""
+    if encoder is None:
+        return MachineProfile.read("no model", "cpu", "float32")
+    shape = f"{encoder.blocks} blocks of {encoder.heads} heads, width {encoder.width}"
+    place = encoder.device if encoder.device.type != "cpu" else torch.device(device)
+    name = "cpu" if place.type == "cpu" else torch.cuda.get_device_name(place)
+    return MachineProfile.read(shape, name, default_precision(encoder))
+
+
+class Foresight:
+    """What queries that run together were foreseen to take, and what they took: for provenance and the profile."""
+
+    def __init__(self) -> None:
+        self._watch, self._words, self._encoding = Stopwatch(), ENCODED.words, ENCODED.cpu
+
+    def learn(self, queries: Sequence[Query]) -> list[dict[str, float]]:
+        """The costs of the queries that have just run, in their order, as provenance has them; empty where unknown."""
+        cpu, wall = self._watch.cpu, self._watch.wall
+        encoding, words = ENCODED.cpu - self._encoding, ENCODED.words - self._words
+        if cpu < _WORTH_COUNTING:
+            # Counting would take longer than the run has.
+            return [{"cpu_seconds": round(cpu / len(queries), 2)} for _ in queries]
+        try:
+            estimators = [Estimator(query) for query in queries]
+            counts = [estimator.counted() for estimator in estimators]
+        except Exception:
+            # Whatever cannot be counted was run all the same: an answer is not lost for its estimate.
+            return [{"cpu_seconds": round(cpu / len(queries), 2)} for _ in queries]
+        names = [query.analysis.name for query in queries]
+        parts = [
+            count.cpu + estimator.profile.rate(name).seconds * count.work
+            for name, estimator, count in zip(names, estimators, counts, strict=True)
+        ]
+        first = estimators[0].profile
+        encoded = words * _PER_WORD * estimators[0].per_token
+        foreseen_encoding = first.rate(ENCODING).seconds * encoded
+        first.with_run(
+            ENCODING, operations=encoded, foreseen=foreseen_encoding, took=encoding, wall=encoding * wall / cpu
+        ).save()
+        about = []
+        for name, estimator, count, part in zip(names, estimators, counts, parts, strict=True):
+            # Those that share a pass share what it took.
+            share = part / sum(parts) if sum(parts) else 1 / len(parts)
+            took = max((cpu - encoding) * share - count.cpu, 0.0)
+            profile = estimator.profile.read_again().with_run(
+                name, operations=count.work, foreseen=part - count.cpu, took=took, wall=took * wall / cpu
+            )
+            profile.save()
+            about.append({
+                "foreseen_cpu_seconds": round(part + foreseen_encoding * share, 2),
+                "cpu_seconds": round(cpu * share, 2),
+                "seconds": round(wall * share, 2),
+            })  # fmt: skip
+        return about
+
+
+_WORTH_COUNTING = 1.0
+"""CPU seconds from which on a run is compared with what was foreseen."""
 
 
 def memory_now() -> int:
@@ -352,29 +358,7 @@ def memory_now() -> int:
     return peak * (1 if os.uname().sysname == "Darwin" else 1024)
 
 
-def _line(small: _TrialRun, large: _TrialRun) -> tuple[float, float]:
-    """Seconds per token, and fixed seconds."""
-    if large.tokens <= small.tokens:
-        return large.seconds / max(1, large.tokens), 0.0
-    rate = max(0.0, (large.seconds - small.seconds) / (large.tokens - small.tokens))
-    return rate, max(0.0, large.seconds - rate * large.tokens)
-
-
 def _corpora(data: Corpus | Splits | None) -> list[Corpus]:
     if isinstance(data, Splits):
         return [data.train, data.scored]
     return [] if data is None else [data]
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """A trial shows no progress."""
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = "none"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before

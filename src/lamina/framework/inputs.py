@@ -149,7 +149,7 @@ def kind_of(value: Any) -> str:
 SCORED = "scored"
 """In place of the name of a split of questions: the one that fine-tuning scores."""
 _PART = ("limit", "first")
-_AS_READ = ("unit", "format", "annotation", "split_from", *_PART, "view")
+_AS_READ = ("unit", "format", "include", "exclude", "skip_faulty", "annotation", "split_from", *_PART, "view")
 """Options that say how data given by name or path is read."""
 
 
@@ -372,6 +372,24 @@ LIMIT = DeclaredSetting(
     None,
     Setting("Number of texts to draw at random, as whole documents; the last one is cut.", min=1),
 )
+FILES = (
+    DeclaredSetting(
+        "include",
+        str | None,
+        None,
+        Setting("Of a folder, read only files that match, by path or name.", metavar="PATTERN,..."),
+    ),
+    DeclaredSetting(
+        "exclude", str | None, None, Setting("Of a folder, leave out files that match.", metavar="PATTERN,...")
+    ),
+    DeclaredSetting(
+        "skip_faulty",
+        float,
+        0.0,
+        Setting("Largest share of texts that may be left out because of a fault in the file.", min=0, max=0.99),
+    ),
+)
+"""Options that say what of a file or folder is read."""
 SPLIT_FROM = DeclaredSetting(
     "split_from",
     str | None,
@@ -461,7 +479,17 @@ class Texts(Reads):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (_split(self.split), SPLIT_FROM, _unit(self.unit), FORMAT, ANNOTATION, LIMIT, FIRST, *MODEL_OPTIONS)
+        return (
+            _split(self.split),
+            SPLIT_FROM,
+            _unit(self.unit),
+            FORMAT,
+            *FILES,
+            ANNOTATION,
+            LIMIT,
+            FIRST,
+            *MODEL_OPTIONS,
+        )
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from lamina.errors import InputError
 from lamina.framework.inputs import REQUIRED, Input
 from lamina.framework.registry import get_analysis, homes, names
 from lamina.framework.settings import Checker, DeclaredSetting, Setting
@@ -76,20 +77,26 @@ class Outline:
         """
         from lamina.assets import refuse_misspelt_model
         from lamina.corpora.loading import refuse_unknown
+        from lamina.corpora.suites.files import refuse_unknown_suite
 
         for given in self.inputs:
             value = inputs.get(given.name)
             if isinstance(value, str) and given.kind == "model":
                 refuse_misspelt_model(value)
+            elif isinstance(value, str) and given.kind == "suite":
+                refuse_unknown_suite(value, given.named)
             elif isinstance(value, str) and given.kind == "texts":
                 refuse_unknown(value)
                 self._refuse_split(value, settings)
+        if settings.get("limit") is not None and settings.get("first") is not None:
+            raise InputError("--limit draws texts and --first takes the first ones; give one of the two")
         for declared in (self.settings, self.options):
             named = {setting.name: setting for setting in declared}
             Checker(self.name, named).check({name: value for name, value in settings.items() if name in named})
 
     def _refuse_split(self, data: str, settings: Mapping[str, Any]) -> None:
         """See `refuse_misspelt`; an analysis that scores dev or test only learns from other texts."""
+        from lamina.corpora.detection import FileSelection
         from lamina.corpora.loading import refuse_split
 
         split = next((option for option in self.options if option.name == "split"), None)
@@ -97,7 +104,9 @@ class Outline:
         if split is None or wanted not in ("train", "dev", "test", "all"):
             return
         learns = bool(split.choices) and not {"train", "all"} & {*split.choices}
-        refuse_split(data, wanted, settings.get("format"), settings.get("split_from"), learns=learns)
+        selection = FileSelection.of(settings.get("include"), settings.get("exclude"))
+        how = settings.get("format"), settings.get("split_from")
+        refuse_split(data, wanted, *how, learns=learns, selection=selection)
 
 
 @cache
@@ -251,18 +260,23 @@ class ChapterCard(NamedTuple):
 
 
 CHAPTERS = (
-    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?", (("geometry", "layers"),)),
+    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?", (("geometry", "measure"),)),
     ChapterCard(
         "abilities",
         "Abilities",
         "Which linguistic questions can be answered, and at which layers?",
-        (("probe", "pipeline"), ("pairs", "terms")),
+        (("probe", "pipeline"), ("probe", "heatmap"), ("pairs", "terms")),
     ),
     ChapterCard(
-        "heads", "Heads", "What does each attention head do, and does the model need it?", (("headmap", "map"),)
+        "heads",
+        "Heads",
+        "What does each attention head do, and does the model need it?",
+        (("heads", "arcs"), ("headmap", "map")),
     ),
     ChapterCard("words", "Words", "What does the model make of a word in its context?", (("contextualize", "layers"),)),
-    ChapterCard("answering", "Answering", "How does the model come to an answer?", (("phases", "answers"),)),
+    ChapterCard(
+        "answering", "Answering", "How does the model come to an answer?", (("phases", "tasks"), ("phases", "answers"))
+    ),
 )
 """In the order of the report."""
 

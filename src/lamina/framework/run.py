@@ -40,8 +40,10 @@ def run_together(questions: Sequence[Query], works: Sequence[Path | None] | None
 
     An error of one ends all: callers that want to go on ask one at a time.
     """
+    from lamina.framework.estimate import Foresight
     from lamina.framework.watch import watch_together
 
+    foresight = Foresight()
     given: list[Any] = [
         _start(query, work) for query, work in zip(questions, works or [None] * len(questions), strict=True)
     ]
@@ -59,7 +61,8 @@ def run_together(questions: Sequence[Query], works: Sequence[Path | None] | None
             except StopIteration as end:
                 given[number] = end.value
         waiting = after
-    return [_result(query, tables) for query, tables in zip(questions, given, strict=True)]
+    costs = foresight.learn(questions)
+    return [_result(query, tables, cost) for query, tables, cost in zip(questions, given, costs, strict=True)]
 
 
 def _start(query: Query, work: Path | None) -> Any:
@@ -71,7 +74,7 @@ def _start(query: Query, work: Path | None) -> Any:
     return query.analysis.function(*query.loaded.arguments, **query.settings, **extra)
 
 
-def _result(query: Query, answer: Tables) -> Result:
+def _result(query: Query, answer: Tables, cost: Mapping[str, float]) -> Result:
     from dataclasses import replace
 
     analysis, settings = query.analysis, query.settings
@@ -88,7 +91,7 @@ def _result(query: Query, answer: Tables) -> Result:
     for unit, count in answer.data.get("scored_from", {}).items():
         sample = replace(sample, documents=count, unit=unit)
     data = {**query.loaded.data, **_texts_of(read), **answer.data, **sample.describe()}
-    provenance = Provenance(model, data, query.parameters, seeds, skipped, warnings=sample.warnings())
+    provenance = Provenance(model, data, query.parameters, seeds, skipped, warnings=sample.warnings(), cost=cost)
     about = {"version": analysis.version, "recorded_question": query.question, "parquet": _as_parquet(query, answer)}
     result = Result(analysis.name, answer.tables, provenance, answer.files, **about)
     return replace(result, findings=analysis.findings(result))

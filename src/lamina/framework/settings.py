@@ -53,7 +53,7 @@ Weights = Annotated[
     Literal["attention", "norm"],
     Setting("What a map holds: attention, or attention times the norm of the value it moves, rows summing to 1 again."),
 ]
-Length = Annotated[int | None, Setting("Most tokens of a text; the model's own limit by default.", min=8)]
+Length = Annotated[int | None, Setting("Maximum number of tokens of a text; the model's own limit by default.", min=8)]
 Preset = Annotated[
     Literal["quick", "standard", "paper"],
     Setting(

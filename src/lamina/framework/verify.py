@@ -19,7 +19,7 @@ from lamina.stats.status import SURE, status_of
 
 _HEAD = re.compile(r"(?<![\w.-])(\d+)-(\d+)(?![\w-])")
 _NUMBER = re.compile(r"(?<![\w.\-])(-?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)( ?%)?(?![\w-])")
-_PLAIN = re.compile(r"-?\d+(\.\d+)?")
+_PLAIN = re.compile(r"-?\d+(?:\.\d+)?")
 _LIMIT = re.compile(r"fewer than (\d+)")
 _CLOSE = 1e-6
 _PLACES = ("layer", "head")
@@ -43,11 +43,32 @@ def check_findings(result: Result) -> list[str]:
         for finding in result.findings
         for problem in [*check_finding(finding, result.tables), *check_note(finding, result)]
     ]
-    derived = [finding.text for finding in get_analysis(result.analysis).findings(result)]
-    saved = [finding.text for finding in result.findings]
-    wrong += [f"{result.analysis}: not derived from its tables: {text!r}" for text in saved if text not in derived]
-    wrong += [f"{result.analysis}: missing among its findings: {text!r}" for text in derived if text not in saved]
+    derived = {finding.text: finding for finding in get_analysis(result.analysis).findings(result)}
+    saved = {finding.text: finding for finding in result.findings}
+    missing = {text: finding for text, finding in derived.items() if text not in saved}
+    for text in (text for text in saved if text not in derived):
+        today = next((other for other, finding in missing.items() if _same_test(finding, saved[text])), None)
+        if today is None:
+            wrong.append(f"{result.analysis}: not derived from its tables: {text!r}")
+        else:
+            del missing[today]
+            wrong.append(f"{result.analysis}: its tables are worded otherwise today: {text!r} is {today!r}")
+    wrong += [f"{result.analysis}: missing among its findings: {text!r}" for text in missing]
     return wrong
+
+
+def _same_test(one: Finding, other: Finding) -> bool:
+    """Whether two findings rest on the same contrast of the same tables, in whatever words."""
+    return _test_of(one) == _test_of(other)
+
+
+def _test_of(finding: Finding) -> tuple[Any, ...]:
+    # An open end is saved as nothing.
+    numbers = (
+        None if value is None or not math.isfinite(value) else round(value, 9)
+        for value in (finding.estimate, finding.low, finding.high, finding.p)
+    )
+    return finding.status, *numbers, finding.n, finding.unit, [(part.table, {**part.where}) for part in finding.source]
 
 
 def check_words(result: Result, texts: Mapping[str, str]) -> list[str]:
@@ -84,10 +105,15 @@ def _settings_and_sample(result: Result) -> Iterator[float]:
 def _derived(table: pd.DataFrame) -> Iterator[float]:
     """What words may add up: rows of each name, sums of counts, and what both axes of a plane explain together.
 
-    Of a long-form table also how many things its keys name: targets, or heads (a layer and a head).
+    Of a long-form table also how many things its keys name, of all seeds or of one: targets, or heads (a layer and a
+    head). And the numbers within its reasons, parts of which charts repeat.
     """
     keys = [name for name in table.columns if not pd.api.types.is_float_dtype(table[name]) or name in _PLACES]
     named = [keys[:length] for length in range(2, len(keys))] + [list(_PLACES)] * (set(_PLACES) <= set(keys))
+    if "seed" in keys:
+        named += [[name for name in some if name != "seed"] for some in named]
+    for reason in table["reason"].dropna().unique() if "reason" in table else ():
+        yield from (float(token) for token in _PLAIN.findall(str(reason)))
     yield from (float(len(table[some].dropna(how="all").drop_duplicates())) for some in named)
     for name in table.columns:
         column = table[name]
@@ -207,7 +233,7 @@ class _Cells:
         self._sizes = np.append(self._sizes, np.abs([*numbers]))
 
     def exactly(self, value: float) -> bool:
-        """Whether a cell holds this number; effects may be told with the other sign."""
+        """Whether a cell holds this number; a sentence may state an effect with the other sign."""
         return not math.isfinite(value) or any(
             abs(abs(cell) - abs(value)) <= _CLOSE * max(1, abs(cell)) for cell in self._cells
         )

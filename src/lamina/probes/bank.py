@@ -54,7 +54,7 @@ class DecisionTally:
         return cls(metric, np.zeros((*shape, len(targets.labels) + len(targets.unseen_labels)), np.float32))
 
     def add(self, logits: Float[torch.Tensor, "member target label"], targets: ProbeTargets, rows: np.ndarray) -> None:
-        """Count what members told of these rows of the targets: logits, or values where targets are graded."""
+        """Count the members' predictions of these rows of the targets: logits, or values where targets are graded."""
         text = targets.text[rows]
         for into, part in zip(self.sums, self._parts(logits, targets, rows), strict=True):
             # [member, target, ...] -> the sum of every text's own.
@@ -218,7 +218,7 @@ def train_probes(
     """
     learners = [Learner(group, schedule) for group in groups]
     done = 0 if checkpoint is None else checkpoint.restore(learners)
-    every = schedule.validate_every
+    number = schedule.validations_by(done)
     with _steps(learners, order_seed, done) as steps, progress(what, schedule.max_steps - done) as advance:
         while done < schedule.max_steps and (
             running := [candidate for candidate in learners if candidate.running.any()]
@@ -226,12 +226,24 @@ def train_probes(
             taken = steps.take(running, done)
             done += taken
             advance(taken)
-            if done % every == 0:
-                for learner, losses in zip(running, steps.losses(running), strict=True):
-                    learner.validate(losses, done // every)
+            if done == schedule.end_of(number + 1):
+                number += 1
+                by_f1 = [errors(learner)[:, None] for learner in running] if schedule.selects == "f1" else None
+                for learner, losses in zip(running, by_f1 or steps.losses(running), strict=True):
+                    learner.validate(losses, number)
                 if checkpoint is not None:
                     checkpoint.offer(done, learners)
     return [learner.finish() for learner in learners]
+
+
+def errors(learner: Learner) -> np.ndarray:
+    """1 minus the score of every member of the stack, by the task's own metric, on the texts that decide."""
+    group = learner.group
+    tally = DecisionTally.none(group.metric, len(learner.members), group.stop)
+    for batch in group.streams[1].in_order():
+        with torch.no_grad():
+            tally.add(learner.probes.logits(batch.states, batch.spans), group.stop, batch.rows)
+    return 1 - tally.value()
 
 
 class _Steps(Protocol):
@@ -242,7 +254,7 @@ class _Steps(Protocol):
         ...
 
     def losses(self, running: Sequence[Learner]) -> list[np.ndarray]:
-        """The mean stopping loss of every member of every learner."""
+        """[member, text] What every stopping text adds to the mean loss, of the members of every learner."""
         ...
 
 
@@ -263,7 +275,7 @@ class _StepsByBatch:
 
     def __init__(self, learners: Sequence[Learner], order_seed: int, done: int, start: _Start) -> None:
         self._streams = list(dict.fromkeys(learner.group.streams for learner in learners))
-        self._every = learners[0].schedule.validate_every
+        self._schedule = learners[0].schedule
         self._start = start
         self._batches = _together(self._streams, [_endless(learn, order_seed, done) for learn, _ in self._streams])
         self._ready: list[_Batches] = []
@@ -279,17 +291,16 @@ class _StepsByBatch:
 
     def losses(self, running: Sequence[Learner]) -> list[np.ndarray]:
         """See `_Steps.losses`."""
-        sums: list[np.ndarray] = [np.zeros(len(learner.members)) for learner in running]
-        counts = np.zeros(len(running))
+        losses = [np.zeros((len(learner.members), len(learner.group.stop))) for learner in running]
         batches = _together(self._streams, [stop.in_order() for _, stop in self._streams])
         while ready := _ready(batches, _MANY):
             for number, results in enumerate(self._start(_losses, running, _pieces(ready, 0))()):
-                sums[number] = sums[number] + sum(total for total, _ in results)
-                counts[number] += sum(count for _, count in results)
-        return [total / max(count, 1.0) for total, count in zip(sums, counts, strict=True)]
+                for rows, part in results:
+                    losses[number][:, rows] = part
+        return [learner.losses_by_text(by_target) for learner, by_target in zip(running, losses, strict=True)]
 
     def _next(self, done: int) -> list[_Batches]:
-        return _ready(self._batches, self._every - done % self._every)
+        return _ready(self._batches, self._schedule.end_of(self._schedule.validations_by(done) + 1) - done)
 
 
 def _run(learner: Learner, piece: _Piece) -> None:
@@ -298,14 +309,14 @@ def _run(learner: Learner, piece: _Piece) -> None:
         learner.step(batches[learner.group.streams], number)
 
 
-def _losses(learner: Learner, piece: _Piece) -> tuple[np.ndarray, float]:
-    """Sums of every member's loss over some stopping texts, and how much they are of."""
-    total, weight = torch.zeros(len(learner.members), dtype=torch.float64), 0.0
+def _losses(learner: Learner, piece: _Piece) -> tuple[np.ndarray, np.ndarray]:
+    """Some stopping targets by number, and the losses of every member on them."""
+    rows, losses = [], []
     for batches in piece[0]:
-        sums, count = learner.stopping_losses(batches[learner.group.streams])
-        total += sums.double().cpu()
-        weight += float(count)
-    return total.numpy(), weight
+        batch = batches[learner.group.streams]
+        rows.append(batch.rows)
+        losses.append(learner.stopping_losses(batch).double().cpu().numpy())
+    return np.concatenate(rows), np.concatenate(losses, axis=1)
 
 
 _Streams = tuple[Stream, Stream]

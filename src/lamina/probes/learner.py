@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import Literal, NamedTuple
 
@@ -17,6 +17,8 @@ from lamina.probes.edge import HIDDEN, EdgeProbes, Masks
 from lamina.probes.gradients import set_gradients
 from lamina.probes.streams import ProbeBatch, ProbeTargets, SpanBounds, Spans, Stream
 from lamina.progress import say
+from lamina.stats import student_interval
+from lamina.tasks.task import Metric
 
 
 class StackedAdam:
@@ -160,6 +162,10 @@ class Schedule:
     """Share of the lowest loss so far by which a validation has to be lower to count as a gain."""
     min_learning_rate: float = 1e-6
     """Below this, the rate is not halved any more."""
+    ends_below: bool = False
+    """Whether a probe stops instead, as in the paper's code, where its rate would be halved below that."""
+    selects: Literal["loss", "f1"] = "loss"
+    """What validations go by. By F1 (the task's own), a gain is `min_gain` of it, not a share of the loss."""
     clip: float = 5.0
     """Maximum gradient norm of a probe."""
     batch_texts: int = 32
@@ -168,11 +174,56 @@ class Schedule:
     """About how many targets a step has, in whole texts; None: `batch_texts` texts."""
     hidden: int = HIDDEN
     """Width of the probe."""
+    growth: float | None = None
+    """Training in cycles, in each of which the rate rises and falls to 0, with a validation at its end. A cycle ends
+    after this many times the steps after which the one before it ended; the first takes `validate_every` steps, or one
+    pass over the data where that is less. A probe stops after a cycle that was not shown to lower its loss by
+    `min_gain`, by an interval over the stopping texts. None: the rate is halved where the loss falls no more."""
 
     @property
     def max_steps(self) -> int:
         """Upper limit for all probes."""
-        return self.validate_every * self.max_validations
+        return self.end_of(self.max_validations)
+
+    def end_of(self, validation: int) -> int:
+        """The steps before a validation, counted from 1.
+
+        Example:
+            >>> [Schedule(validate_every=10, growth=2.0).end_of(number) for number in (0, 1, 2, 3)]
+            [0, 10, 20, 40]
+        """
+        if self.growth is None or validation == 0:
+            return self.validate_every * validation
+        # However short cycles are, each has a step.
+        return max(round(self.validate_every * self.growth ** (validation - 1)), self.validate_every + validation - 1)
+
+    def validations_by(self, steps: int) -> int:
+        """How many validations there are in this many steps."""
+        number = 0
+        while number < self.max_validations and self.end_of(number + 1) <= steps:
+            number += 1
+        return number
+
+    def rate_share(self, step: int) -> float:
+        """What the learning rate is multiplied by in a step, counted from 1.
+
+        Example:
+            >>> [round(Schedule(validate_every=10, growth=2.0).rate_share(step), 2) for step in (1, 2, 6, 10, 11)]
+            [0.5, 0.94, 0.5, 0.06, 0.5]
+        """
+        if self.growth is None:
+            return 1.0
+        before = self.validations_by(step - 1)
+        start, end = self.end_of(before), self.end_of(before + 1)
+        done = (step - start - 0.5) / (end - start)
+        return min(done / _RISING, (1 - done) / (1 - _RISING))
+
+    def fitted_to(self, targets: ProbeTargets) -> Schedule:
+        """The schedule on these targets: its first cycle is no longer than one pass over them."""
+        if self.growth is None or not len(targets):
+            return self
+        epoch = -(-len(np.unique(targets.text)) // self.texts_of(targets))
+        return replace(self, validate_every=min(self.validate_every, max(epoch, _SHORTEST)))
 
     def describe(self) -> dict[str, float | int | None]:
         """Its fields, for provenance and keys."""
@@ -184,6 +235,12 @@ class Schedule:
             return self.batch_texts
         carrying = len(np.unique(targets.text))
         return max(1, round(self.batch_targets * carrying / max(len(targets), 1)))
+
+
+_RISING = 0.1
+"""Share of a cycle in which the rate rises: Adam's moments are of another rate."""
+_SHORTEST = 10
+"""Steps of a first cycle at the least."""
 
 
 class LearningRecord(NamedTuple):
@@ -225,6 +282,8 @@ class ProbeGroup:
     streams: tuple[Stream, Stream]
     """Of the same targets, for learning and for stopping. All groups trained together have the same texts in both."""
     loss: Loss = "binary"
+    metric: Metric = "f1"
+    """What validations go by where they do not go by the loss."""
 
 
 class Learner:
@@ -255,18 +314,32 @@ class Learner:
         """... and up to the best weights: Adam moves a parameter by about its rate per step at most."""
         self.history = np.full((schedule.max_validations, count), np.nan)
         """[validation, member] The lowest loss so far."""
+        self.texts, self._text = np.unique(group.stop.text, return_inverse=True)
+        """The stopping texts; of every target, its text among them."""
+        self.best_losses = np.full((count, len(self.texts)), np.inf)
+        """[member, text] What every stopping text adds to the lowest loss."""
+        self.worse = np.zeros(count, bool)
+        """Whether the last validation was shown to be worse than the best one."""
         self.best_weights = {name: value.detach().clone() for name, value in self.full.named_parameters()}
         self.unit = _unit(group) if group.loss == "squared" else (0.0, 1.0)
         self._learn, self._stop = (
             _gold_labels(targets, group.loss, self.unit, device) for targets in (group.learn, group.stop)
         )
         self._rates = torch.zeros(count, device=device)
-        """[member of the stack] The rates of those still running, where they are needed."""
+        """[member of the stack] The rates of those still running in this step, where they are needed ..."""
+        self._highest = torch.zeros(count, device=device)
+        """... and at the height of a cycle."""
         self._tell_rates()
 
     def step(self, batch: ProbeBatch, number: int) -> None:
         """One gradient step of every member still running."""
+        self.set_rates(number)
         self.learn(batch.states, batch.spans, self.probes.draw_masks(batch, number), self._rows_of(batch))
+
+    def set_rates(self, number: int) -> None:
+        """Set the rates of step `number`, counted from 1, where recorded steps read them too."""
+        if self.schedule.growth is not None:
+            torch.mul(self._highest, self.schedule.rate_share(number), out=self._rates)
 
     def learn(self, states: Tensor, spans: Spans, masks: Masks, rows: Tensor) -> None:
         """The same from its parts; `rows` are the targets by number, one past the last for none."""
@@ -283,38 +356,81 @@ class Learner:
             (sums / count.clamp_min(1)).sum().backward()
         self.optimiser.step(self._rates, self.schedule.clip)
 
-    def stopping_losses(self, batch: ProbeBatch) -> tuple[Float[Tensor, " member"], Tensor]:
-        """Sums of every member's loss in the stack over some stopping texts, and how much they are of."""
+    def stopping_losses(self, batch: ProbeBatch) -> Float[Tensor, "member target"]:
+        """The loss of every member in the stack on some stopping targets, over all their decisions."""
         return self.stopping_loss(batch.states, batch.spans, self._rows_of(batch))
 
-    def stopping_loss(self, states: Tensor, spans: Spans, rows: Tensor) -> tuple[Float[Tensor, " member"], Tensor]:
+    def stopping_loss(self, states: Tensor, spans: Spans, rows: Tensor) -> Float[Tensor, "member target"]:
         """The same from its parts."""
         with torch.no_grad():
-            return _losses(self.probes.logits(states, spans), self._stop, rows, self.group.loss)
+            return _target_losses(self.probes.logits(states, spans), self._stop, rows, self.group.loss)[0]
 
-    def validate(self, losses: Float[np.ndarray, " member"], number: int) -> None:
-        """Process the losses of validation `number` (from 1): keep weights that improve, slow down or stop others."""
+    def losses_by_text(self, losses: Float[np.ndarray, "member target"]) -> Float[np.ndarray, "member text"]:
+        """What every stopping text adds to the mean loss, of the loss on every stopping target."""
+        counted = self.group.stop.rated[:, 0] if self.group.loss == "categorical" else self.group.stop.rated
+        sums = np.zeros((len(losses), len(self.texts)))
+        np.add.at(sums.T, self._text, losses.T)
+        return sums / max(counted.sum(), 1)
+
+    def validate(self, losses: Float[np.ndarray, "stacked text"], number: int) -> None:
+        """Process the losses of validation `number` (from 1): keep weights that improve, slow down or stop others.
+
+        Args:
+            losses: what every stopping text adds to the mean loss of the members in the stack.
+            number: of the validation.
+        """
         current = np.full(len(self.running), np.inf)
-        current[self.members] = losses
+        current[self.members] = losses.sum(1)
         before = self.history[number - 2] if number > 1 else np.full(len(current), np.inf)
-        better = self.running & (current < before * (1 - self.schedule.min_gain))
+        cycles = self.schedule.growth is not None
+        # Of F1, what is validated is 1 minus it.
+        by_f1 = self.schedule.selects == "f1"
+        bar = before - self.schedule.min_gain if by_f1 else before * (1 - (0 if cycles else self.schedule.min_gain))
+        # The first loss that is a number is the best so far, whatever counts as a gain.
+        better = self.running & (current < np.where(np.isfinite(before), bar, np.inf))
+        going_on = self._going_on(losses, before) if cycles else self.running
         self._keep(np.flatnonzero(better))
-        self.moved += np.where(self.running, self.rates * self.schedule.mixing_rate * self.schedule.validate_every, 0)
+        steps = self.schedule.end_of(number) - self.schedule.end_of(number - 1)
+        # Within a cycle the rate is half of its height on average.
+        moved = self.rates * self.schedule.mixing_rate * steps * (0.5 if cycles else 1)
+        self.moved += np.where(self.running, moved, 0)
         self.reach[better] = self.moved[better]
-        self.best_step[better] = number * self.schedule.validate_every
+        self.best_step[better] = self.schedule.end_of(number)
         self.history[number - 1] = np.where(better, current, before)
         self.since = np.where(better, 0, self.since + self.running)
-        halved = self.running & (self.since > 0) & (self.since % self.schedule.halve_after == 0)
-        self.rates = np.where(halved, np.maximum(self.rates / 2, self.schedule.min_learning_rate), self.rates)
-        self.running &= self.since < self.schedule.stop_after
+        if cycles:
+            self.running &= going_on
+        else:
+            halved = self.running & (self.since > 0) & (self.since % self.schedule.halve_after == 0)
+            least = self.schedule.min_learning_rate
+            if self.schedule.ends_below:
+                self.running &= ~(halved & (self.rates / 2 < least))
+            self.rates = np.where(halved, np.maximum(self.rates / 2, least), self.rates)
+            self.running &= self.since < self.schedule.stop_after
         self.shrink()
         self._tell_rates()
+
+    def _going_on(self, losses: Float[np.ndarray, "stacked text"], before: np.ndarray) -> Bool[np.ndarray, " member"]:
+        """Which members' losses a cycle was shown to lower, and by enough; all after the first cycle."""
+        going_on = self.running.copy()
+        texts = losses.shape[1]
+        for place, member in enumerate(self.members.tolist()):
+            if self.running[member] and np.isfinite(before[member]):
+                gains = self.best_losses[member] - losses[place]
+                low, high = (end * texts for end in student_interval(gains))
+                going_on[member] = low > 0 and gains.sum() > self.schedule.min_gain * abs(before[member])
+                self.worse[member] = high < 0
+            if self.running[member] and losses[place].sum() < before[member]:
+                self.best_losses[member] = losses[place]
+        return going_on
 
     def shrink(self) -> None:
         """Leave stopped members behind where at least half of the stack has stopped."""
         left = np.flatnonzero(self.running[self.members])
-        # With several seeds in one stack, which a GPU has, the seeds must keep the same number of members.
-        if len(self.full.seeds) > 1 or not len(left) or 2 * len(left) > len(self.members):
+        # With several seeds in one stack, which a GPU has, the seeds must keep the same number of members. Cycles end
+        # rarely: members that have stopped leave.
+        most = len(self.members) - 1 if self.schedule.growth is not None else len(self.members) // 2
+        if len(self.full.seeds) > 1 or not 0 < len(left) <= most:
             return
         self._go_on_with(left)
 
@@ -350,7 +466,18 @@ class Learner:
             }
         progress = {
             name: torch.from_numpy(getattr(self, name))
-            for name in ("rates", "since", "running", "best_step", "moved", "reach", "history", "stacked")
+            for name in (
+                "rates",
+                "since",
+                "running",
+                "best_step",
+                "moved",
+                "reach",
+                "history",
+                "stacked",
+                "best_losses",
+                "worse",
+            )
         }
         parts = {"weights": weights, "kept": self.best_weights, "adam": adam, "told": progress}
         return {f"{part}/{name}": value for part, tensors in parts.items() for name, value in tensors.items()}
@@ -367,13 +494,13 @@ class Learner:
         return self._learned()
 
     def _learned(self) -> LearningRecord:
-        done = (~np.isnan(self.history)).any(1).sum()
+        done = int((~np.isnan(self.history)).any(1).sum())
         steps = np.empty(len(self.running), int)
         gain = np.full(len(self.running), np.nan)
         for member in range(len(self.running)):
             # A member that has stopped has the same lowest loss ever after: it was trained `since` validations longer.
-            last = min(done, self.best_step[member] // self.schedule.validate_every + self.since[member])
-            steps[member] = last * self.schedule.validate_every
+            last = min(done, self.schedule.validations_by(int(self.best_step[member])) + int(self.since[member]))
+            steps[member] = self.schedule.end_of(last)
             history = self.history[:last, member]
             if len(history):
                 before = history[max(0, len(history) - 1 - self.schedule.stop_after)]
@@ -382,7 +509,9 @@ class Learner:
                     gain[member] = (before - history[-1]) / abs(before) if before else 0.0
         loss = self.history[done - 1] if done else np.full(len(self.running), np.nan)
         ended = ~self.running & np.isfinite(loss)
-        overfitted = ended & (self.best_step == self.schedule.validate_every)
+        # A first cycle that another one could not better is the best of all unless the other one was worse.
+        overfitted = ended & (self.best_step == self.schedule.end_of(1))
+        overfitted &= self.worse | (self.schedule.growth is None)
         return LearningRecord(loss, steps, self.best_step, gain, ended & ~overfitted, overfitted, self.reach)
 
     def _rows_of(self, batch: ProbeBatch) -> Tensor:
@@ -391,9 +520,10 @@ class Learner:
     def _tell_rates(self) -> None:
         now = torch.from_numpy(np.where(self.running, self.rates, 0.0)[self.members]).float()
         if len(now) != len(self._rates):
-            self._rates = self._rates[: len(now)].clone()
+            self._rates, self._highest = self._rates[: len(now)].clone(), self._highest[: len(now)].clone()
         # In place: a recorded step goes on reading from the same memory.
         self._rates.copy_(now)
+        self._highest.copy_(now)
 
     def _optimiser(self, some: list[int] | None = None) -> StackedAdam:
         parameters = list(self.probes.parameters())
@@ -449,17 +579,24 @@ def _losses(
     logits: Float[Tensor, "member target label"], gold_labels: _GoldLabels, rows: Int[Tensor, " target"], loss: Loss
 ) -> tuple[Float[Tensor, " member"], Tensor]:
     """Every member's loss, summed over what counts, and how much that is."""
+    losses, counted = _target_losses(logits, gold_labels, rows, loss)
+    return losses.sum(1), counted
+
+
+def _target_losses(
+    logits: Float[Tensor, "member target label"], gold_labels: _GoldLabels, rows: Int[Tensor, " target"], loss: Loss
+) -> tuple[Float[Tensor, "member target"], Tensor]:
+    """Every member's loss on every target, summed over what counts, and how much that is in all."""
     gold, rated = gold_labels.gold[rows], gold_labels.rated[rows]
     if loss == "categorical":
         counted = rated[:, 0]
-        losses = -(logits.log_softmax(-1) * gold).sum(-1)
-        return (losses * counted).sum(1), counted.sum()
+        return -(logits.log_softmax(-1) * gold).sum(-1) * counted, counted.sum()
     if loss == "squared":
-        return ((logits - gold).square() * rated).sum((1, 2)), rated.sum()
+        return ((logits - gold).square() * rated).sum(2), rated.sum()
     losses = torch.nn.functional.binary_cross_entropy_with_logits(
         logits, gold.expand_as(logits), rated, reduction="none"
     )
-    return losses.sum((1, 2)), rated.sum()
+    return losses.sum(2), rated.sum()
 
 
 def _slopes(

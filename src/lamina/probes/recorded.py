@@ -27,6 +27,8 @@ _SMALLEST = 1 / 4
 """Of the largest batch: smaller ones are filled up to that."""
 _AHEAD = 256
 """Batches that are prepared at a time."""
+_AT_ONCE = 1024
+"""Steps at a time: their batches are on the GPU together."""
 
 
 class Size(NamedTuple):
@@ -54,7 +56,7 @@ class RecordedSteps:
     """The steps and validations of learners whose states are in a GPU's memory."""
 
     def __init__(self, learners: Sequence[Learner], order_seed: int, done: int) -> None:
-        self._every = learners[0].schedule.validate_every
+        self._schedule = learners[0].schedule
         pool = torch.cuda.graph_pool_handle()
         self._programs = {learner: _Programs(learner, pool) for learner in learners}
         streams = dict.fromkeys(learner.group.streams for learner in learners)
@@ -62,19 +64,22 @@ class RecordedSteps:
         self._stopping = {pair: _prepared_once(pair[1]) for pair in streams}
 
     def take(self, running: Sequence[Learner], done: int) -> int:
-        """All steps up to the next validation; returns their number."""
-        count = self._every - done % self._every
+        """Steps up to the next validation, or as many as are prepared at a time; returns their number."""
+        count = min(self._schedule.end_of(self._schedule.validations_by(done) + 1) - done, _AT_ONCE)
         batches = {pair: [next(prepared) for _ in range(count)] for pair, prepared in self._learning.items()}
         starts = {learner: _starts(learner, done, count) for learner in running}
         for number in range(count):
             for learner in running:
+                learner.set_rates(done + number + 1)
                 self._programs[learner].step(batches[learner.group.streams][number], starts[learner][number])
         return count
 
     def losses(self, running: Sequence[Learner]) -> list[np.ndarray]:
-        """The mean stopping loss of every member of every learner."""
-        sums = [self._programs[learner].stopping(self._stopping[learner.group.streams]) for learner in running]
-        return [(total / counts.clamp_min(1)).cpu().numpy() for total, counts in sums]
+        """[member, text] What every stopping text adds to the mean loss, of the members of every learner."""
+        losses = [self._programs[learner].stopping(self._stopping[learner.group.streams]) for learner in running]
+        return [
+            learner.losses_by_text(some.double().cpu().numpy()) for learner, some in zip(running, losses, strict=True)
+        ]
 
 
 @contextmanager
@@ -109,20 +114,18 @@ class _Programs:
             self._begin()
         self._step(batch, starts)
 
-    def stopping(self, batches: Sequence[PreparedBatch]) -> tuple[Tensor, Tensor]:
-        """Sums of every member's loss over all stopping texts, and how much they are of."""
-        self._total.zero_()
-        self._count.zero_()
+    def stopping(self, batches: Sequence[PreparedBatch]) -> Tensor:
+        """[member, target] Every member's loss on all stopping targets."""
         for batch in batches:
             self._stop(batch, self._nothing)
-        return self._total, self._count
+        return self._losses[:, :-1]
 
     def _begin(self) -> None:
         learner, device = self._learner, self._probes.project.device
         self._nothing = torch.zeros(0, dtype=torch.int64, device=device)
-        self._total = torch.zeros(len(learner.members), dtype=torch.float64, device=device)
-        self._count = torch.zeros((), dtype=torch.float64, device=device)
-        self._step, self._stop = (_Program(run, self._pool) for run in (self._learn, self._add_losses))
+        # One target more, which fills batches up.
+        self._losses = torch.zeros(len(learner.members), len(learner.group.stop) + 1, device=device)
+        self._step, self._stop = (_Program(run, self._pool) for run in (self._learn, self._set_losses))
 
     def _learn(self, batch: PreparedBatch, starts: Tensor) -> None:
         places, rows, spans = batch.parts()
@@ -130,11 +133,10 @@ class _Programs:
         masks = self._probes.masks_from(starts, *batch.size, states.shape[2])
         self._learner.learn(states, spans, masks, rows)
 
-    def _add_losses(self, batch: PreparedBatch, _: Tensor) -> None:
+    def _set_losses(self, batch: PreparedBatch, _: Tensor) -> None:
         places, rows, spans = batch.parts()
-        sums, count = self._learner.stopping_loss(self._learner.group.streams[1].states_of(places), spans, rows)
-        self._total += sums
-        self._count += count
+        losses = self._learner.stopping_loss(self._learner.group.streams[1].states_of(places), spans, rows)
+        self._losses.index_copy_(1, rows, losses)
 
 
 class _Recording(NamedTuple):

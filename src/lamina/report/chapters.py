@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lamina.analyses.overview import ability_layers, head_roles
+from lamina.analyses.overview import cards, head_roles, spine, summary
 from lamina.errors import InputError
 from lamina.figures import captions_for, draw, spec_of, to_svg
 from lamina.files.reading import read_regular
 from lamina.framework.outline import CHAPTERS, ChapterCard, chapter_of
 from lamina.framework.registry import get_analysis
 from lamina.results import Provenance, Result
-from lamina.results.finding import Finding, number, p_in_words, strongest_first
+from lamina.results.finding import Finding, counts_in_words, number, p_in_words, plainly, statistics_of, strongest_first
 from lamina.results.folder import is_as_saved
-from lamina.stats.status import Status
+from lamina.results.index import sample_in_words
 
 if TYPE_CHECKING:
     import pandas
@@ -89,6 +89,21 @@ class ReportedResult:
     """Where the result is saved."""
     result: Result
 
+    @property
+    def sample(self) -> str:
+        """What it saw and how it was asked."""
+        return f"Seen: {sample_in_words(self.provenance.corpus, self.provenance.parameters)}."
+
+    @property
+    def facts(self) -> list[tuple[str, str, str]]:
+        """Its provenance as rows of a table: group, name, value."""
+        about = self.provenance
+        groups = {"model": about.model, "corpus": about.corpus, "setting": about.parameters, "version": about.versions}
+        rows = [(group, *fact) for group, facts in groups.items() for fact in flattened(facts)]
+        rows.append(("run", "seeds", ", ".join(map(str, about.seeds)) or "none"))
+        rows.append(("run", "revision of lamina", about.revision or "an installed release"))
+        return [*rows, ("run", "date", about.created), ("run", "command", about.command)]
+
 
 class RankedFinding(NamedTuple):
     """A finding on the page, and where it comes from."""
@@ -99,6 +114,22 @@ class RankedFinding(NamedTuple):
     title: str
     weight: int
     """How much its claim is worth."""
+    plain: str = ""
+    """The claim without its statistics."""
+
+    @classmethod
+    def of(cls, finding: Finding, chapter: str = "", title: str = "") -> RankedFinding:
+        """A finding of a chapter; `title` is that of its analysis."""
+        return cls(finding.text, finding.status, chapter, title, finding.weight, plainly(finding))
+
+
+class ReportCard(NamedTuple):
+    """One of the findings that stand out, below the first figure."""
+
+    title: str
+    plain: str
+    status: str
+    statistics: str
 
 
 @dataclass(frozen=True)
@@ -142,21 +173,50 @@ def figure_of(id: str, spec: dict[str, Any], caption: str, folder: Path | None =
     return ReportFigure(id, id, title, subtitle, spec, svg, *size, str(spec.get("description", "")), caption)
 
 
+def paragraph(results: Sequence[Result]) -> list[RankedFinding]:
+    """The model in a paragraph, sentence by sentence."""
+    return [RankedFinding.of(entry) for entry in summary(results)]
+
+
+def report_cards(results: Sequence[Result]) -> list[ReportCard]:
+    """The strongest finding, the most surprising one, and the most important one that was not shown."""
+    return [
+        ReportCard(card.title, plainly(card.finding), card.finding.status, statistics_of(card.finding))
+        for card in cards(results)
+    ]
+
+
+def shared_facts(parts: Sequence[ReportedResult]) -> list[tuple[str, str, str]]:
+    """What holds of all results of a page: it is listed once."""
+    if len(parts) < 2:
+        return []
+    others = [set(part.facts) for part in parts[1:]]
+    return [fact for fact in parts[0].facts if all(fact in facts for facts in others)]
+
+
+def flattened(facts: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Nested facts as names with values, for a table.
+
+    Example:
+        >>> list(flattened({"name": "ewt", "files": {"dev": "0ab1"}, "seeds": [0, 1]}))
+        [('name', 'ewt'), ('files: dev', '0ab1'), ('seeds', '0, 1')]
+    """
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{before}{name}: ")
+        elif isinstance(value, list | tuple):
+            yield f"{before}{name}", ", ".join(map(str, value)) or "none"
+        else:
+            yield f"{before}{name}", str(value)
+
+
 def at_a_glance(results: Sequence[Result]) -> list[ReportFigure]:
-    """Abilities by layer and heads by role, in one chart: a layer pointed at lights up in both."""
+    """The spine: abilities, named heads and what is used, by layer."""
     from lamina.figures import overview
 
-    abilities, roles = ability_layers(results), head_roles(results)
-    panels, captions = [], []
-    for name, table in (("abilities", abilities), ("roles", roles)):
-        if not table.empty:
-            panels.append(getattr(overview, name)(table))
-            captions.append(f"{panels[-1].title['text']}: {overview.CAPTIONS[name]}")
-    if not panels:
-        return []
-    spec = spec_of(overview.beside(*panels))
-    spec["description"] = " ".join(str(panel.description) for panel in panels)
-    return [figure_of("overview-figure", spec, " ".join(captions))]
+    name = str(results[0].provenance.model.get("name", "the model")) if results else ""
+    chart = overview.whole_spine(spine(results), name)
+    return [figure_of("overview-figure", spec_of(chart), overview.CAPTIONS["spine"])] if chart is not None else []
 
 
 def chapters_of(parts: Sequence[ReportedResult]) -> list[ReportChapter]:
@@ -172,19 +232,18 @@ def _chapter(card: ChapterCard, parts: list[ReportedResult]) -> ReportChapter:
     ordered = [lead, *(part for part in parts if part is not lead)]
     by_finding = {id(finding): part for part in ordered for finding in part.findings}
     findings = strongest_first(finding for part in ordered for finding in part.findings)
-    ranked = [
-        RankedFinding(finding.text, finding.status, card.name, by_finding[id(finding)].title, finding.weight)
-        for finding in findings
-    ]
-    best = findings[0] if findings else None
+    ranked = [RankedFinding.of(finding, card.name, by_finding[id(finding)].title) for finding in findings]
+    # One claim, one figure: the headline is the claim of what the chapter opens with.
+    best = next(iter(strongest_first(lead.findings)), None) or next(iter(findings), None)
+    headline = next((entry for entry, of in zip(ranked, findings, strict=True) if of is best), None)
     return ReportChapter(
         card.name,
         card.title,
         card.question,
-        ranked[0] if ranked else None,
+        headline,
         figure,
-        how_sure(best, findings, [part.provenance for part in ordered]),
-        ranked[1:],
+        how_sure(best, findings, [part.provenance for part in ordered], lead.provenance),
+        [entry for entry in ranked if entry is not headline],
         ordered,
         own_command([part.provenance.command for part in ordered], [part.analysis for part in ordered]),
     )
@@ -212,27 +271,31 @@ def strongest(chapters: Sequence[ReportChapter]) -> list[RankedFinding]:
     return list(strongest_first(finding for _, _, finding in sorted(turns, key=lambda entry: entry[:2])))
 
 
-def how_sure(best: Finding | None, findings: Sequence[Finding], about: Sequence[Provenance]) -> list[str]:
-    """How far a chapter can be trusted, in sentences: interval, further findings, sample, warnings.
+def how_sure(
+    best: Finding | None, findings: Sequence[Finding], about: Sequence[Provenance], lead: Provenance | None = None
+) -> list[str]:
+    """How far a chapter can be trusted, in sentences: interval, further findings, sample and settings, warnings.
 
     Example:
         >>> finding = Finding("Layer 3 reads it", "lead", "clear", 0.4, 0.3, 0.5, 0.01, n=9, unit="document")
-        >>> plain = Provenance({}, {"scored": {"pos": 1200}}, {"samples": 500}, warnings=("Small sample.",))
-        >>> " ".join(how_sure(finding, [finding], [plain]))
+        >>> corpus = {"name": "ewt", "texts": 50, "scored": {"pos": 1200}}
+        >>> plain = Provenance({}, corpus, {"samples": 500}, warnings=("Small sample.",))
+        >>> " ".join(how_sure(finding, [finding], [plain], plain))
         'The headline was tested by its lead: .40 [.30, .50], p = .010 after correction for all tests of its family \
-over 9 documents. Scored: 1,200 (pos). Bootstrap samples: 500. Small sample.'
+over 9 documents. The figure shows 50 texts of ewt, no limit; samples 500. Scored: 1,200 (pos). Small sample.'
     """
     sentences = [_tested(best)] if best is not None else []
-    counts = {status: sum(finding.status == status for finding in findings) for status in get_args(Status)}
     if len(findings) > 1:
-        by_status = ", ".join(
-            f"{count} {'are' if count > 1 else 'is'} {status}" for status, count in counts.items() if count
-        )
-        sentences.append(f"Of the chapter's {len(findings)} findings {by_status}.")
+        sentences.append(counts_in_words(findings))
+    if lead is not None:
+        sentences.append(f"The figure shows {sample_in_words(lead.corpus, lead.parameters)}.")
     scored = {what: count for provenance in about for what, count in provenance.corpus.get("scored", {}).items()}
     if scored:
         sentences.append(f"Scored: {', '.join(f'{count:,} ({what})' for what, count in scored.items())}.")
-    samples = sorted({drawn for provenance in about if (drawn := _drawn(provenance))})
+    # The settings of the figure say it of its own result; a comparison may use the samples of its results, or none.
+    samples = sorted(
+        {count for entry in about if (lead is None or "bootstrap" in entry.corpus) and (count := _drawn(entry))}
+    )
     if samples:
         sentences.append(
             f"Bootstrap samples: {' to '.join(f'{count:,}' for count in dict.fromkeys([samples[0], samples[-1]]))}."
@@ -243,7 +306,7 @@ over 9 documents. Scored: 1,200 (pos). Bootstrap samples: 500. Small sample.'
 
 
 def _drawn(about: Provenance) -> int:
-    """Bootstrap samples behind a result's intervals; a comparison may use those of its results, or none."""
+    """Bootstrap samples behind a result's intervals."""
     return int(about.corpus.get("bootstrap", about.parameters.get("samples")) or 0)
 
 

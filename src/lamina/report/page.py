@@ -28,10 +28,14 @@ from lamina.report.chapters import (
     at_a_glance,
     chapters_of,
     paired,
+    paragraph,
     part_of,
+    report_cards,
+    shared_facts,
     strongest,
 )
 from lamina.results import Result
+from lamina.results.finding import counts_in_words
 
 if TYPE_CHECKING:
     from lamina.report.report import ReportRun
@@ -39,8 +43,6 @@ if TYPE_CHECKING:
 
 FIGURES, TABLES = "figures", "tables"
 """Folders beside the page: still images, and tables of results that are not saved beside it."""
-FIRST = 6
-"""Findings on the first screen; the others are folded below them."""
 
 _MARK = '<meta name="generator" content="lamina">'
 
@@ -104,8 +106,11 @@ class ReportPage:
             left=sum(analysis.seconds or 0 for analysis in coming),
             stopped=stopped,
             glance=glance,
-            findings=findings[:FIRST],
-            further=findings[FIRST:],
+            summary=paragraph(results),
+            cards=report_cards(results),
+            findings=findings,
+            counted=counts_in_words(findings),
+            shared=shared_facts(parts),
             chapters=chapters,
             stills={figure.id: self._still(figure) for figure in figures},
             links={(part.id, sheet.name): self._link(part, sheet) for part in parts for sheet in part.sheets},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import math
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import distributions, entry_points
@@ -117,16 +117,11 @@ def source_files() -> str:
     return digest.hexdigest()
 
 
-# The small fine-tuning of the chapter on answering: how long it takes, and whether it is done unasked.
+# The small fine-tuning of the chapter on answering. It belongs to every report, however busy the machine is: what a
+# report contains depends on the model, the texts and the options alone.
 
 FINETUNE = "finetune"
 """The analysis whose model the chapter looks at."""
-LONGEST = 120.0
-"""Seconds of fine-tuning that a report spends unasked."""
-
-
-class SlowFineTuningError(ModelError):
-    """Fine-tuning would take longer than a report may take unasked."""
 
 
 def finetuning_settings(declared: Analysis, limit: int | None) -> dict[str, Any]:
@@ -134,14 +129,22 @@ def finetuning_settings(declared: Analysis, limit: int | None) -> dict[str, Any]
 
     Example:
         >>> from lamina.framework.registry import get_analysis
-        >>> finetuning_settings(get_analysis("finetune"), 100)["max_steps"]
-        7
+        >>> finetuning_settings(get_analysis("finetune"), 100)["limit"]
+        100
     """
     settings: Mapping[str, Any] = declared.report or {}
-    if limit is None:
-        return dict(settings)
-    steps = math.ceil(limit / settings["batch"])
-    return {**settings, "max_steps": min(steps, settings["max_steps"]), "limit": limit}
+    return dict(settings) if limit is None else {**settings, "limit": limit}
+
+
+def is_too_few(limit: int | None) -> bool:
+    """Whether a limit leaves fewer stories than the fine-tuning of a report learns from.
+
+    Example:
+        >>> is_too_few(100), is_too_few(None)
+        (True, False)
+    """
+    settings = get_analysis(FINETUNE).report or {}
+    return limit is not None and limit < settings.get("max_steps", 0) * settings.get("batch", 0)
 
 
 def in_minutes(seconds: float) -> str:
@@ -154,36 +157,30 @@ def in_minutes(seconds: float) -> str:
     return f"about {max(1, round(seconds))} s" if seconds < 100 else f"about {round(seconds / 60)} minutes"
 
 
-def too_slow(question: Query, cost: Cost) -> str:
-    """Why fine-tuning is left out, and how to ask for it."""
-    return (
-        f"Answering stories is left out: fine-tuning {question.loaded.model['name']} for it would take "
-        f"{in_minutes(cost.seconds)}; ask for it with --with {question.analysis.name}"
-    )
-
-
-def cost_in_words(question: Query, cost: Cost) -> str:
+def cost_in_words(question: Query, cost: Cost, seconds: float) -> str:
     """What is about to be done, and how to do without."""
     return (
-        f"fine-tuning {question.loaded.model['name']} on stories ({cost.steps:,} steps): {in_minutes(cost.seconds)}; "
-        f"leave it out with --without {question.analysis.name}"
+        f"fine-tuning {question.loaded.model['name']} on stories ({cost.steps:,} steps): {in_minutes(seconds)} of CPU "
+        f"time; leave it out with --without {question.analysis.name}"
     )
 
 
-def announce(question: Query, folder: Path, *, wanted: bool) -> None:
-    """Print how long fine-tuning takes; raise SlowFineTuningError where that is too long and it was not `wanted`.
-
-    Prints nothing where the fine-tuned model is saved already.
-    """
+def finetuning_cost(question: Query) -> tuple[Cost, float]:
+    """What fine-tuning takes, and its seconds of CPU time, which hardly depend on what else the machine does."""
     from lamina.framework.estimate import estimate
+
+    wall, cpu = time.perf_counter(), time.process_time()
+    cost = estimate(question)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return cost, cost.seconds * cpu / wall if wall > 0 and cpu > 0 else cost.seconds
+
+
+def announce(question: Query, folder: Path) -> None:
+    """Print how long fine-tuning takes; nothing where the fine-tuned model is saved already."""
     from lamina.framework.run import saved
 
-    if saved(question, folder) is not None:
-        return
-    cost = estimate(question)
-    if cost.seconds > LONGEST and not wanted:
-        raise SlowFineTuningError(too_slow(question, cost))
-    say(cost_in_words(question, cost))
+    if saved(question, folder) is None:
+        say(cost_in_words(question, *finetuning_cost(question)))
 
 
 _FULL: Precision = "float32"
@@ -237,7 +234,6 @@ def make_report(
     *,
     only: Sequence[str] | None = None,
     without: Sequence[str] | None = None,
-    also: Sequence[str] | None = None,
     split: str = "dev",
     unit: str = "sentence",
     format: str | None = None,
@@ -257,8 +253,8 @@ def make_report(
 
     An answer already kept for the same model, data and settings is reused. A question that the model or the data cannot
     answer is left out, and the page says so; asked for by name, it is an error. Analyses that watch attention maps
-    share one pass. For the chapter on answering a model is fine-tuned on stories; where that would take over two
-    minutes, it is done only if the chapter is asked for by name (`only`, `also`).
+    share one pass. For the chapter on answering the model is fine-tuned on stories; with a limit that leaves too few
+    of them, it is done only if the chapter is asked for by name (`only`).
 
     Args:
         model: a name, a folder, an encoder, or a pair (model, tokenizer); a list of models for a page that compares
@@ -267,7 +263,6 @@ def make_report(
         out: the folder to write.
         only: the analyses wanted, by name or by chapter; all by default.
         without: analyses or chapters to leave out.
-        also: analyses or chapters to ask although they take long.
         split: what is looked at and scored, of data given by name.
         unit: what becomes one text, of data given by name.
         format: of a file or folder; detected by default.
@@ -286,7 +281,7 @@ def make_report(
     """
     of_data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
     of_data |= {} if first is None else {"first": first}
-    how = of_data | {"dtype": dtype, "chat": chat} | named_apart(without, also)
+    how = of_data | {"dtype": dtype, "chat": chat} | named_apart(without)
     how |= {"single_file": True} if single_file else {}
     trusts = runtime is not None and runtime.trust_remote_code
     key = None if trusts else _key(model, data, only, how)
@@ -330,15 +325,14 @@ def _make_several(
     return page
 
 
-def named_apart(without: Sequence[str] | None, also: Sequence[str] | None) -> dict[str, list[str]]:
-    """What a report leaves out or does in spite of its time, as options that it is known by; nothing where not given.
+def named_apart(without: Sequence[str] | None) -> dict[str, list[str]]:
+    """What a report leaves out, as an option that it is known by; nothing where not given.
 
     Example:
-        >>> named_apart(["answering"], None)
+        >>> named_apart(["answering"])
         {'without': ['answering']}
     """
-    given = {"without": without, "also": also}
-    return {name: sorted(named) for name, named in given.items() if named}
+    return {"without": sorted(without)} if without else {}
 
 
 def find_report(
@@ -391,21 +385,17 @@ def estimate_report(
         costs = [estimate_report(one, data, only=compared, options=options, runtime=runtime) for one in model]
         return ReportCost(sum((cost.total for cost in costs), Cost(passes=0)), [])
     report = ReportRun.of(model, data, options, Path("report"), runtime, replace=False)
-    total, notes, left_out = Cost(passes=0), [], set()
+    total, notes = Cost(passes=0), []
+    if not only and is_too_few(options.get("limit")):
+        names = [name for name in names if name not in _learned()]
     for name in sorted(names, key=lambda name: name != FINETUNE):
-        if name in left_out:
-            continue
         try:
             question = report.question(name, tuned=lambda: report.encoder)
-            cost = estimate(question)
+            cost, cpu = finetuning_cost(question) if name == FINETUNE else (estimate(question), 0.0)
         except _LEFT_OUT:
             continue
         if name == FINETUNE:
-            if cost.seconds > LONGEST and not report.wants_learning(only):
-                notes.append(f"{too_slow(question, cost)}.")
-                left_out = _learned()
-                continue
-            notes.append(f"of this, {cost_in_words(question, cost)}")
+            notes.append(f"of this, {cost_in_words(question, cost, cpu)}")
         total += cost
     return ReportCost(total, notes)
 
@@ -425,25 +415,20 @@ class ReportRun:
         replace: bool,
         single_file: bool = False,
         limit: int | None = None,
-        also: Sequence[str] = (),
         results: Path | None = None,
     ) -> None:
         self.encoder, self.texts, self.train, self.out, self.runtime = encoder, texts, train, out, runtime
         self._dtype: Precision = dtype
         self._single_file = single_file
         self._replace = replace
-        self._limit, self._also = limit, tuple(also)
+        self._limit = limit
         self._kept = results or out / "results"
         """Where results are kept."""
-        self._wanted = False
-        """Whether fine-tuning was asked for by name."""
         self._made: dict[str, Result] = {}
         self._notes: dict[str, str] = {}
         self._lacking: list[str] = []
         """What this model can never answer: a report without it is complete."""
         self._learned: Encoder | None = None
-        self._too_slow = ""
-        """Why there was no fine-tuning."""
 
     @classmethod
     def of(
@@ -470,27 +455,18 @@ class ReportRun:
         # Every analysis reads them, most several times.
         texts, train = in_memory(texts), None if train is None else in_memory(train)
         keywords: dict[str, Any] = {"replace": replace, "single_file": bool(options.get("single_file"))}
-        keywords |= {
-            "limit": options.get("limit") or options.get("first"),
-            "also": options.get("also", ()),
-            "results": results,
-        }
+        keywords |= {"limit": options.get("limit") or options.get("first"), "results": results}
         return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), **keywords)
-
-    def wants_learning(self, only: Sequence[str] | None) -> bool:
-        """Whether something that needs fine-tuning was asked for by name."""
-        return bool(_learned() & (expand(only or ()) | expand(self._also)))
 
     def write(self, names: Sequence[str], *, asked_for: bool) -> Path:
         """Answer, and write the page, which grows meanwhile."""
         if not asked_for:
-            names = self._without_behaviour(names)
+            names = self._without_learning(self._without_behaviour(names))
         title = f"{self.encoder.name} on {self.texts.name} ({self.texts.split})"
         page = ReportPage(self.out, title, single_file=self._single_file)
         with GrowingPage(page, {name: in_report()[name].title for name in names}) as growing:
             for _ in self._each(names, asked_for=asked_for):
-                slow = _learned() if self._too_slow else ()
-                growing.grow(self._results, self.folders, self.notes, [*self._made, *self._notes, *slow])
+                growing.grow(self._results, self.folders, self.notes, [*self._made, *self._notes])
         if not self._made:
             raise CorpusError("; ".join(self._notes.values()) or "nothing was asked")
         return page.write(self._results, notes=self.notes, folders=self.folders)
@@ -498,14 +474,13 @@ class ReportRun:
     def answer(self, names: Sequence[str], *, asked_for: bool) -> dict[str, Result]:
         """Answer without a page."""
         if not asked_for:
-            names = self._without_behaviour(names)
+            names = self._without_learning(self._without_behaviour(names))
         for _ in self._each(names, asked_for=asked_for):
             pass
         return {result.analysis: result for result in self._results}
 
     def _each(self, names: Sequence[str], *, asked_for: bool) -> Iterator[None]:
         """Answer one after the other."""
-        self._wanted = self.wants_learning(names if asked_for else None)
         watching = [name for name in names if _watches(name)]
         for name in names:
             if name in self._made:
@@ -556,7 +531,7 @@ class ReportRun:
         """One analysis; fine-tuning says first how long it takes."""
         question = self.question(name)
         if name == FINETUNE:
-            announce(question, self._folder(name), wanted=self._wanted)
+            announce(question, self._folder(name))
         self._answer({name: question})
 
     def _cannot_ask(self, declared: Analysis) -> InputError:
@@ -582,12 +557,21 @@ class ReportRun:
         )
         return [name for name in names if name not in behaviour]
 
+    def _without_learning(self, names: Sequence[str]) -> Sequence[str]:
+        """The analyses without those of a model that learns to answer, where a limit leaves too few stories."""
+        learning = _learned() & set(names)
+        if not learning or not is_too_few(self._limit):
+            return names
+        self._lacking.append(
+            "Answering stories is left out: a model does not learn it from as few as --limit leaves; ask for it with "
+            "--only answering."
+        )
+        return [name for name in names if name not in learning]
+
     def _tuned(self) -> Encoder:
         """The model after it has learned to answer stories; loaded once."""
         from lamina.models import load_encoder
 
-        if self._too_slow:
-            raise SlowFineTuningError(self._too_slow)
         if FINETUNE not in self._made:
             self._ask(FINETUNE)
         if self._learned is None:
@@ -623,10 +607,6 @@ class ReportRun:
     def _tolerant(self, name: str, names: Sequence[str], asked_for: bool, work: Callable[[], None]) -> None:
         try:
             work()
-        except SlowFineTuningError as error:
-            if not self._too_slow:
-                self._lacking.append(f"{error}.")
-            self._too_slow = str(error)
         except _LEFT_OUT as error:
             # The first is asked of any model and any corpus: where it fails, there is nothing to report.
             if asked_for or name == names[0]:

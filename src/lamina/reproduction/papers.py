@@ -36,8 +36,6 @@ class PaperData:
     """Where the counts stand."""
     carries: tuple[str, ...] = ()
     """The annotations it has."""
-    document: str = ""
-    """What of a text's document names it in the counts, where not all of it."""
 
     def folder(self, root: Path | None) -> Path | None:
         """Where it lies below `root`, or below LAMINA_DATA; None where it is at neither.
@@ -78,6 +76,8 @@ class PaperRun:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    stand_in_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings where other data stand in for the paper's: what makes them more alike."""
     small: Mapping[str, Any] = field(default_factory=dict)
     """Settings that differ with --small."""
     small_options: Mapping[str, Any] = field(default_factory=dict)
@@ -87,11 +87,11 @@ class PaperRun:
     """What a model has to be able to do: answer (fine-tuned on questions), mask or predict."""
     note: str = ""
 
-    def asked(self, *, small: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Settings and data options; a setting that `small` sets to "default" is left out."""
-        settings = {**self.settings, **(self.small if small else {})}
+    def asked(self, *, small: bool, stands_in: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Settings and data options."""
+        settings = {**self.settings, **(self.stand_in_settings if stands_in else {}), **(self.small if small else {})}
         options = {**self.options, **(self.small_options if small else {})}
-        return {name: value for name, value in settings.items() if value != "default"}, options
+        return settings, options
 
 
 @dataclass(frozen=True)

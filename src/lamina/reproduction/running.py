@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,7 +137,7 @@ def _planned(
     planned = PlannedRun(
         run, words, data_is, to_get="" if original is None or data_is == ORIGINAL else original.to_get_it()
     )
-    settings, options = run.asked(small=small)
+    settings, options = run.asked(small=small, stands_in=data_is != ORIGINAL)
     analysis = get_analysis(run.analysis)
     where: dict[str, Any] = {} if runtime is None else {"runtime": runtime}
     inputs: dict[str, Any] = {"model": model, **run.inputs}
@@ -172,28 +171,27 @@ def _data_for(paper: Paper, run: PaperRun, root: Path | None) -> tuple[str | Non
 
 
 def counted(data: PaperData, folder: Path) -> dict[str, dict[str, int]]:
-    """What the splits of these files hold, of what the paper's edition is known by."""
+    """What the splits of these files hold, of what the paper's edition is known by; splits that are not there lack."""
     from lamina.corpora.loading import known_splits, load_corpus
 
-    counts_by_split: dict[str, dict[str, int]] = defaultdict(dict)
+    counts: dict[str, dict[str, int]] = {}
+    if any("listed" in expected for expected in data.counts.values()):
+        lists = {split: folder / f"{split}.tsv" for split in data.counts}
+        return {split: {"listed": _lines(path)} for split, path in lists.items() if path.is_file()}
     for split in set(data.counts) & set(known_splits(folder, data.format)):
-        expected = data.counts[split]
-        texts = documents = 0
-        names: set[str] = set()
-        words: set[str] = set()
-        pairs: set[tuple[str, str]] = set()
+        texts, documents = 0, set()
         for text in load_corpus(folder, split, format=data.format):
             texts += 1
-            names.add(text.doc.rpartition(":")[0] if data.document and text.doc else str(text.doc))
-            if {"words", "pairs"} & set(expected):
-                for edge in text.edges.get("sclass", ()):
-                    word = " ".join(text.words[edge.span.start : edge.span.end])
-                    words.add(word)
-                    pairs.update((word, label) for label in edge.labels)
-        documents = len(names)
-        counts = {"texts": texts, "documents": documents, "words": len(words), "pairs": len(pairs)}
-        counts_by_split[split] = {what: counts[what] for what in expected if what in counts}
-    return dict(counts_by_split)
+            # Parts of a document (`bc/cctv/00/cctv_0000:000`) are one document of the shared task.
+            documents.add(str(text.doc).rpartition(":")[0] or str(text.doc))
+        counts[split] = {"texts": texts, "documents": len(documents)}
+    return counts
+
+
+def _lines(path: Path) -> int:
+    from lamina.files.reading import read_regular
+
+    return sum(bool(line.strip()) for line in read_regular(path).decode("utf-8").splitlines())
 
 
 def share_of_suite(data: PaperData, result: Result) -> str:

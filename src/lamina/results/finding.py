@@ -7,8 +7,8 @@ is said here and nowhere else.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast, Status, status_of
@@ -110,13 +110,14 @@ def finding(
     margin: float = NEGLIGIBLE,
     digits: int = 2,
     note: str = "",
+    unvarying: str = "",
 ) -> Finding:
     """A finding whose status, and with it the wording, follows from the test of its contrast.
 
     Args:
-        claim: told where the contrast is clear; at most two numbers of its own.
-        whether: the same as a clause, told where it is open or untested.
-        absent: told where the contrast is null.
+        claim: stated where the contrast is clear; at most two numbers besides its estimate.
+        whether: the same as a clause, used where it is open or untested.
+        absent: stated where the contrast is null.
         contrast: what was tested, in a few words.
         test: estimate, simultaneous interval, adjusted p.
         source: rows with every number of the sentence.
@@ -125,6 +126,7 @@ def finding(
         margin: what means nothing on the scale of the contrast; 0 where no margin can be declared.
         digits: decimals of estimate and interval.
         note: a sentence to follow.
+        unvarying: why nothing was tested, where the contrast is the same in every draw and so has no p.
 
     Example:
         >>> found = finding(
@@ -138,7 +140,10 @@ def finding(
         >>> found.status, found.text
         ('clear', 'Head 2-1 finds 75 % of case markers; the best fixed offset finds 36 % (difference .38 [.32, .44]).')
     """
+    sources = (source,) if isinstance(source, Source) else tuple(source)
     status = status_of(test.low, test.high, test.p, needed=test.needed, margin=margin)
+    if math.isnan(test.p) and not test.needed and (unvarying or (status == "open" and not test.high > test.low)):
+        return not_tested(whether, unvarying or f"the {contrast} does not vary between {unit}s", source=sources)
     statement = {"clear": claim, "null": absent}.get(status, whether)
     numbers = (None if value != value else float(value) for value in (test.estimate, test.low, test.high, test.p))
     return Finding(
@@ -148,7 +153,7 @@ def finding(
         *numbers,
         n=int(test.units),
         unit=unit,
-        source=(source,) if isinstance(source, Source) else tuple(source),
+        source=sources,
         importance=tuple(importance),
         needed=int(test.needed),
         margin=margin,
@@ -209,6 +214,43 @@ def sentence(finding: Finding) -> str:
         return f"{counted} too few to test whether {finding.claim}; at least {finding.needed:,} are needed.{after}"
     start = f"It is not known whether {finding.claim}" if finding.status == "open" else finding.claim
     return f"{start}{_statistics(finding)}.{after}"
+
+
+def plainly(finding: Finding) -> str:
+    """A finding without its statistics: for titles, and for a summary whose tests stand beside it.
+
+    Example:
+        >>> plainly(Finding("Head 2-1 finds objects", "lead", "clear", 0.4, 0.3, 0.5))
+        'Head 2-1 finds objects.'
+        >>> plainly(Finding("heads differ", "lead", "open", 0.1, -0.3, 0.5, note="Small sample."))
+        'It is not known whether heads differ. Small sample.'
+    """
+    return sentence(finding if finding.status == "untested" else replace(finding, contrast=""))
+
+
+def statistics_of(finding: Finding) -> str:
+    """What was tested, with its estimate and interval; empty where nothing was.
+
+    Example:
+        >>> statistics_of(Finding("Head 2-1 finds objects", "lead", "clear", 0.4, 0.3, 0.5))
+        'lead .40 [.30, .50]'
+    """
+    return _statistics(finding).strip(" ()")
+
+
+def counts_in_words(findings: Iterable[_Rankable]) -> str:
+    """How many findings have which status.
+
+    Example:
+        >>> counts_in_words([Finding("a", "", "clear"), Finding("b", "", "open"), Finding("c", "", "open")])
+        'Of 3 claims, 1 is clear and 2 are open.'
+    """
+    statuses = [finding.status for finding in findings]
+    parts = [
+        f"{count} {'is' if count == 1 else 'are'} {status}" for status in _STRENGTH if (count := statuses.count(status))
+    ]
+    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else "none was tested"
+    return f"Of {len(statuses)} claim{'s' * (len(statuses) != 1)}, {listed}."
 
 
 def _statistics(finding: Finding) -> str:
@@ -311,6 +353,50 @@ def best_in_words(layers: Sequence[int], among: Sequence[bool], thing: str = "la
     if not chosen or len(chosen) == len(layers) > 1:
         return ""
     return f"{thing}{'s' * (len(chosen) > 1)} {numbers_in_words(chosen)}"
+
+
+def where_best(
+    rows: Iterable[Any],
+    words: str = "{} can be the best",
+    nowhere: str = "no layer was shown to be better than another",
+    *,
+    source: Source,
+) -> tuple[str, list[Source]]:
+    """What a claim about one layer adds: which layers can be the best, and the rows that say so.
+
+    Args:
+        rows: of all layers, with `layer` and `among_best`.
+        words: where some layers were shown to be worse than others.
+        nowhere: where none was.
+        source: the rows of the layers that can be the best; not used where no layer was shown to be worse.
+
+    Example:
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"layer": [1, 2, 3], "among_best": [False, True, True]})
+        >>> where_best(rows_of(table), source=Source("best", {"among_best": True}))[0]
+        '; layers 2 and 3 can be the best'
+    """
+    layers = list(rows)
+    among = best_in_words([row.layer for row in layers], [bool(row.among_best) for row in layers])
+    return (f"; {words.format(among)}", [source]) if among else (f"; {nowhere}", [])
+
+
+def weakest(rows: Iterable[Any], size: Callable[[Any], float] = lambda row: abs(row.difference)) -> Any:
+    """Of rows that a claim is about, the one with the weakest test: the claim is as sure as this one.
+
+    One that was not tested comes first, then the largest adjusted p, then the smallest difference.
+
+    Example:
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"layer": [1, 2, 3], "difference": [0.3, 0.1, 0.2], "p_adjusted": [0.01, 0.01, 0.001]})
+        >>> weakest(rows_of(table)).layer
+        2
+    """
+    return max(rows, key=lambda row: (row.p_adjusted != row.p_adjusted, _known(row.p_adjusted), -_known(size(row))))
+
+
+def _known(value: float) -> float:
+    return float(value) if value == value else 0.0
 
 
 def numbers_in_words(numbers: Sequence[int]) -> str:

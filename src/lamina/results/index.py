@@ -280,7 +280,7 @@ def _seeds(entry: SavedResult) -> list[PurePosixPath]:
 
 @contextmanager
 def using(*entries: SavedResult) -> Iterator[None]:
-    """While saved results are drawn or compared: whatever goes wrong is told as an error of these results.
+    """While saved results are drawn or compared: whatever goes wrong is reported as an error of these results.
 
     Their tables may hold anything, and what reads them expects what the analysis writes.
     """

@@ -78,11 +78,13 @@ class Provenance:
     """Date and time, in UTC."""
     warnings: tuple[str, ...] = ()
     """What to keep in mind when reading the numbers: a sample that is too small."""
+    cost: Mapping[str, float] = field(default_factory=dict)
+    """What the run was foreseen to take and what it took, in CPU seconds, and its wall time."""
 
 
 def read_provenance(about: Any) -> Provenance:
     """A provenance from `result.json`; a ValueError says which part does not fit."""
-    for part in ("model", "corpus", "parameters", "skipped", "versions"):
+    for part in ("model", "corpus", "parameters", "skipped", "versions", "cost"):
         if not isinstance(about.get(part, {}), dict):
             raise ValueError(f"provenance.{part} is not a table")
     warnings = about.get("warnings", [])
@@ -278,7 +280,7 @@ class Result:
                 raise ValueError("the analysis is not as lamina writes it")
             findings = tuple(map(read_finding, head.get("findings", ())))
             if head["format"] < WITH_CONTRASTS and findings:
-                # They were not told as they were tested.
+                # Their sentences do not state the contrasts that were tested.
                 findings = ()
                 left_out = f"Findings of an older lamina are left out; {how_to_remake(head)}."
                 provenance = replace_fields(provenance, warnings=(*provenance.warnings, left_out))

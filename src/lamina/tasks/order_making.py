@@ -97,7 +97,7 @@ def make_order_tasks(
             not_made[task.name] = why
     possible = [task for task in requested if task.name not in not_made]
     if not possible or (names is not None and not_made):
-        raise TaskError(_refusal(splits.name, not_made, every=not possible))
+        raise TaskError(_refusal(_named(splits.train), not_made, every=not possible))
     settings = ([task.name for task in possible], items, seed, faithful, _VERSION)
     corpora = (
         _corpus(corpus, {task.name: chosen[task.name][number] for task in possible}, settings)
@@ -122,6 +122,13 @@ def _too_few(parts: Sequence[OrderCounts]) -> str:
                 f"; left out: {reasons}" if reasons else ""
             )
     return ""
+
+
+def _named(corpus: Corpus) -> str:
+    """The corpus, and how many of its texts are taken, where that is not all."""
+    if corpus.limit is not None:
+        return f"{corpus.name} (with --limit {corpus.limit:,})"
+    return corpus.name if corpus.first is None else f"{corpus.name} (with --first {corpus.first:,})"
 
 
 def _refusal(corpus: str, not_made: Mapping[str, str], *, every: bool) -> str:

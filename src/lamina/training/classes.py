@@ -56,7 +56,10 @@ class ClassObjective(Objective):
         """With the classes of the training texts."""
         labels = sorted({class_of(item) for item in items})
         if len(labels) < 2:
-            raise TaskError(f"the training texts have only one class ({labels[0]!r}); give texts of two or more")
+            raise TaskError(
+                f"the training texts have only one class ({labels[0]!r}); give texts of two or more, and in place of "
+                "--first use --limit, which draws from all over a file"
+            )
         return cls(word_tokenizer, length, tuple(labels))
 
     def rows(self, number: int, item: Item) -> list[TrainingRow]:

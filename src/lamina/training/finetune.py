@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,7 +41,6 @@ from lamina.training.running import (
     evaluations,
     judge,
     rows_of,
-    time_step,
     train,
     weight_hashes,
 )
@@ -103,7 +100,8 @@ class ExpectedCost(NamedTuple):
     steps: int
     tokens: int
     """Of the training rows, once."""
-    seconds: float
+    read: float
+    """Tokens that pass through the model in all, those of a step counted three times."""
     size: int
     """Bytes of the model."""
 
@@ -231,26 +229,22 @@ class Finetuning:
         return model_files(trial.trained.folder, self.encoder.tokenizer, about, self._used)
 
     def expect(self, plans: Sequence[TrainingPlan], *, seeds: int = 1) -> ExpectedCost:
-        """What `run` would take, by timing a few steps, a part of an evaluation and a checkpoint."""
+        """What `run` would take, by the tokens of some of its rows."""
         objective, sets = self.objective, self.sets
         some = _spread(sets.train, _TRIED)
         rows = [row for row in rows_of(objective, some) if _teaches(row)]
         share = len(sets.train) / len(some)
-        model: Any = load_with_head(self.encoder, objective, seed=plans[0].seed)
-        model = model.to(self.encoder.model.device)
-        collator = self._collator(model)
-        judging = self._time_judging(model, collator)
-        saving = _time_saving(model)
-        by_batch = {plan.batch: time_step(model, rows, collator, plan) for plan in plans}
-        steps, seconds = 0, seeds * judging * len(sets.scored)
+        length = sum(len(row.ids) for row in rows) / max(1, len(rows))
+        steps, read = 0, seeds * length * len(sets.scored)
         # Which plan is trained with further seeds is not known yet.
         for plan in (*plans, *[plans[0]] * (seeds - 1)):
             plan_steps = plan.steps(round(len(rows) * share))
             steps += plan_steps
-            seconds += plan_steps * by_batch[plan.batch]
-            seconds += evaluations(plan, plan_steps) * (judging * len(sets.select) + saving)
-        tokens = round(sum(len(row.ids) for row in rows) * share)
-        return ExpectedCost(steps, tokens, seconds, sum(part.nbytes for part in model.parameters()))
+            # The way back takes twice as long as the way there.
+            read += 3 * plan_steps * plan.batch * length
+            read += evaluations(plan, plan_steps) * length * len(sets.select)
+        size = sum(part.nbytes for part in self.encoder.model.parameters())
+        return ExpectedCost(steps, round(length * len(rows) * share), read, size)
 
     def _train(self, plan: TrainingPlan, folder: Path) -> TrainedPlan:
         objective, rows = self.objective, self.rows
@@ -273,14 +267,6 @@ class Finetuning:
         reach, causal = self.attention_window, self.encoder.causal
         sight = None if reach is None else make_sight(model, reach, causal=causal)
         return Collator(self.objective, model, self.encoder.tokenizer, sight)
-
-    def _time_judging(self, model: Any, collator: Collator) -> float:
-        """Seconds to answer and score one text."""
-        some = _spread(self.sets.select, _TRIED)
-        rows = rows_of(self.objective, some)
-        start = time.perf_counter()
-        judge(model, self.objective, some, rows, collator)
-        return (time.perf_counter() - start) / len(some)
 
     @cached_property
     def _used(self) -> set[str]:
@@ -398,13 +384,3 @@ def _teaches(row: TrainingRow) -> bool:
 def _spread(items: Sequence[Item], count: int) -> Sequence[Item]:
     """About `count` items from all over the set."""
     return items[:: max(1, len(items) // count)]
-
-
-def _time_saving(model: Any) -> float:
-    """Seconds to save one checkpoint: the weights, and Adam's two moments of each."""
-    import torch
-
-    with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        torch.save(model.state_dict(), Path(folder) / "weights.pt")
-        return 3 * (time.perf_counter() - start)

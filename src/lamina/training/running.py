@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -392,28 +391,6 @@ def evaluations(plan: TrainingPlan, steps: int) -> int:
         10
     """
     return -(-steps // _intervals(plan, steps)[1])
-
-
-def time_step(model: PreTrainedModel, rows: Sequence[TrainingRow], collator: Collator, plan: TrainingPlan) -> float:
-    """Seconds of one training step on rows like these; the model is changed by it."""
-    draw = torch.Generator().manual_seed(plan.seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=plan.lr, fused=True)
-    model.train()
-    took: list[float] = []
-    # The first step is a warm-up and not timed.
-    while len(took) <= _TIMED and sum(took[1:]) < _TIMED_SECONDS:
-        start = time.perf_counter()
-        chosen = torch.randint(len(rows), (plan.batch,), generator=draw).tolist()
-        batch = {name: part.to(model.device) for name, part in collator([rows[number] for number in chosen]).items()}
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=mixes(model.device)):
-            loss = model(**batch).loss
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        # Reading a number waits for the device.
-        loss.item()
-        took.append(time.perf_counter() - start)
-    return sum(took[1:]) / len(took[1:])
 
 
 def _curve(history: Sequence[Mapping[str, float]], metric: str) -> list[CurvePoint]:

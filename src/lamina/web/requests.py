@@ -129,7 +129,7 @@ def _refuse_unfit(app: AppState, request: Request) -> None:
 
 
 def _with_model_options(app: AppState, request: Request) -> Mapping[str, Any]:
-    """The data options; models are loaded as the server was told when started, unless the request says otherwise."""
+    """The data options; models are loaded with the server's settings, unless the request says otherwise."""
     usual = {option.name: option.default for option in request.analysis.options}
     server_options = {name: getattr(app.settings, name) for name in ("dtype", "chat") if name in usual}
     return {name: value for name, value in server_options.items() if value != usual[name]} | dict(request.options)

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter
@@ -231,7 +232,9 @@ class ModelWorker:
         """A process that has loaded the model; if it cannot, everybody in line is told."""
         if self._process is not None:
             self._process.discard()
-        process = _WorkerProcess(self._name, self._limits.model_memory)
+        # What lies in a folder needs nothing from elsewhere, whatever its files name.
+        offline = Path(str(self._start.get("source", ""))).exists()
+        process = _WorkerProcess(self._name, self._limits.model_memory, offline=offline)
         with self._changed:
             self._process = process
             if self._closed:
@@ -257,7 +260,7 @@ class ModelWorker:
 class _WorkerProcess:
     """A process that answers, and the clock and the scales beside it."""
 
-    def __init__(self, name: str, memory: int) -> None:
+    def __init__(self, name: str, memory: int, *, offline: bool) -> None:
         self._name = name
         self._memory = memory
         self._reason = ""
@@ -266,6 +269,8 @@ class _WorkerProcess:
         variables = {lifeline.VARIABLE: str(self._lifeline[0])} if self._lifeline else {}
         # The panic of a library in Rust is answered in a sentence; its call stack is left out.
         variables["RUST_BACKTRACE"] = "0"
+        if offline:
+            variables["HF_HUB_OFFLINE"] = "1"
         self._process = subprocess.Popen(
             PROGRAM,
             stdin=subprocess.PIPE,

@@ -156,6 +156,29 @@ def test_a_question_longer_than_its_limit_is_told(words: int, cut: bool) -> None
     assert is_cut(TinyEncoder().tokenize(question.text), question) is cut
 
 
+def test_a_typed_question_has_gold_and_support_where_they_are_given() -> None:
+    context = "Dogs bark at night. Cats mew. It is loud."
+    loaded = token_map.ask(
+        TinyEncoder(), question="Who barks?", context=context, answer="dogs", support=["It is loud"]
+    ).loaded
+    (question,) = loaded.arguments[1].questions()
+    assert question.answers == ("Dogs",)
+    assert [edge.labels for edge in question.text.edges["sup"]] == [("0",), ("0",), ("1",)]
+    with pytest.raises(InputError, match="the support 'Birds sing' is not in the context"):
+        typed_question("Who barks?", context, "Dogs", ["Birds sing"])
+    with pytest.raises(InputError, match="--answer and --support belong to a typed question"):
+        token_map.ask(TinyEncoder(), answer="Dogs")
+
+
+def test_the_first_token_is_left_out_on_request(toys) -> None:
+    kept = token_map(TinyEncoder(), toys, example="q1").tables["projection"]
+    left = token_map(TinyEncoder(), toys, example="q1", without_first=True).tables
+    assert (left["projection"]["left_out"] >= 1).all()
+    assert (left["projection"]["tokens"] == kept["tokens"] - (kept["left_out"] == 0)).all()
+    first = left["tokens"][left["tokens"]["token"] == 0]
+    assert (first["cluster"] == -1).all()
+
+
 def test_what_cannot_be_asked_is_refused(toys) -> None:
     with pytest.raises(InputError, match="clusters must be a whole number of at least 2"):
         token_map(TinyEncoder(), toys, clusters=1)

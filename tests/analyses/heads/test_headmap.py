@@ -155,7 +155,8 @@ def test_the_analysis_runs_all_meters_in_one_pass(tmp_path):
     np.testing.assert_allclose(pairs["value"], pairs["mean"] * fit["tokens"].item())
     # Every sentence is the same, so whoever finds one subject finds all, and no offset is worse than +1.
     assert "syntactic" not in set(points["behaviour"])
-    assert result.provenance.parameters == {"length": None, "weights": "attention", "samples": 20, "seed": 0}
+    asked = {"length": None, "weights": "attention", "samples": 20, "seed": 0}
+    assert result.provenance.parameters == asked | {"pairs": False, "segments": None, "names": None}
     again = Result.load(result.save(tmp_path / "map", charts=False))
     pd.testing.assert_frame_equal(again.tables["points"], points)
 
@@ -165,6 +166,22 @@ def test_a_corpus_without_dependencies_maps_without_syntax():
     result = headmap(TinyEncoder(), corpus, samples=5)
     assert len(result.tables["points"]) == 4
     assert not set(result.tables["behaviours"]["behaviour"]) & {"syntactic", "coreference"}
+
+
+def test_pairs_are_mapped_and_heads_named_by_single_texts_of_another_corpus(tmp_path):
+    rows = "1\tDogs\t_\tNOUN\t_\t_\t2\tnsubj\t_\t_\n2\tbark\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n"
+    path = tmp_path / "named-dev.conllu"
+    path.write_text("".join(f"# newdoc id = d{number}\n# sent_id = s{number}\n{rows}" for number in range(40)))
+    paragraphs = [Text(str(at), ("Dogs", "bark", "."), doc=str(at // 4)) for at in range(16)]
+    plain = corpus_from(paragraphs, name="plain")
+    result = headmap(TinyEncoder(), plain, pairs=True, segments=5, names=str(path), samples=10)
+    assert result.provenance.corpus["shown"] == "5 of 8 pairs of consecutive texts of one document, drawn at random"
+    assert result.provenance.corpus["named_by"]["name"] == str(path)
+    assert "nsubj" in set(result.tables["best"]["relation"])
+    # Ten tokens a pair: what names heads is not in the divergences.
+    single = headmap(TinyEncoder(), plain, samples=10)
+    assert result.tables["fit"]["tokens"].item() < single.tables["fit"]["tokens"].item()
+    assert "best" not in single.tables
 
 
 def test_a_single_head_has_no_map():

@@ -6,7 +6,6 @@ Probes are scored on documents that they were not trained on.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
@@ -596,20 +595,6 @@ def failure_table(
 
 def _table(rows: Iterable[tuple], columns: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame([*rows], columns=list(columns)).astype({"layer": "Int64"})
-
-
-def time_layer(features: int, cases: int, documents: int, *, samples: int, seed: int) -> float:
-    """Seconds that one layer takes, timed on random vectors; 0 where there would be no rows."""
-    draw = np.random.default_rng(seed)
-    numbers = np.arange(cases) * documents // cases
-    vectors = draw.normal(size=(cases, 1, features)).astype(np.float32)
-    cases_ = AnswerCases(vectors, draw.random(cases) < 0.5, numbers, draw.random(cases), draw.random(cases))
-    predictor = FailurePredictor(cases_, samples=samples, seed=seed)
-    if not predictor.possible:
-        return 0.0
-    start = time.perf_counter()
-    predictor.judge(vectors[:, 0])
-    return time.perf_counter() - start
 
 
 _Layer = list[FailurePrediction]

@@ -138,7 +138,7 @@ class TrainingSets(Reads):
         "resample documents. The baseline always answers what is most frequent in training; the model is compared with "
         "it document by document. The default report trains "
         "for a minute or two on short stories that lamina makes (Where is Ann? Where is the kite?, after the first two "
-        "bAbI tasks): enough to answer some rightly and some wrongly."
+        "bAbI tasks): enough to answer some correctly and some incorrectly."
     ),
     cites=("van Aken et al. 2019", "Zhao et al. 2020"),
     reads=TrainingSets(),
@@ -209,7 +209,9 @@ def finetune(
             "what does best on the selection set."
         ),
     ] = False,
-    length: Annotated[int | None, Setting("Most tokens in one row; the task's own by default.", min=8)] = None,
+    length: Annotated[
+        int | None, Setting("Maximum number of tokens in one row; the task's own by default.", min=8)
+    ] = None,
     attention_window: Annotated[
         int | None, Setting("For pos, ner and tag: words see at most this many words to each side.", min=0)
     ] = None,
@@ -286,7 +288,7 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @finetune.costs
 def _cost(
-    _: Estimator,
+    estimator: Estimator,
     encoder: HuggingFaceEncoder,
     sets: Sets,
     *,
@@ -297,7 +299,7 @@ def _cost(
     seeds: int,
     **settings: Any,
 ) -> Cost:
-    """A few real steps, a part of an evaluation and a checkpoint are timed."""
+    """Steps and evaluations, by the tokens that they read."""
     plans = _plans({"task": task, "seed": seed, **settings})
     learning = learning_of(encoder, sets, task, length=length, attention_window=attention_window, seed=seed)
     expected = learning.expect(plans, seeds=seeds)
@@ -307,7 +309,7 @@ def _cost(
         texts=texts,
         tokens=expected.tokens,
         steps=expected.steps,
-        seconds=expected.seconds,
+        work=expected.read * estimator.per_token,
         memory=memory_now(),
         disk=expected.size,
     )

@@ -27,7 +27,6 @@ from lamina.analyses.answering.failure import (
     failure_table,
     mixed_tasks,
     stratum_of,
-    time_layer,
 )
 from lamina.analyses.answering.roles import SILENT, ScoredAnswer, score_answers
 from lamina.analyses.answering.streaming import (
@@ -55,17 +54,29 @@ from lamina.analyses.answering.streaming import (
     plan_questions,
 )
 from lamina.corpora import Questions
-from lamina.corpora.question_sets import questions_from
+from lamina.corpora.questions.babi import TASK_TITLES
 from lamina.corpora.questions.question import Question
 from lamina.framework.declare import ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, time_call
+from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import QuestionSet, each_of
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, percent, rows_of
+from lamina.results.finding import (
+    Finding,
+    Source,
+    cell,
+    finding,
+    not_tested,
+    number,
+    percent,
+    rows_of,
+    weakest,
+    where_best,
+)
 from lamina.stats.family import sign_flip_family
+from lamina.stats.intervals import share_interval
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast, status_of
 from lamina.stats.units import Units
 from lamina.training.answering import Answerer, answerer_of, refuse_unfit
@@ -126,10 +137,14 @@ def phase_findings(result: Result) -> Iterator[Finding]:
         yield _no_phases(reason)
         return
     row = next(rows_of(answering))
-    answers = _answers(row)
+    tasks = result.tables.get("tasks", pd.DataFrame())
+    answers = _answers(row, tasks)
     yield answers
     if answers.status != "clear" or row.estimate < 0:
         yield _no_phases("the model was not shown to answer better than always giving a task's most frequent answer")
+        return
+    if _is_of_stories(tasks) and "share" in tasks and tasks["share"].max() < ANSWERS_STORIES:
+        yield _no_phases(f"it answers no task of the stories in {percent(ANSWERS_STORIES)} of the cases")
         return
     for measure in _ROLES:
         yield from _role(result, measure)
@@ -145,26 +160,42 @@ def _no_phases(reason: str) -> Finding:
     )
 
 
-def _answers(row: Any) -> Finding:
+ANSWERS_STORIES = 0.85
+"""Share of one task's questions from which a model answers stories: nearly all can be learned."""
+
+
+def _is_of_stories(tasks: pd.DataFrame) -> bool:
+    return bool(len(tasks)) and all(str(task) in TASK_TITLES for task in tasks["task"])
+
+
+def _by_task(tasks: pd.DataFrame) -> str:
+    """What a model of stories can answer and what it cannot; the share of each task, the best first."""
+    ordered = rows_of(tasks.sort_values("share", ascending=False, kind="stable"))
+    parts = [f"{percent(row.share)} of those about {TASK_TITLES[str(row.task)]} ({row.task})" for row in ordered]
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _answers(row: Any, tasks: pd.DataFrame) -> Finding:
     always = "always giving a task's most frequent answer"
+    claim = f"The model answers {percent(row.value)} of the questions exactly, {always} {percent(row.other)}"
+    several = _is_of_stories(tasks) and "share" in tasks and len(tasks) > 1
+    if several:
+        claim = f"The model answers {_by_task(tasks)}; {always} answers {percent(row.other)} of all"
     return finding(
-        claim=f"The model answers {percent(row.value)} of the questions exactly, {always} {percent(row.other)}",
+        claim=claim,
         whether=f"the model answers more questions than {always} does",
         absent=f"The model answers no more questions than {always} does",
         contrast="difference",
         test=Contrast.of(row),
-        source=Source("answering"),
+        source=[Source("answering"), *([Source("tasks")] if several else [])],
         unit=row.unit,
-        importance=("beats control",),
+        # What a model answers comes before how it does.
+        importance=("answers", "beats control", "localised", "surprises"),
     )
 
 
-def hardest(rows: pd.DataFrame) -> Any:
-    """The contrast that is least sure: a claim of all of them holds where this one does."""
-    untested = rows["p_adjusted"].isna()
-    some = rows[untested] if untested.any() else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
-    sizes = some["estimate"].abs().to_numpy()
-    return next(rows_of(some.iloc[[int(sizes.argmin())]]))
+def _hardest(rows: pd.DataFrame) -> Any:
+    return weakest(rows_of(rows), lambda row: abs(row.estimate))
 
 
 def _strongest(rows: Sequence[Any]) -> Any:
@@ -181,30 +212,31 @@ def _role(result: Result, measure: str) -> Iterator[Finding]:
     rows_of_measure = rows_of_measure.rename(columns={"difference": "estimate"})
     # A claim of both nulls has one direction.
     alike = [rows for _, rows in rows_of_measure.groupby("layer") if len(set(rows["estimate"] > 0)) == 1]
-    row = _strongest([hardest(rows) for rows in alike or [rows_of_measure]])
+    row = _strongest([_hardest(rows) for rows in alike or [rows_of_measure]])
     wording = _ROLES[measure]
     wording_of = (wording.higher if row.estimate > 0 else wording.lower).format(null=wording.nulls[row.against])
     claim = f"at layer {row.layer} {wording_of}"
-    best = _highest(result.tables["layers"], measure) if row.estimate > 0 else ""
-    source = [Source("differences", {"group": ALL, "measure": measure, "layer": row.layer, "against": row.against})]
-    if best:
-        source.append(Source("layers", {"measure": measure, "among_best": True}))
+    best, source = _highest(result.tables["layers"], measure) if row.estimate > 0 else ("", [])
+    where = {"group": ALL, "measure": measure, "layer": row.layer, "against": row.against}
     yield finding(
         claim=f"A{claim[1:]}: by a cosine of {number(row.value)} against {number(row.null)}{best}",
         whether=claim,
         absent=f"At layer {row.layer} {wording.equal.format(null=wording.nulls[row.against])}",
         contrast="difference",
         test=Contrast.of(row),
-        source=source,
+        source=[Source("differences", where), *source],
         unit=row.unit,
         importance=("answers", "beats control", "localised"),
     )
 
 
-def _highest(layers: pd.DataFrame, measure: str) -> str:
-    rows = layers[layers["measure"] == measure]
-    among = best_in_words(rows["layer"].tolist(), rows["among_best"].astype(bool).tolist())
-    return f"; the highest value is at {among}" if among else "; no layer was shown to be higher than another"
+def _highest(layers: pd.DataFrame, measure: str) -> tuple[str, list[Source]]:
+    return where_best(
+        rows_of(layers[layers["measure"] == measure]),
+        "the highest value is at {}",
+        "no layer was shown to be higher than another",
+        source=Source("layers", {"measure": measure, "among_best": True}),
+    )
 
 
 def _right_and_wrong(result: Result) -> Iterator[Finding]:
@@ -215,7 +247,7 @@ def _right_and_wrong(result: Result) -> Iterator[Finding]:
         yield from _not_compared(result)
         return
     rows = list(rows_of(known.rename(columns={"difference": "estimate"})))
-    # All are nothing only where the widest is: that is the one that is told.
+    # None differs only if the widest interval is within the margin: the finding states that one.
     some = [row for row in rows if not _is_nothing(row, NEGLIGIBLE)]
     row = _strongest(some) if some else max(rows, key=lambda row: max(abs(row.low), abs(row.high)))
     means = _CONTRASTS[row.measure].format(more="more" if row.estimate > 0 else "less")
@@ -239,7 +271,7 @@ def _is_nothing(row: Any, margin: float) -> bool:
 
 
 def _not_compared(result: Result) -> Iterator[Finding]:
-    """Where every task is answered always rightly or always wrongly, there is nothing to compare."""
+    """Where every task is always answered correctly or always incorrectly, there is nothing to compare."""
     tasks = result.tables.get("tasks")
     if tasks is None or tasks.empty or tasks["compared"].any():
         return
@@ -271,7 +303,7 @@ def _at_one_layer(table: pd.DataFrame, contrasts: tuple[str, ...]) -> Any:
     # Ahead in all where it is: a contrast below 0 is never part of such a claim.
     ahead = [rows for rows in layers if (rows["estimate"] > 0).all()]
     if ahead:
-        return _strongest([hardest(rows) for rows in ahead])
+        return _strongest([_hardest(rows) for rows in ahead])
     first = rows_of_contrasts[rows_of_contrasts["contrast"] == contrasts[0]]
     layer = first["layer"].iloc[int(first["value"].to_numpy(float).argmax())]
     rows = rows_of_contrasts[rows_of_contrasts["layer"] == layer]
@@ -375,7 +407,18 @@ _OVERVIEW = (
     "ami_roles",
 )
 """Measures that the terminal shows."""
-_TASKS = ("task", "questions", "right", "constant", "confident_wrong", "low_confidence", "compared")
+_TASKS = (
+    "task",
+    "questions",
+    "right",
+    "share",
+    "low",
+    "high",
+    "constant",
+    "confident_wrong",
+    "low_confidence",
+    "compared",
+)
 ANSWERING = (
     *("questions", "value", "other"),
     *("estimate", "low", "high", "p_adjusted", "units", "needed", "unit"),
@@ -452,15 +495,16 @@ class _ModelReading(NamedTuple):
         "random-weights twin; intervals resample documents. Right and wrong answers are compared within a task, "
         "matched by question word and length of the answer: between tasks, any difference would be one of the tasks. A "
         "logistic regression on one layer's vectors, trained and scored on different documents, predicts which "
-        "questions of a task are answered wrongly, alone and added to the model's confidence, beside the same for the "
-        "random-weights twin."
+        "questions of a task are answered incorrectly, alone and added to the model's confidence, beside the same for "
+        "the random-weights twin."
     ),
     cites=("van Aken et al. 2019",),
     reads=QuestionSet(seeds=True),
     # 3: nulls of the same shape, tests by document, nested models of failure, intervals by Student's t.
     # 4: failures are predicted within tasks; the lead over the twin is tested; contrasts of single tasks.
+    # 6: the share of each task that is answered; no phases of a model that answers no task of the stories.
     # 5: families by max-T; no findings for models that do not answer; clusters of 20 starts and two seeds.
-    version=5,
+    version=6,
     tables={
         "phases": Table(
             "One row per model (or null), layer, group of answers and measure; cosines and silhouettes are of tokens "
@@ -487,9 +531,9 @@ class _ModelReading(NamedTuple):
             optional=True,
         ),
         "tasks": Table(
-            "One row per task of the data: how its questions are answered; `constant`: how many are "
-            "by its most frequent answer; `compared` where some are answered rightly "
-            "and some wrongly. Of several seeds the mean. Only for a model that answers.",
+            "One row per task of the data: how its questions are answered (`share`: correctly, with Clopper and "
+            "Pearson's interval); `constant`: how many are by its most frequent answer; `compared` where some are "
+            "answered correctly and some incorrectly. Of several seeds the mean. Only for a model that answers.",
             _TASKS,
             optional=True,
         ),
@@ -502,8 +546,8 @@ class _ModelReading(NamedTuple):
             optional=True,
         ),
         "failure": Table(
-            "One row per model, layer and feature that predicts which questions of a task are answered wrongly. Only "
-            "for a model that answers.",
+            "One row per model, layer and feature that predicts which questions of a task are answered incorrectly. "
+            "Only for a model that answers.",
             FAILURE,
             optional=True,
         ),
@@ -625,7 +669,6 @@ def _cost(
     encoder: Encoder | Sequence[Encoder],
     questions: Questions,
     *,
-    samples: int,
     clustered: int,
     predicted: int,
     twin: bool,
@@ -637,26 +680,19 @@ def _cost(
     first = encoders[0]
     passes = len(encoders) * (1 + (twin and first.blocks > 0))
     answers = answerer_of(first, questions.questions()) is not None
-    reading = estimator.trial(passes=passes + answers * len(encoders), settings={"clustered": 0, "predicted": 0})
+    reading = estimator.reading(passes=passes + answers * len(encoders))
     plan = plan_questions(questions, clustered=clustered, followed_count=predicted if answers else 0, seed=seed)
-    seconds = _time_clustering(first, questions, seed) * passes * len(plan.clustered)
+    # k-means of the words of a question, with its starts and sizes; of a failure, a regression per layer.
+    work = passes * len(plan.clustered) * _CLUSTERING * first.layers * first.width
     if plan.places:
-        units = plan.documents if plan.documents > 1 else plan.paragraphs
-        layer = time_layer(2 * first.width, len(plan.places), min(units, len(plan.places)), samples=samples, seed=seed)
-        seconds += layer * first.layers * passes
-    return reading + Cost(passes=0, seconds=seconds)
+        work += passes * first.layers * _REGRESSION * 2 * first.width * len(plan.places)
+    return reading + Cost(passes=0, work=work)
 
 
-def _time_clustering(encoder: Encoder, questions: Questions, seed: int) -> float:
-    """Seconds to cluster the words of one question, beyond reading it."""
-    few = questions_from(list(islice(questions.questions(), _TIMED)), questions.name, questions.split)
-    quick = {"samples": 1, "confident": 0.5, "predicted": 0, "twin": False, "seed": seed}
-    # Warm-up; not timed.
-    phases.function(encoder, few, clustered=1, **quick)
-    plain, grouped = (
-        time_call(lambda count=count: phases.function(encoder, few, clustered=count, **quick)) for count in (0, _TIMED)
-    )
-    return max(0.0, grouped - plain) / min(_TIMED, len(few))
+_CLUSTERING = 5e-5
+"""Billions of operations that clustering the words of a question takes, per layer and dimension ..."""
+_REGRESSION = 1e-6
+"""... and that a regression takes, per answer and feature: hundreds of rounds, over all folds."""
 
 
 def _read(
@@ -731,7 +767,8 @@ def _tasks(read: list[_ModelReading]) -> pd.DataFrame:
         ]
         always = sum(hit for (_, of, *_), hit in zip(read[0].known.judged, constants, strict=True) if of == task)
         compared = any(reading[RIGHT] and reading[WRONG] for reading in by_seed)
-        rows.append((task, *means[:2], always, *means[2:], compared))
+        share = means[1] / means[0] if means[0] else float("nan")
+        rows.append((task, *means[:2], share, *share_interval(means[1], means[0]), always, *means[2:], compared))
     return pd.DataFrame(rows, columns=list(_TASKS))
 
 

@@ -151,8 +151,8 @@ def token_map(
     both: Annotated[
         bool,
         Setting(
-            "Instead of one question: the first that the model answers rightly and the first that it answers wrongly, "
-            "of one task."
+            "Instead of one question: the first that the model answers correctly and the first that it answers "
+            "incorrectly, of one task."
         ),
     ] = False,
     method: Annotated[Method, Setting("How tokens are projected into two dimensions.")] = "pca",
@@ -252,10 +252,10 @@ def _cost(
     """
     if both:
         few = [*islice(questions.questions(), _AT_ONCE)]
-        return estimator.trial(passes=2, data=questions_from(few, questions.name, questions.split))
+        return estimator.reading(passes=2, data=questions_from(few, questions.name, questions.split))
     first = (question.text.id for question in questions.questions())
     chosen = questions.find(example or next(first))
-    return estimator.trial(passes=1 + (answerer_of(encoder) is not None), data=chosen)
+    return estimator.reading(passes=1 + (answerer_of(encoder) is not None), data=chosen)
 
 
 class _ChosenQuestions(NamedTuple):
@@ -267,7 +267,7 @@ class _ChosenQuestions(NamedTuple):
 
 
 def _right_and_wrong(encoder: Encoder, questions: Questions) -> _ChosenQuestions:
-    """The first question answered rightly and the first answered wrongly, of the first task that has both."""
+    """The first question answered correctly and the first answered incorrectly, of the first task that has both."""
     answerer = answerer_of(encoder, questions.questions())
     if answerer is None:
         return _ChosenQuestions([*islice(questions.questions(), 1)])

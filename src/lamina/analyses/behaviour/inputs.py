@@ -341,10 +341,13 @@ class SpokenSuite(Reads):
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> LoadedInputs:
-        """See `Reads.load`; a model without a head is refused before the suite is read."""
+        """See `Reads.load`; a model without a head is refused before a named suite is read."""
+        suite = given["suite"]
+        if isinstance(suite, str | Path) and Path(suite).exists():
+            # One's own file may have faults, which are told before the model is loaded.
+            suite = self.read(suite, options)
         encoder = as_encoder(given["model"], options, runtime)
         model = speaking(encoder)
-        suite = given["suite"]
         if isinstance(suite, str | Path):
             suite = self.read(suite, options)
         elif not hasattr(suite, "describe"):

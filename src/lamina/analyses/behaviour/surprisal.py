@@ -17,7 +17,7 @@ from lamina.analyses.behaviour.inputs import NGrams, SpokenSplits
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError
 from lamina.framework.declare import ComparedItems, Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
 from lamina.models.language.language_model import (
@@ -422,25 +422,15 @@ def _interval(rows: pd.DataFrame) -> tuple[float, float, float] | None:
 
 
 @surprisal.costs
-def _cost(
-    _: Estimator, encoder: Encoder, splits: Splits, *, masking: Masking, order: int, twin: bool, samples: int, **__: Any
-) -> Cost:
-    """Some of the texts are scored, the n-gram models are made, and a few bootstrap samples drawn."""
+def _cost(estimator: Estimator, encoder: Encoder, splits: Splits, *, twin: bool, **__: Any) -> Cost:
+    """Texts are read once, by a masked model once for each of their tokens."""
     model = language_model(encoder)
-    passages = [WrittenPassage.of(text) for text in splits.scored]
-    sizes = np.array([len(cut.tokens.ids) for cut in cut_passages(model, passages)])
-    # A masked model reads a text once for each of its tokens.
-    work = sizes * (np.minimum(sizes, model.encoder.limit) if model.kind == "masked" else 1)
-    some = np.arange(0, len(passages), max(1, int(work.sum()) // _TRIED))
-    list(score_passages(model, passages[:1], masking=masking))
-    seconds = time_call(lambda: list(score_passages(model, [passages[number] for number in some], masking=masking)))
-    seconds *= (1 + twin) * work.sum() / work[some].sum()
-    seconds += 2 * time_call(lambda: NGrams.of((text.words for text in splits.train), order))
-    words = sum(len(text.words) for text in splits.scored)
-    drawn = {str(number): np.random.default_rng(number).random(_TRIED) for number in range(4 + twin)}
-    bootstrap = time_call(lambda: Correlations(drawn, ["one"] * _TRIED, samples=10, seed=0))
-    seconds += bootstrap * samples / 10 * words / _TRIED
-    return Cost(1 + twin, len(passages), int(sizes.sum()), 0, float(seconds), memory_now() + 400 * words)
+    texts, tokens = estimator.count(splits.scored)
+    words = np.array([len(text.words) for text in splits.scored])
+    sizes = words * tokens / max(1, words.sum())
+    reads = sizes * (np.minimum(sizes, encoder.limit) if model.kind == "masked" else 1)
+    work = float(reads.sum()) * (1 + twin) * estimator.per_token
+    return Cost(1 + twin, texts, tokens, memory=memory_now() + 400 * int(words.sum()), work=work)
 
 
 WORDS, PIECES = -2, -1

@@ -46,10 +46,9 @@ from lamina.analyses.cause.importance import (
 )
 from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
-from lamina.models.interventions.edited_runs import Edit
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
@@ -277,28 +276,19 @@ def overview_of(result: Result) -> Iterator[Overview]:
 
 @ablate.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, targets: Sequence[str] | None,
+    estimator: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, targets: Sequence[str] | None,
     component: Sequence[Component] | None, how: Sequence[Ablation], heads: Sequence[str] | None, items: int, twin: bool,
     seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
-    """A few items are scored without a part of the first block and of the last; the others cost something between."""
+    """The items of every target are read whole, with gradients, and without each part: from its block on."""
     request = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
     parts = request.parts_of(encoder)
+    many = len(named_heads(parts, heads)) * len(request.hows) * ("head" in request.components)
+    many += encoder.blocks * (1 + ("head" in request.components))
     names = chosen_targets(encoder, targets, material)
-    chosen: list[Target] = []
-    asking = time_call(lambda: chosen.extend(targets_of(encoder, names, material, items=items, seed=seed)))
-    total = Cost(passes=0, seconds=asking * (1 + twin), memory=memory_now())
-    for target in chosen:
-        plan = request.plan(parts, target)
-        runs = sum(len(part.edits) for part in plan)
-        total += Cost(
-            passes=(1 + runs) * (1 + twin),
-            texts=len(target.items),
-            tokens=sum(len(row.ids) for row in target.rows),
-            seconds=_seconds(parts, target, plan) * (1 + twin),
-            memory=memory_now(),
-        )
-    return total
+    texts, tokens = estimator.items(material.scored, items)
+    read = len(names) * tokens * (1 + _BACKWARD + many / 2) * (1 + twin)
+    return Cost((1 + many) * (1 + twin), texts, tokens, memory=memory_now(), work=read * estimator.per_token)
 
 
 class AblationScores(NamedTuple):
@@ -657,24 +647,3 @@ def _skipped(targets: Sequence[Target], parts: Interventions, components: Sequen
     if "head" in components and parts.encoder.heads == 1:
         skipped["layers of one head: no random component as large as a head"] = parts.encoder.blocks
     return skipped
-
-
-def _seconds(parts: Interventions, target: Target, plan: Sequence[AblatedPart]) -> float:
-    """Seconds for a target: unchanged, without each part, and for gradients; extrapolated from a few of its rows."""
-    edits = [edit for part in plan for edit in part.edits]
-    some = list(range(0, len(target.rows), max(1, len(target.rows) // _TRIED)))[:_TRIED]
-    rows = [target.rows[number] for number in some]
-
-    donors = rows[::-1] if any(part.how == "resample" for part in plan) else None
-
-    def run(tried: Sequence[Edit]) -> None:
-        for batch in parts.run(rows, tried, layers=target.layers, donors=donors):
-            target.read([some[row] for row in batch.rows], batch.states)
-
-    # The first call is slower.
-    run([])
-    once = time_call(lambda: run([]))
-    ends = [min(edits, key=lambda edit: edit.first), max(edits, key=lambda edit: edit.first)]
-    changed = max(0.0, time_call(lambda: run(ends)) - once) / len(ends)
-    share = sum(len(row.ids) for row in rows) / max(1, sum(len(row.ids) for row in target.rows))
-    return (once * (1 + _BACKWARD) + changed * len(edits)) / share

@@ -19,6 +19,7 @@ from lamina.analyses.heads.surface import (
     ENCODER,
     INDUCTION,
     MEASURES,
+    PATTERN_TRUST,
     REPEATED,
     SHARE_OF_TEXTS,
     SURFACE,
@@ -51,7 +52,7 @@ from lamina.models import Encoder
 from lamina.models.interventions.gradients import HOW, AttentionGradients, HeadLoss
 from lamina.progress import progress
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, cell, finding, number, percent, rows_of
+from lamina.results.finding import Finding, Source, cell, finding, number, percent, rows_of, weakest
 from lamina.stats.bootstrap import DRAWS, draws_table
 from lamina.stats.status import Contrast
 from lamina.stats.units import BY_DOCUMENT, Unit, unit_of
@@ -272,7 +273,11 @@ PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_p
             "uniform; its interval and `p_adjusted` are two-sided, of one family: all heads and shares.",
             SURFACE,
         ),
-        "patterns": Table("One row per head and type of map: the share of texts with such a map.", SHARE_OF_TEXTS),
+        "patterns": Table(
+            "One row per head and type of map: the share of texts with such a map. Types are assigned by a rule that "
+            "agrees with labels by eye on 67 % of maps it was not made from (kappa .54); intervals do not cover that.",
+            SHARE_OF_TEXTS,
+        ),
         "induction": Table(
             "One row per head of a decoder: attention from repeated tokens to the token after their copy (`copy`: to "
             "the copy itself), uniform attention, the same tokens unrepeated, the paired difference, and the "
@@ -326,14 +331,17 @@ def attention(
     ] = False,
     length: Annotated[
         int | None,
-        Setting("Most tokens of a text or pair; 128 for pairs, otherwise the model's own limit by default.", min=8),
+        Setting(
+            "Maximum number of tokens of a text or pair; 128 for pairs, otherwise the model's own limit by default.",
+            min=8,
+        ),
     ] = None,
     segments: Annotated[
         int | None, Setting("Draw this many texts or pairs; 1000 for pairs, otherwise all by default.", min=1)
     ] = None,
     gradients: Annotated[bool, Setting("Add the gradient of the model's own loss with respect to attention.")] = False,
     repeated: Annotated[
-        int, Setting("Random sequences said twice, to find the induction heads of a decoder; 0 for none.", min=0)
+        int, Setting("Random sequences repeated once, to find the induction heads of a decoder; 0 for none.", min=0)
     ] = REPEATED,
     weights: Weights = "attention",
     faithful: Annotated[bool, Setting("Give every token segment id 0, as in the paper.")] = False,
@@ -366,6 +374,7 @@ def attention(
     patterns = PatternMeter(watched, samples=samples, seed=seed, unit=unit)
     skipped = yield Watch(watched, sampled, [surface, patterns], limit=limit, total=len(sampled), weights=weights)
     skipped[UNCLASSIFIED] = patterns.undecided
+    about["patterns"] = PATTERN_TRUST
     tables = {"surface": _visible(encoder, surface.table(), "measure"), "patterns": patterns.table()}
     layers = [
         _visible(encoder, surface.layers(), "kind"),
@@ -534,7 +543,7 @@ def _counted_heads(heads: pd.DataFrame, of: int) -> Finding:
     """All of them hold together; the test of the least certain one is theirs."""
     names = [f"{row.layer}-{row.head}" for row in rows_of(heads)]
     listed = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
-    row = next(rows_of(heads.sort_values(["p_adjusted", "diff_low"], ascending=[False, True])))
+    row = weakest(rows_of(heads), lambda row: row.diff_low)
     count = f"{len(heads)} of {of} heads"
     return finding(
         claim=f"{count} are induction heads ({listed}); the least certain is {row.layer}-{row.head}",
@@ -569,6 +578,7 @@ def _types(patterns: pd.DataFrame, unit: str) -> Iterable[Finding]:
             source=Source("layers", {"of": "patterns", "layer": row.layer, "kind": row.kind}),
             unit=unit,
             importance=("localised",),
+            note="Types are assigned by a rule, which agrees with labels by eye on two maps of three.",
         )
 
 
@@ -653,7 +663,7 @@ def _cost(
     sampled, limit = sample_texts(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
     texts, tokens = estimator.count(fit(encoder, text, limit) for text in sampled)
     read = replace(corpus, source=lambda: split_pairs(sampled))
-    return replace(estimator.trial(passes=1 + gradients, data=read), texts=texts, tokens=tokens)
+    return replace(estimator.reading(passes=1 + gradients, data=read), texts=texts, tokens=tokens)
 
 
 def _named(skipped: Counter[str], limit: int | None) -> dict[str, int]:

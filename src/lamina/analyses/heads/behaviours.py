@@ -1,4 +1,4 @@
-"""What a head does, in one word: the behaviours of Clark et al. (2019), induction, and how they are told."""
+"""What a head does, in one word: the behaviours of Clark et al. (2019), induction, and how they are defined."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from lamina.results.finding import rows_of
 from lamina.stats.status import SURE, Status
 
 FIRST = "first"
@@ -201,3 +202,31 @@ def _inducing(induction: pd.DataFrame) -> Iterator[HeadBehaviour]:
     enough = (induction["value"] >= ENOUGH) & is_ahead(induction)
     for layer, head, value, *evidence in induction.loc[enough, names].itertuples(index=False):
         yield HeadBehaviour(int(layer), int(head), INDUCTION, "", value, ENOUGH, *evidence)
+
+
+ARCS = ("relation", "direction", "layer", "head", "text_id", "word", "answer", "gold", "right")
+"""Columns of `arcs`: positions of the word that is asked about, of the head's answer, and of the annotated one."""
+
+
+def arcs(examples: pd.DataFrame) -> pd.DataFrame:
+    """What the heads of example sentences answer: one row per annotated link, with the word that gets most attention.
+
+    As in the scores, special tokens are no answers, and a head is asked in its row or in its column.
+
+    Example:
+        >>> names = "relation direction layer head text_id word_from word_to from to weight gold".split()
+        >>> rows = [("obj", "dependent", 2, 1, "s1", "ball", "saw", 1, 0, 0.7, True),
+        ...         ("obj", "dependent", 2, 1, "s1", "ball", "red", 1, 2, 0.1, False)]
+        >>> arcs(pd.DataFrame(rows, columns=names))[["word", "answer", "gold", "right"]].values.tolist()
+        [[1, 0, 0, True]]
+    """
+    rows = []
+    words = examples[(examples["to"] >= 0) & (examples["from"] != examples["to"])]
+    for key, pairs in words.groupby(["relation", "direction", "layer", "head", "text_id"], sort=False):
+        query_side, answer_side = ("from", "to") if key[1] == "dependent" else ("to", "from")  # pyright: ignore
+        for link in rows_of(pairs[pairs["gold"].astype(str) == "True"].rename(columns={"from": "source"})):
+            ends = {"from": int(link.source), "to": int(link.to)}
+            candidates = pairs[pairs[query_side] == ends[query_side]]
+            answer = int(candidates[answer_side].to_numpy()[candidates["weight"].to_numpy().argmax()])
+            rows.append((*key, ends[query_side], answer, ends[answer_side], answer == ends[answer_side]))
+    return pd.DataFrame(rows, columns=list(ARCS))

@@ -417,7 +417,7 @@ def leads(units: CorefHits, *, seed: int = 0) -> Contrasts:
 def best_table(meter: CorefMeter, per_block: int, *, faithful: bool = False) -> pd.DataFrame:
     """The best head of each type of mention beside every baseline, as `best.csv`.
 
-    The head shown is the best on all documents, and its test is the one told (see `leads`). `crossfit_accuracy` is free
+    The head shown is the best on all documents, and findings state its test (see `leads`). `crossfit_accuracy` is free
     of the luck of the best of many: each half of the documents is scored by the head that the other half chose for the
     type; `agrees` says whether both halves chose the head that is shown. `faithful`: one head for all types, the best
     over all mentions, and nothing cross-fitted. Types that only one half has are left out.
@@ -520,7 +520,7 @@ _CALLED = {"nearest": "taking the nearest mention", "head match": "matching head
     cites=("Clark et al. 2019",),
     reads=Documents(),
     # Both halves choose and are scored; a best head per type; head and baselines are paired (3). Max-T instead of Holm;
-    # the contrast that is tested is the one that is told, cross-fitted scores stand beside it (4).
+    # findings state the contrast that is tested, beside cross-fitted scores (4).
     version=4,
     tables={
         "coref": Table("One row per system and type of mention; the system `head` has one per head.", COLUMNS),
@@ -548,7 +548,7 @@ def corefheads(
     among: Annotated[
         Among, Setting("A head picks among all other words, or among the candidates that the baselines pick from.")
     ] = "words",
-    window: Annotated[int, Setting("Most tokens of a window, where the model takes more.", min=16)] = 512,
+    window: Annotated[int, Setting("Maximum number of tokens of a window, where the model takes more.", min=16)] = 512,
     rows: Rows = "mean",
     weights: Weights = "attention",
     faithful: Annotated[
@@ -604,25 +604,34 @@ def corefheads(
 
 @corefheads.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """The best head against each baseline, over all types of mention."""
+    """The best head against each baseline over all types of mention, and of each type against its best baseline."""
     best = result.tables.get("best")
     if best is None or not set(BEST_ANTECEDENTS) <= set(best):
         return
     for row in rows_of(best[(best["mention_type"] == ALL) & (best["count"] > 0)]):
         yield _compared(row, _CALLED[str(row.baseline)])
+    by_type = best[(best["mention_type"] != ALL) & (best["count"] > 0)]
+    strongest = by_type.sort_values("baseline_accuracy", ascending=False).drop_duplicates("mention_type")
+    for row in rows_of(strongest.sort_values("mention_type")):
+        yield _compared(row, _CALLED[str(row.baseline)], f"Of {_TYPES.get(row.mention_type, row.mention_type)}, the")
 
 
-def _compared(row: Any, called: str) -> Finding:
+_TYPES = {"pronoun": "pronouns", "proper": "proper names", "nominal": "nominal mentions"}
+"""Type of mention -> what is looked for, in words."""
+
+
+def _compared(row: Any, called: str, lead: str = "The") -> Finding:
     head = f"best single head, {row.layer}-{row.head},"
+    plain = lead[:1].lower() + lead[1:]
     more = "more" if row.difference > 0 else "fewer"
     note = f"Chosen on other documents, the best head finds {percent(row.crossfit_accuracy)}." if not row.agrees else ""
     return finding(
         claim=(
-            f"The {head} finds {more} antecedents than {called}: {percent(row.accuracy)} against "
+            f"{lead} {head} finds {more} antecedents than {called}: {percent(row.accuracy)} against "
             f"{percent(row.baseline_accuracy)}"
         ),
-        whether=f"the {head} finds more or fewer antecedents than {called}",
-        absent=f"The {head} finds as many antecedents as {called}",
+        whether=f"{plain} {head} finds more or fewer antecedents than {called}",
+        absent=f"{lead} {head} finds as many antecedents as {called}",
         contrast="difference",
         test=Contrast.of(row, *LEAD[:3]),
         source=Source("best", {"mention_type": row.mention_type, "baseline": row.baseline}),

@@ -411,7 +411,9 @@ def headmap(
     refuse_without_maps(encoder)
     if encoder.blocks * encoder.heads < 2:
         raise ModelError(f"{encoder.name} has a single head; a map needs at least 2")
-    sampled, limit = sample_texts(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
+    drawn, limit = sample_texts(corpus, pairs=pairs, length=length, segments=segments, seed=seed)
+    # The corpus itself, where all of it is shown: its pass is shared with other analyses.
+    sampled = drawn if pairs or segments is not None else corpus
     divergence = DivergenceMeter(encoder, samples=samples, seed=seed, unit=unit_of(sampled))
     surface = SurfaceMeter(encoder, samples=1, seed=seed)
     naming = corpus if names is None else load_corpus(names, scored_split(names))
@@ -445,7 +447,7 @@ def headmap(
     alike = likeness(tables["divergences"], samples=_DRAWN, seed=seed)
     tables |= {"likeness": alike} if len(alike) else {}
     tables |= {} if best is None else {"best": best}
-    data = {"shown": sampled.describe()} if apart else {}
+    data = {"shown": drawn.describe()} if apart else {}
     return Tables(tables, skipped, data=data | ({"named_by": naming.describe()} if apart and named_by else {}))
 
 

@@ -36,12 +36,13 @@ from lamina.framework.watch import (
 )
 from lamina.models import Encoder
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, Worth, finding, not_tested, percent, rows_of
+from lamina.results.finding import Finding, Source, Worth, finding, not_tested, percent, rows_of, weakest
 from lamina.stats.best import cross_fit
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
 from lamina.stats.status import Contrast
 from lamina.stats.units import CHOOSING, SCORED, Halves, UnitSums, halve
+from lamina.tasks.label_words import in_words, plural_of
 from lamina.types import Edge, Text
 
 ALL, NO_PUNCTUATION = "all", "all without punctuation"
@@ -339,7 +340,7 @@ def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
 
 
 def best_table(meter: RelationMeter, relations: pd.DataFrame, *, faithful: bool = False) -> pd.DataFrame:
-    """The head that finds most of each relation, with its row of `relations_table`: its test is the one told.
+    """The head that finds most of each relation, with its row of `relations_table`: findings state its test.
 
     Any head could have been the best, and all of them are in the family of the test. `crossfit_accuracy` is free of the
     luck of the best of many: each half of the documents is scored by the head, direction and offset that the other half
@@ -405,7 +406,7 @@ def _baselines(meter: RelationMeter) -> Iterator[tuple]:
 
 
 _MOST = 3
-"""Relations that are told one by one."""
+"""Relations with a finding each."""
 
 
 def _one_sided(row: Any) -> Contrast:
@@ -431,8 +432,8 @@ def relation_findings(best: pd.DataFrame, table: str, most: int = _MOST) -> Iter
     ahead = pd.DataFrame(relations[relations["ahead"]])
     if ahead.empty:
         yield _closest(relations, table, whether)
-    for row in rows_of(ahead.nlargest(most, "diff_low")):
-        yield lead_over_offset(row, table, f"{row.relation} relations", ("answers", "beats control", "localised"))
+    for row in rows_of(ahead.nlargest(most, "difference")):
+        yield lead_over_offset(row, table, plural_of(str(row.relation)), ("answers", "beats control", "localised"))
     if len(ahead) > 1:
         yield _counted_relations(ahead, relations, table)
 
@@ -442,9 +443,9 @@ def _closest(relations: pd.DataFrame, table: str, whether: str) -> Finding:
     ranked = relations.sort_values(["p_adjusted", "difference"], ascending=[True, False], na_position="last")
     row = next(rows_of(ranked))
     test = _one_sided(row)
-    closest = "" if test.needed else f"; head {row.layer}-{row.head} comes closest, for {row.relation}"
+    closest = "" if test.needed else f"; head {row.layer}-{row.head} comes closest, for {in_words(str(row.relation))}"
     return finding(
-        claim=f"Head {row.layer}-{row.head} finds {row.relation} more often than the best fixed offset",
+        claim=f"Head {row.layer}-{row.head} finds {in_words(str(row.relation))} more often than the best fixed offset",
         whether=whether + closest,
         absent="No head finds a relation more often than the best fixed offset",
         contrast="difference",
@@ -482,10 +483,10 @@ def lead_over_offset(row: Any, table: str, what: str, importance: Sequence[Worth
 
 def _counted_relations(ahead: pd.DataFrame, relations: pd.DataFrame, table: str) -> Finding:
     """All of them hold together; the test of the least certain one is theirs."""
-    row = next(rows_of(ahead.sort_values(["p_adjusted", "diff_low"], ascending=[False, True])))
-    count = f"{len(ahead)} of {len(relations)} relations"
+    row = weakest(rows_of(ahead), lambda row: row.diff_low)
+    count, least = f"{len(ahead)} of {len(relations)} relations", in_words(str(row.relation))
     return finding(
-        claim=f"Heads find {count} more often than the best fixed offset; the least certain is {row.relation}",
+        claim=f"Heads find {count} more often than the best fixed offset; the least certain is {least}",
         whether=f"heads find {count} more often than the best fixed offset",
         absent=f"Heads find none of {len(relations)} relations more often than the best fixed offset",
         contrast="its difference",
@@ -605,7 +606,7 @@ def _links(text: Text, example: RelationHead) -> set[tuple[int, int]]:
     cites=("Clark et al. 2019",),
     reads=Treebank(),
     # Both halves choose and are scored; documents are resampled; head and offset are paired (3). Max-T instead of Holm;
-    # the contrast that is tested is the one that is told, cross-fitted scores stand beside it (4).
+    # findings state the contrast that is tested, beside cross-fitted scores (4).
     version=5,
     tables={
         "relations": Table(

@@ -529,7 +529,7 @@ def _cost(
     """Learning and scoring both grow with the tokens; sentences wait in memory to be learned from in random order."""
     refuse_without_maps(encoder)
     _refuse_without_trees(corpus)
-    whole = estimator.trial(passes=1 + twin, data=replace(corpus, train=thin(corpus.train, texts, seed)))
+    whole = estimator.reading(passes=1 + twin, data=replace(corpus, train=thin(corpus.train, texts, seed)))
     return replace(whole, memory=whole.memory + WAITING_BYTES)
 
 

@@ -25,7 +25,7 @@ from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, best_in_words, finding, not_tested, number, rows_of
+from lamina.results.finding import Finding, Source, finding, number, rows_of, where_best
 from lamina.stats.best import best_set
 from lamina.stats.bootstrap import DRAWS, draws_table
 from lamina.stats.family import bootstrap_family
@@ -294,15 +294,12 @@ def _claim(measure: str, claim: GeometryClaim, rows: Sequence[Any], row: Any, co
     there, twin = f"layer {row.layer}", row.against == "twin"
     against = "the random-weights twin" if twin else "0"
     beside = f", twin {number(row.baseline)}" if twin else ""
-    among = best_in_words([candidate.layer for candidate in rows], [candidate.among_best for candidate in rows])
-    where = f"; it is {claim.extreme} at {among}" if among else f"; no layer was shown to have the {claim.extreme}"
+    best = Source("contrasts", {"measure": measure, "among_best": True})
+    where, best_rows = where_best(
+        rows, f"it is {claim.extreme} at {{}}", f"no layer was shown to have the {claim.extreme}", source=best
+    )
     numbers = f"{claim.name} {number(row.value)}{beside}"
-    source = [Source("contrasts", {"measure": measure, "layer": row.layer})]
-    source += [Source("contrasts", {"measure": measure, "among_best": True})] if among else []
-    whether = f"the {claim.name} of {there} differs from {'that of ' * twin}{against}"
     test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        return not_tested(whether, "it does not vary between the units that are resampled", source=source)
     meaning = f"{claim.less if row.difference < 0 else claim.more} than in {against}: {numbers}"
     if not twin:
         meaning = f"the {claim.name} is {number(row.value)}, {'below' if row.difference < 0 else 'above'} 0"
@@ -310,20 +307,21 @@ def _claim(measure: str, claim: GeometryClaim, rows: Sequence[Any], row: Any, co
     kinds = [what for what, count in drawn.items() if count == test.units]
     return finding(
         claim=f"At {there} {meaning}{where}",
-        whether=whether,
+        whether=f"the {claim.name} of {there} differs from {'that of ' * twin}{against}",
         absent=f"At {there} the {claim.name} is {'that of ' * twin}{against}: {numbers}",
         contrast="difference",
         test=test,
-        source=source,
+        source=[Source("contrasts", {"measure": measure, "layer": row.layer}), *best_rows],
         unit=kinds[0].removesuffix("s") if kinds else "document",
         importance=("answers", "beats control", "localised") if twin else ("answers", "localised"),
+        unvarying="it does not vary between the units that are resampled",
     )
 
 
 @geometry.costs
 def _cost(estimator: Estimator, encoder: Encoder, _: Corpus, *, twin: bool, **__: object) -> Cost:
     """One layer of all words is held in float32, and its unit vectors beside it."""
-    return estimator.trial(passes=1 + (twin and encoder.blocks > 0), grows=3 * 4 * encoder.width)
+    return estimator.reading(passes=1 + (twin and encoder.blocks > 0), grows=3 * 4 * encoder.width)
 
 
 def _count_words(corpus: Corpus, min_count: int) -> GeometryWords:

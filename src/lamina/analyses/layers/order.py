@@ -17,7 +17,7 @@ from lamina.analyses.layers.probe.planning import (
     ProbePlan,
     TaskSource,
     TrainingAmounts,
-    bootstrap_seconds,
+    bootstrap_work,
     plan_run,
     training_cost,
 )
@@ -27,6 +27,7 @@ from lamina.analyses.layers.probe.summary import TaskSummary, bootstrap, unconve
 from lamina.analyses.layers.probe.tables import ControlScore, CorpusRuns, ProbeScore, ProbeTraining, make_tables
 from lamina.analyses.layers.probe.training import ProbeSetup, TaskRun
 from lamina.corpora.corpus import Corpus, fingerprint_of
+from lamina.corpora.detection import FileSelection
 from lamina.corpora.loading import load_splits
 from lamina.corpora.splits import Splits
 from lamina.corpora.treebanks import with_features
@@ -48,6 +49,7 @@ from lamina.results.finding import (
     number,
     numbers_in_words,
     rows_of,
+    weakest,
 )
 from lamina.results.finding import Source as Place
 from lamina.stats.best import best_set
@@ -368,7 +370,7 @@ class OrderTexts(TrainedTexts):
         return model_and(as_encoder(given["model"], options, runtime), splits, given["model"])
 
 
-_OF_SOURCE = ("unit", "format", "annotation", "split_from", "limit", "first")
+_OF_SOURCE = ("unit", "format", "include", "exclude", "skip_faulty", "annotation", "split_from", "limit", "first")
 """Options that say which sentences of a treebank are read."""
 
 
@@ -379,13 +381,14 @@ def treebank_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     source_options = {
         name: options[name] for name in ("unit", "format", "annotation", "limit", "first") if name in options
     }
+    selection = FileSelection.of(options.get("include"), options.get("exclude"))
     if options["split"] != BOTH:
-        return with_features(load_splits(data, options["split"], **source_options), data, options["format"])
+        return with_features(load_splits(data, options["split"], **source_options), data, options["format"], selection)
     dev, test = (load_splits(data, name, **source_options) for name in ("dev", "test"))
     if dev.train.fingerprint != test.train.fingerprint:
         # Without a train split, each of the two is the training set when the other is scored.
-        return with_features(dev, data, options["format"])
-    return with_features(Splits(dev.train, _together(dev.scored, test.scored)), data, options["format"])
+        return with_features(dev, data, options["format"], selection)
+    return with_features(Splits(dev.train, _together(dev.scored, test.scored)), data, options["format"], selection)
 
 
 def _together(one: Corpus, other: Corpus) -> Corpus:
@@ -413,7 +416,8 @@ _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_
     ),
     cites=("Lin et al. 2019", "Conneau et al. 2018", "Jawahar et al. 2019", "Rogers et al. 2020"),
     reads=OrderTexts(),
-    version=2,  # best layers are confidence sets; families by max-T over tasks (and layers)
+    # 2: best layers are confidence sets; families by max-T over tasks (and layers). 3: `standard` trains in cycles.
+    version=3,
     tables={
         "order": Table("One row per task, metric, probe, layer and seed, as `scores` of `probe`.",
                        ProbeScore.__annotations__),
@@ -461,7 +465,7 @@ def order(
         Setting("How long probes are trained: quick (2 seeds, minutes) or standard (5 seeds)."),
     ] = "quick",
     seeds: Seeds = None,
-    steps: Annotated[int, Setting("Most steps; training ends earlier on a plateau.", min=1)] = 3000,
+    steps: Annotated[int, Setting("Maximum number of steps; training ends earlier on a plateau.", min=1)] = 3000,
     faithful: Annotated[
         bool,
         Setting(
@@ -568,7 +572,7 @@ def _cost(
     both = [encoder, *([encoder.random_twin(seed)] if twin and encoder.blocks else [])]
     cost = estimator.encoding((targets.splits.train, targets.splits.scored), both)
     cost += training_cost(estimator, _one_word(plan), both, mdl=False)
-    return cost + Cost(passes=0, seconds=2 * bootstrap_seconds(plan, samples))
+    return cost + Cost(passes=0, work=2 * bootstrap_work(plan, samples))
 
 
 def _one_word(plan: ProbePlan) -> ProbePlan:
@@ -621,9 +625,7 @@ def _read_at(result: Result, task: str) -> Iterator[Finding]:
     if rows.empty:
         return
     # Ahead of both where it is ahead of the one that it is least surely ahead of.
-    untested = rows["p_adjusted"].isna()
-    some = rows[untested] if untested.any() else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
-    row = next(rows_of(some.sort_values("estimate")))
+    row = weakest(rows_of(rows), lambda row: row.estimate)
     other = {TWIN: "the untrained twin", CONSTANT: "the best constant answer"}[row.against]
     among = best_in_words(task_layers["layer"].tolist(), task_layers["among_best"].astype(bool).tolist())
     best = f"{title[0].upper()}{title[1:]} is read{' best' * (len(task_layers) > 1)} at {among}"

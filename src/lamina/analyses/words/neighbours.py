@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -31,7 +27,7 @@ from lamina.analyses.words.sense_map import (
 from lamina.corpora import Corpus
 from lamina.errors import AssetError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, time_call
+from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Annotation, Seed, Setting
 from lamina.models import SPECIAL, Encoder, load_encoder
@@ -39,16 +35,7 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.static import StaticEncoder
 from lamina.progress import progress
 from lamina.results import Result
-from lamina.results.finding import (
-    Finding,
-    Source,
-    best_in_words,
-    finding,
-    not_tested,
-    number,
-    percent,
-    rows_of,
-)
+from lamina.results.finding import Finding, Source, finding, number, percent, rows_of, where_best
 from lamina.stats.best import best_set
 from lamina.stats.family import bootstrap_family
 from lamina.stats.status import Contrast
@@ -275,53 +262,22 @@ def _cost(
     corpus: Corpus,
     *,
     word: str | None,
-    count: int,
-    vectors: str | None,
     annotation: str | None,
     most_contexts: int,
-    repeat: bool,
     **_: object,
 ) -> Cost:
-    """Encoding, and one layer of a sample of the texts for each layer of all; parts that do not grow are done whole.
-
-    A trial of the whole question would not do: a sample of the texts may lack the word.
-    """
-    start = time.perf_counter()
+    """Encoding, and a search of every layer for each of the word's contexts."""
     words = read_words(corpus, annotation)
     occurrences = max(map(len, candidates(words).values())) if word is None else len(words.of(word))
-    # Once to read the words, once to find their sentences.
-    reading = 2 * (time.perf_counter() - start)
     queries = min(occurrences, most_contexts)
-    layer = _layer_seconds(encoder, corpus, queries, count, repeat=repeat) * len(words.type_of)
-    alike = np.random.default_rng(0).normal(size=(queries, encoder.width))
-    weights = np.ones((_SAMPLES, queries))
-    apart = time_call(lambda: separation(alike, [str(number % 2) for number in range(queries)], weights=weights))
-    apart *= len(candidates(words)) if word is None else 1
-    # The vectors do not matter here: one, as often as there are words.
-    same = torch.ones(1, encoder.width).expand(len(words.type_of), -1)
-    choosing = time_call(lambda: best_examples(words, same)) if word is None else 0.0
-    alone = time_call(lambda: list(_without_context(encoder, words, words.types[0], vectors, count, Counter())))
+    # Reading a layer takes about as long as some searches of it.
+    work = 2e-9 * encoder.layers * encoder.width * len(words.type_of) * (queries + _READING)
     cost = estimator.encoding([corpus], [encoder])
-    seconds = reading + choosing + alone + encoder.layers * (layer + apart)
-    return cost + Cost(passes=0, seconds=seconds, memory=cost.memory + 3 * 4 * encoder.width * len(words.type_of))
+    return cost + Cost(passes=0, work=work, memory=cost.memory + 3 * 4 * encoder.width * len(words.type_of))
 
 
-def _layer_seconds(encoder: Encoder, corpus: Corpus, queries: int, count: int, *, repeat: bool) -> float:
-    """Reading one layer and searching it, per word of the corpus."""
-    texts = list(corpus)
-    every = max(1, sum(len(text.words) for text in texts) // _TIMED_WORDS)
-    sample = replace(corpus, source=lambda: iter(texts[::every]), fingerprint=f"{corpus.fingerprint}/sample")
-    words = read_words(sample)
-    with tempfile.TemporaryDirectory() as store:
-        states = WordVectors(Runtime(Path(store)).extract(encoder, sample), words.lengths)
-        queried = np.arange(queries) % len(words.type_of)
-
-        def work() -> None:
-            nearest(states.layer(0), queried, _groups(words, repeat=repeat), count)
-
-        # Warm-up; not timed.
-        work()
-        return time_call(work) / len(words.type_of)
+_READING = 50
+"""Searches that take as long as reading a layer, sorting its groups included."""
 
 
 @neighbours.shows
@@ -690,26 +646,26 @@ def _separated(separation: pd.DataFrame, word: str) -> Iterator[Finding]:
     if measured.empty:
         return
     row = next(rows_of(measured.loc[[measured["silhouette"].idxmax()]]))
-    among = best_in_words([*measured["layer"]], [*measured["among_best"]])
-    where = f"; they can lie farthest apart at {among}" if among else "; no layer was shown to keep them farther apart"
+    best = Source("separation", {"among_best": True})
+    where, source = where_best(
+        rows_of(measured),
+        "they can lie farthest apart at {}",
+        "no layer was shown to keep them farther apart",
+        source=best,
+    )
     looked = f"Corrected over {len(measured)} layers" + (f" and {row.words} words." if row.words > 1 else ".")
-    source = [Source("separation", {"layer": row.layer})]
-    whether = f"the classes of “{word}” lie apart at layer {row.layer}"
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        yield not_tested(whether, f"they do not vary between {row.unit}s", source=source)
-        return
     yield finding(
         claim=f"At layer {row.layer} the classes of “{word}” lie farther apart than shuffled classes: silhouette "
         f"{number(row.silhouette)}, shuffled {number(row.baseline)}{where}",
-        whether=whether,
+        whether=f"the classes of “{word}” lie apart at layer {row.layer}",
         absent=f"At layer {row.layer} the classes of “{word}” lie no farther apart than shuffled classes",
         contrast="difference",
-        test=test,
-        source=[*source, *([Source("separation", {"among_best": True})] if among else [])],
+        test=Contrast.of(row, estimate="difference"),
+        source=[Source("separation", {"layer": row.layer}), *source],
         unit=str(row.unit),
         importance=("answers", "beats control", "localised"),
         note=looked,
+        unvarying=f"they do not vary between {row.unit}s",
     )
 
 
@@ -719,24 +675,18 @@ def _shared(shared: pd.DataFrame, word: str) -> Iterator[Finding]:
     if later.empty:
         return
     row = next(rows_of(later.loc[[later["layer"].idxmax()]]))
-    source = Source("shared", {"layer": row.layer})
-    whether = (
-        f"two contexts of “{word}” share more or fewer of their nearest words at layer {row.layer} than at layer 0"
-    )
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        yield not_tested(whether, "what contexts share does not vary between texts", source=[source])
-        return
     how = "fewer" if row.difference < 0 else "more"
     yield finding(
         claim=f"Two contexts of “{word}” share {how} of their nearest words at layer {row.layer}: "
         f"{percent(row.value)}, at layer 0 {percent(row.baseline)}",
-        whether=whether,
+        whether=f"two contexts of “{word}” share more or fewer of their nearest words at layer {row.layer} than at "
+        "layer 0",
         absent=f"Two contexts of “{word}” share as many of their nearest words at layer {row.layer} as at layer 0: "
         f"{percent(row.value)}, at layer 0 {percent(row.baseline)}",
         contrast="difference",
-        test=test,
-        source=[source, Source("shared", {"layer": 0})],
+        test=Contrast.of(row, estimate="difference"),
+        source=[Source("shared", {"layer": row.layer}), Source("shared", {"layer": 0})],
         unit=str(row.unit),
         importance=("answers",),
+        unvarying="what contexts share does not vary between texts",
     )

@@ -105,7 +105,9 @@ def windows(
         Schedule | None, Setting("Learning rate over time: constant, linear or warmup; the task's by default.")
     ] = None,
     max_steps: Annotated[int | None, Setting("Stop after this many steps.", min=1)] = None,
-    length: Annotated[int | None, Setting("Most tokens in one row; the task's own by default.", min=8)] = None,
+    length: Annotated[
+        int | None, Setting("Maximum number of tokens in one row; the task's own by default.", min=8)
+    ] = None,
     seed: Seed = 0,
     work: Path,
 ) -> Tables:
@@ -190,10 +192,10 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @windows.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, sets: Sets, *, task: Literal["pos", "ner"], windows: Sequence[int],
-    seeds: int, length: int | None, seed: int, **settings: Any,
+    estimator: Estimator, encoder: HuggingFaceEncoder, sets: Sets, *, task: Literal["pos", "ner"],
+    windows: Sequence[int], seeds: int, length: int | None, seed: int, **settings: Any,
 ) -> Cost:  # fmt: skip
-    """A few real steps, a part of an evaluation and a checkpoint are timed, for one window."""
+    """Steps and evaluations of one window, times the windows."""
     trained = len(_sizes(windows)) * seeds
     learning = learning_of(encoder, sets, task, length=length, attention_window=max(windows, default=0), seed=seed)
     one = learning.expect([_plan(task, seed=seed, **settings)])
@@ -204,7 +206,7 @@ def _cost(
         texts=texts,
         tokens=one.tokens,
         steps=trained * one.steps,
-        seconds=trained * one.seconds,
+        work=trained * one.read * estimator.per_token,
         memory=memory_now(),
         disk=0,
     )

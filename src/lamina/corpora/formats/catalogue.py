@@ -41,10 +41,13 @@ from lamina.corpora.formats.word_senses import (
     looks_like_coarse_wsd,
     looks_like_simple_wsd,
     looks_like_wiki_pse,
+    looks_like_wsd_framework,
     read_coarse_wsd,
     read_simple_wsd,
     read_wiki_pse,
+    read_wsd_framework,
     wiki_pse_companions,
+    wsd_framework_companions,
 )
 from lamina.corpora.questions import babi, hotpot, squad
 from lamina.corpora.questions.question import Question
@@ -170,6 +173,15 @@ FORMATS = (
         read_simple_wsd,
         looks_like_simple_wsd,
         notes=True,
+    ),
+    Format(
+        "wsd_framework",
+        "word senses in XML: Senseval, SemEval and SemCor in the unified evaluation framework",
+        "WordNet senses",
+        read_wsd_framework,
+        looks_like_wsd_framework,
+        companions=wsd_framework_companions,
+        glob="**/*.data.xml",
     ),
     Format(
         "coarse_wsd",

@@ -10,6 +10,9 @@ them is a fault. A target has a `label`, or a `value` to be predicted, or both.
 The annotation's name is, in this order: `annotation` in the text's `info` (our own writer puts it there), the file's
 stem if it starts with a task's name (`nonterminal.dev` is `const`), `edges`.
 
+Records of SPR1 as its authors pass it on (`tokens`, and `spr1`: `pred_idx`, `arg_idx` and `responses` of 1 to 5 to each
+property) are read too: a property holds where its mean response is above 3, and every property asked is rated.
+
 Values without a field in the format are kept in `info`: the text's `id`, `doc`, `segments` (if there are several) and
 `words` (if a word contains whitespace), the target's `rated` and `value`. Written texts therefore read back unchanged.
 """
@@ -56,9 +59,9 @@ _NAMES = {
 
 
 def looks_like(path: Path) -> bool:
-    """Whether the first line has a text, or tokens, and targets."""
+    """Whether the first line has a text, or tokens, and targets; or the tokens and responses of SPR1."""
     keys = first_record(path).keys()
-    return "targets" in keys and not keys.isdisjoint({"text", "tokens"})
+    return ("targets" in keys and not keys.isdisjoint({"text", "tokens"})) or {"tokens", "spr1"} <= keys
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
@@ -96,7 +99,29 @@ def _name_of(stem: str) -> str:
     return _NAMES.get(first, "edges")
 
 
+_HOLDS = 3.0
+"""A property of SPR1 holds above this mean response, as in the edge-probing data."""
+
+
+def _proto_roles(record: Record, line: int, path: Path) -> Text:
+    """A sentence of SPR1: predicate and argument by their head words, with the properties that hold and those asked."""
+    words = words_of(record["tokens"])
+    edges = []
+    for pair in record["spr1"]:
+        responses: dict[str, list[float]] = {}
+        for response in pair["responses"]:
+            responses.setdefault(name_of(response["spr_property"]), []).append(number_of(response["response"]))
+        holds = sorted(name for name, values in responses.items() if sum(values) / len(values) > _HOLDS)
+        spans = (span_of([place, place + 1]) for place in (pair["pred_idx"], pair["arg_idx"]))
+        edges.append(Edge(tuple(holds), *spans, rated=tuple(sorted(responses))))
+    name = str(record.get("sent_id", f"{path.stem}-{line}"))
+    document = name.rpartition("_")[0] if "sent_id" in record else ""
+    return Text(name, words, edges={"spr": tuple(edges)}, doc=document or None)
+
+
 def _text(record: Record, line: int, path: Path) -> Text:
+    if "spr1" in record and "targets" not in record:
+        return _proto_roles(record, line, path)
     info = record.get("info") or {}
     words, place = _words(record, info)
     targets = tuple(_edge(target, place) for target in record["targets"])

@@ -1,4 +1,4 @@
-"""Word senses: `SimpleWsdDoc` (XML), CoarseWSD, Wiki-PSE.
+"""Word senses: `SimpleWsdDoc` (XML), the evaluation framework's (XML), CoarseWSD, Wiki-PSE.
 
 `SimpleWsdDoc` is the format of Google's SemCor and MASC with NOAD senses.
 
@@ -170,6 +170,111 @@ def _refuse_entity(*declared: object) -> NoReturn:
 
 def _reason(error: Exception) -> str:
     return f"not XML ({expat.ErrorString(error.code)})" if isinstance(error, expat.ExpatError) else str(error)
+
+
+# The unified evaluation framework (Raganato et al. 2017): Senseval-2 and -3, SemEval, SemCor with WordNet's senses.
+#
+# `NAME.data.xml` has texts of sentences of `<wf lemma= pos=>word</wf>` and `<instance id= lemma= pos=>word</instance>`,
+# `NAME.gold.key.txt` beside it one line per instance: its id and one or several sense keys (`art%1:06:00::`), which
+# begin with the lemma. Annotation: `sense`, with all keys of an instance; white space in a word (`art_form`) is `_`.
+
+_FRAMEWORK, _KEYS = ".data.xml", ".gold.key.txt"
+_WORDS = ("wf", "instance")
+_LONGEST_SENTENCE = 100_000
+"""Words; a file without sentences is none of the framework's."""
+
+
+def looks_like_wsd_framework(path: Path) -> bool:
+    """Whether the file is named as the framework's are, with its gold keys beside it."""
+    return path.name.endswith(_FRAMEWORK) and path.is_file() and _keys_of(path).is_file()
+
+
+def wsd_framework_companions(path: Path) -> tuple[Path, ...]:
+    """The gold keys of a file."""
+    return (_keys_of(path),) if _keys_of(path).is_file() else ()
+
+
+def read_wsd_framework(path: Path, report: Report = raise_fault) -> Iterator[Text]:
+    """One text per sentence, named by the id of the sentence; a file has no senses where its keys are missing."""
+    senses: dict[str, tuple[str, ...]] = {}
+    if (keys := _keys_of(path)).is_file():
+        for line in read_lines(keys, report):
+            if line is None or not line.text.strip():
+                continue
+            name, *given = line.text.split()
+            if not given or not all("%" in key for key in given):
+                report(Fault(keys, line.number, f"{line.text[:40]!r}", "the id of an instance and its sense keys"))
+                continue
+            senses[name] = tuple(given)
+    yield from _FrameworkFile(path, report, senses).texts()
+
+
+def _keys_of(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(_FRAMEWORK) + _KEYS)
+
+
+class _FrameworkFile:
+    """The sentences of a file, parsed piece by piece."""
+
+    def __init__(self, path: Path, report: Report, senses: Mapping[str, tuple[str, ...]]) -> None:
+        self._path, self._report, self._senses = path, report, senses
+        self._finished: list[Text] = []
+        self._document = self._name = ""
+        self._words: list[str] = []
+        self._edges: list[Edge] = []
+        self._instance: str | None = None
+        self._letters: list[str] | None = None
+        self._parser = expat.ParserCreate()
+        self._parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+        self._parser.EntityDeclHandler = _refuse_entity
+
+    def texts(self) -> Iterator[Text]:
+        try:
+            with open_regular(self._path) as file:
+                while chunk := file.read(_CHUNK):
+                    self._parser.Parse(chunk, False)
+                    yield from self._finished
+                    self._finished.clear()
+                self._parser.Parse(b"", True)
+                yield from self._finished
+        except (_SenseFileError, expat.ExpatError, ValueError, LookupError) as error:
+            expected = '<sentence id="..."> with <wf lemma="..." pos="..."> and <instance id="...">'
+            self._report(Fault(self._path, self._parser.CurrentLineNumber, _reason(error), expected))
+
+    def _start(self, tag: str, given: Mapping[str, str]) -> None:
+        if tag == "text":
+            self._document = given.get("id", "")[:_LONGEST_NAME]
+        elif tag == "sentence":
+            self._name, self._words, self._edges = given.get("id", "")[:_LONGEST_NAME], [], []
+        elif tag in _WORDS:
+            self._letters, self._instance = [], given.get("id")
+
+    def _characters(self, text: str) -> None:
+        if self._letters is not None:
+            self._letters.append(text)
+            if sum(map(len, self._letters)) > _LONGEST_NAME:
+                raise _SenseFileError(f"a word of more than {_LONGEST_NAME:,} characters")
+
+    def _end(self, tag: str) -> None:
+        if tag in _WORDS and self._letters is not None:
+            word = "_".join("".join(self._letters).split())
+            self._letters = None
+            if not word:
+                raise _SenseFileError("an empty word")
+            if self._instance is not None and self._instance in self._senses:
+                place = len(self._words)
+                self._edges.append(Edge(self._senses[self._instance], Span(place, place + 1)))
+            self._words.append(word)
+            if len(self._words) > _LONGEST_SENTENCE:
+                raise _SenseFileError(f"a sentence of more than {_LONGEST_SENTENCE:,} words")
+        elif tag == "sentence" and self._words:
+            edges = {"sense": tuple(self._edges)} if self._senses else {}
+            name = self._name or f"{self._path.stem}-{self._parser.CurrentLineNumber}"
+            self._finished.append(Text(name, tuple(self._words), edges=edges, doc=self._document or None))
+            self._words = []
 
 
 # CoarseWSD: sentences with one ambiguous noun and its sense, one folder per word.

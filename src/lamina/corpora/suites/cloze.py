@@ -42,7 +42,7 @@ class Cloze(NamedTuple):
     answers: tuple[str, ...]
     """What is right; the first is the usual one."""
     candidates: tuple[str, ...]
-    """What the answers are to be told from, the answers among them; empty for the whole vocabulary."""
+    """The candidates that the answers are compared with, themselves included; empty for the whole vocabulary."""
 
     @property
     def item(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from lamina.corpora.reading import head_lines, raise_fault
@@ -22,7 +23,7 @@ from lamina.errors import CorpusError, FormatError, LaminaError
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular
 
-_SUFFIXES = (".jsonl", ".ndjson", ".json", ".tsv", ".csv", ".parquet")
+_SUFFIXES = (".jsonl", ".ndjson", ".json", ".tsv", ".csv", ".tab", ".parquet")
 """Of files that hold items; others in a folder are notes."""
 
 
@@ -33,12 +34,28 @@ def suite_root(name_or_path: str | Path) -> Path:
     if is_named(name_or_path):
         return assets.locate(str(name_or_path))
     path = Path(name_or_path).expanduser()
-    if not path.exists():
-        known = ", ".join(sorted(name for name, card in assets.cards().items() if card.kind == "suite"))
-        raise CorpusError(f"there is no suite, file or folder {str(name_or_path)!r}; suites by name: {known}")
+    refuse_unknown_suite(str(name_or_path))
     if not path.is_dir():
         check_regular(path)
     return path
+
+
+def refuse_unknown_suite(name: str, more: Sequence[str] = ()) -> None:
+    """Raise a CorpusError for what is neither a suite's name (or one of `more`) nor a path.
+
+    Example:
+        >>> refuse_unknown_suite("blinp")
+        Traceback (most recent call last):
+        lamina.errors.CorpusError: there is no suite, file or folder 'blinp'; did you mean blimp? ...
+    """
+    from lamina import assets
+
+    known = sorted({*more, *(name for name, card in assets.cards().items() if card.kind == "suite")})
+    if name in known or Path(name).expanduser().exists():
+        return
+    close = get_close_matches(name, known, n=1)
+    meant = f"did you mean {close[0]}? Suites" if close else "suites"
+    raise CorpusError(f"there is no suite, file or folder {name!r}; {meant} by name: {', '.join(known)}")
 
 
 def is_named(name_or_path: str | Path) -> bool:
@@ -75,6 +92,8 @@ def table_rows(path: Path, expected: str) -> Iterable[TableRow]:
         >>> [row.values for row in table_rows(path, "a table")]
         [{'text': 'Dogs ___.', 'answer': 'bark'}]
     """
+    if not any(line.strip() for line in head_lines(path)):
+        raise FormatError(f"{path} is empty; expected TSV, CSV or JSONL with {expected}")
     make = arrow_kind(path)
     if make is not None:
         return arrow_rows(path, make, None, raise_fault)

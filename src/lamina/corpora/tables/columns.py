@@ -550,6 +550,12 @@ class _TablePlanner:
                 return "texts", columns, True
         word = self._first(_WORD)
         if word is not None and not self.holds_lists(word):
+            sentences = [column for column in self.columns if column != word and self._is_running(column)]
+            if sentences:
+                raise UnplannedError(
+                    f"column {word!r} has one word per row, and {sentences[0]!r} whole sentences, so that a row is no "
+                    "word of a text"
+                )
             return "words", (word,), False
         for names in (*_PAIRS, *((name,) for name in _SINGLE)):
             columns = self._all(names)
@@ -564,11 +570,7 @@ class _TablePlanner:
 
     def _longest(self) -> str:
         """The one column of running text, where no column is named like one."""
-        running = []
-        for column in self.columns:
-            values = [cell for cell in self.values(column) if isinstance(cell, str)]
-            if values and sum(len(words_in(cell[:1000])) for cell in values) / len(values) > 4:
-                running.append(column)
+        running = [column for column in self.columns if self._is_running(column)]
         if len(running) == 1:
             return running[0]
         problem = "no column holds texts" if not running else f"several columns hold texts ({', '.join(running)})"
@@ -577,6 +579,11 @@ class _TablePlanner:
             "per word), `words` or `tokens` (a list per row), or `text` or `sentence` (running text); say which column "
             "is what"
         )
+
+    def _is_running(self, column: str) -> bool:
+        """Whether a column holds running text: more than four words per cell, on average."""
+        values = [cell for cell in self.values(column) if isinstance(cell, str)]
+        return bool(values) and sum(len(words_in(cell[:1000])) for cell in values) > 4 * len(values)
 
     def _all(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(self.by_name[name] for name in names) if all(name in self.by_name for name in names) else ()

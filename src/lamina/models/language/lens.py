@@ -86,7 +86,7 @@ def ending_of(encoder: HuggingFaceEncoder) -> ModelEnding:
 def layer_states(
     model: LanguageModel, wanted: TokenQueries, *, raw: bool = False
 ) -> Iterator[tuple[np.ndarray, Float[Tensor, "token layer width"]]]:
-    """The states that the tokens asked for are told from, of all layers, with the tokens' numbers; in batches.
+    """The states from which the requested tokens are predicted, of all layers, with the tokens' numbers; in batches.
 
     With `raw`, one more layer at the end: what the last block made, before whatever the model does after it.
     """
@@ -206,7 +206,7 @@ def _chain(start: Tensor, end: Tensor, calls: list[_CallAfterBlocks]) -> list[_C
 
 def _cannot_tell(encoder: HuggingFaceEncoder) -> ModelError:
     return ModelError(
-        f"{encoder.name} ({type(encoder.model).__name__}): what it does between its last block and its head cannot be "
-        "told, so its inner layers cannot be put through the head; the lens is for models whose last states are made "
+        f"{encoder.name} ({type(encoder.model).__name__}): what it does between its last block and its head is not "
+        "known, so its inner layers cannot be put through the head; the lens is for models whose last states are made "
         "of the last block's by modules of their own (a final norm)"
     )

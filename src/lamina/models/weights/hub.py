@@ -208,7 +208,7 @@ def cannot_load(name: ModelName, error: BaseException) -> ModelError:
     if "trust_remote_code" in str(error):
         return ModelError(
             f"{name.source} contains custom code, which transformers needs to load it; lamina runs no code of a model "
-            "unless told to. Read that code, and if you trust it, add --trust-remote-code (in Python "
+            "unless you allow it. Read that code, and if you trust it, add --trust-remote-code (in Python "
             "trust_remote_code=True): it runs with all your rights"
         )
     if name.is_path:

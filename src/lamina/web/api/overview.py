@@ -156,7 +156,7 @@ class MissingAnalysis(BaseModel):
     wanted: dict[str, Any]
     """What to send to `POST /api/jobs`: as a report asks it."""
     state: Literal["waiting", "trying", "known", "failed", "off"]
-    """Of the estimate: a trial is run for it, one after another, unless the server was told not to."""
+    """Of the estimate. It comes from a trial run; trials run one after another, or not at all with --no-estimates."""
     seconds: float | None
     memory: int | None
     """Bytes."""
@@ -166,7 +166,7 @@ class MissingAnalysis(BaseModel):
 
 @router.get("/unmeasured/{name:path}")
 def unmeasured(app: State, name: ModelName) -> list[MissingAnalysis]:
-    """What a report would ask of a model and nobody has, with an estimate from a trial on this machine."""
+    """What a report would ask of a model and nobody has, with an estimate for this machine."""
     done = {entry.analysis for entry in _newest(app, name)}
     wanted = [
         analysis

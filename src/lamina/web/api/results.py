@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path as FilePath
+from threading import BoundedSemaphore, Thread
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Path, Query
@@ -35,7 +37,10 @@ from lamina.results.result import without_nan
 from lamina.stats.status import Status
 from lamina.web.api.schema import ERRORS
 from lamina.web.state import AppState, State
+from lamina.web.workers import BusyError, DeadlineError
 
+_DRAWING = BoundedSemaphore(8)
+"""Images that are drawn at the same time."""
 _CACHED_CHARTS = 64
 """Sets of charts kept in memory."""
 _LARGEST = 64 * 1024**2
@@ -126,7 +131,7 @@ def _drawn_charts(what: _ChartKey) -> Specs:
 
 
 router = APIRouter(
-    prefix="/results", tags=["results"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 422)}
+    prefix="/results", tags=["results"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 422, 429, 504)}
 )
 
 ResultId = Annotated[str, Path(description="From the list of results.", max_length=12, pattern="^[0-9a-f]{1,12}$")]
@@ -240,14 +245,37 @@ def image(app: State, id: ResultId, name: Name, kind: Image, tasks: Tasks = None
     entry = app.results.entry(id)
     known = _known(tasks_of(app.results.result(id)), tasks, entry) if tasks else ()
     spec = _named(charts_of(app.results, entry, known), name, "chart", entry)
+    drawings: dict[Image, Callable[[], str | bytes]] = {
+        "svg": lambda: to_svg(spec),
+        "png": lambda: vl_convert.vegalite_to_png(spec, scale=_SCALE, allowed_base_urls=[]),
+        "pdf": lambda: vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[]),
+    }
     with using(entry):
-        if kind == "svg":
-            body: str | bytes = to_svg(spec)
-        elif kind == "png":
-            body = vl_convert.vegalite_to_png(spec, scale=_SCALE, allowed_base_urls=[])
-        else:
-            body = vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[])
+        body = _drawn_within(app.settings.limits.answer_seconds, drawings[kind])
     return _file(body, _KINDS[kind], f"{entry.analysis}-{name}.{kind}")
+
+
+def _drawn_within(seconds: float, drawing: Callable[[], str | bytes]) -> str | bytes:
+    """An image; a chart may be a program that never ends, so nobody waits for it longer than for a model."""
+    if not _DRAWING.acquire(blocking=False):
+        raise BusyError("other charts are being drawn; try again in a moment")
+    outcome: Future[str | bytes] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(drawing())
+        except BaseException as error:
+            outcome.set_exception(error)
+        finally:
+            _DRAWING.release()
+
+    Thread(target=work, name="drawing", daemon=True).start()
+    try:
+        return outcome.result(seconds)
+    except TimeoutError:
+        raise DeadlineError(
+            f"the chart was not drawn within {seconds:g} seconds, the most that a request may take here"
+        ) from None
 
 
 def _known(there: list[str], requested: Sequence[str] | None, entry: SavedResult) -> tuple[str, ...]:

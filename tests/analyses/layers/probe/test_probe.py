@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 import lamina
 from lamina import Result
 from lamina.analyses.layers.probe import training as elsewhere
-from lamina.analyses.layers.probe.planning import TaskSource, TrainingAmounts, expected_validations, plan_run
+from lamina.analyses.layers.probe.planning import TaskSource, TrainingAmounts, expected_steps, plan_run
 from lamina.analyses.layers.probe.predictions import read_predictions
 from lamina.analyses.layers.probe.training import PAPER, PAPER_SMALL, QUICK, STANDARD, problems
 from lamina.corpora import corpus_from
@@ -342,7 +342,9 @@ def test_an_estimate_counts_steps_and_stores_nothing(splits: Splits, settings: d
 
 
 def test_training_that_patience_can_end_is_expected_to_take_half_of_the_longest() -> None:
-    assert [expected_validations(each) for each in (QUICK, STANDARD, PAPER, PAPER_SMALL)] == [20, 40, 125, 50]
+    assert [expected_steps(each, 500) for each in (QUICK, PAPER, PAPER_SMALL)] == [1200, 125_000, 5000]
+    assert expected_steps(STANDARD, 500) == STANDARD.end_of(7), "cycles, from 200 steps on"
+    assert expected_steps(STANDARD, 50) == round(50 * 1.5**6), "from one pass over few targets on"
 
 
 @pytest.mark.parametrize("probes", [("layer",), ("mix",)])

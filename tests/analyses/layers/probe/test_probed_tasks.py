@@ -242,8 +242,12 @@ def test_few_steps_are_validated_often_and_never_exceeded(steps: int, corpus: Sp
     schedule = planned(corpus, ["xpos"], preset="standard", steps=steps).setup.preset.schedule
 
     assert schedule.max_steps <= steps
-    assert schedule.max_steps > steps - schedule.validate_every
+    assert schedule.max_steps > steps / schedule.growth
     assert schedule.max_validations >= min(steps, 4)
+    halved = planned(corpus, ["xpos"], preset="quick", steps=steps).setup.preset.schedule
+    assert halved.growth is None
+    assert steps >= halved.max_steps > steps - halved.validate_every
+    assert halved.max_validations >= min(steps, 4)
 
 
 def test_a_schedule_is_given_as_an_object_or_by_its_fields(corpus: Splits) -> None:

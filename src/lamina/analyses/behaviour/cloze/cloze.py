@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,7 +60,7 @@ from lamina.framework.declare import ComparedItems, Overview, Table, Tables, ana
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
-from lamina.models.language.language_model import LanguageModel, WrittenPassage, cut_passages, language_model
+from lamina.models.language.language_model import LanguageModel, language_model
 from lamina.models.language.slots import Gap, RatedCandidates, Spelling, cannot_spell, rate
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
@@ -199,25 +197,21 @@ def cloze(
 
 @cloze.costs
 def _cost(
-    _: Estimator, encoder: Encoder, suite: Suite, *, limit: int | None, first: int | None, spelling: Spelling,
-    twin: bool, twin_limit: int, seed: int, **__: object,
+    estimator: Estimator, encoder: Encoder, suite: Suite, *, limit: int | None, first: int | None, twin: bool,
+    twin_limit: int, seed: int, **__: object,
 ) -> Cost:  # fmt: skip
-    """Some items are scored and timed."""
+    """Texts that are scored, with about as many tokens as a sentence has."""
     model = language_model(encoder)
     chosen, facts = _limited(suite, limit, first, seed), _facts_per_relation(limit)
-    some = (
-        replace(chosen, relations=chosen.relations[:_TIMED]) if isinstance(chosen, Relations) else chosen.take(_TIMED)
-    )
-    _ask(model, some, 1, spelling, seed, answers=True)  # Warm-up; not timed.
-    start = time.perf_counter()
-    timed = _ask(model, some, _TIMED, spelling, seed, answers=True)
-    seconds_per_text = (time.perf_counter() - start) / len(timed.answers)
-    cuts = cut_passages(model, [WrittenPassage.typed(row.item, row.text) for row in timed.answers])
-    pieces = sum(len(cut.tokens.ids) for cut in cuts) / len(cuts)
     texts = _texts(model, chosen, facts)
     fewer = _texts(model, chosen, min(facts or twin_limit, twin_limit)) if twin else 0
-    seconds = seconds_per_text * (texts + fewer)
-    return Cost(passes=1 + twin, texts=texts, tokens=round(pieces * texts), seconds=seconds, memory=memory_now())
+    tokens = _TOKENS * texts
+    work = _TOKENS * (texts + fewer) * estimator.per_token
+    return Cost(passes=1 + twin, texts=texts, tokens=tokens, memory=memory_now(), work=work)
+
+
+_TOKENS = 12
+"""Tokens of a cloze, about."""
 
 
 def _limited(suite: Suite, limit: int | None, first: int | None, seed: int) -> Suite:

@@ -30,14 +30,14 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.splits import Splits, divide
 from lamina.errors import CorpusError
 from lamina.framework.declare import FEW_NATS, ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
 from lamina.models.language.language_model import LanguageModel, WrittenPassage, cut_passages, language_model
 from lamina.models.language.lens import ending_of
 from lamina.probes.translators import BATCH, Translators
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, number, percent, rows_of
+from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, number, percent, rows_of, weakest
 from lamina.stats.bootstrap import DRAWS, StreamedBootstrap, draws_table
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.status import Contrast, status_of
@@ -240,24 +240,19 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @lens.costs
 def _cost(
-    _: Estimator, encoder: Encoder, splits: Splits, *, tuned: bool, positions: int, learned: int, steps: int,
-    suite: str | None, items: int, twin: bool, seed: int, **__: Any,
+    estimator: Estimator, encoder: Encoder, splits: Splits, *, tuned: bool, positions: int, learned: int, steps: int,
+    suite: str | None, items: int, twin: bool, seed: int, **_: Any,
 ) -> Cost:  # fmt: skip
-    """A few positions are read through the plain lens; training and translated layers cost multiples of that."""
+    """Positions that are read through the head at every layer; training and translated layers cost multiples of it."""
     model = language_model(encoder)
-    texts = list(splits.scored)
-    drawn = draw_positions(model, texts, _TRIED, seed=seed)
-    # Warm-up; not timed.
-    read_layers(model, drawn.wanted)
-    rate = time_call(lambda: read_layers(model, drawn.wanted)) / max(1, len(drawn))
     passes = 1 + tuned + twin
     # A step of training is about three passes through the head; a penalty is tried on the selection part.
     training = tuned * (3 * steps * BATCH + SELECTION * 10 + 0.1 * learned)
     suite_positions = 0 if suite is None else 10 * len(read_lens_suite(suite, items, seed)) * (1 + tuned)
-    tokens = sum(len(text.words) for text in texts)
-    seconds = rate * (positions * passes + training + suite_positions)
-    memory = memory_now() + 4 * learned * tuned * model.encoder.layers * model.encoder.width
-    return Cost(passes, len(texts), tokens, steps * tuned, seconds, memory)
+    texts, tokens = estimator.count(splits.scored)
+    work = (positions * passes + training + suite_positions) * encoder.layers * 2e-9 * encoder.width * model.vocabulary
+    memory = memory_now() + 4 * learned * tuned * encoder.layers * encoder.width
+    return Cost(passes, texts, tokens, steps * tuned, memory=memory, work=work)
 
 
 def learning_of(splits: Splits, seed: int) -> tuple[TranslatorTexts, dict[str, int]]:
@@ -487,7 +482,7 @@ def _gain_finding(result: Result) -> Iterator[Finding]:
         return
     rows = list(rows_of(table[table["measure"] == "kl"]))
     closer = [row for row in rows if row.difference < 0 and _status(row, NEGLIGIBLE_NATS) == "clear"]
-    least = _least_sure(closer, "difference") if closer else min(rows, key=lambda row: row.difference)
+    least = weakest(closer) if closer else min(rows, key=lambda row: row.difference)
     where = "every inner layer" if len(closer) == len(rows) else layers_in_words(row.layer for row in closer or [least])
     yield finding(
         claim=f"The tuned lens is closer to the final distribution than the plain lens at {where}",
@@ -504,11 +499,6 @@ def _gain_finding(result: Result) -> Iterator[Finding]:
 
 def _status(row: Any, margin: float, low: str = "low", high: str = "high") -> str:
     return status_of(getattr(row, low), getattr(row, high), row.p_adjusted, needed=row.needed, margin=margin)
-
-
-def _least_sure(rows: Sequence[Any], estimate: str) -> Any:
-    """Of rows that are all clear, the one with the weakest test: a claim about all of them rests on it."""
-    return max(rows, key=lambda row: (row.p_adjusted, -abs(getattr(row, estimate))))
 
 
 def _lens_of(table: Any) -> str:
@@ -534,7 +524,7 @@ def _pairs_finding(result: Result) -> Iterator[Finding]:
     where = {"paradigm": "all", "lens": lens}
     rows = sorted(rows_of(table[(table["paradigm"] == "all") & (table["lens"] == lens)]), key=lambda row: row.layer)
     above, last = _from_layer(rows), rows[-1]
-    least = _least_sure(above, "difference") if above else last
+    least = weakest(above) if above else last
     first = f"from layer {above[0].layer} on" if above else "at the last layer"
     yield finding(
         claim=f"The good sentence of a pair is preferred more often than by chance {first} ({lens} lens); at the last "
@@ -559,7 +549,7 @@ def _cloze_finding(result: Result) -> Iterator[Finding]:
     chosen = (table["part"] == "all") & (table["lens"] == lens) & (table["measure"] == "precision_at_1")
     embeddings, *rows = sorted(rows_of(table[chosen]), key=lambda row: row.layer)
     above, last = _from_layer(rows), rows[-1]
-    least = _least_sure(above, "difference") if above else last
+    least = weakest(above) if above else last
     first = f"from layer {above[0].layer} on" if above else "at the last layer"
     yield finding(
         claim=f"The answer of a cloze is the most likely token more often than at the embeddings {first} ({lens} "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -275,7 +274,7 @@ def _read(suite: str | Path, options: Mapping[str, Any]) -> MinimalPairs | Regio
         raise InputError(
             f"--corpus and --split are for --suite {AGREEMENT}; {suite} is read whole (see --only, --limit)"
         )
-    return read_suite(suite, skip_equal=options["skip_equal"])
+    return read_suite(suite, skip_equal=options["skip_equal"], columns=options["columns"])
 
 
 _OPTIONS = (
@@ -287,6 +286,16 @@ _OPTIONS = (
     ),
     DeclaredSetting(
         "split", str, ALL, Setting(f"Its part of which --suite {AGREEMENT} is made: train, dev, test or all.")
+    ),
+    DeclaredSetting(
+        "columns",
+        str | None,
+        None,
+        Setting(
+            "Which column of your own table is what, if not named so: good and bad; sentence and judgement; sentence, "
+            "form and judgement; sentence, option1, option2 and answer; paradigm, term, field and id.",
+            metavar="ROLE=COLUMN,...",
+        ),
     ),
     DeclaredSetting(
         "skip_equal", bool, False, Setting("Leave out pairs whose two sentences are equal, and count them.")
@@ -675,23 +684,16 @@ def _accuracy_cell(row: Any, pairs: int) -> str:
 
 @pairs.costs
 def _cost(
-    _: Estimator, encoder: Encoder, suite: MinimalPairs | RegionSuites, *, limit: int | None,
-    first: int | None, only: Sequence[str] | None, masking: Masking, twin: bool, twin_limit: int, seed: int,
-    **__: object,
+    estimator: Estimator, encoder: Encoder, suite: MinimalPairs | RegionSuites, *, limit: int | None,
+    first: int | None, only: Sequence[str] | None, twin: bool, twin_limit: int, seed: int, **__: object,
 ) -> Cost:  # fmt: skip
-    """Some items are scored and timed."""
+    """Sentences are read once, by a masked model once for each of their tokens."""
     chosen = list(_chosen_part(suite, only, limit, first, seed))
     model = language_model(encoder)
-    sample = chosen[:: -(-len(chosen) // _TIMED)]
-    judge_by_model(model, sample[:1], masking)  # Warm-up; not timed.
-    start = time.perf_counter()
-    timed = judge_by_model(model, sample, masking)
-    seconds, share = time.perf_counter() - start, len(chosen) / len(sample)
+    sentences = set(sentences_of(chosen))
+    words = np.array([len(sentence.split()) for sentence in sentences])
+    sizes = words * estimator.tokens_of_words(sentences)
+    reads = sizes * (sizes if model.kind == "masked" else 1)
     passes = 1 + twin * len(_drawn(chosen, twin_limit, seed)) / len(chosen)
-    return Cost(
-        passes=1 + twin,
-        texts=len(set(sentences_of(chosen))),
-        tokens=round(share * timed.pieces),
-        seconds=passes * share * seconds,
-        memory=memory_now(),
-    )
+    work = passes * float(reads.sum()) * estimator.per_token
+    return Cost(1 + twin, len(sentences), round(float(sizes.sum())), memory=memory_now(), work=work)

@@ -50,7 +50,7 @@ from lamina.corpora.splits import Splits
 from lamina.corpora.suites.minimal_pairs import MinimalPair, MinimalPairs, read_pairs
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import (
     LoadedInputs,
     TrainedTexts,
@@ -77,7 +77,7 @@ _NATS = 0.05
 """A difference in loss that means nothing, in nats per token."""
 _SUITE, _QUESTIONS = "blimp", "stories"
 """Pairs and questions where none are named."""
-GUESS, UNIFORM = "guessing", "every piece equally likely"
+GUESS, UNIFORM = "guessing", "every token equally likely"
 """Controls of pairs and of the loss."""
 _CONTROLS = ("target", "control", "value", "low", "high")
 _TRIED = 8
@@ -194,10 +194,12 @@ def perturb(
         0.75,
     ),
     shifts: Annotated[Sequence[int], Setting("Places by which positions are shifted.", min=1)] = (16, 64, 256),
-    items: Annotated[int, Setting("Most texts, pairs and questions of each target, drawn at random.", min=2)] = 300,
+    items: Annotated[
+        int, Setting("Maximum number of texts, pairs and questions of each target, drawn at random.", min=2)
+    ] = 300,
     draws: Annotated[int, Setting("How often a random order is drawn; scores are averaged.", min=1)] = 1,
     steps: Annotated[
-        int | None, Setting("Most steps of a probe's training; the quick schedule's by default.", min=1)
+        int | None, Setting("Maximum number of steps of a probe's training; the quick schedule's by default.", min=1)
     ] = None,
     samples: Samples = 1000,
     twin: Twin = True,
@@ -209,8 +211,8 @@ def perturb(
     A language-model head is asked for its loss and for minimal pairs, a span head for answers; any model can be probed.
     `remains` has the share of the score above chance that is left: what does not depend on the order that was changed.
     Perturbations that need what a text does not have (dependencies, parts of speech, position ids) are left out and
-    counted. Sentences of pairs and contexts have no parts of speech: content words are told from function words by each
-    word's most frequent one in the training texts.
+    counted. Sentences of pairs and contexts have no parts of speech: content words are distinguished from function
+    words by each word's most frequent one in the training texts.
 
     Example:
         >>> result = lamina.perturb("smollm2", "ewt", targets=["loss"], how=["shuffled"], items=50)  # doctest: +SKIP
@@ -289,7 +291,7 @@ def _cost(
     estimator: Estimator, encoder: Encoder, texts: Splits | Corpus, minimal_pairs: MinimalPairs | None,
     asked_questions: Questions | None, *, targets: Sequence[str] | None, items: int, twin: bool, **settings: Any,
 ) -> Cost:  # fmt: skip
-    """A few items of each head's targets are perturbed and timed; of probes, encoding and a few steps of training."""
+    """Items of each head's targets, each perturbed in as many ways; of probes, encoding and training."""
     chosen = chosen_names(targets, encoder, texts, minimal_pairs, asked_questions)
     spoken = tuple(name for name in chosen if not name.startswith(PROBE))
     scored = texts.scored if isinstance(texts, Splits) else texts
@@ -303,10 +305,9 @@ def _cost(
             total += estimator.encoding([plan_of_task.setup.splits.train, texts.scored], encoders)
             total += training_cost(estimator, plan_of_task, encoders, mdl=False)
     if spoken:
-        few = {**settings, "targets": spoken, "items": min(_TRIED, items), "twin": False, "runtime": estimator.runtime}
-        given = (encoder, texts, minimal_pairs, asked_questions)
-        seconds = time_call(lambda: perturb.function(*given, **few))
-        total += Cost(passes=0, seconds=seconds * (1 + twin) * items / few["items"], memory=memory_now())
+        count, tokens = estimator.count(scored)
+        read = len(spoken) * min(items, count) * tokens / max(1, count) * (1 + twin)
+        total += Cost(passes=0, work=read * estimator.per_token, memory=memory_now())
     return total
 
 

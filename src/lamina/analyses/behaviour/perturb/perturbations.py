@@ -1,7 +1,7 @@
 """Perturbed input: words in another order, words left out; each word keeps its identity.
 
 A perturbation of some words is the numbers of those that stay, in their new order. Punctuation that ends a sentence
-stays where it is, so that a model is not merely told that the sentence has ended early.
+stays where it is, so that the sentence does not merely seem to end early.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FUNCTION = frozenset({"ADP", "AUX", "CCONJ", "CONJ", "DET", "PART", "PRON", "SCO
 CONTENT = frozenset({"ADJ", "ADV", "INTJ", "NOUN", "NUM", "PROPN", "VERB"})
 _NEITHER = frozenset({"PUNCT", "SYM", "X"})
 UPOS = FUNCTION | CONTENT | _NEITHER
-"""The universal parts of speech, by which content words are told from function words; CONJ is of the first version."""
+"""The universal parts of speech, which distinguish content words from function words; CONJ is of the first version."""
 RANDOM: frozenset[Way] = frozenset({"shuffled", "shuffled_within", "phrases"})
 """What is drawn at random, so that it can be drawn more than once."""
 _DEPTHS = (1, 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -720,20 +719,16 @@ def _best_layers(result: Result, task: str, of: str) -> str:
 @probe_vs_lens.costs
 def _cost(
     estimator: Estimator, encoder: Encoder, splits: Splits, facts: Relations | None, *,
-    words: int, learn: int, seen: bool, twin: bool, **settings: Any,
+    words: int, learn: int, seen: bool, twin: bool, **_: Any,
 ) -> Cost:  # fmt: skip
-    """A trial with few words, scaled up: passes, lens and probes grow with the number of words."""
-    few = min(_TRIED, words, learn)
-    start = time.perf_counter()
-    # Without translators; `lamina lens --dry-run` estimates those.
-    trial = {**settings, "words": few, "learn": few, "seen": False, "twin": False, "lens": "plain"}
-    tried = probe_vs_lens.function(encoder, splits, facts, **trial, runtime=estimator.runtime)
-    took = time.perf_counter() - start
-    many = len(dict.fromkeys(tried.tables["items"]["group"])) * (words + 1.25 * learn)
-    grown = (words + 1.25 * learn) / (2.25 * few)
+    """Passes, lens and probes grow with the number of masked words; without translators."""
+    texts, tokens = estimator.count(splits.scored)
+    groups = 1 + (facts is not None)
+    many = round(groups * (words + 1.25 * learn))
+    read = many * tokens / max(1, texts) * (1 + twin + seen)
     return Cost(
         passes=1 + twin + seen,
-        texts=round(many),
-        seconds=took * grown * (1 + twin + seen),
-        memory=memory_now() + round(many) * encoder.layers * encoder.width * 4,
+        texts=many,
+        work=read * estimator.per_token,
+        memory=memory_now() + many * encoder.layers * encoder.width * 4,
     )

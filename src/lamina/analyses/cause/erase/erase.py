@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pandas as pd
@@ -41,7 +41,7 @@ from lamina.analyses.cause.erase.effects import (
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.running.huggingface import HuggingFaceEncoder
@@ -131,8 +131,10 @@ def erase(
     questions: AskedQuestions = None,  # noqa: ARG001
     probes: Probes = None,  # noqa: ARG001
     items: Items = 300,
-    learn: Annotated[int, Setting("Words (or spans) that erasers are fitted on, about.", min=20)] = 20_000,
-    words: Annotated[int, Setting("Words (or spans) that probes are scored on, about.", min=20)] = 4000,
+    learn: Annotated[
+        int, Setting("Approximate number of words (or spans) that erasers are fitted on.", min=20)
+    ] = 20_000,
+    words: Annotated[int, Setting("Approximate number of words (or spans) that probes are scored on.", min=20)] = 4000,
     tokens: Annotated[
         Tokens, Setting("Whose states are erased: words that the model sees, or all tokens (special ones, masks).")
     ] = "words",
@@ -154,7 +156,7 @@ def erase(
       the control task does.
     - `known and not used`: readable, and erasing it changes less than .02 (loss: .05 nats per token), or as much as
       random subspaces or the control do within that margin.
-    - `cannot be told`: neither; or a probe still reads it afterwards, or random subspaces took another share of the
+    - `open`: neither; or a probe still reads it afterwards, or random subspaces took another share of the
       variance. `not known`: no probe was shown to read it in the first place.
 
     Example:
@@ -224,31 +226,22 @@ def overview_of(result: Result) -> Iterator[Overview]:
 
 @erase.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, tasks: Sequence[str],
+    estimator: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, tasks: Sequence[str],
     layers: Sequence[int] | None, targets: Sequence[str] | None, items: int, learn: int, words: int, draws: int,
     twin: bool, seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
-    """Fitting and probes are tried at one layer with few words, effects with few items in the middle of the model."""
-    how = _ErasureSettings(min(learn, 4 * encoder.width), min(words, 4 * encoder.width), "words", False, 2, 20, seed)
-    every = _ErasureRequest(_splits(material), tuple(dict.fromkeys(tasks)), layers, how)
-    tried = replace(every, tasks=every.tasks[:1], layers=[encoder.blocks // 2])
-    chosen: list[Target] = []
-    names = _targets(encoder, targets, every.tasks, material)
-    few = min(items, _TRIED)
-    asking = time_call(lambda: chosen.extend(targets_of(encoder, names, material, items=few, seed=seed)))
-    concepts = tried.concepts(encoder)
-    fitting = time_call(lambda: tried.erase(encoder, concepts, []))
-    effects = time_call(lambda: tried.erase(encoder, concepts, chosen)) - fitting
-    many = len(every.layers_of(encoder)) * len(every.tasks) * (1 + twin)
-    texts = min(items, len(material.scored))
-    grown = (learn + words) / (how.learn + how.words)
-    edits = (len(WHATS) - 1 + draws) / (len(WHATS) - 1 + how.draws)
-    return Cost(
-        passes=many * (len(WHATS) - 1 + draws),
-        texts=texts,
-        seconds=asking * (1 + twin) + many * (fitting * grown + max(0.0, effects) * edits * texts / few),
-        memory=memory_now() + 4 * encoder.width * (2 * learn + words),
-    )
+    """Per task and layer: erasers and probes of the words, and the items of each target with every subspace erased."""
+    how = _ErasureSettings(learn, words, "words", False, draws, 20, seed)
+    request = _ErasureRequest(_splits(material), tuple(dict.fromkeys(tasks)), layers, how)
+    names = _targets(encoder, targets, request.tasks, material)
+    many = len(request.layers_of(encoder)) * len(request.tasks) * (1 + twin)
+    edits = len(WHATS) - 1 + draws
+    texts, tokens = estimator.items(material.scored, items)
+    # Half of the blocks come after a layer, on average; fitting grows with the square of the width.
+    work = many * edits * len(names) * tokens * estimator.per_token / 2
+    work += many * (learn + words) * edits * 2e-9 * encoder.width**2
+    memory = memory_now() + 4 * encoder.width * (2 * learn + words)
+    return Cost(many * edits, texts, tokens, memory=memory, work=work)
 
 
 def _finding(result: Result, task: str, target: str, concept: pd.DataFrame) -> Finding:
@@ -334,9 +327,9 @@ def _by_contrast(
         test=Contrast.of(row, "effect" if kind == CONCEPT else "difference"),
         source=[
             Source("erase", rows | {"verdict": verdict}),
-            Source("erase", at_layer | {"what": CONCEPT})
-            if kind == CONCEPT
-            else Source("differences", at_layer | {"against": kind}),
+            *([Source("erase", at_layer | {"what": CONCEPT})] if kind == CONCEPT else []),
+            # The remark states the variances of all that is erased.
+            Source("differences", at_layer),
         ],
         unit=unit_of_target(result, target),
         importance=("answers", "beats control", "localised"),
@@ -416,7 +409,7 @@ class _ErasureRequest:
         """The targets of each task."""
         if not self.tasks:
             raise InputError("nothing is to be erased: name a task with --task, such as pos")
-        # A layer that does not exist is told before anything is read.
+        # A layer that does not exist is refused before anything is read.
         self.layers_of(encoder)
         how = self.how
         return plan_concepts(self.tasks, encoder, self.splits, learn=how.learn, words=how.words, seed=how.seed)

@@ -43,7 +43,7 @@ from lamina.corpora.questions.question import Question
 from lamina.corpora.suites.minimal_pairs import MinimalPairs, read_pairs
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import (
     LoadedInputs,
     QuestionSet,
@@ -223,7 +223,7 @@ def patch(
         Sequence[int] | None,
         Setting("Layers, 0 being the embeddings; all by default.", option="--layer", min=0),
     ] = None,
-    items: Annotated[int, Setting("Most questions and pairs, drawn at random.", min=2)] = 200,
+    items: Annotated[int, Setting("Maximum number of questions and pairs, drawn at random.", min=2)] = 200,
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,
@@ -297,20 +297,21 @@ def overview_of(result: Result) -> Iterator[Overview]:
 
 @patch.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, questions: Questions | None, minimal_pairs: MinimalPairs | None,
-    *, items: int, twin: bool, **settings: Any,
+    estimator: Estimator, encoder: HuggingFaceEncoder, questions: Questions | None, minimal_pairs: MinimalPairs | None,
+    *, items: int, twin: bool, layers: Sequence[int] | None, **_: Any,
 ) -> Cost:  # fmt: skip
-    """A few questions and pairs are patched at one layer in the middle and at two, and timed."""
-    few = {**settings, "items": min(_TRIED, items), "twin": False}
-    layers = _chosen(encoder, settings["layers"])
-    middle = layers[max(0, len(layers) // 2 - 1) :][:2]
-    one, two = (
-        time_call(lambda some=some: patch.function(encoder, questions, minimal_pairs, **{**few, "layers": some}))
-        for some in (middle[:1], middle)
-    )
-    a_layer = max(0.0, two - one) if len(middle) > 1 else one
-    times = (1 + (twin and minimal_pairs is not None)) * items / few["items"]
-    return Cost(passes=1, seconds=times * (max(0.0, one - a_layer) + a_layer * len(layers)), memory=memory_now())
+    """Questions and pairs are read once for each layer and kind of patch."""
+    many = len(_chosen(encoder, layers))
+    tokens = 0.0
+    if questions is not None:
+        tokens += estimator.items(questions, items)[1]
+    if minimal_pairs is not None:
+        tokens += items * _PAIR * (1 + twin)
+    return Cost(many, items, round(tokens), memory=memory_now(), work=tokens * many * estimator.per_token)
+
+
+_PAIR = 20
+"""Tokens of a minimal pair, about."""
 
 
 def _handover(result: Result) -> Iterator[Finding]:

@@ -75,8 +75,8 @@ _NO_RIVAL: dict[Swap, str] = {
 _PIECES = "of which the strings to exchange have different numbers of tokens"
 _WINDOWS = "that take several windows"
 _WRONG: dict[Swap, str] = {
-    "asked": "that are answered wrongly, or alike in both contexts",
-    "answer": "that are not answered rightly in both contexts",
+    "asked": "that are answered incorrectly, or alike in both contexts",
+    "answer": "that are not answered correctly in both contexts",
 }
 
 

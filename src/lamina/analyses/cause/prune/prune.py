@@ -53,7 +53,7 @@ from lamina.corpora.splits import Splits
 from lamina.errors import InputError
 from lamina.files.writing import write_text
 from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.sample_size import LEAST_DOCUMENTS
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models.interventions.interventions import Interventions
@@ -477,36 +477,21 @@ def overview_of(result: Result) -> Iterator[Overview]:
 
 @prune.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, targets: Sequence[str] | None,
+    estimator: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, targets: Sequence[str] | None,
     component: Component, by: Sequence[By] | None, step: int | None, draws: int, again: bool, retrain: int | None,
-    items: int, twin: bool, seed: int, **__: Any,
+    items: int, twin: bool, **__: Any,
 ) -> Cost:  # fmt: skip
-    """A few items are scored with the whole model and without some parts, and extrapolated."""
+    """One half of the items is read to choose parts, the other one to score what is left."""
     model = Interventions(encoder, heads=component == "head")
-    points, name = _points(model, component, step), _one_target(encoder, targets, material)
-    halves: list[SubsetTarget] = []
-
-    def ask() -> None:
-        (whole,) = targets_of(encoder, [name], material, items=items, seed=seed)
-        halves.extend(halved(whole, seed))
-
-    asking = time_call(ask)
-    choosing, scored = halves
+    points = _points(model, component, step)
+    _one_target(encoder, targets, material)
     runs = _PruningRuns.of(tuple(by or ORDERS), points, draws, again=again)
-    tokens = [sum(len(row.ids) for row in part.rows) for part in (choosing, scored)]
-    once, changed = _seconds_of_a_token(model, scored, points, component)
-    seconds = asking * (1 + twin) + tokens[0] * (once + _BACKWARD * once * runs.backward + changed * runs.choosing)
-    seconds += tokens[1] * (once * (1 + twin) + changed * runs.scoring)
+    texts, tokens = estimator.items(material.scored, items)
+    read = tokens / 2 * (2 + twin + _BACKWARD * runs.backward + runs.choosing + runs.scoring)
     steps = 2 * (retrain or 0)
-    a_step = RetrainingPlan(1).batch * sum(tokens) / max(1, len(choosing.rows) + len(scored.rows))
-    return Cost(
-        passes=2 + twin + runs.choosing + runs.scoring,
-        texts=len(choosing.items) + len(scored.items),
-        tokens=sum(tokens),
-        steps=steps,
-        seconds=seconds + steps * a_step * _BACKWARD * once,
-        memory=memory_now(),
-    )
+    read += steps * RetrainingPlan(1).batch * tokens / max(1, texts) * _BACKWARD
+    passes = 2 + twin + runs.choosing + runs.scoring
+    return Cost(passes, texts, tokens, steps, memory=memory_now(), work=read * estimator.per_token)
 
 
 def _nothing_to_lose(result: Result) -> Finding | None:
@@ -648,27 +633,6 @@ class _PruningRuns(NamedTuple):
         single = many + (sum(many - gone for gone in points[1:-1]) if again else 0)
         lines = len(set(chosen) - {RANDOM}) + draws * (RANDOM in chosen)
         return cls(single * (EFFECT in chosen), lines * (len(points) - 1), int(IMPORTANCE in chosen))
-
-
-def _seconds_of_a_token(
-    model: Interventions, target: SubsetTarget, points: Sequence[int], component: Component
-) -> tuple[float, float]:
-    """Seconds per token of the whole model, and with parts removed (usually some of the lowest)."""
-    some = list(range(0, len(target.rows), max(1, len(target.rows) // _TRIED)))[:_TRIED]
-    rows = [target.rows[number] for number in some]
-    every = parts_of(model, component)
-    edits = [PruningOrder("", every[start::2]).without(points[-1]).edit(model) for start in (0, 1)]
-
-    def run(many: int) -> None:
-        for batch in model.run(rows, edits[:many], layers=target.layers):
-            target.read([some[row] for row in batch.rows], batch.states)
-
-    # The first call is slower.
-    run(0)
-    once = time_call(lambda: run(0))
-    both = time_call(lambda: run(2))
-    tokens = max(1, sum(len(row.ids) for row in rows))
-    return once / tokens, max(0.0, both - once) / 2 / tokens
 
 
 def _points(model: Interventions, component: Component, step: int | None) -> list[int]:

@@ -32,7 +32,7 @@ from lamina.analyses.cause.restore.layers import (
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, InputError, LaminaError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import FORMAT, Input, LoadedInputs, Reads, as_encoder, describe_models, short_name
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
 from lamina.models import Encoder
@@ -300,29 +300,25 @@ def overview_of(result: Result) -> Iterator[Overview]:
 
 @restore.costs
 def _cost(
-    _: Estimator, tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, *, how: Sequence[How],
+    estimator: Estimator, tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, *, how: Sequence[How],
     points: int | None, items: int, transfer: bool, learn: int, max_steps: int | None, seeds: int, twin: bool,
-    **_settings: Any,
+    **_: Any,
 ) -> Cost:  # fmt: skip
-    """A few texts are scored, a few linear heads fitted and a few training steps timed."""
+    """Texts are scored after every change; models are trained again, and linear heads fitted."""
     chosen = _chosen(how)
-    few = replace(sets, train=sets.train[:_TRIED], select=sets.select[:_TRIED], scored=sets.scored[:_TRIED])
-    learning = tuned.learning(few)
-    learning.judge(tuned.model)
-    one = time_call(lambda: learning.judge(tuned.model)) / len(few.scored)
+    expected = tuned.learning(sets, before).expect([_plan(tuned, max_steps)])
+    length = expected.tokens / max(1, len(sets.train))
     many = min(items, len(sets.scored))
     passes = 1 + ("restore" in chosen) * len(spans_of("restore", before.blocks, points)) * (1 + twin)
-    total = Cost(passes=passes, texts=many, seconds=passes * many * one, memory=memory_now())
+    read, steps = passes * many * length, 0
     trained = [span for change in chosen if change != "restore" for span in _trained_spans(change, before, points)]
     if trained:
-        expected = tuned.learning(sets, before).expect([_plan(tuned, max_steps)])
         runs = (len(trained) + 1) * seeds
-        total += Cost(passes=runs, steps=runs * expected.steps, seconds=runs * expected.seconds, memory=memory_now())
-    if transfer and has_linear_head(learning.objective):
-        taken = time_call(lambda: list(linear_heads(before, learning.objective, few)))
-        share = (min(learn, len(sets.train)) + min(learn // 4, len(sets.select)) + many) / (3 * _TRIED)
-        total += Cost(passes=1 + twin, texts=many, seconds=(1 + twin) * taken * share, memory=memory_now())
-    return total
+        passes, steps, read = passes + runs, runs * expected.steps, read + runs * expected.read
+    if transfer:
+        fitted = min(learn, len(sets.train)) + min(learn // 4, len(sets.select)) + many
+        passes, read = passes + 1 + twin, read + (1 + twin) * fitted * length
+    return Cost(passes, many, round(many * length), steps, memory=memory_now(), work=read * estimator.per_token)
 
 
 def metric_of(result: Result) -> str:

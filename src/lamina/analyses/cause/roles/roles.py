@@ -46,7 +46,7 @@ from lamina.corpora.suites.agreement_pairs import agreement_pairs
 from lamina.corpora.suites.minimal_pairs import MinimalPairs, read_pairs
 from lamina.errors import CorpusError, InputError, LaminaError
 from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import LoadedInputs, as_encoder, short_name
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.framework.watch import refuse_without_maps
@@ -278,33 +278,18 @@ def overview_of(result: Result) -> Iterator[Overview]:
 
 @roles.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, layer: int | None, watched: int, items: int,
-    twin: bool, seed: int, **__: Any,
+    estimator: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, layer: int | None, watched: int,
+    items: int, twin: bool, **__: Any,
 ) -> Cost:  # fmt: skip
-    """A few rows are run with the whole model, and without a head of the first block and of the last."""
+    """Texts are watched, and the items of each kind of link are read without each head."""
     refuse_without_maps(encoder)
-    parts, splits = Interventions(encoder), _splits(material)
-    targets: list[RoleTargets] = []
-    texts = some_texts(splits.scored, items, seed)
-    read = _layer(encoder, layer)
-    asking = time_call(
-        lambda: targets.append(role_targets(encoder, material, splits, texts, layer=read, items=items, seed=seed)[0])
-    )
-    total = Cost(passes=1, texts=watched, seconds=asking * (1 + twin), memory=memory_now())
-    for target in targets[0].targets:
-        some = [target.rows[number] for number in range(0, len(target.rows), max(1, len(target.rows) // _TRIED))][
-            :_TRIED
-        ]
-        ends = [parts.without(block, heads=[head]) for block, head in (parts.heads[0], parts.heads[-1])]
-        list(parts.run(some[:1], []))
-        seconds = time_call(lambda some=some, ends=ends: list(parts.run(some, ends))) / 3
-        share = sum(len(row.ids) for row in some) / sum(len(row.ids) for row in target.rows)
-        runs = (1 + len(parts.heads)) * (1 + twin)
-        total += Cost(
-            passes=runs, texts=len(target.items), tokens=sum(len(row.ids) for row in target.rows),
-            seconds=runs * seconds / share, memory=memory_now(),
-        )  # fmt: skip
-    return total
+    _splits(material)
+    _layer(encoder, layer)
+    runs = (1 + encoder.blocks * encoder.heads / 2) * (1 + twin)
+    texts, tokens = estimator.items(material.scored, items)
+    _, seen = estimator.items(material.scored, watched)
+    work = (runs * tokens + seen * (1 + twin)) * estimator.per_token
+    return Cost(round(runs), texts, tokens, memory=memory_now(), work=work)
 
 
 def target_in_words(target: str) -> str:

@@ -259,7 +259,7 @@ def _senders(task: Task, setup: ProbeSetup, states: ProbeStates, twin: ProbeStat
     def sender(of: Whose, sent_task: Task, states: ProbeStates, seeds: int) -> CodeSender:
         train = find_targets(sent_task, setup.splits.train, states.train.tokenized(), labels)
         learn = train.among(setup.division.learn)
-        if not setup.faithful:
+        if not setup.does("stop"):
             return CodeSender(of, learn, train.among(setup.division.stop), states.train, states, seeds)
         stop = find_targets(sent_task, setup.splits.scored, states.scored.tokenized(), labels)
         return CodeSender(of, learn, stop, states.scored, states, seeds)
@@ -358,7 +358,7 @@ def _channel(sender: CodeSender, setup: ProbeSetup, before: np.ndarray, here: np
     """Layers are standardised by what has been learned from: what is still to be coded is not known yet."""
     known, stored = sender.learn.chosen(before), sender.states.train
     standard: Standard | None = None
-    if not setup.faithful:
+    if not setup.does("raw"):
         standard = Stream(stored, known, device=setup.device).look().standard
     settings = {"device": setup.device, "standard": standard}
     return CodeStreams(

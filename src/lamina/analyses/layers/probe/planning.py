@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
-from math import ceil, inf
+from math import ceil, inf, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import torch
-
-from lamina.activations import extract
 from lamina.analyses.layers.probe.description_length import block_ends
-from lamina.analyses.layers.probe.statistics import Resampling
 from lamina.analyses.layers.probe.tables import DISTANCES, FREQUENCIES
-from lamina.analyses.layers.probe.training import PRESETS, Preset, ProbeSetup, loss_of, programs
+from lamina.analyses.layers.probe.training import HALVING, PRESETS, Preset, ProbeSetup
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import known_splits
 from lamina.corpora.splits import Splits, divide, thin
 from lamina.errors import InputError, LaminaError, TaskError
-from lamina.framework.estimate import Cost, Estimator, time_call
+from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import (
     VIEW,
     LoadedInputs,
@@ -40,9 +32,8 @@ from lamina.framework.inputs import (
 )
 from lamina.framework.settings import DeclaredSetting, read_group
 from lamina.models import Encoder
-from lamina.probes.bank import DecisionTally, ProbeGroup, Schedule, train_probes
-from lamina.probes.edge import EdgeProbes, LayerCut
-from lamina.probes.streams import Stream, find_targets
+from lamina.probes.bank import Schedule
+from lamina.probes.edge import LayerCut
 from lamina.tasks import Task, get_task, label_set
 from lamina.tasks.catalogue import choose_tasks
 from lamina.tasks.task import Average
@@ -202,10 +193,6 @@ def _tasks_of(chosen: Mapping[str, str], corpus: str) -> tuple[str, ...]:
     return tuple(task for task, its in chosen.items() if its == corpus)
 
 
-_TIMED_STEPS = 4
-_TIMED_SAMPLES = 100
-_FORWARD = 1 / 3
-"""Share of a training step that applying probes to as many texts takes."""
 _STOPPED_AT = 0.5
 """Share of the most validations after which patience is expected to have ended training, where it can."""
 
@@ -250,8 +237,10 @@ class TrainingAmounts(NamedTuple):
         """
         if schedule is None:
             return cls(seeds)
+        if isinstance(schedule, Mapping) and schedule.keys() == {field.name for field in fields(Schedule)}:
+            schedule = Schedule(**schedule)
         if isinstance(schedule, Schedule):
-            _refuse_impossible({field.name: getattr(schedule, field.name) for field in fields(Schedule)})
+            _refuse_impossible({name: getattr(schedule, name) for name in ("hidden", *_SCHEDULE)})
             return cls(seeds, schedule=schedule)
         values = read_group(schedule, _AMOUNTS | _SCHEDULE, "the schedule")
         _refuse_impossible(values)
@@ -266,12 +255,19 @@ class TrainingAmounts(NamedTuple):
         return replace(chosen, **schedules, **{name: value for name, value in numbers.items() if value is not None})
 
     def _changed(self, schedule: Schedule) -> Schedule:
+        if schedule.growth is not None and self.changes.keys() & _PATIENCE:
+            schedule = HALVING
         schedule = replace(schedule, **self.changes)
         changes: dict[str, Any] = {}
         if self.steps is not None:
             # So few steps that there would be no plateau to see are validated more often.
-            every = min(schedule.validate_every, max(1, self.steps // _LEAST_VALIDATIONS))
-            changes |= {"validate_every": every, "max_validations": max(1, self.steps // every)}
+            every = max(1, min(schedule.validate_every, self.steps // _LEAST_VALIDATIONS))
+            if schedule.growth is not None:
+                # The last cycle ends where the steps do.
+                cycles = ceil(log(max(1.0, self.steps / schedule.validate_every), schedule.growth)) + 1
+                every = max(1, int(self.steps / schedule.growth ** (max(cycles, _LEAST_CYCLES) - 1)))
+            most = replace(schedule, validate_every=every, max_validations=self.steps)
+            changes |= {"validate_every": every, "max_validations": max(1, most.validations_by(self.steps))}
         if self.batch is not None:
             changes |= {"batch_texts": self.batch, "batch_targets": None}
         if self.lr is not None:
@@ -304,16 +300,21 @@ _AMOUNTS: dict[str, type] = {
 }
 """What `schedule` can say beside the fields of a schedule."""
 _SCHEDULE: dict[str, type] = {
-    field.name: float if str(field.type) == "float" else int for field in fields(Schedule) if field.name not in _AMOUNTS
+    field.name: float if str(field.type).startswith("float") else int
+    for field in fields(Schedule)
+    if field.name not in _AMOUNTS and str(field.type).startswith(("int", "float"))
 }
-_LIMITS = {"lr": (1e-8, 1.0), "hidden": (1, 8192), "train_texts": (2, inf)}
+_LIMITS = {"lr": (1e-8, 1.0), "growth": (1.1, 10.0), "hidden": (1, 8192), "train_texts": (2, inf)}
 _LEAST_VALIDATIONS = 10
+_LEAST_CYCLES = 7
+_PATIENCE = {"halve_after", "stop_after", "min_learning_rate"}
+"""Fields of a schedule whose rate is halved where the loss falls no more: naming one asks for that."""
 
 
 def _refuse_impossible(values: Mapping[str, Any]) -> None:
     """Raise an InputError for a value that nothing can be trained by."""
     for name, value in values.items():
-        if value is None and name == "batch_targets":
+        if value is None and name in ("batch_targets", "growth"):
             continue
         decimal = name == "lr" or _SCHEDULE.get(name) is float
         least, most = _LIMITS.get(name, (0, inf))
@@ -335,17 +336,21 @@ def plan_run(
     metric: Average | None,
     seed: int,
     device: str,
+    practices: Sequence[str] = (),
 ) -> ProbePlan:
     """What `lamina.probe` does with these settings on one corpus, for a model with this number of layers."""
     whole, requested = source
-    chosen = amounts.of(preset)
+    # The paper's own way is its schedule too; `quick` is merely the default.
+    chosen = amounts.of("paper" if faithful and preset == "quick" else preset)
     cuts = _cuts(probes, layers)
-    tasks = choose_tasks(requested, whole, faithful=faithful)
+    tasks = choose_tasks(requested, whole, faithful=faithful or "roots" in practices)
     if metric is not None:
         tasks = [task.averaged(metric) for task in tasks]
     splits = Splits(_in_memory(thin(whole.train, chosen.train_texts, seed)), _in_memory(whole.scored))
     division = divide(splits, seed=seed, most_stop=chosen.stop_texts)
-    setup = ProbeSetup(splits, division, chosen, cuts, chosen.seeds, seed, faithful, device=device)
+    setup = ProbeSetup(
+        splits, division, chosen, cuts, chosen.seeds, seed, faithful, device=device, practices=frozenset(practices)
+    )
     unusable: dict[str, TaskError] = {}
     for task in tasks:
         try:
@@ -358,133 +363,79 @@ def plan_run(
 
 
 def training_cost(estimator: Estimator, plan: ProbePlan, encoders: Sequence[Encoder], *, mdl: bool) -> Cost:
-    """What training and scoring take on the model and its twin; a few steps of each task are timed on the model.
+    """What training and scoring take on the model and its twin: the operations of all steps of all probes.
 
-    One step is one gradient step of all probes of a task on one encoder. Training ends on a plateau: half of the most
-    validations are expected.
+    One step is one gradient step of all probes of a task on one encoder.
     """
-    setup = plan.setup
-    banks = _banks(setup, encoders, mdl=mdl)
+    setup, encoder = plan.setup, encoders[0]
+    probes = _probe_counts(setup, encoders, mdl=mdl)
+    numbers = {name: set(getattr(setup.division, name)) for name in ("learn", "stop")}
     total = Cost(passes=0)
     for task in plan.tasks:
-        schedule = setup.preset.small if _is_small(task, setup) else setup.preset.schedule
-        validations = expected_validations(schedule)
-        timed = _time_steps(task, setup, schedule, encoders[0])
-        stop, scored = (
-            timed.share * texts / timed.texts for texts in (len(setup.division.stop), len(setup.splits.scored))
-        )
-        steps = validations * schedule.validate_every
-        batches = steps + _FORWARD * (validations * stop + scored)
-        # Targets are looked up for the model, the control and the twin.
-        looked_up = (1 + len(encoders)) * (len(setup.splits.train) + len(setup.splits.scored))
-        seconds = batches * sum(banks) * timed.step + looked_up * timed.text
-        total += estimator.training(len(banks) * steps, seconds / (len(banks) * steps))
+        learn, stop = ([text for n, text in enumerate(setup.splits.train) if n in numbers[name]] for name in numbers)
+        targets, words = _sizes(task, learn)
+        schedule = setup.preset.small if targets < setup.preset.few else setup.preset.schedule
+        share = targets / max(1, sum(bool(task.targets(text)) for text in learn))
+        batch = schedule.batch_targets or schedule.batch_texts * share
+        steps = expected_steps(schedule, max(1, round(targets / batch)))
+        labels = len(label_set(task, learn))
+        a_word = 2e-9 * encoder.width * schedule.hidden
+        a_target = 2e-9 * schedule.hidden * (task.arity * schedule.hidden + labels)
+        # The way back takes twice as long; words of spans that no mixing weights need, a little less.
+        read = (3 * steps * batch / max(1, targets)) * (words * a_word + targets * a_target)
+        applied = [_sizes(task, stop)] * _VALIDATED + [_sizes(task, setup.splits.scored)]
+        read += sum(count * a_target + many * a_word for count, many in applied)
+        total += estimator.training(len(probes) * steps, read * sum(probes))
     return total
 
 
-def _banks(setup: ProbeSetup, encoders: Sequence[Encoder], *, mdl: bool) -> list[float]:
-    """What is trained together, as multiples of what is timed: one program of the model's own probes.
+_VALIDATED = 10
+"""Validations of a training, about."""
 
-    A CPU takes as long as there are probes, a GPU as long as there are programs.
+
+def _sizes(task: Task, texts: Iterable[Text]) -> tuple[int, int]:
+    """Targets, and the words of their spans."""
+    targets = [edge for text in texts for edge in task.targets(text)]
+    spans = [span for edge in targets for span in (edge.span, edge.other) if span is not None]
+    return len(targets), sum(span.end - span.start for span in spans)
+
+
+def expected_steps(schedule: Schedule, epoch: int) -> int:
+    """The steps after which most probes have converged, as far as that is known before.
+
+    Example:
+        >>> expected_steps(Schedule(validate_every=200, growth=2.0, max_validations=6), 100)
+        3200
     """
-    on_cpu = setup.device == "cpu"
+    if schedule.growth is not None:
+        first = replace(schedule, validate_every=min(schedule.validate_every, max(1, epoch)))
+        return first.end_of(min(schedule.max_validations, _CYCLES))
+    can_stop = schedule.max_validations > schedule.stop_after
+    validations = ceil(schedule.max_validations * _STOPPED_AT) if can_stop else schedule.max_validations
+    return validations * schedule.validate_every
+
+
+_CYCLES = 4
+"""Cycles of a training, mostly."""
+
+
+def _probe_counts(setup: ProbeSetup, encoders: Sequence[Encoder], *, mdl: bool) -> list[int]:
+    """Probes of the model, of the control and of the twin; and of every further block of a code."""
     model_cuts, beside = len(setup.cuts), setup.beside_seeds
     probes = [model_cuts * setup.seeds, len(setup.control_cuts) * beside, *[model_cuts * beside] * (len(encoders) - 1)]
-    cores = torch.get_num_threads()
-    # On a CPU, groups are trained side by side, one on each core.
-    banks = [count / model_cuts / cores for count in probes] if on_cpu else [1.0] * len(probes)
     if mdl:
-        single = [setup.seeds, *[beside] * len(encoders)]
-        size = encoders[0].layers / model_cuts / cores if on_cpu else 1.0
-        banks += [size * seeds for seeds in single] * (len(block_ends(len(setup.division.learn))) - 1)
-    return banks
+        single = [encoders[0].layers * seeds for seeds in (setup.seeds, *[beside] * len(encoders))]
+        probes += single * (len(block_ends(len(setup.division.learn))) - 1)
+    return probes
 
 
-def bootstrap_seconds(plan: ProbePlan, samples: int) -> float:
-    """What intervals take: of every probe, and of every label and group of targets under the cumulative probes."""
+def bootstrap_work(plan: ProbePlan, samples: int) -> float:
+    """Billions of operations of intervals: of every probe, label and group of targets under the cumulative probes."""
     setup = plan.setup
-    texts = len(setup.splits.scored)
-    some = Resampling(texts, _TIMED_SAMPLES, 0)
-    tally = DecisionTally("f1", np.ones((3, len(setup.cuts), texts)))
-    score_seconds = time_call(lambda: some.score(tally)) * samples / _TIMED_SAMPLES
     labels = sum(len(label_set(task, setup.splits.scored)) for task in plan.tasks)
     groups = len(DISTANCES) + len(FREQUENCIES) + len(("seen", "unseen"))
-    return score_seconds * setup.seeds * (labels + (groups + 1) * len(plan.tasks))
-
-
-class StepTiming(NamedTuple):
-    """Seconds of a task's parts."""
-
-    step: float
-    """One step of one program of the model's probes."""
-    text: float
-    """The targets of one text."""
-    share: float
-    """No seconds: of the texts, those that have targets."""
-    texts: float
-    """No seconds: texts of a step."""
-
-
-def _time_steps(task: Task, setup: ProbeSetup, schedule: Schedule, encoder: Encoder) -> StepTiming:
-    """On some batches of texts from all over the corpus."""
-    corpus = setup.splits.train
-    carrying = [text for text in corpus if task.targets(text)]
-    if not carrying:
-        return StepTiming(0.0, 0.0, 0.0, 1.0)
-    per_step = _texts_of_step(task, carrying, schedule)
-    wanted = _TIMED_STEPS * per_step
-    texts = carrying[:: max(1, len(carrying) // wanted)][:wanted]
-    labels = label_set(task, texts)
-    with tempfile.TemporaryDirectory() as root:
-        stored = extract(encoder, replace(corpus, source=lambda: iter(texts)), root=root)
-        start = time.perf_counter()
-        targets = find_targets(task, texts, stored.tokenized(), labels)
-        per_text = (time.perf_counter() - start) / len(texts)
-        shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(labels), "arity": task.arity}
-        seeds = programs(setup.seeds, setup.device)[0]
-        probes = EdgeProbes(setup.cuts, **shape, seed=seeds, hidden=schedule.hidden)
-        stream = Stream(stored, targets, device=setup.device, batch_texts=per_step)
-        group = ProbeGroup(probes, targets, targets, (stream, stream), loss_of(task))
-        few = Schedule(validate_every=_TIMED_STEPS, max_validations=1, hidden=schedule.hidden)
-        # On a CPU a group has one core. The first time is a warm-up.
-        with _one_thread(setup.device):
-            seconds = [
-                time_call(lambda: train_probes([group], few, order_seed=0, what=f"{task.name}: timing"))
-                / (_TIMED_STEPS + _FORWARD * stream.batches)
-                for _ in range(2)
-            ]
-        return StepTiming(seconds[1], per_text, len(carrying) / len(corpus), per_step)
-
-
-@contextmanager
-def _one_thread(device: str) -> Iterator[None]:
-    threads = torch.get_num_threads()
-    try:
-        if device == "cpu":
-            torch.set_num_threads(1)
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _texts_of_step(task: Task, carrying: Sequence[Text], schedule: Schedule) -> int:
-    if schedule.batch_targets is None:
-        return schedule.batch_texts
-    some = carrying[:: max(1, len(carrying) // 200)]
-    targets_per_text = sum(len(task.targets(text)) for text in some) / len(some)
-    return max(1, round(schedule.batch_targets / targets_per_text))
-
-
-def _is_small(task: Task, setup: ProbeSetup) -> bool:
-    """Whether the task has too few training targets for the long schedule."""
-    learn = set(setup.division.learn)
-    texts = (text for number, text in enumerate(setup.splits.train) if number in learn)
-    return setup.preset.few > 0 and sum(len(task.targets(text)) for text in texts) < setup.preset.few
-
-
-def expected_validations(schedule: Schedule) -> int:
-    can_stop = schedule.max_validations > schedule.stop_after
-    return ceil(schedule.max_validations * _STOPPED_AT) if can_stop else schedule.max_validations
+    scores = setup.seeds * (labels + (groups + 1) * len(plan.tasks))
+    return 6e-9 * scores * samples * len(setup.splits.scored) * len(setup.cuts)
 
 
 _MOST_IN_MEMORY = 20_000

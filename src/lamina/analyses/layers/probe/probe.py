@@ -18,7 +18,7 @@ from lamina.analyses.layers.probe.planning import (
     ProbePlan,
     TaskSource,
     TrainingAmounts,
-    bootstrap_seconds,
+    bootstrap_work,
     plan_run,
     probes_of,
     schedule_parts,
@@ -36,6 +36,7 @@ from lamina.analyses.layers.probe.tables import (
     make_tables,
 )
 from lamina.analyses.layers.probe.training import (
+    PRACTICES,
     PortableTask,
     ProbeSetup,
     ProbeStates,
@@ -130,7 +131,8 @@ def reference_table(tasks: Iterable[str]) -> pd.DataFrame:
     # 3: `quick` trains tasks of fewer than 2,000 targets more carefully; no centre of gravity of equal weights.
     # 4: documents are resampled; families by max-T, best layers as sets, no order below 5 seeds; mixing weights have a
     # rate of their own; expected layers of gains alone; a probe that has overfitted has not converged.
-    version=4,
+    # 5: `standard` trains in cycles.
+    version=5,
     tables={
         "scores": Table("One row per task, metric, probe, layer and seed; `all` stands for all seeds.",
                         ProbeScore.__annotations__),
@@ -210,10 +212,19 @@ def probe(
     faithful: Annotated[
         bool,
         Setting(
-            "As the paper's code did it: scored texts decide when to stop, raw layer 0, dropout on, roots kept, layers "
-            "not standardised."
+            "As the paper's code did it: all of --practice, with the paper's schedule and widths (of --preset paper, "
+            "where no other is given)."
         ),
     ] = False,
+    practices: Annotated[
+        Sequence[Literal["f1", "rate", "stop", "raw", "layer0", "dropout", "roots"]],
+        Setting(
+            "Single practices of the paper's code: f1 (weights chosen by F1), rate (ends below a rate of 1e-6), stop "
+            "(on the scored texts), raw (layers not standardised), layer0 (raw token embeddings), dropout (the "
+            "model's stays on), roots (kept).",
+            option="--practice",
+        ),
+    ] = (),
     metric: Annotated[
         Literal["micro", "macro"] | None,
         Setting("F1 of all decisions together (micro) or the labels' mean F1 (macro); the task's own by default."),
@@ -231,9 +242,9 @@ def probe(
 
     Probes learn from the corpus's train, a part of which decides when they stop, and are scored on dev (or test).
     Beside every score: the best constant answer, the random-weights twin, and a control task that only memory can
-    learn. Intervals (95 %) resample documents and, from 5 seeds on, seeds; with fewer seeds no order of tasks is told.
-    A folder of `finetune --seeds` is probed model by model: scores are means over the models, intervals over documents
-    and, from 5 models on, models.
+    learn. Intervals (95 %) resample documents and, from 5 seeds on, seeds; with fewer seeds the order of tasks is not
+    tested. A folder of `finetune --seeds` is probed model by model: scores are means over the models, intervals over
+    documents and, from 5 models on, models.
 
     A task is scored by macro-F1 where that is its custom (`ques`, `sup`, the suite `qa`), else by micro-F1, and by the
     share of right highest answers where a target has one label; graded annotations (`factuality`) by R2 and
@@ -249,11 +260,12 @@ def probe(
     amounts = TrainingAmounts.read(schedule, seeds)
     kinds = probes_of(probes, suite)
     settings: dict[str, Any] = {"probes": kinds, "preset": preset, "faithful": faithful, "metric": metric}
-    settings |= {"seed": seed, "amounts": amounts, "device": runtime.training_device}
+    settings |= {"seed": seed, "amounts": amounts, "device": runtime.training_device, "practices": practices}
     plans = [plan_run(encoders[0].layers, source, **settings) for source in sources]
-    seen = [probing_encoder(encoder, faithful=faithful, seed=seed) for encoder in encoders]
+    seen = [probing_encoder(encoder, faithful=faithful, practices=practices, seed=seed) for encoder in encoders]
     probed, files, lengths = [], {}, []
     trained_by = {"probes": kinds, "metric": metric, "seed": seed, "faithful": faithful, "twin": twin}
+    trained_by |= {"practices": sorted(practices)} if practices else {}
     if isinstance(runtime.engine, RunsTasks):
         train_elsewhere(seen, plans, trained_by, runtime.engine, runtime)
     for plan in plans:
@@ -270,11 +282,15 @@ def probe(
         tables["mdl"] = pd.DataFrame(lengths, columns=list(CodeLength._fields))
     if reference:
         tables["reference"] = reference_table(tables["summary"]["task"])
-    note = f"layer 0 raw piece embeddings with LayerNorm; dropout on, seed {seed}"
+    note = f"layer 0 raw token embeddings with LayerNorm; dropout on, seed {seed}"
     return Tables(
         tables,
         left_out_of(probed, plans),
-        model={"faithful": note} if faithful else {},
+        model={"faithful": note}
+        if faithful
+        else {"practices": [PRACTICES[name] for name in practices]}
+        if practices
+        else {},
         data={"tasks": _described(probed)}
         | ({"train": plans[0].setup.splits.train.describe()} if len(plans) == 1 else {}),
         seeds=(seed, *range(plans[0].setup.seeds)),
@@ -309,6 +325,7 @@ def _cost(
     mdl: bool,
     samples: int,
     faithful: bool,
+    practices: Sequence[str],
     metric: Any,
     seed: int,
     seeds: int | None,
@@ -319,9 +336,10 @@ def _cost(
     amounts = TrainingAmounts.read(schedule, seeds)
     settings: dict[str, Any] = {"probes": probes_of(probes, suite), "preset": preset, "faithful": faithful}
     settings |= {"metric": metric, "seed": seed, "amounts": amounts, "device": estimator.runtime.training_device}
+    settings |= {"practices": practices}
     total = Cost(passes=0)
     for number, encoder in enumerate(encoders):
-        seen = probing_encoder(encoder, faithful=faithful, seed=seed)
+        seen = probing_encoder(encoder, faithful=faithful, practices=practices, seed=seed)
         both = [seen, *([seen.random_twin(seed)] if twin and seen.blocks and not number else [])]
         for source in sources:
             plan = plan_run(encoder.layers, source, **settings)
@@ -331,7 +349,7 @@ def _cost(
             # While a task is trained, the states of both encoders are in memory as they are stored.
             stored = estimator.runtime.residence(seen, 0).device is None
             memory = cost.memory + stored * 2 * cost.tokens * encoder.layers * encoder.width
-            total += cost + Cost(passes=0, seconds=bootstrap_seconds(plan, samples), memory=memory)
+            total += cost + Cost(passes=0, work=bootstrap_work(plan, samples), memory=memory)
     return total
 
 
@@ -340,11 +358,11 @@ def _overview(result: Result) -> Iterable[Overview | str]:
     return probe_overview(result)
 
 
-def probing_encoder(encoder: Encoder, *, faithful: bool, seed: int) -> Encoder:
-    """With `faithful`, the model's own dropout stays on, and layer 0 is its raw piece embeddings with LayerNorm."""
-    if not faithful:
-        return encoder
-    return LexicalFirst(DropoutEncoder(encoder, seed) if isinstance(encoder, HuggingFaceEncoder) else encoder)
+def probing_encoder(encoder: Encoder, *, faithful: bool, seed: int, practices: Sequence[str] = ()) -> Encoder:
+    """With `faithful`, the model's own dropout stays on, and layer 0 is its raw token embeddings with LayerNorm."""
+    if (faithful or "dropout" in practices) and isinstance(encoder, HuggingFaceEncoder):
+        encoder = DropoutEncoder(encoder, seed)
+    return LexicalFirst(encoder) if faithful or "layer0" in practices else encoder
 
 
 def _refuse(encoders: Sequence[Encoder], sources: Sequence[TaskSource], *, mdl: bool) -> None:

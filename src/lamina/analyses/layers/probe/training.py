@@ -268,6 +268,16 @@ QUICK_SMALL = replace(
 )
 """For tasks with little data, which would be learned by heart before the first validation of the other schedule."""
 STANDARD = Schedule(
+    learning_rate=5e-3,
+    mixing_rate=5.0,
+    validate_every=200,
+    max_validations=9,
+    stop_after=1,
+    min_gain=4e-2,
+    batch_targets=512,
+    growth=1.5,
+)
+HALVING = Schedule(
     learning_rate=2e-3,
     mixing_rate=10.0,
     validate_every=250,
@@ -278,6 +288,7 @@ STANDARD = Schedule(
     min_learning_rate=2e-5,
     batch_targets=512,
 )
+"""In place of `STANDARD` where a rate that is halved is asked for."""
 PAPER = Schedule()
 PAPER_SMALL = Schedule(validate_every=100, max_validations=100)
 """For tasks with little data."""
@@ -287,6 +298,18 @@ PRESETS = {
     "standard": Preset(STANDARD, STANDARD, 0, 5, None, None, 2),
     "paper": Preset(PAPER, PAPER_SMALL, 20_000, 5, None, None, 5),
 }
+
+
+PRACTICES = {
+    "f1": "the weights and the schedule are chosen by the task's F1, not by the loss",
+    "rate": "training ends where the learning rate has been halved below 1e-6",
+    "stop": "the scored texts decide when to stop",
+    "raw": "layers are not standardised",
+    "layer0": "layer 0 is the raw token embeddings with LayerNorm",
+    "dropout": "the model's own dropout stays on",
+    "roots": "the root of a tree is an edge of the word to itself",
+}
+"""What the pipeline paper's code did and `probe` does not by default; `--faithful` does all, on its schedule."""
 
 
 @dataclass(frozen=True)
@@ -326,9 +349,15 @@ class ProbeSetup:
     seed: int
     """For the division, the order of texts and the control labels; probes have seeds of their own, from 0."""
     faithful: bool = False
-    """As the paper's code does: what is scored decides when to stop, and layers are not standardised."""
+    """As the paper's code does: all `PRACTICES`."""
     device: str = "cpu"
     reads: Reads = "spans"
+    practices: frozenset[str] = frozenset()
+    """Some of them."""
+
+    def does(self, practice: str) -> bool:
+        """Whether it is done as published."""
+        return self.faithful or practice in self.practices
 
     @property
     def control_cuts(self) -> tuple[LayerCut, ...]:
@@ -349,7 +378,7 @@ class ProbeSetup:
     @property
     def stopping(self) -> list[Text]:
         """The texts that decide when to stop."""
-        return list(self.splits.scored) if self.faithful else self._trained(self.division.stop)
+        return list(self.splits.scored) if self.does("stop") else self._trained(self.division.stop)
 
     def _trained(self, numbers: Iterable[int]) -> list[Text]:
         chosen = set(numbers)
@@ -357,7 +386,15 @@ class ProbeSetup:
 
     def schedule(self, learn: ProbeTargets) -> Schedule:
         """That of a task with these training targets."""
-        return self.preset.small if len(learn) < self.preset.few else self.preset.schedule
+        chosen = self.preset.small if len(learn) < self.preset.few else self.preset.schedule
+        if chosen.growth is not None and (self.does("rate") or self.does("f1")):
+            # Cycles end by the loss, and none of them halves its rate.
+            chosen = HALVING
+        elif chosen.growth is not None:
+            chosen = chosen.fitted_to(learn)
+        if self.does("rate"):
+            chosen = replace(chosen, ends_below=True, min_learning_rate=PAPER.min_learning_rate)
+        return replace(chosen, selects="f1") if self.does("f1") else chosen
 
 
 def run_task(task: Task, setup: ProbeSetup, states: ProbeStates, twin: ProbeStates | None, folder: Path) -> TaskRun:
@@ -440,13 +477,13 @@ class TrainedBank(NamedTuple):
 def _task_targets(task: Task, setup: ProbeSetup, states: ProbeStates, labels: tuple[str, ...]) -> TaskTargets:
     train = find_targets(task, setup.splits.train, states.train.tokenized(), labels)
     scored = find_targets(task, setup.splits.scored, states.scored.tokenized(), labels)
-    stop = scored if setup.faithful else train.among(setup.division.stop)
+    stop = scored if setup.does("stop") else train.among(setup.division.stop)
     return TaskTargets(train.among(setup.division.learn), stop, scored)
 
 
 def _stop_by_seen(task: Task, setup: ProbeSetup, control: TaskTargets) -> TaskTargets:
     """Control labels of words that training has not seen say nothing about memory: they do not decide when to stop."""
-    if setup.faithful:
+    if setup.does("stop"):
         return control
     seen = np.array(seen_targets(task, setup.learned, setup.stopping), bool)
     # `among` keeps the order of texts, so that these are the targets of the stopping texts one by one.
@@ -465,7 +502,9 @@ def _train(task: Task, plans: list[GroupPlan], setup: ProbeSetup, checkpoint: Ba
         shape = {"layers": plan.states.layers, "width": plan.states.width, "labels": len(plan.targets.learn.labels)}
         for seeds in programs(plan.seeds, setup.device):
             probes = EdgeProbes(plan.cuts, **shape, arity=task.arity, seed=seeds, hidden=schedule.hidden)
-            group = ProbeGroup(probes, plan.targets.learn, plan.targets.stop, looks[key][:2], loss_of(task))
+            group = ProbeGroup(
+                probes, plan.targets.learn, plan.targets.stop, looks[key][:2], loss_of(task), metric=task.metric
+            )
             groups.append((plan, group))
     what = f"{task.name}: {sum(len(group.probes.cuts) for _, group in groups)} probes"
     records = train_probes(
@@ -502,10 +541,10 @@ def _streams(
     size = schedule.texts_of(targets.learn)
     learn = Stream(*_read(states.train, targets.learn, setup), device=setup.device, batch_texts=size)
     looked = learn.look()
-    standard = None if setup.faithful else looked.standard
+    standard = None if setup.does("raw") else looked.standard
     settings: dict[str, Any] = {"device": setup.device, "standard": standard, "batch_texts": _APPLIED}
     learn = learn if standard is None else learn.standardised(standard)
-    stop = Stream(*_read(states.scored if setup.faithful else states.train, targets.stop, setup), **settings)
+    stop = Stream(*_read(states.scored if setup.does("stop") else states.train, targets.stop, setup), **settings)
     scored = Stream(*_read(states.scored, targets.scored, setup), **settings)
     return learn, stop, scored, standard, looked.norms
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,8 @@ from lamina.analyses.heads.trees import spanning_trees
 from lamina.analyses.layers.structure.trees import GoldTree, gold_of, smallest_tree
 from lamina.corpora import Corpus
 from lamina.corpora.splits import Splits, divide
-from lamina.errors import CorpusError
+from lamina.errors import CorpusError, DamagedError
+from lamina.files.checking import load_tensors, save_tensors
 from lamina.models import Encoder
 from lamina.probes.parsers import ROOT
 from lamina.probes.structural import (
@@ -25,10 +27,11 @@ from lamina.probes.structural import (
     StructuralBank,
     StructuralGroup,
     StructuralSchedule,
+    TrainedMaps,
     TreeSentences,
     squared_distances,
 )
-from lamina.progress import progress
+from lamina.progress import progress, say
 from lamina.stats.best import best_set
 from lamina.stats.correlations import rank_correlation
 from lamina.stats.family import bootstrap_family
@@ -429,8 +432,16 @@ class StructureProbing:
     """Trains and scores structural probes over one encoder at a time, on the same sentences."""
 
     def __init__(
-        self, splits: Splits, trees: SplitTrees, layers: Sequence[int], how: StructureSettings, runtime: Runtime
+        self,
+        splits: Splits,
+        trees: SplitTrees,
+        layers: Sequence[int],
+        how: StructureSettings,
+        runtime: Runtime,
+        work: Path | None = None,
     ) -> None:
+        """`work` keeps trained probes until the result is saved: the same command continues with them."""
+        self._work = work
         self._splits, self._trees, self._layers, self._how, self._runtime = splits, trees, tuple(layers), how, runtime
         self._intervals = StructureIntervals(trees.scored, samples=how.samples, seed=how.seed)
 
@@ -455,17 +466,15 @@ class StructureProbing:
             exchanged = ([shuffled(tree, self._how.seed) for tree in some] for some in (trees.train, trees.scored))
             trees = trees._replace(**dict(zip(("train", "scored"), exchanged, strict=True)))
         learn, stop = (sentences_of(train, trees.train, numbers) for numbers in (trees.learn, trees.stop))
-        bank = StructuralBank(groups, self._how.schedule)
         what = f"structural probes of {encoder.name}" + (" (control)" if of == CONTROL else "")
-        with progress(what, self._how.schedule.max_validations) as advance:
-            bank.fit(learn, stop, seed=self._how.seed, advance=lambda _: advance(1))
+        trained_maps = self._trained(of, what, groups, learn, stop)
         names: list[tuple[str, int | None]] = [*((of, layer) for layer in self._layers), *[(DECAY, 0)] * decay]
         rows: list[tuple[Any, ...]] = []
         scores: dict[tuple[str, int | None, str], list[ResampledScore]] = defaultdict(list)
         predicted: dict[tuple[int, Kind], list[np.ndarray]] = {}
         largest = max(group.rank for group in groups)
         for group in groups:
-            trained = bank.trained_[group]
+            trained = trained_maps[group]
             values = apply_maps(trained.maps, scored, trees.scored, group.kind)
             largest_scores = scores if group.rank == largest else defaultdict(list)
             rows += self._rows(group, names, values, trees.scored, trained.converged, largest_scores)
@@ -484,12 +493,34 @@ class StructureProbing:
         constants = constant_losses(learn, stop)
         training = [
             (layer, group.rank, name, group.seed, group.kind, loss, constants[group.kind], *numbers)
-            for group, trained in bank.trained_.items()
+            for group, trained in trained_maps.items()
             for (name, layer), loss, *numbers in zip(
                 names, trained.losses.tolist(), trained.epochs.tolist(), trained.converged.tolist(), strict=True
             )
         ]
         return StructureScores(rows, training, dict(scores), predicted)
+
+    def _trained(
+        self, of: str, what: str, groups: Sequence[StructuralGroup], learn: TreeSentences, stop: TreeSentences
+    ) -> dict[StructuralGroup, TrainedMaps]:
+        """The probes: of a run of the same command that was stopped, or trained now."""
+        path = None if self._work is None else self._work / f"{of}.maps"
+        if path is not None and path.exists():
+            try:
+                return _read_maps(path, groups, learn.vectors.device)
+            except DamagedError as error:
+                say(f"{error}; these probes are trained again")
+        bank = StructuralBank(groups, self._how.schedule)
+        with progress(what, self._how.schedule.max_validations) as advance:
+            bank.fit(learn, stop, seed=self._how.seed, advance=lambda _: advance(1))
+        if path is not None:
+            tensors = {
+                f"{number} {part}": torch.as_tensor(getattr(bank.trained_[group], part))
+                for number, group in enumerate(groups)
+                for part in TrainedMaps._fields
+            }
+            save_tensors(path, tensors, {"groups": list(map(list, groups))})
+        return bank.trained_
 
     def chain(self) -> StructureScores:
         """Words in a row: distances are those in the sentence, depths those from the best place for a root."""
@@ -540,6 +571,22 @@ class StructureProbing:
                 rows.append((layer, group.rank, of, group.seed, measure, *estimate))
                 scores[of, layer, measure].append(score if whole else score._replace(value=float("nan")))
         return rows
+
+
+def _read_maps(
+    path: Path, groups: Sequence[StructuralGroup], device: torch.device
+) -> dict[StructuralGroup, TrainedMaps]:
+    """The probes of a run that was stopped; a DamagedError if the file is damaged or of other probes."""
+    tensors, about = load_tensors(path)
+    if about.get("groups") != list(map(list, groups)):
+        raise DamagedError(f"{path} holds other probes")
+    return {
+        group: TrainedMaps(
+            tensors[f"{number} maps"].to(device),
+            *(tensors[f"{number} {part}"].numpy() for part in TrainedMaps._fields[1:]),
+        )
+        for number, group in enumerate(groups)
+    }
 
 
 def apply_maps(maps: torch.Tensor, vectors: torch.Tensor, trees: Sequence[GoldTree], kind: Kind) -> list[np.ndarray]:

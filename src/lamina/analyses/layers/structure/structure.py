@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -70,6 +71,7 @@ from lamina.results.finding import (
     not_tested,
     percent,
     rows_of,
+    weakest,
 )
 from lamina.stats.status import SURE, Contrast
 
@@ -187,16 +189,17 @@ def structure(
     ] = 600,
     texts: Annotated[
         int | None,
-        Setting("Learn from about this many texts, in whole documents drawn by hash; all by default.", min=1),
+        Setting("Approximate number of training texts, as whole documents drawn by hash; all by default.", min=1),
     ] = None,
     samples: Samples = 1000,
     seed: Seed = 0,
     runtime: Runtime,
+    work: Path | None = None,
 ) -> Tables:
     """Dependency trees as distances and depths under a linear map of each layer, and as trees from attention.
 
     Twin, control and the average of neighbours are probed with the largest rank. A probe that has not converged has no
-    score; `training` has its losses.
+    score; `training` has its losses. A run that was stopped continues with the probes that it had trained.
 
     Example:
         >>> result = lamina.structure("minilm", "ewt", texts=2000, attention=0)  # doctest: +SKIP
@@ -210,7 +213,7 @@ def structure(
     chosen, widths = _layers(encoder, layers), _ranks(encoder, ranks)
     trees = read_trees(splits, faithful=faithful, seed=seed)
     how = StructureSettings(PAPER if faithful else StructuralSchedule(), faithful, samples, seed)
-    probing = StructureProbing(splits, trees, chosen, how, runtime)
+    probing = StructureProbing(splits, trees, chosen, how, runtime, work)
     every = [
         StructuralGroup(kind, rank, seed + number)
         for kind in ("distance", "depth")
@@ -274,15 +277,18 @@ def _cost(
     estimator: Estimator, encoder: Encoder, corpus: Splits, *, layers: Sequence[int] | None, ranks: Sequence[str],
     twin: bool, control: bool, faithful: bool, texts: int | None, seed: int, **_: Any,
 ) -> Cost:  # fmt: skip
-    """A trial gives the time per token; training on a few sentences takes as many steps as on many."""
+    """Training takes as many steps on few sentences as on many; a step is a batch through all layers and ranks."""
     refuse_without_heads((corpus.train, corpus.scored), faithful=faithful)
     _layers(encoder, layers)
     _ranks(encoder, ranks)
-    whole = estimator.trial(passes=1 + twin, data=replace(corpus, train=thin(corpus.train, texts, seed)))
+    whole = estimator.reading(passes=1 + twin, data=replace(corpus, train=thin(corpus.train, texts, seed)))
     schedule = PAPER if faithful else StructuralSchedule()
     steps = (schedule.validate_every or len(corpus.train) // schedule.batch) * schedule.max_validations
     state_bytes = 2 * encoder.layers * encoder.width * whole.tokens
-    return replace(whole, steps=steps * (1 + twin + control), memory=whole.memory + state_bytes)
+    trained = steps * (1 + twin + control)
+    products = sum(_ranks(encoder, ranks)) * encoder.width * len(_layers(encoder, layers))
+    work = whole.work + trained * schedule.batch * 6e-9 * whole.tokens / max(1, whole.texts) * products
+    return replace(whole, steps=trained, memory=whole.memory + state_bytes, work=work)
 
 
 def _layers(encoder: Encoder, layers: Sequence[int] | None) -> list[int]:
@@ -396,13 +402,6 @@ def tell_findings(result: Result) -> Iterator[Finding]:
         yield from _attention(result.tables["tree_contrasts"])
 
 
-def hardest(rows: pd.DataFrame) -> Any:
-    """The contrast with the weakest test: a claim about all of them holds where this one does."""
-    untested = rows[rows["p_adjusted"].isna()]
-    some = untested if len(untested) else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
-    return next(rows_of(some.sort_values("estimate")))
-
-
 def _beside(result: Result, measure: str) -> Iterator[Finding]:
     """The layer with the best score, against the baseline with the weakest test."""
     table, best = result.tables["contrasts"], result.tables["best"]
@@ -415,7 +414,7 @@ def _beside(result: Result, measure: str) -> Iterator[Finding]:
     rows = table[(table["measure"] == measure) & (table["layer"] == layer) & table["against"].isin(list(_BESIDE))]
     if rows.empty:
         return
-    row = hardest(rows)
+    row = weakest(rows_of(rows), lambda row: row.estimate)
     other = _BESIDE[row.against]
     numbers = f"layer {layer} finds {percent(row.value)} of them, {other} {percent(row.other)}"
     yield finding(
@@ -515,7 +514,7 @@ def _attention(table: pd.DataFrame) -> Iterator[Finding]:
         of_source = table[table["source"] == source]
         if of_source.empty:
             continue
-        row = hardest(of_source)
+        row = weakest(rows_of(of_source), lambda row: row.estimate)
         name, other = _ATTENTION[source], _ATTENTION[row.against]
         yield finding(
             claim=f"{name} gives {percent(row.value)} of words their head, {other} {percent(row.other)}",

@@ -537,7 +537,8 @@ def _same_model(
 ) -> tuple[Encoder, list[SavedEdgeProbes]]:
     """The encoder in the form that was probed, and its probes; states of any other model would mean nothing to them."""
     parameters = probed.provenance.parameters
-    seen = probing_encoder(encoder, faithful=bool(parameters.get("faithful")), seed=int(parameters.get("seed", 0)))
+    as_published = {"faithful": bool(parameters.get("faithful")), "practices": parameters.get("practices") or ()}
+    seen = probing_encoder(encoder, **as_published, seed=int(parameters.get("seed", 0)))
     fitting = [one for one in saved if one.encoder == seen.fingerprint]
     if not fitting:
         raise ModelError(

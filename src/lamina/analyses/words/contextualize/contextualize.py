@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 
 from lamina.activations import Runtime
 from lamina.activations.in_memory import MOST_BYTES
@@ -74,16 +70,15 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import InputError
 from lamina.files.writing import fresh_path
 from lamina.framework.declare import ComparedLayers, LayerMeasure, Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Annotation, Preset, Samples, Seed, Seeds, Setting
 from lamina.models import Encoder, load_encoder
 from lamina.models.running.huggingface import HuggingFaceEncoder
-from lamina.models.static import skipgram_epochs, train_skipgram
-from lamina.probes.mlp import ClassExamples, ClassProbe, Vectors, train
+from lamina.models.static import skipgram_epochs
 from lamina.progress import say
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, rows_of
+from lamina.results.finding import Finding, Source, cell, finding, number, rows_of, where_best
 from lamina.stats.status import Contrast
 
 if TYPE_CHECKING:
@@ -253,22 +248,19 @@ def _cost(
     seed: int,
     **_: object,
 ) -> Cost:
-    """Encoding of texts and windows, skip-gram, and the training of every class probe; a part of each is timed."""
-    start = time.perf_counter()
+    """Encoding of texts and windows, skip-gram, and the training of every class probe."""
     chosen = _chosen(preset, seeds, context_sizes)
     tuned = load_finetuned(encoder, finetuned)
     data = _find(encoder, corpus, chosen, annotation, seed, texts_used(tuned))
     static = [load_encoder(name) for name in vectors]
-    # Up to here the analysis takes the same time.
-    seconds = time.perf_counter() - start + skipgram_seconds(corpus)
     setup = ClassProbeSetup(data, chosen, seed, faithful, estimator.runtime.training_device, Path())
     size = disk_bytes(encoder, tuned, chosen, data)
     where = estimator.runtime.residence(encoder, size)
-    cost = encoding_cost(encoder, tuned, chosen, data)
+    cost = encoding_cost(estimator, tuned, chosen, data)
     memory = cost.memory + 2 * encoder.width * len(data.text) + size * (where.device == "cpu" and not where.stored)
     # The states of whole texts are stored too.
     disk = size + min(MOST_BYTES, 2 * encoder.layers * encoder.width * cost.tokens) if where.stored else 0
-    cost += Cost(passes=0, seconds=seconds, memory=memory, disk=disk, states=(where.why,))
+    cost += Cost(passes=0, work=skipgram_work(corpus), memory=memory, disk=disk, states=(where.why,))
     return cost + training_cost(estimator, setup, list(probed_rows(encoder, static, tuned, setup)))
 
 
@@ -480,39 +472,28 @@ def _most_at_once(tuned: Sequence[FinetunedEncoder], through: set[int]) -> int:
 
 
 def encoding_cost(
-    encoder: Encoder, tuned: Sequence[FinetunedEncoder], chosen: ContextualizePreset, data: WordsInContext
+    estimator: Estimator, tuned: Sequence[FinetunedEncoder], chosen: ContextualizePreset, data: WordsInContext
 ) -> Cost:
-    """What encoding takes: whole texts with every model, and the windows of every size; some texts are timed."""
-    pieces = [len(encoder.tokenize(text).ids) for text in data.texts]
-    per_word = sum(pieces) / max(1, sum(len(text.words) for text in data.texts))
+    """What encoding takes: whole texts with every model, and the windows of every size."""
+    texts, tokens = estimator.count(data.texts)
+    per_word = tokens / max(1, sum(len(text.words) for text in data.texts))
     models = 1 + len(tuned) + len({model.window for model in tuned if model.window is not None})
-    rate = _seconds_per_token(encoder, data)
     windows = sum(len(data.text) * per_word * (2 * size + 1) for size in chosen.context_sizes)
-    seconds = rate * (models * sum(pieces) + windows)
-    return Cost(models, len(data.texts), sum(pieces), 0, seconds, memory_now())
-
-
-def _seconds_per_token(encoder: Encoder, data: WordsInContext) -> float:
-    some = list(islice(data.texts, _ENCODED_TEXTS))
-    for _ in encoder.encode(some[:4]):
-        pass  # warm-up; not timed
-    took = time_call(lambda: deque(encoder.encode(some), maxlen=0))
-    return took / sum(len(encoder.tokenize(text).ids) for text in some)
+    return Cost(models, texts, tokens, memory=memory_now(), work=(models * tokens + windows) * estimator.per_token)
 
 
 def training_cost(estimator: Estimator, setup: ClassProbeSetup, rows: Sequence[ProbedRows]) -> Cost:
     """What training all class probes takes. One step is one batch through the probes of one row."""
     training = setup.training
     probes = len(setup.data.classes) * setup.preset.seeds
-    step_seconds = {width: _step_seconds(setup, width) for width in {group.width for group in rows}}
     total = Cost(passes=0)
     for group in rows:
         train, dev, test = _items(setup.data, of_types=group.of_types)
         batches = training.epochs * ceil(train / training.batch)
         looks = training.epochs // training.validate_every if training.select else 0
         passed = _FORWARD * (looks * dev + dev + test) / training.batch
-        seconds = group.rows * (batches + passed) * probes * step_seconds[group.width]
-        total += estimator.training(group.rows * batches, seconds / (group.rows * batches))
+        examples = group.rows * (batches + passed) * probes * training.batch
+        total += estimator.training(group.rows * batches, 6e-9 * examples * group.width * training.hidden)
     return total
 
 
@@ -521,35 +502,14 @@ def _items(data: WordsInContext, *, of_types: bool) -> tuple[int, ...]:
     return tuple(data.split.count(split) if of_types else len(data.of(split)) for split in SPLITS)
 
 
-def _step_seconds(setup: ClassProbeSetup, width: int) -> float:
-    """One batch through one probe, timed on random vectors."""
-    training, classes = setup.training, len(setup.data.classes)
-    count = _TIMED_BATCHES * training.batch
-    examples = ClassExamples(Vectors.of(torch.randn(count, width).half()), torch.rand(1, count, classes) < 0.1)
-    probes = [ClassProbe(label, seed) for seed in range(setup.preset.seeds) for label in range(classes)]
-    short = replace(training, epochs=1, select=False)
-
-    def work() -> None:
-        train(examples, examples, probes, short, device=setup.device)
-
-    # Warm-up; not timed.
-    work()
-    return time_call(work) / (_TIMED_BATCHES * len(probes))
-
-
-def skipgram_seconds(corpus: Corpus) -> float:
-    """What training skip-gram vectors takes: what some texts take in several epochs beyond one."""
+def skipgram_work(corpus: Corpus) -> float:
+    """Billions of operations that skip-gram vectors take."""
     words = sum(len(text.words) for text in corpus)
-    some = list(islice(corpus, _TIMED_TEXTS))
-    tried = sum(len(text.words) for text in some)
-    # The first call is slower; one epoch has what does not grow: reading, the vocabulary.
-    train_skipgram(some[:1], width=RANDOM_WIDTH, epochs=1)
-    one, several = (
-        time_call(lambda epochs=epochs: train_skipgram(some, width=RANDOM_WIDTH, epochs=epochs))
-        for epochs in (1, _TIMED_EPOCHS)
-    )
-    epoch = max(0.0, several - one) / (_TIMED_EPOCHS - 1) / max(1, tried)
-    return one + epoch * skipgram_epochs(words) * words
+    return _SKIPGRAM * words * skipgram_epochs(words) * RANDOM_WIDTH
+
+
+_SKIPGRAM = 5e-7
+"""Billions of operations of a word in an epoch, per dimension: its neighbours, and the words they are told from."""
 
 
 @contextualize.finds
@@ -570,18 +530,16 @@ def _compared(row: Any, *, claim: str, whether: str, absent: str, importance: An
     names = ("comparison", "family", "task", "layer", "representation", "against", "window")
     where = {name: _plain(getattr(row, name)) for name in names if not pd.isna(getattr(row, name))}
     source = Source("contrasts", where)
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        return not_tested(whether, "the two do not differ in any word", source=[source])
     return finding(
         claim=claim,
         whether=whether,
         absent=absent,
         contrast="difference",
-        test=test,
+        test=Contrast.of(row, estimate="difference"),
         source=[source, *more.pop("source", ())],
         unit="word type",
         importance=importance,
+        unvarying="the two do not differ in any word",
         **more,
     )
 
@@ -597,9 +555,8 @@ def _beside_static(result: Result, rows: pd.DataFrame) -> Iterator[Finding]:
     if rows.empty:
         return
     row = next(rows_of(rows.loc[[rows["baseline"].idxmax()]]))
-    best = result.tables["best"].dropna(subset=["value"])
-    among = best_in_words([*best["layer"]], [*best["among_best"]])
-    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
+    best = rows_of(result.tables["best"].dropna(subset=["value"]))
+    where, source = where_best(best, source=Source("best", {"among_best": True}))
     free = f"{row.against}, the best vectors without context"
     how = "better" if row.difference > 0 else "worse"
     numbers = f"micro-F1 {number(row.value)}, {row.against} {number(row.baseline)}"
@@ -609,7 +566,7 @@ def _beside_static(result: Result, rows: pd.DataFrame) -> Iterator[Finding]:
         whether=f"layer {row.layer} predicts the semantic classes of new words better or worse than {free}",
         absent=f"Layer {row.layer} predicts the semantic classes of new words as well as {free}: {numbers}",
         importance=("answers", "beats control", "localised"),
-        source=[Source("best", {"among_best": True})] if among else [],
+        source=source,
         note="Other words chose the layer.",
     )
 

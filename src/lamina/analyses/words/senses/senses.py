@@ -75,7 +75,7 @@ from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.models import Encoder
 from lamina.progress import progress
 from lamina.results import Result
-from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, percent, rows_of
+from lamina.results.finding import Finding, Source, cell, finding, number, percent, rows_of, where_best
 from lamina.stats.intervals import interval
 from lamina.stats.status import Contrast
 from lamina.training.provenance import folder_of, used_texts
@@ -219,7 +219,7 @@ def senses(
 @senses.costs
 def _cost(estimator: Estimator, encoder: Encoder, _: Splits, *, twin: bool, **__: Any) -> Cost:
     """One layer of all tokens is read at a time."""
-    return estimator.trial(passes=1 + (twin and encoder.blocks > 0), grows=2 * 4 * encoder.width)
+    return estimator.reading(passes=1 + (twin and encoder.blocks > 0), grows=2 * 4 * encoder.width)
 
 
 class _SenseInputs(NamedTuple):
@@ -613,20 +613,18 @@ def _hardest(result: Result, family: str) -> Any | None:
     return max(rows, key=lambda row: row.baseline) if rows else None
 
 
-def _best(result: Result, measure: str) -> tuple[str, list[Source]]:
+def _best(result: Result, measure: str, **words: str) -> tuple[str, list[Source]]:
     """Which layers can be the best in words, and the rows that show it."""
     table = result.tables["best"]
-    rows = [*rows_of(table[(table["measure"] == measure) & table["value"].notna()])]
-    among = best_in_words([row.layer for row in rows], [row.among_best for row in rows])
-    return among, [Source("best", {"measure": measure, "among_best": True})] if among else []
+    rows = rows_of(table[(table["measure"] == measure) & table["value"].notna()])
+    return where_best(rows, source=Source("best", {"measure": measure, "among_best": True}), **words)
 
 
 def _beside_constants(result: Result) -> Iterator[Finding]:
     row = _hardest(result, CONSTANTS)
     if row is None:
         return
-    among, source = _best(result, f"knn{result.provenance.parameters['k'][0]}.ambiguous")
-    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
+    where, source = _best(result, f"knn{result.provenance.parameters['k'][0]}.ambiguous")
     share, theirs = percent(row.value), percent(row.baseline)
     always = f"always answering {described(row.against)}"
     ahead = f"Neighbours find the sense of ambiguous words in {share}; {always}, in {theirs}"
@@ -657,12 +655,10 @@ def _compared(
     result: Result, row: Any, claim: str, *, whether: str, absent: str, source: list[Source], importance: tuple
 ) -> Finding:  # fmt: skip
     differences = Source("differences", {"measure": row.measure, "family": row.family, "against": row.against})
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        return not_tested(whether, "no document has different answers of the two", source=[differences])
     return finding(
-        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[differences, *source],
-        unit=_unit(result), importance=importance,
+        claim=claim, whether=whether, absent=absent, contrast="difference", source=[differences, *source],
+        test=Contrast.of(row, estimate="difference"), unit=_unit(result), importance=importance,
+        unvarying="no document has different answers of the two",
     )  # fmt: skip
 
 
@@ -681,28 +677,23 @@ def _clusters(result: Result) -> Iterator[Finding]:
     row = _highest(result, "ami", "shuffled senses")
     if row is None:
         return
-    among, source = _best(result, "ami")
-    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
+    where, source = _best(result, "ami")
     table = result.tables["senses"]
     stability = Source("senses", {"measure": "ami.stability", "layer": row.layer})
     stable = stability.rows(table)
     differences = Source("differences", {"measure": "ami", "against": "shuffled senses", "layer": row.layer})
-    whether = f"clusters of a word's occurrences agree with its senses at layer {row.layer}"
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        yield not_tested(whether, "agreement does not vary between words", source=[differences])
-        return
     yield finding(
         claim=f"Clusters of a word's occurrences agree with its senses at layer {row.layer}: AMI {number(row.value)}, "
         f"with shuffled senses {number(row.baseline)}{where}",
-        whether=whether,
+        whether=f"clusters of a word's occurrences agree with its senses at layer {row.layer}",
         absent=f"Clusters of a word's occurrences agree with its senses at layer {row.layer} as with shuffled senses",
         contrast="difference",
-        test=test,
+        test=Contrast.of(row, estimate="difference"),
         source=[differences, *source, *([stability] if len(stable) else [])],
         unit="word type",
         importance=("answers", "localised"),
         note=_stability(float(stable["value"].iloc[0])) if len(stable) else "",
+        unvarying="agreement does not vary between words",
     )
 
 
@@ -732,8 +723,8 @@ def _position(result: Result) -> Iterator[Finding]:
 
 
 def _highest_share(result: Result, row: Any) -> Finding:
-    among, source = _best(result, "position.both")
-    where = f"; {among} can be the highest" if among else "; no layer was shown to be higher than another"
+    nowhere = "no layer was shown to be higher than another"
+    where, source = _best(result, "position.both", words="{} can be the highest", nowhere=nowhere)
     return _share(
         result, row,
         f"At layer {row.layer} the place in the sentence explains {percent(row.value)} of a word's variance; shuffled "
@@ -749,12 +740,10 @@ def _share(
     result: Result, row: Any, claim: str, *, whether: str, absent: str, source: list[Source], importance: tuple
 ) -> Finding:  # fmt: skip
     differences = Source("differences", {"measure": row.measure, "against": row.against, "layer": row.layer})
-    test = Contrast.of(row, estimate="difference")
-    if test.p != test.p and not test.needed:
-        return not_tested(whether, "the share does not vary between documents", source=[differences])
     return finding(
-        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[differences, *source],
-        unit=_unit(result), importance=importance,
+        claim=claim, whether=whether, absent=absent, contrast="difference", source=[differences, *source],
+        test=Contrast.of(row, estimate="difference"), unit=_unit(result), importance=importance,
+        unvarying="the share does not vary between documents",
     )  # fmt: skip
 
 

@@ -79,7 +79,7 @@ async function glance({ glance: shown, captions }, signal) {
 function estimate({ state: known, seconds, memory }) {
   if (known === "known" && seconds !== null) return `about ${duration(seconds)}${memory ? `, ${(memory / 1e9).toFixed(1)} GB of memory` : ""}`;
   if (known === "off") return "not estimated: the server was started without";
-  return known === "trying" ? "being estimated by a trial …" : "estimated soon …";
+  return known === "trying" ? "being estimated …" : "estimated soon …";
 }
 
 /** @param {MissingAnalysis[]} all */

@@ -1,0 +1,121 @@
+"""Estimates from counts and rates: nothing is run for them, and they learn from what runs took."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+import lamina
+from lamina.corpora import corpus_from
+from lamina.framework import estimate
+from lamina.framework.estimate import Estimator, operations_of, profile_of
+from lamina.framework.profile import ENCODING, MachineProfile, Rate, profiles, wall_seconds
+from lamina.framework.registry import get_analysis
+from lamina.results import Result
+from lamina.testing import TinyEncoder
+
+TEXTS = [["Dogs", "bark", "at", "cats"], ["Cats", "see", "the", "dogs"], ["Dogs", "sleep", "all", "day"]]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_an_estimate_runs_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    query = get_analysis("geometry").ask(TinyEncoder(), corpus_from(TEXTS), store=tmp_path)
+    monkeypatch.setattr(TinyEncoder, "encode", lambda *_, **__: pytest.fail("encoded"))
+    cost = estimate.estimate(query)
+
+    assert (cost.texts, cost.passes) == (3, 2)
+    assert cost.cpu > 0
+    assert cost.seconds > 0
+
+
+def test_costs_are_counts_times_rates(tmp_path: Path) -> None:
+    encoder, corpus = TinyEncoder(), corpus_from(TEXTS)
+    profile = profile_of(encoder, "cpu")
+    rates = {"attention": Rate(2.0, 1.0, 0, 0, 1, "2026-11-19")}
+    replace(profile, rates=rates).save()
+    query = get_analysis("attention").ask(encoder, corpus, store=tmp_path)
+    estimator = Estimator(query)
+    texts, tokens = estimator.count()
+    cost = estimator.cost()
+
+    assert (texts, tokens) == (3, sum(len(encoder.tokenize(text).ids) for text in corpus))
+    assert cost.cpu == pytest.approx(2.0 * tokens * operations_of(encoder))
+    twice = Estimator(get_analysis("attention").ask(encoder, corpus_from(TEXTS * 2), store=tmp_path)).cost()
+    assert twice.cpu == pytest.approx(2 * cost.cpu), "twice the tokens, twice the time"
+
+
+def test_a_profile_learns_from_runs_and_is_refreshed_when_off_by_two() -> None:
+    profile = MachineProfile("a model", "cpu", "float32")
+    one = profile.with_run("heads", operations=100, foreseen=50, took=10, wall=5)
+    near = one.with_run("heads", operations=100, foreseen=10, took=15, wall=20)
+    off = near.with_run("heads", operations=100, foreseen=10, took=25, wall=20)
+
+    assert [each.rates["heads"].seconds for each in (one, near, off)] == [0.1, 0.1, 0.25]
+    assert (off.rates["heads"].runs, off.rates["heads"].off, off.rates["heads"].cores) == (3, 2.5, 2.0)
+    off.save()
+    assert MachineProfile.read("a model", "cpu", "float32") == off
+    assert list(profiles()) == [off]
+    assert one.with_run("heads", operations=100, foreseen=10, took=0.1, wall=1) == one, "too short to tell"
+
+
+def test_a_rate_of_another_model_here_is_better_than_one_from_elsewhere() -> None:
+    unknown = MachineProfile("another model", "cpu", "float32")
+    elsewhere = unknown.rate("heads")
+    MachineProfile("a model", "cpu", "float32", {"heads": Rate(9.0, 2.0, 1, 1, 1, "2026-11-19")}).save()
+
+    assert unknown.rate("heads").seconds == 9.0
+    assert elsewhere.seconds != 9.0
+    assert elsewhere.runs == 0
+    assert unknown.rate(ENCODING).runs == 0
+    on_card = MachineProfile("another model", "some GPU", "float32")
+    assert on_card.rate("heads").runs == 0, "a CPU says nothing of a GPU"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"rates": 3}', '{"rates": {"heads": {"x": 1}}, "model": "m"}'])
+def test_a_damaged_profile_is_measured_again(content: str) -> None:
+    profile = MachineProfile("m", "cpu", "float32", {"heads": Rate(1.0, 1.0, 1, 1, 1, "2026-11-19")})
+    profile.save()
+    profile.path.write_text(content)
+
+    assert MachineProfile.read("m", "cpu", "float32").rates == {}
+    assert list(profiles()) == []
+
+
+def test_wall_time_depends_on_the_load_and_cpu_time_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = (TinyEncoder(), corpus_from(TEXTS))
+    costs = []
+    for load in (0.0, 16.0):
+        monkeypatch.setattr("lamina.framework.profile.other_load", lambda load=load: load)
+        costs.append(lamina.attention.estimate(*asked, store=tmp_path))
+        assert wall_seconds(10.0, 1.0) == pytest.approx(10.0 * max(1.0, (1 + load) / len(_cores())))
+
+    assert costs[0].cpu == costs[1].cpu
+    assert costs[1].seconds > 3 * costs[0].seconds
+
+
+def _cores() -> list[int]:
+    import os
+
+    return list(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0] * (os.cpu_count() or 1)
+
+
+def test_provenance_has_what_was_foreseen_and_what_it_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimate, "_WORTH_COUNTING", 0.0)
+    result = lamina.geometry(TinyEncoder(), corpus_from(TEXTS), samples=20, store=tmp_path, out=tmp_path / "out")
+    cost = Result.load(tmp_path / "out").provenance.cost
+
+    assert cost == result.provenance.cost
+    assert set(cost) == {"foreseen_cpu_seconds", "cpu_seconds", "seconds"}
+    assert all(value >= 0 for value in cost.values())
+    head = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert head["provenance"]["cost"] == cost
+    without = replace(result.provenance, cost={})
+    assert asdict(without)["cost"] == {}
