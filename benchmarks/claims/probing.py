@@ -34,7 +34,10 @@ from lamina.probes.edge import LayerCut
 from lamina.probes.learner import LearningRecord
 from lamina.probes.streams import ProbeTargets
 from lamina.results.finding import Finding
-from lamina.stats.status import SURE
+from lamina.stats.best import best_set, regrets
+from lamina.stats.bootstrap import ratio_draws
+from lamina.stats.status import SURE, status_of
+from lamina.stats.units import Units
 from lamina.tasks import get_task
 from lamina.tasks.task import Metric
 
@@ -181,10 +184,36 @@ def _stepped(rng: np.random.Generator, planted: bool) -> bool:
     return clear[_PLANTED - 1] if planted else any(clear)
 
 
+def _cells(rng: np.random.Generator, means: Float[np.ndarray, " layer"]) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of layers, and of resampled documents, as `lamina choose` has them."""
+    right = _tally(means, _HARD * rng.normal(size=_DOCUMENTS), rng).sums[0].T
+    units = Units.of([str(number) for number in range(_DOCUMENTS)], "document")
+    return right.sum(0) / (_DOCUMENTS * _ASKED), ratio_draws(
+        right, np.full(_DOCUMENTS, _ASKED), units, samples=500, seed=0
+    )
+
+
+def _costly(rng: np.random.Generator, planted: bool) -> bool:
+    """Whether the last layer is said to cost something; planted, it does."""
+    scores, draws = _cells(rng, 0.5 - 0.08 * planted * (np.arange(_LAYERS) == _LAYERS - 1))
+    found, best = regrets(scores, draws, _DOCUMENTS), best_set(scores, draws, _DOCUMENTS)
+    return status_of(found.low[-1], found.high[-1], best.p[-1]) == "clear"
+
+
+def _missed(rng: np.random.Generator, planted: bool) -> bool:
+    """Whether some regret lies outside its interval, the last layer's; planted, whether the interval is above 0."""
+    means = 0.5 + 0.08 * np.sin(np.pi * np.arange(_LAYERS) / (_LAYERS - 1)) * (1 if planted else 0.4)
+    found = regrets(*_cells(rng, means), _DOCUMENTS)
+    true = means.max() - means[-1]
+    return bool(found.low[-1] > 0) if planted else not found.low[-1] <= true <= found.high[-1]
+
+
 SIMULATIONS = [
     Simulation("probe", "a task is read above its twin and constant answer: tasks, layers and baselines", _reading),
     Simulation("probe", "the best layers of a task: the true best is in the set", _best),
     Simulation("probe", "a task is read beyond memory: tasks", _selective),
     Simulation("probe", "one of eight tasks comes first: all pairs, 5 seeds", _ordered),
     Simulation("probe", "a layer adds to the one before it: tasks and layers", _stepped),
+    Simulation("choose", "the last layer costs something beside the best one", _costly),
+    Simulation("choose", "the last layer's regret lies in its interval", _missed),
 ]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lamina.models.language.slots import Gap, fill_gaps
     from lamina.models.series import Series, load_series
     from lamina.probes.bank import Schedule, train_probes
+    from lamina.probes.text_probe import TextProbe, load_probe
     from lamina.report import make_report
     from lamina.results import Finding, Provenance, Result
     from lamina.tasks import Task
@@ -55,6 +56,7 @@ _HOME = {
     "Splits": "lamina.corpora",
     "Task": "lamina.tasks",
     "Text": "lamina.types",
+    "TextProbe": "lamina.probes.text_probe",
     "View": "lamina.corpora.corpus",
     "WatchedBatch": "lamina.framework.watch",
     "WrittenPassage": "lamina.models.language.language_model",
@@ -64,6 +66,7 @@ _HOME = {
     "language_model": "lamina.models.language.language_model",
     "load_corpus": "lamina.corpora",
     "load_encoder": "lamina.models",
+    "load_probe": "lamina.probes.text_probe",
     "load_questions": "lamina.corpora",
     "load_series": "lamina.models.series",
     "load_splits": "lamina.corpora",

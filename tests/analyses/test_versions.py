@@ -38,6 +38,7 @@ ROUNDING = 2e-3
 TRAINED = 0.05
 """The same, where rounding goes through training."""
 TRAINING = {
+    "choose",
     "probe",
     "order",
     "parse",
@@ -55,11 +56,12 @@ TRAINING = {
     "structure",
 }
 BY_A_BIT = {
+    "choose": {"choose.seconds_per_1000_texts", "front.seconds_per_1000_texts"},
     "structure": {"training.epochs"},
     "erase": {"readable.after", "readable.after_low", "readable.after_high"},
 }
-"""Analysis -> columns that hang on the last bit: when a plateau is told, and what a probe says where nothing is left to
-be read. How many numbers they have is compared, not which."""
+"""Analysis -> columns that hang on the last bit or are measured times: when a plateau is told, and what a probe says
+where nothing is left to be read. How many numbers they have is compared, not which."""
 
 
 def sentences(count: int, split: str, seed: int) -> Corpus:
@@ -137,6 +139,7 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
     return {
         "geometry": lambda: lamina.geometry(tiny, dev, **few, **where),
         "dimensions": lambda: lamina.dimensions(tiny, dev, **few, **where),
+        "choose": lambda: lamina.choose(tiny, dev, task="supersense", poolings=["mean"], **few, **where),
         "probe": probed,
         "trace": lambda: probed() and lamina.trace(folder / "probe0", "the dog runs", model=tiny),
         "order": lambda: lamina.order(

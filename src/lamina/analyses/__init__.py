@@ -7,6 +7,7 @@ ANALYSES = (
     "lamina.analyses.layers.geometry:geometry",
     "lamina.analyses.layers.dimensions:dimensions",
     "lamina.analyses.layers.probe.probe:probe",
+    "lamina.analyses.layers.choose.choose:choose",
     "lamina.analyses.layers.trace.trace:trace",
     "lamina.analyses.layers.order:order",
     "lamina.analyses.layers.structure.structure:structure",

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from lamina.cli import analyses, assets, data, doctor, model, report, reproduce, results, serve, store, verify
+from lamina.cli import analyses, apply, assets, data, doctor, model, report, reproduce, results, serve, store, verify
 from lamina.cli.terminal import in_one_sentence
 from lamina.errors import InputError
 
@@ -36,6 +36,7 @@ app.command()(serve.serve)
 app.command()(analyses.describe)
 app.command()(analyses.cite)
 app.command()(analyses.run)
+app.command()(apply.apply)
 app.command()(store.encode)
 app.command()(verify.verify)
 app.command()(doctor.doctor)

@@ -347,8 +347,9 @@ class Analysis:
     @cached_property
     def __signature__(self) -> inspect.Signature:
         kind = inspect.Parameter
+        alone = len(self.reads.given) == 1
         positional = [
-            kind(given.name, kind.VAR_POSITIONAL if given.many else kind.POSITIONAL_OR_KEYWORD)
+            kind(given.name, kind.VAR_POSITIONAL if given.many and alone else kind.POSITIONAL_OR_KEYWORD)
             if given.many or given.default is REQUIRED
             else kind(given.name, kind.POSITIONAL_OR_KEYWORD, default=given.default)
             for given in self.reads.given
@@ -497,7 +498,8 @@ class Analysis:
         for name in chosen:
             if name in ("unit", "format", "annotation") and not named and data is not None:
                 raise InputError(f"{self.name}: {name} is for data given by name or path; this data is already loaded")
-            if name == "dtype" and not isinstance(model, str | Path) and model is not None:
+            models = model if isinstance(model, list) else [model]
+            if name == "dtype" and model is not None and not all(isinstance(one, str | Path) for one in models):
                 raise InputError(f"{self.name}: dtype is for a model given by name; this model is already loaded")
         return self.option_checker.check(chosen)
 

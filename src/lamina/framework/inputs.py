@@ -606,6 +606,41 @@ class TwoModels(Texts):
 
 
 @dataclass(frozen=True)
+class SeveralModels(Texts):
+    """One model or more, of any architectures, and texts."""
+
+    inputs: ClassVar = (
+        replace(MODEL, help="One model or several: aliases (`lamina assets list`), ids, folders.", many=True),
+        _TEXTS,
+    )
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> LoadedInputs:
+        """See `Reads.load`."""
+        from lamina.corpora.corpus import fingerprint_of
+
+        texts = self._texts(given["data"], options)
+        models = given["model"] if isinstance(given["model"], list | tuple) else [given["model"]]
+        encoders = tuple(as_encoder(model, options, runtime) for model in models)
+        if not encoders or len({encoder.fingerprint for encoder in encoders}) < len(encoders):
+            raise InputError("name one model, or several different ones")
+        names = [short_name(model, encoder) for model, encoder in zip(models, encoders, strict=True)]
+        about = describe_models(encoders[:1])
+        if len(encoders) > 1:
+            described = [describe_models((encoder,)) for encoder in encoders]
+            fingerprint = fingerprint_of([one["fingerprint"] for one in described])
+            about = {"name": " and ".join(encoder.name for encoder in encoders), "fingerprint": fingerprint}
+            about |= {"models": described} | passports_in(described)
+        data = texts.describe()
+        return LoadedInputs((encoders, texts), about, data, (*names, Path(texts.name).stem, str(data.get("split", ""))))
+
+    def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
+        """See `Reads.in_report`."""
+        return {"model": encoder, "data": texts}
+
+
+@dataclass(frozen=True)
 class QuestionSet(Reads):
     """A model, or one per fine-tuning seed where the analysis takes several, and questions with contexts."""
 
@@ -681,7 +716,7 @@ class OneQuestion(QuestionSet):
         question, context = options["question"], options["context"]
         if (question is None) != (context is None):
             raise InputError("--question and --context go together; give both")
-        if question is None and (options["answer"] is not None or options["support"]):
+        if question is None and (options.get("answer") is not None or options.get("support")):
             raise InputError("--answer and --support belong to a typed question; give --question and --context too")
         if question is not None and (given["data"] != self.default or settings.get("example") is not None):
             raise InputError("give either --data (with --example) or --question with --context, not both")
@@ -693,7 +728,7 @@ class OneQuestion(QuestionSet):
         question, context = options["question"], options["context"]
         if question is None or context is None:
             return as_questions(data, options, view)
-        return typed_question(question, context, options["answer"] or "", options["support"] or ())
+        return typed_question(question, context, options.get("answer") or "", options.get("support") or ())
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class Request:
             given = self.inputs.get(expected.name, expected.default)
             if given != expected.default:
                 yield from () if expected.option is None else (expected.option,)
-                yield from map(str, given) if expected.many else (str(given),)
+                yield from map(str, given) if isinstance(given, list | tuple) else (str(given),)
         values = {**self.options, **self.settings}
         for setting in (*self.analysis.options, *self.analysis.settings.values()):
             if setting.name in values and _plain(values[setting.name]) != _plain(setting.default):

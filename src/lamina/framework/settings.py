@@ -32,6 +32,8 @@ class Setting:
     metavar: str | None = None
     file: bool = False
     """Whether values may name files, whose contents then count as part of the question."""
+    writes: bool = False
+    """Whether it names a folder that is written; pages cannot give it."""
     counts: bool = True
     """Whether it can change the answer; if not, it is left out of the question's key."""
     group: Group | None = None

@@ -355,6 +355,20 @@ def best_in_words(layers: Sequence[int], among: Sequence[bool], thing: str = "la
     return f"{thing}{'s' * (len(chosen) > 1)} {numbers_in_words(chosen)}"
 
 
+def recommendation(costs: Mapping[str, str], labels: int, *, enough: bool) -> str:
+    """What other choices cost, with intervals, and whether some number of labels is enough.
+
+    Example:
+        >>> recommendation({"the last layer": ".05 [.03, .07]"}, 200, enough=True)
+        'The last layer costs .05 [.03, .07]. 200 labels are enough.'
+        >>> recommendation({}, 96, enough=False)
+        'More labels than the 96 at hand may help.'
+    """
+    others = "; ".join(f"{what} costs {cost}" for what, cost in costs.items())
+    amount = f"{labels:,} labels are enough." if enough else f"More labels than the {labels:,} at hand may help."
+    return f"{others[0].upper()}{others[1:]}. {amount}" if others else amount
+
+
 def where_best(
     rows: Iterable[Any],
     words: str = "{} can be the best",

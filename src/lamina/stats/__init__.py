@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lamina.stats.best import BestSet, CrossFit, Leads, best_set, cross_fit, leads
+    from lamina.stats.best import BestSet, CrossFit, Leads, Regrets, best_set, cross_fit, leads, regrets
     from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
     from lamina.stats.correlations import rank_correlation
     from lamina.stats.family import (
@@ -54,6 +54,7 @@ _HOME = {
     "LEAST_UNITS": "status",
     "Leads": "best",
     "NEGLIGIBLE": "status",
+    "Regrets": "best",
     "SURE": "status",
     "Status": "status",
     "StreamedBootstrap": "bootstrap",
@@ -79,6 +80,7 @@ _HOME = {
     "ratio_differences": "paired",
     "ratio_draws": "bootstrap",
     "ratio_intervals": "intervals",
+    "regrets": "best",
     "seed_interval": "seeds",
     "seed_ratio_interval": "seeds",
     "seed_shares": "seeds",
@@ -105,6 +107,7 @@ __all__ = [
     "CrossFit",
     "Halves",
     "Leads",
+    "Regrets",
     "Status",
     "StreamedBootstrap",
     "UnitSums",
@@ -129,6 +132,7 @@ __all__ = [
     "ratio_differences",
     "ratio_draws",
     "ratio_intervals",
+    "regrets",
     "seed_interval",
     "seed_ratio_interval",
     "seed_shares",

@@ -1,4 +1,4 @@
-"""Which layers (or heads, or systems) are best: a confidence set; and the score of one that was chosen."""
+"""Which layers (or heads, or systems) are best: a confidence set; regrets; the score of one that was chosen."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
+from scipy.stats import norm
 
 from lamina.stats.family import Contrasts, bootstrap_family
-from lamina.stats.intervals import as_normal
+from lamina.stats.intervals import TAILS, as_normal, from_normal
 from lamina.stats.status import LEAST_UNITS, SURE
 from lamina.stats.units import CHOOSING, SCORED
 
@@ -149,6 +150,63 @@ def leads(
         best._replace(among=best.among if known else scored),
         contrasts._replace(p=np.where(others & (contrasts.needed == 0), best.p, np.nan)),
     )
+
+
+class Regrets(NamedTuple):
+    """What is lost by each member instead of the truly best one; 0 or more."""
+
+    estimate: Float[np.ndarray, " member"]
+    """The highest score minus its score."""
+    low: Float[np.ndarray, " member"]
+    """95 %, of each member by itself, whichever member is the best."""
+    high: Float[np.ndarray, " member"]
+
+
+def regrets(
+    scores: Float[np.ndarray, " member"],
+    draws: Float[np.ndarray, "sample member"],
+    units: int,
+    *,
+    higher: bool = True,
+) -> Regrets:
+    """How far each member is behind the best, which is not known (multiple comparisons with the best; Hsu 1981).
+
+    The lower end allows for the best having been picked: no other member may be so far ahead by chance. The upper end
+    need not, since it is the largest of the single ends and the true best is one of them.
+
+    Args:
+        scores: of the members; NaN where one has none.
+        draws: the same from resampled units, the same draws for all members.
+        units: how many units were resampled.
+        higher: whether higher scores are better.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> scores = np.array([0.5, 0.8, 0.81])
+        >>> found = regrets(scores, scores + rng.normal(0, 0.02, (1000, 3)), 100)
+        >>> found.estimate.round(2).tolist(), found.low.round(2).tolist(), found.high.round(2).tolist()
+        ([0.31, 0.01, 0.0], [0.24, 0.0, 0.0], [0.37, 0.07, 0.05])
+    """
+    sign = 1.0 if higher else -1.0
+    values, drawn = sign * np.asarray(scores, float), sign * np.asarray(draws, float)
+    known = np.flatnonzero(np.isfinite(values) & np.isfinite(drawn).any(0))
+    estimate, low, high = (np.full(len(values), np.nan) for _ in range(3))
+    for member in known.tolist():
+        others = known[known != member]
+        lead = values[others] - values[member]
+        apart = drawn[:, others] - drawn[:, [member]]
+        apart = np.where(np.isfinite(apart), apart, lead)
+        error = apart.std(0)
+        moving = error > 1e-12
+        ahead = np.where(moving, (apart - lead) / np.where(moving, error, 1), 0.0)
+        estimate[member] = max(0.0, lead.max(initial=0.0))
+        if units < 2:
+            continue
+        together = float(np.quantile(ahead.max(1, initial=0.0), TAILS[1]))
+        reach = float(from_normal(max(together, 0.0), units)), float(from_normal(float(norm.ppf(TAILS[1])), units))
+        low[member] = max(0.0, (lead - reach[0] * error).max(initial=0.0))
+        high[member] = max(0.0, (lead + reach[1] * error).max(initial=0.0))
+    return Regrets(estimate, low, high)
 
 
 class CrossFit(NamedTuple):

@@ -137,6 +137,10 @@ def _with_model_options(app: AppState, request: Request) -> Mapping[str, Any]:
 
 def _without_files(app: AppState, analysis: Analysis, declared: DeclaredSetting, value: Any) -> Any:
     """What can name files, may here name models and data of this server, test suites, and its own default."""
+    if declared.about.writes and value is not None:
+        raise UnfitRequestError(
+            f"{analysis.name}: {declared.name} writes files, which pages cannot; use the command line"
+        )
     if not declared.about.file or value is None:
         return value
     usual = declared.default if isinstance(declared.default, list | tuple) else [declared.default]

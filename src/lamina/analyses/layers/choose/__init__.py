@@ -1,0 +1,1 @@
+"""Which layer of which model, for a user's labels."""
