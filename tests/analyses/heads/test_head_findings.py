@@ -179,18 +179,17 @@ def test_heads_name_the_relations_that_are_found_most_clearly_and_count_them():
         [
             (
                 "clear",
-                "Head 3-9 finds 72 % of obj relations; the best fixed offset finds 31 % (difference .41, "
-                "at least .33).",
+                "Head 3-9 finds 72 % of objects; the best fixed offset finds 31 % (difference .41, at least .33).",
             ),
             (
                 "clear",
-                "Head 3-9 finds 90 % of det relations; the best fixed offset finds 85 % (difference .05, "
+                "Head 3-9 finds 90 % of determiners; the best fixed offset finds 85 % (difference .05, "
                 "at least .01). Small sample: 100 targets.",
             ),
             (
                 "clear",
-                "Heads find 2 of 3 relations more often than the best fixed offset; the least certain is det "
-                "(its difference .05, at least .01).",
+                "Heads find 2 of 3 relations more often than the best fixed offset; the least certain is "
+                "determiner (det) (its difference .05, at least .01).",
             ),
             (
                 "clear",
@@ -212,7 +211,7 @@ def test_heads_that_find_no_more_than_an_offset_are_not_praised():
         assert found.status == "open"
         assert found.text.startswith(
             "It is not known whether a head finds any relation more often than the best fixed offset; head 3-9 comes "
-            "closest, for obj (difference"
+            "closest, for object (obj) (difference"
         )
 
 
@@ -316,7 +315,7 @@ def test_a_map_with_nan_says_nothing():
 def test_wrong_1_a_map_tells_syntactic_heads_as_heads_does_and_no_absence_without_power():
     found = headmap.findings(result(headmap, dict(best(("obj", 200, 0.7, 0.3, 0.2, 0.01, 0)).tables)))
     assert [finding.status for finding in found] == ["clear"]
-    assert found[0].text.startswith("Head 3-9 finds 70 % of obj relations")
+    assert found[0].text.startswith("Head 3-9 finds 70 % of objects")
     (none,) = headmap.findings(result(headmap, dict(best(("obj", 200, 0.7, 0.3, 0.2, NAN, 6)).tables)))
     assert none.text.startswith("5 documents are too few to test whether a head finds any relation")
     assert "None of" not in none.text
