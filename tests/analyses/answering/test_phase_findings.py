@@ -216,8 +216,8 @@ def test_right_and_wrong_answers_that_differ_by_nothing_are_a_null_only_where_al
 
 def test_tasks_without_both_kinds_of_answers_are_said() -> None:
     result = measured((0.2, 0, 0))
-    rows = [("qa1", 100, 100, 1.0, 0.96, 1.0, 20, 0, 0, False), ("qa15", 58, 0, 0.0, 0.0, 0.06, 10, 55, 3, False)]
-    result.tables["tasks"] = pd.DataFrame(rows, columns=list(phases.tables["tasks"].columns))
+    tasks = pd.DataFrame({"task": ["qa1", "qa15"], "questions": [100, 58], "right": [100, 0], "compared": False})
+    result.tables["tasks"] = tasks.reindex(columns=list(phases.tables["tasks"].columns))
     (one,) = found(result, "no task has both")
     assert one.status == "untested"
     assert "(100 of 100 right in qa1, 0 of 58 right in qa15)" in one.text
@@ -319,8 +319,7 @@ def test_of_stories_that_are_answered_too_rarely_no_phases_are_told() -> None:
     rows = [("qa1", 100, 70, 0.7, 0.6, 0.79, 20, 0, 0, True), ("qa2", 100, 30, 0.3, 0.2, 0.4, 10, 55, 3, True)]
     result.tables["tasks"] = pd.DataFrame(rows, columns=list(phases.tables["tasks"].columns))
     texts = [finding.text for finding in phases.findings(result)]
-    assert texts[0].startswith(
-        "The model answers 70 % of those about where somebody is after several moves (qa1) and 30 %"
-    )
+    start = "The model answers 70 % of those about where somebody is after several moves (qa1) and 30 %"
+    assert texts[0].startswith(start)
     assert "it answers no task of the stories in 85 % of the cases" in texts[1]
     assert len(texts) == 2
