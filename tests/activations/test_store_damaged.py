@@ -98,8 +98,8 @@ def test_unverified_a_broken_header_is_still_told(store: ActivationStore, many_t
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".arrow"])
 @pytest.mark.parametrize("size", [0, 100, -1])
-def test_what_was_cut_short_is_missing_and_made_again(
-    store: ActivationStore, many_texts, assert_holds, suffix: str, size: int
+def test_what_was_cut_short_is_missing_and_made_again_with_a_sentence(
+    store: ActivationStore, many_texts, assert_holds, capsys: pytest.CaptureFixture[str], suffix: str, size: int
 ) -> None:
     path = store.shards[0].with_suffix(suffix)
     path.write_bytes(path.read_bytes()[:size])
@@ -107,6 +107,9 @@ def test_what_was_cut_short_is_missing_and_made_again(
 
     lost = list(store.missing(many_texts))
     assert 0 < len(lost) < len(many_texts) / 2
+    said = capsys.readouterr().err
+    assert said.count("its texts are encoded again") == 1
+    assert str(path) in said
     assert ThisMachine().fill(ENCODER, many_texts, store) == len(lost)
     assert_holds(store, ENCODER, many_texts)
     store.sweep()

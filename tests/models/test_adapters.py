@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 import lamina
+from lamina.assets import refuse_misspelt_model
 from lamina.errors import ModelError
 from lamina.types import Text
 
@@ -141,3 +142,13 @@ def test_ranks_by_pattern_are_read_for_plain_names_only(base, tmp_path, kind):
     name = r"encoder\.layer\.0\.attention\.self\.query"
     about.write_text(json.dumps(settings | {kind: {name: 4 if kind == "rank_pattern" else 8}}))
     assert lamina.load_encoder(f"{base}+{tmp_path / 'adapter'}", device="cpu").blocks == 3
+
+
+def test_both_names_of_an_adapter_with_its_base_are_checked(base, tmp_path):
+    train(base, tmp_path / "adapter")
+    refuse_misspelt_model(f"{base}+{tmp_path / 'adapter'}")
+    refuse_misspelt_model(f"minilm+{tmp_path / 'adapter'}")
+    with pytest.raises(ModelError, match="did you mean minilm"):
+        refuse_misspelt_model(f"minilmm+{tmp_path / 'adapter'}")
+    with pytest.raises(ModelError, match="there is no model 'no/where'"):
+        refuse_misspelt_model(f"{base}+no/where")

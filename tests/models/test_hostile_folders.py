@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import lamina
+from lamina.cli.terminal import in_one_sentence
 from lamina.errors import InputError, ModelError
 from lamina.models.weights import bounds
 from lamina.models.weights.bounds import check_tokenizer, repeats_within_repeats
@@ -180,3 +181,12 @@ def test_options_of_an_elmo_are_bounded(tmp_path):
     (tmp_path / "x_weights.hdf5").touch()
     with pytest.raises(InputError, match="at most 1,048,576 are read here"):
         lamina.load_encoder(str(tmp_path), device="cpu")
+
+
+def test_a_panic_of_a_library_is_one_sentence_on_the_command_line():
+    class PanicException(BaseException):
+        """As Python knows a panic of a library in Rust: no `Exception`."""
+
+    sentence = in_one_sentence(PanicException("Onig: retry limit\nmore"))
+    assert sentence is not None
+    assert "failed (Onig: retry limit); take another tokenizer" in sentence

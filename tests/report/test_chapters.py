@@ -118,7 +118,7 @@ def test_a_limit_bounds_what_is_learned_from(few_stories, monkeypatch, tmp_path)
     assert made.corpus["texts"] == {"train": 6, "select": 6, "scored": 6}
     # As many of each task.
     scores = Result.load(tmp_path / "here" / "results" / "finetune").tables["scores"]
-    assert scores.loc[scores["metric"] == "f1"].set_index("task")["count"].to_dict() == {"all": 6, "qa1": 3, "qa2": 3}
+    assert scores.loc[scores["metric"] == "f1"].set_index("task")["count"].to_dict() == {"all": 6, "qa1": 3, "qa21": 3}
 
 
 def test_what_is_no_transformer_of_hugging_face_is_not_fine_tuned(tmp_path):

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.cli.conftest import Done
+from tests.cli.conftest import bert as bert
 from tests.cli.conftest import run as run
 from tests.language_models import save, tiny_masked
 
@@ -62,6 +63,16 @@ def test_a_paper_is_one_page_with_both_numbers(
     assert "3 of the 67,000 pairs" in page
     assert "lamina reproduce blimp" in page
     assert [*(out / "figures").glob("*.svg")]
+
+
+def test_a_model_that_cannot_do_it_is_refused_before_anything_runs(
+    run: Callable[..., Done], bert: Path, suite: Path, tmp_path: Path
+) -> None:
+    done = run("reproduce", "blimp", "--model", bert, "--out", tmp_path / "out")
+    assert done.exit_code == 2
+    assert "nothing of blimp can be run with" in done.output
+    assert "try --model smollm2" in done.output
+    assert not (tmp_path / "out").exists()
 
 
 def test_bad_input_is_told_before_anything_runs(run: Callable[..., Done], speaker: Path, tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ AXE = Path(sys.prefix) / "node_modules" / "axe-core" / "axe.min.js"
 SENTENCE = "sentence=the dog sees the cat"
 PAGES = {
     **{view.name: f"{view.path}?{SENTENCE}" for view in (*VIEWS, QUESTIONS)},
+    "head": f"/head/1-1?{SENTENCE}",
+    "layer": "/layer/1",
+    "task": "/task/pos",
     "decoder": f"/sentence?{SENTENCE}&model=causal&off=1-1&off_layer=2",
     "twin": f"/compare?{SENTENCE}&with=tiny (random)&with=causal",
     "api": "/api",

@@ -203,3 +203,53 @@ def test_a_difference_that_was_computed_is_found(client, encoders, tmp_path):
 
 def test_a_model_that_was_not_allowed_is_refused(server):
     assert server.post("/api/compare", json={"models": ["tiny", "gpt"]}).status_code == 404
+
+
+class TestWhatIsMissing:
+    """What one model has and another lacks is offered on the same texts, with the same settings."""
+
+    def test_on_the_texts_of_the_model_that_has_it(self, client, encoders, make_geometry, tmp_path):
+        made = make_geometry(model="tiny", layers=3)
+        corpus = {"name": "ewt", "split": "dev", "fingerprint": "c", "limit": 20}
+        about = replace(
+            made.provenance,
+            model={"name": "tiny", "fingerprint": encoders["tiny"].fingerprint},
+            corpus=corpus,
+            parameters={"samples": 77, "min_count": 5, "twin": True, "seed": 0},
+        )
+        replace(made, provenance=about).save(tmp_path / "kept" / "tiny", charts=False)
+        server = client(models=encoders, folders=[tmp_path / "kept"], estimates=False)
+        missing = server.post("/api/compare/missing", json={"models": ["tiny", "other", "tiny (random)"]}).json()
+        (lacking,) = missing
+        assert (lacking["model"], lacking["analysis"], lacking["state"]) == ("other", "geometry", "off")
+        # Defaults are left to the command.
+        assert lacking["wanted"] == {
+            "analysis": "geometry",
+            "model": "other",
+            "settings": {"samples": 77},
+            "data": {"name": "ewt", "split": "dev", "limit": 20},
+        }
+
+    def test_where_nobody_has_anything_all_models_are_offered_the_same(self, client, encoders):
+        missing = client(models=encoders, estimates=False).post(
+            "/api/compare/missing", json={"models": ["tiny", "other"]}
+        )
+        offered = [(each["analysis"], each["model"]) for each in missing.json()]
+        assert ("probe", "tiny") in offered
+        assert ("probe", "other") in offered
+
+    def test_nothing_where_both_have_all(self, server):
+        missing = server.post("/api/compare/missing", json={"models": ["tiny", "other"]}).json()
+        assert missing == []
+
+
+def test_layers_and_heads_of_models_of_any_depth_correspond(client, pets):
+    models = {"small": TinyEncoder(blocks=2), "deep": TinyEncoder(blocks=4, seed=1)}
+    server = client(models=models, corpora=(str(pets),))
+    found = server.post("/api/compare/correspondence", json={"models": ["small", "deep"]}).json()
+    assert [len(row) for row in found["cka"]] == [5] * 3
+    assert len(found["heads"]) == 4
+    assert {each["match"].split("-")[0] for each in found["heads"]} <= {"1", "2", "3", "4"}
+    assert found["words"] == 8 * 4
+    same = server.post("/api/compare/correspondence", json={"models": ["small", "small (random)"]}).json()
+    assert len(same["cka"]) == 3

@@ -177,8 +177,18 @@ new PerformanceObserver((list) => {
 }).observe({ type: "layout-shift", buffered: true });
 """
 """Sums how far what is on the screen is pushed away while a page arrives."""
-VIEWS = ("/overview", "/sentence", "/sentence/question", "/heads", "/compare", "/runs")
-WIDTHS = (390, 768, 1280, 1920)
+VIEWS = (
+    "/overview",
+    "/sentence",
+    "/sentence/question",
+    "/heads",
+    "/compare",
+    "/runs",
+    "/head/1-1",
+    "/layer/1",
+    "/task/pos",
+)
+WIDTHS = (360, 390, 900, 1280)
 MOST_SHIFTED = 0.1
 
 
@@ -194,6 +204,51 @@ def test_nothing_is_pushed_away_while_a_view_arrives(page, address, path):
         assert page.locator("footer").is_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("window.shifted") < MOST_SHIFTED, (path, width)
+
+
+class TestSearch:
+    """One box for heads, layers, tasks and words."""
+
+    def test_enter_leads_to_the_first_hit(self, page, address):
+        page.goto(f"{address}/runs")
+        page.locator("#find").fill("layer 1")
+        page.locator("#hits", has_text="Layer 1").wait_for()
+        assert page.get_attribute("#find", "aria-activedescendant") == "hit-0"
+        page.locator("#find").press("Enter")
+        page.wait_for_url("**/layer/1?*model=tiny*")
+        page.locator("h1", has_text="Layer 1").wait_for()
+
+    def test_a_head_is_there_in_every_model(self, page, address):
+        page.goto(f"{address}/runs?model=other")
+        page.locator("#find").fill("2-1")
+        hits = page.locator("#hits [role=option]")
+        hits.first.wait_for()
+        assert hits.first.inner_text().split() == ["head", "Head", "2-1", "of", "other"]
+        page.keyboard.press("Escape")
+        assert page.locator("#hits").is_hidden()
+
+    def test_a_word_leads_to_a_sentence(self, page, address):
+        page.goto(f"{address}/runs")
+        page.locator("#find").fill("Birds sing now")
+        page.locator("#hits a", has_text="Look at").click()
+        page.locator("#strip", has_text="sing").wait_for()
+
+
+class TestComparing:
+    """Which models are compared."""
+
+    def test_the_last_model_can_be_unticked(self, page, address):
+        page.goto(f"{address}/compare?sentence=Dogs bark .")
+        tick = page.locator("#models input[value=other]")
+        tick.wait_for()
+        assert tick.is_checked()
+        tick.uncheck()
+        page.locator("#scores", has_text="Pick another model").wait_for()
+        assert not page.locator("#models input[value=other]").is_checked()
+        page.reload()
+        page.locator("#scores", has_text="Pick another model").wait_for()
+        page.locator("#models input[value=other]").check()
+        page.locator("#lacking", has_text="Measure what is missing").wait_for()
 
 
 class TestWaiting:
@@ -243,7 +298,7 @@ class TestWaiting:
 
 JOB = {
     "id": "1", "state": "running", "command": "lamina geometry tiny", "what": "encoding", "done": 1, "total": 4,
-    "message": "", "elapsed": 30.0, "estimate": 180.0,
+    "message": "", "elapsed": 30.0, "estimate": 180.0, "result": None,
 }  # fmt: skip
 
 
@@ -268,6 +323,35 @@ class TestTheTray:
         page.locator("#jobs p", has_text=said).wait_for()
         page.keyboard.press("Escape")
         assert page.locator("#jobs").is_hidden()
+
+    def test_it_is_beside_its_button_at_once_and_ends_with_what_was_found(self, page, address):
+        found = {
+            "id": "a", "name": "geometry-tiny", "analysis": "geometry", "title": "Geometry",
+            "model": "tiny", "corpus": "c", "split": "dev", "created": "2026-01-01", "sample": "",
+            "partial": "", "command": "", "tables": [],
+            "findings": [{"text": "Layer 1 is round.", "status": "clear", "weight": 1}],
+        }  # fmt: skip
+        jobs = []
+
+        def answer(route):
+            if route.request.method == "POST":
+                jobs.append(JOB | {"state": "running"})
+                route.fulfill(status=202, json=jobs[0])
+            else:
+                route.fulfill(json=jobs)
+
+        page.route("**/api/jobs", answer)
+        page.goto(f"{address}/runs")
+        page.select_option("#analysis", "geometry")
+        page.get_by_role("button", name="Compute").click()
+        page.locator(".job-status", has_text="30 s of about 3 min: encoding").wait_for()
+        # It stays in sight wherever the page is.
+        page.set_viewport_size({"width": 1200, "height": 400})
+        page.evaluate("scrollTo(0, 0)")
+        assert 0 < page.locator("#tray").bounding_box()["y"] < 400
+        jobs[0] |= {"state": "done", "result": found}
+        page.locator(".job-status", has_text="Found: Layer 1 is round.").wait_for()
+        page.locator("#jobs", has_text="Layer 1 is round.").wait_for()
 
 
 def test_a_model_of_a_result_folder_is_loaded_when_somebody_says_so(page, address):

@@ -192,10 +192,9 @@ def test_any_number_of_models_share_a_scale_and_one_is_pinned(page, address):
     assert page.locator("#differences [data-panel]").all_inner_texts()[0].startswith("tiny (random) minus tiny")
     assert page.locator("#differences [data-panel]").count() == 1
     assert "No difference head by head for other" in page.locator("#differences").inner_text()
-    assert (
-        "Not offered" in page.locator("#changed").inner_text()
-        or "Not computed" in page.locator("#changed").inner_text()
-    )
+    # Layers of the first two, side by side; what fine-tuning changed is offered only where one started from the other.
+    assert page.locator("#changed .cka tbody tr").count() == 3
+    assert page.get_by_role("button", name="Compute what fine-tuning changed").count() == 0
     page.get_by_role("button", name="Pin tiny, random twin as the baseline").click()
     page.wait_for_function("location.search.includes('baseline=')")
     page.locator("#differences", has_text="tiny minus tiny (random)").wait_for()
@@ -204,4 +203,35 @@ def test_any_number_of_models_share_a_scale_and_one_is_pinned(page, address):
 def test_what_is_not_alike_is_told(page, address):
     page.goto(f"{address}/compare?{SENTENCE}&model=tiny&with=wide")
     page.locator("#not li", has_text="wide: no saved result of").wait_for()
-    page.locator("#changed", has_text="Not offered: tiny has 2 layers, wide has 32").wait_for()
+    # Models of different depth have a matrix, and heads that match.
+    page.locator("#changed .cka").wait_for()
+    assert page.locator("#changed .cka tbody tr").count() == 3
+    assert page.locator("#changed .cka thead th").count() == 1 + 33
+    page.locator("#changed", has_text="Heads that match").wait_for()
+
+
+DRAWN = """
+window.drawn = [];
+const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+  window.drawn.push(text);
+  return write.call(this, text, ...rest);
+};
+"""
+"""Notes what is written on canvases."""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_differences_above_0_are_written_too(page, address, width):
+    page.add_init_script(DRAWN)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{address}/compare?{SENTENCE}&model=tiny&with=tiny (random)")
+    panel = page.locator("#differences [data-panel]").first
+    panel.wait_for()
+    panel.locator("summary").click()
+    cells = panel.locator("tbody td").all_inner_texts()
+    above = {each for each in cells if each.startswith("+")}
+    assert above
+    page.wait_for_function(
+        "(above) => above.every((text) => drawn.includes(text) || drawn.includes(text.slice(1)))", arg=list(above)
+    )

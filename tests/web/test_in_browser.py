@@ -354,8 +354,10 @@ def test_the_form_has_the_settings_that_the_analysis_declares(page, address):
     page.select_option("#setting-twin", "false")
     page.fill("#data-limit", "20")
     page.get_by_role("button", name="Compute").click()
-    page.locator("#jobs code", has_text="lamina geometry minilm --limit 20 --samples 10 --no-twin --out").wait_for()
+    page.locator(".job-status", has_text="lamina geometry").wait_for()
     page.wait_for_selector('#jobs li[data-state="done"]', timeout=180_000)
+    page.locator("#jobs code", has_text="lamina geometry minilm --limit 20 --samples 10 --no-twin --out").wait_for()
+    page.locator(".job-status", has_text="Found: ").wait_for()
     page.locator("#list", has_text=lamina.geometry.title).wait_for()
     # The tray can be closed, and what is over can be dismissed.
     page.keyboard.press("Escape")
@@ -407,6 +409,7 @@ def test_a_computation_runs_in_the_background_and_is_cancelled(page, address):
     page.goto(f"{address}/runs")
     page.select_option("#analysis", "probe")
     page.get_by_role("button", name="Compute").click()
+    page.click("#tray")
     page.wait_for_selector('#jobs li[data-state="running"]')
     # Nobody tried it, and nobody says how long it will take.
     page.locator("#jobs", has_text="so far; nobody estimated it").wait_for()

@@ -73,6 +73,11 @@ def refuse_misspelt_model(name: str) -> None:
         Traceback (most recent call last):
         lamina.errors.ModelError: there is no model 'minilmm'; did you mean minilm?
     """
+    if "+" in name and not _exists(name):
+        # An adapter with its base.
+        for part in name.rpartition("+")[::2]:
+            refuse_misspelt_model(part)
+        return
     source = re.sub(r":(?:encoder|decoder)$", "", name).partition("@")[0]
     if (
         source in OWN_VECTORS

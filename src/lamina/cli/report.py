@@ -70,7 +70,7 @@ def report(
 
     For the chapter on answering the model is fine-tuned on short stories; the CPU time is said before. --without
     answering leaves the chapter out, and so does a --limit that leaves too few stories to learn from, unless the
-    chapter is asked for with --only answering.
+    chapter is asked for with --only phases,token_map.
 
     Probing learns from the corpus's train split and scores SPLIT; without a train split or annotations it is left out,
     and the page says so.

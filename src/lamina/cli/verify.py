@@ -41,7 +41,7 @@ class _VerifyProblem(NamedTuple):
     leftover: bool = False
     """Not damaged: a killed process left it."""
     wrong_finding: bool = False
-    """Not damaged: a finding, or words of a chart, that the tables do not bear out."""
+    """Not damaged: a finding, or words of a chart, that the tables do not support."""
 
     @property
     def kind(self) -> str:
@@ -190,7 +190,7 @@ def _results(roots: Iterable[Path]) -> _VerifiedPart:
 
 
 def _unsupported_findings(folder: Path) -> list[str]:
-    """Findings and words of charts that the tables do not bear out; results of other versions are not checked."""
+    """Findings and words of charts that the tables do not support; results of other versions are not checked."""
     from lamina.framework.registry import get_analysis, names
     from lamina.framework.verify import check_findings, check_words
     from lamina.results import Result

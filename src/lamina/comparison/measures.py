@@ -25,7 +25,7 @@ from lamina.results.finding import Finding, Source, finding, not_tested, number,
 from lamina.stats.family import bootstrap_family, sign_flip_family
 from lamina.stats.intervals import interval, widening
 from lamina.stats.status import Contrast, status_of
-from lamina.tasks import title_of
+from lamina.tasks.label_words import in_words
 
 HIGHEST, MEAN, LAST = "highest", "mean_over_layers", "last_layer"
 """Statistics of a measure: its value at the layer where it is highest, its mean over layers, its value at the last."""
@@ -463,7 +463,7 @@ def values_in_words(result: Result, declared: ComparedValues) -> Iterator[Findin
     more, less = (top.a, top.b) if top.difference >= 0 else (top.b, top.a)
     about = {"task": top.task, "statistic": VALUE}
     yield not_tested(
-        f"models differ; they are farthest apart at {title_of(top.task)}, where {more} has "
+        f"models differ; they are farthest apart at {in_words(top.task)}, where {more} has "
         f"{number(values[top.task, more])} and {less} has {number(values[top.task, less])}",
         f"{_NO_DRAWS}. They are put side by side",
         source=[
@@ -485,4 +485,4 @@ def _value_leads(result: Result, rows: Sequence[ModelDifference]) -> Iterator[Mo
         )
         both = (values[row.task, row.a], values[row.task, row.b])
         test = Contrast.of(row, "difference")
-        yield ModelLead(row.a, row.b, both, test, row.metric, f"at {title_of(row.task)}", source, row.unit)
+        yield ModelLead(row.a, row.b, both, test, row.metric, f"at {in_words(row.task)}", source, row.unit)

@@ -196,7 +196,7 @@ def folder_contents(path: Path, form: Format, selection: FileSelection = ALL_FIL
     unread = dict(_set_aside(path, selection))
     kinds = _kinds(path, unread)
     if form.glob is not None:
-        read = tuple(file for file in sorted(path.glob(form.glob)) if file not in unread)
+        read = tuple(file for file in sorted(path.glob(form.glob)) if not selection.why_not(file.relative_to(path)))
     else:
         fitting, copies = _without_copies(path, form, _fitting(kinds, form))
         unread |= copies
@@ -313,7 +313,8 @@ def _is_other(file: Path, form: Format) -> bool:
 
 def _without_copies(folder: Path, form: Format, files: list[Path]) -> tuple[list[Path], dict[Path, UnreadFile]]:
     """The files to read, and those of the same split that begin with the same texts, in whatever case or scheme."""
-    if form.is_folder or not 1 < len(files) <= _COMPARED_FILES:
+    # Files of questions may differ in their names only, which say what the task is.
+    if form.is_folder or form.questions is not None or not 1 < len(files) <= _COMPARED_FILES:
         return files, {}
     alike: dict[str, list[Path]] = {}
     splits: dict[Path, str | None] = {}
@@ -343,7 +344,7 @@ def _without_copies(folder: Path, form: Format, files: list[Path]) -> tuple[list
 def _beginning(name: str, path: Path, *_: int) -> str:
     """What a file begins with, in lower case and without labels; empty where that says too little."""
     form = next(form for form in FORMATS if form.name == name.partition(":")[0])
-    if form.generic or form.slow or form.questions is not None:
+    if form.generic or form.slow:
         with open_regular(path) as file:
             return sha256(file.read(_CONTENT).lower()).hexdigest()
     try:

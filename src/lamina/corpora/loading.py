@@ -654,7 +654,7 @@ def refuse_split(
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "own-dev.txt"
-        >>> _ = path.write_text("Dogs bark .\n")
+        >>> _ = path.write_text("Dogs bark .\\n")
         >>> refuse_split(path, "dev")
         >>> refuse_split(path, "test")
         Traceback (most recent call last):

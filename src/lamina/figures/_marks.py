@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import altair as alt
 
@@ -89,19 +90,30 @@ def end_labels(rows: Table, height: int, domain: tuple[float, float], *, name: s
         [0.46, 0.55]
     """
     ends = rows.dropna(subset=["value"]).sort_values("layer").groupby(name, sort=False).tail(1)
-    ends = ends.sort_values("value")
-    step = _LINE * (domain[1] - domain[0]) / height
-    places: list[float] = []
-    for value in ends["value"]:
-        places.append(max(float(value), places[-1] + step) if places else float(value))
-    # Moved up only, the highest would leave the panel: half of the way goes down.
-    excess = (places[-1] - float(ends["value"].iloc[-1])) / 2 if places else 0.0
-    ends = ends.assign(at=[place - excess for place in places])[[name, "layer", "at"]]
+    ends = ends.assign(at=spread_names(ends["value"].tolist(), height, domain))[[name, "layer", "at"]]
+    ends = ends.sort_values("at")
     return (
         alt.Chart(ends)
         .mark_text(align="left", dx=9, fontSize=12, limit=LABEL_WIDTH)
         .encode(x=alt.X("layer:Q"), y=alt.Y("at:Q"), text=alt.Text(f"{name}:N"), color=alt.Color(f"{name}:N"))
     )
+
+
+def spread_names(values: list[float], height: int, domain: tuple[float, float]) -> list[float]:
+    """Where names stand that belong to these values: at them, or apart by a line where they would lie on each other.
+
+    Example:
+        >>> [round(place, 2) for place in spread_names([0.5, 0.9, 0.5], 150, (0.0, 1.0))]
+        [0.5, 0.9, 0.6]
+    """
+    step = _LINE * (domain[1] - domain[0]) / height
+    order = sorted(range(len(values)), key=lambda place: values[place])
+    places = list(values)
+    for before, place in pairwise(order):
+        places[place] = max(values[place], places[before] + step)
+    # Moved up only, the highest would leave the panel: half of the way goes down.
+    excess = (places[order[-1]] - values[order[-1]]) / 2 if order else 0.0
+    return [place - excess for place in places]
 
 
 _SIDES = ((1, 0), (-1, 0), (1, -1), (-1, -1), (1, 1), (-1, 1))

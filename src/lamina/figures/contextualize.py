@@ -9,8 +9,10 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.words.contextualize.scores import CHOSEN, over_seeds, overall
-from lamina.figures.theme import INK, Table, layer_axis, series, themed
+from lamina.figures._marks import spread_names
+from lamina.figures.theme import COLOURS, GREY, INK, Table, layer_axis, series, themed
 from lamina.results import Result
+from lamina.results.finding import rows_of as each_row
 
 CAPTIONS = {
     "layers": (
@@ -67,11 +69,13 @@ def context_chart(sizes: Table, whole: Table, title: str, chosen: int | None = N
     rows = list(dict.fromkeys(table["row"]))
     layers = [row for row in rows if row.startswith("layer")]
     others = len(rows) - len(layers)
-    legend = alt.Legend(title=None, symbolOpacity=1)
-    shades = alt.Scale(domain=rows, range=[*_shades(len(layers)), *["#d55e00"] * others])
-    colour = alt.Color("row:N", sort=rows, scale=shades, legend=legend)
+    # Layers lie on each other: the one that findings are about stands out, the others are its surroundings.
+    hues = [COLOURS[0] if row == f"layer {chosen}" or chosen is None else GREY for row in layers]
+    colour = alt.Color(
+        "row:N", sort=rows, scale=alt.Scale(domain=rows, range=[*hues, *[COLOURS[1]] * others]), legend=None
+    )
     dashes = alt.Scale(domain=rows, range=[[1, 0]] * len(layers) + [[6, 3]] * others)
-    dash = alt.StrokeDash("row:N", sort=rows, scale=dashes, legend=legend)
+    dash = alt.StrokeDash("row:N", sort=rows, scale=dashes, legend=None)
     top = min(1.0, round(float(table["high"].max()) + 0.1, 1))
     base = alt.Chart(table, width=_WIDTH, height=_HEIGHT).encode(
         x=alt.X("context:N", sort=order, title="words on each side", axis=alt.Axis(labelAngle=0)),
@@ -92,6 +96,7 @@ def context_chart(sizes: Table, whole: Table, title: str, chosen: int | None = N
             base.mark_rule(opacity=0.35).encode(y=alt.Y("low:Q", title="micro-F1"), y2=alt.Y2("high:Q")),
             base.mark_line(strokeWidth=2).encode(strokeDash=dash),
             base.mark_point(filled=True, size=45, opacity=1).encode(tooltip=tooltip),
+            *_named_ends(full.assign(row=table["row"].to_numpy()[len(sizes) :]), chosen, top),
         ]
     )
     heading = alt.TitleParams(
@@ -102,17 +107,22 @@ def context_chart(sizes: Table, whole: Table, title: str, chosen: int | None = N
     )
 
 
+def _named_ends(full: Table, chosen: int | None, top: float) -> list[alt.Chart]:
+    """Names at the ends of the lines: the chosen layer, what is no layer, and the others together."""
+    apart = full["row"].eq(f"layer {chosen}") | ~full["row"].str.startswith("layer")
+    rest = full[~apart]
+    named = [(row.row, row.value) for row in each_row(full[apart])]
+    if len(rest):
+        named.append(("other layers" if apart.any() else "layers", float(rest["value"].mean())))
+    ends = pd.DataFrame(named, columns=["row", "value"]).assign(layer=0)
+    placed = spread_names(ends["value"].tolist(), _HEIGHT, (0.0, top))
+    ends = ends.assign(at=placed)
+    text = alt.Chart(ends).mark_text(align="left", dx=12, fontSize=12, color=INK)
+    return [text.encode(x=alt.value("width"), y=alt.Y("at:Q"), text=alt.Text("row:N"), color=alt.value(INK))]
+
+
 def _row(name: str, layer: int | None) -> str:
     return f"layer {layer}" if isinstance(layer, int) else name
-
-
-def _shades(count: int) -> list[str]:
-    """From light to dark blue: order is what matters of layers."""
-    light, dark = (0xA6, 0xCE, 0xE8), (0x00, 0x30, 0x5A)
-    parts = [index / max(1, count - 1) for index in range(count)]
-    return [
-        "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(light, dark, strict=True)) for part in parts
-    ]
 
 
 def _in_words(table: Table, layers: list[str], order: list[str], chosen: int | None) -> str:
@@ -228,7 +238,8 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     chosen = chosen_layer(tables)
     charts = {
         "layers": layers_chart(scores, result.provenance.model["name"], title, chosen),
-        "words": words_chart(overall(tables["words"], split), title),
+        # Results of older versions do not have it.
+        "words": words_chart(overall(tables["words"], split), title) if "words" in tables else None,
         "context": context_chart(overall(tables["context"], split), scores, title, chosen),
         "contexts": histogram_chart(tables["contexts"], title),
     }

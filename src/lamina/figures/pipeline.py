@@ -222,8 +222,8 @@ def _in_words(rows: Table, tasks: list[str]) -> str:
 
 _ROW = 46
 """Height of one task."""
-_SQUARE = {"keepShape": True}
-"""Of matrices: pages make them wider and higher together."""
+_SQUARE = {"keepShape": True, "fixed": True}
+"""Of matrices: a cell is as large as its number needs."""
 _BARS = 350
 """Width of the bars: with the columns of numbers, the figure fits on a page."""
 _COLUMN = 50

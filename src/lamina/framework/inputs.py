@@ -716,7 +716,7 @@ class OneQuestion(QuestionSet):
         question, context = options["question"], options["context"]
         if (question is None) != (context is None):
             raise InputError("--question and --context go together; give both")
-        if question is None and (options["answer"] is not None or options["support"]):
+        if question is None and (options.get("answer") is not None or options.get("support")):
             raise InputError("--answer and --support belong to a typed question; give --question and --context too")
         if question is not None and (given["data"] != self.default or settings.get("example") is not None):
             raise InputError("give either --data (with --example) or --question with --context, not both")
@@ -728,7 +728,7 @@ class OneQuestion(QuestionSet):
         question, context = options["question"], options["context"]
         if question is None or context is None:
             return as_questions(data, options, view)
-        return typed_question(question, context, options["answer"] or "", options["support"] or ())
+        return typed_question(question, context, options.get("answer") or "", options.get("support") or ())
 
 
 @dataclass(frozen=True)

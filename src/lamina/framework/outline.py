@@ -77,13 +77,15 @@ class Outline:
         """
         from lamina.assets import refuse_misspelt_model
         from lamina.corpora.loading import refuse_unknown
-        from lamina.corpora.suites.files import refuse_unknown_suite
 
         for given in self.inputs:
             value = inputs.get(given.name)
             if isinstance(value, str) and given.kind == "model":
                 refuse_misspelt_model(value)
             elif isinstance(value, str) and given.kind == "suite":
+                # Needs numpy, which the command line starts without.
+                from lamina.corpora.suites.files import refuse_unknown_suite
+
                 refuse_unknown_suite(value, given.named)
             elif isinstance(value, str) and given.kind == "texts":
                 refuse_unknown(value)

@@ -564,7 +564,7 @@ class ReportRun:
             return names
         self._lacking.append(
             "Answering stories is left out: a model does not learn it from as few as --limit leaves; ask for it with "
-            "--only answering."
+            "--only phases,token_map."
         )
         return [name for name in names if name not in learning]
 

@@ -84,7 +84,7 @@ class PaperRun:
     figures: Mapping[str, str] = field(default_factory=dict)
     """Chart -> the paper's figure that it draws."""
     needs: str = ""
-    """What a model has to be able to do: answer (fine-tuned on questions), mask or predict."""
+    """What a model has to be able to do beside giving states and maps: predict (a language-model head), or train."""
     note: str = ""
 
     def asked(self, *, small: bool, stands_in: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -149,10 +149,26 @@ def _planned(
             options["format"] = original.format
             if not any_edition:
                 refuse_other_edition(original, counted(original, Path(str(source))))
-        planned.query = analysis.ask(**inputs, **options, **settings, **where)
+        query = analysis.ask(**inputs, **options, **settings, **where)
+        _refuse_unable(run, query)
+        planned.query = query
     except _REFUSED as error:
         planned.refusal = str(error)
     return planned
+
+
+def _refuse_unable(run: PaperRun, query: Query) -> None:
+    """Raise a ModelError where a run needs a language-model head or training, and the model has none."""
+    from lamina.models import Encoder
+    from lamina.models.language.language_model import language_model
+    from lamina.models.running.huggingface import HuggingFaceEncoder
+
+    for argument in query.loaded.arguments:
+        for encoder in argument if isinstance(argument, list | tuple) else (argument,):
+            if isinstance(encoder, Encoder) and run.needs == "predict":
+                language_model(encoder)
+            elif isinstance(encoder, Encoder) and run.needs == "train" and not isinstance(encoder, HuggingFaceEncoder):
+                raise ModelError(f"{encoder.name} cannot be fine-tuned: it is no transformers model")
 
 
 def _data_for(paper: Paper, run: PaperRun, root: Path | None) -> tuple[str | None, str, str]:

@@ -145,7 +145,14 @@ QUESTIONS = AppPage(
 )
 """A mode of the tab Sentence."""
 
-_SCRIPTED = {view.name for view in (*VIEWS, QUESTIONS)}
+ENTRIES = (
+    AppPage("entry", "/head/{name}", "A head", "What one head does.", "model", "heads"),
+    AppPage("entry", "/layer/{name}", "A layer", "What one layer knows.", "model", "overview"),
+    AppPage("entry", "/task/{name:path}", "A task", "Where one task is read.", "model", "overview"),
+)
+"""The permanent pages of what the search box leads to."""
+
+_SCRIPTED = {view.name for view in (*VIEWS, QUESTIONS, *ENTRIES)}
 """Pages that a script fills."""
 
 _NO_REPORT = AppPage(
@@ -167,7 +174,7 @@ _MOVED = {"/layers": "/overview", "/questions": "/sentence/question", "/results"
 
 def _add_pages(app: FastAPI) -> None:
     """Add the pages, their scripts and the description of the API."""
-    for view in (*VIEWS, QUESTIONS):
+    for view in (*VIEWS, QUESTIONS, *ENTRIES):
         app.add_api_route(view.path, _page(view), include_in_schema=False, response_class=HTMLResponse)
     app.add_api_route("/", _home, include_in_schema=False, response_class=HTMLResponse)
     for old, new in _MOVED.items():

@@ -216,8 +216,8 @@ def test_right_and_wrong_answers_that_differ_by_nothing_are_a_null_only_where_al
 
 def test_tasks_without_both_kinds_of_answers_are_said() -> None:
     result = measured((0.2, 0, 0))
-    rows = [("qa1", 100, 100, 20, 0, 0, False), ("qa15", 58, 0, 10, 55, 3, False)]
-    result.tables["tasks"] = pd.DataFrame(rows, columns=list(phases.tables["tasks"].columns))
+    tasks = pd.DataFrame({"task": ["qa1", "qa15"], "questions": [100, 58], "right": [100, 0], "compared": False})
+    result.tables["tasks"] = tasks.reindex(columns=list(phases.tables["tasks"].columns))
     (one,) = found(result, "no task has both")
     assert one.status == "untested"
     assert "(100 of 100 right in qa1, 0 of 58 right in qa15)" in one.text

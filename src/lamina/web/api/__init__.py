@@ -10,6 +10,7 @@ from lamina.web.api import (
     overview,
     questions,
     results,
+    search,
     sentence,
 )
 
@@ -25,5 +26,6 @@ ROUTERS = (
     interventions.router,
     compare.router,
     results.router,
+    search.router,
     jobs.router,
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
@@ -18,19 +20,28 @@ from lamina.comparison.side_by_side import (
     comparable_results,
     layer_curves,
     newest_results,
+    why_not_comparable,
 )
 from lamina.errors import InputError, LaminaError
 from lamina.figures import captions_for, draw, spec_of
+from lamina.framework.declare import ComparedLayers, ComparedValues
+from lamina.framework.passports import refused_analyses
 from lamina.framework.registry import get_analysis
 from lamina.results import Result
 from lamina.results.index import ResultIndex, SavedResult, using
 from lamina.web.api.results import FigureCard, FindingCard, ResultSummary, summaries_of
 from lamina.web.api.schema import ERRORS, Typed
+from lamina.web.jobs import CostEstimate
 from lamina.web.models import TWIN
+from lamina.web.requests import job_request
 from lamina.web.state import AppState, State
+from lamina.web.workers import in_worker
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from lamina.comparison.correspondence import ReadTexts
+    from lamina.types import Text
 
 router = APIRouter(
     prefix="/compare",
@@ -40,10 +51,8 @@ router = APIRouter(
 
 MOST = 100
 """Models of one comparison: a bound on one request, not on what can be drawn."""
-ITEMS = ("pairs", "cloze")
-"""Analyses whose answers are paired item by item."""
 _Name = Annotated[Typed, Field(max_length=1000)]
-_SCORES = ("score_full", "score_best_layer", "items")
+_SCORES = ("score_full", "score_best_layer", "items", "value")
 
 
 class ComparisonRequest(BaseModel):
@@ -72,7 +81,7 @@ class ModelScore(BaseModel):
     task: str
     title: str
     metric: str
-    statistic: Literal["score_full", "score_best_layer", "items"]
+    statistic: Literal["score_full", "score_best_layer", "items", "value"]
     model: str
     value: float | None
     low: float | None
@@ -159,8 +168,8 @@ def compared(app: State, several: ComparisonRequest) -> ModelComparison:
     sides = [_side(app, name) for name in names]
     alike, unlike = comparable_results(sides)
     comparisons: list[tuple[str, Result]] = []
-    for analysis in ("probe", *ITEMS):
-        comparison, why = _compared(app, analysis, sides)
+    for analysis in _declared(app, sides):
+        comparison, why = _compared(app, analysis, sides, alike.get(analysis, []))
         if comparison is not None:
             comparisons.append((analysis, comparison))
         elif why:
@@ -193,6 +202,170 @@ def compared(app: State, several: ComparisonRequest) -> ModelComparison:
         not_compared=[*(ComparisonGap(what=gap.what, why=gap.why) for gap in unlike), *left_out],
         diff=None if diff is None else summaries_of(app, [diff])[0],
     )
+
+
+def _declared(app: AppState, sides: Sequence[ModelResults]) -> list[str]:
+    """The analyses that any of the models has and that models are compared by, in the order of the report."""
+    there = {analysis for side in sides if not side.twin for analysis in side.entries}
+    return [analysis.name for analysis in app.analyses if analysis.compares is not None and analysis.name in there]
+
+
+class MissingResult(BaseModel):
+    """What one of the models lacks to be compared with the others, and what it would take."""
+
+    model: str
+    analysis: str
+    title: str
+    wanted: dict[str, Any]
+    """What to send to `POST /api/jobs`: on the texts and with the settings of the model that has it."""
+    state: Literal["waiting", "trying", "known", "failed", "off"]
+    """Of the estimate, as of `GET /api/unmeasured`."""
+    seconds: float | None
+    why: str
+    """Why it cannot be measured, or not be estimated."""
+
+
+@router.post("/missing")
+def missing(app: State, several: ComparisonRequest) -> list[MissingResult]:
+    """What to measure so that models can be compared: what one has and another lacks, on the same texts.
+
+    Where none of them has anything, what a report on several models asks first.
+    """
+    sides = [side for side in (_side(app, name) for name in dict.fromkeys(several.models)) if not side.twin]
+    wanted = []
+    for analysis in _declared(app, sides) or _FIRST:
+        holder = next((side.entries[analysis] for side in sides if analysis in side.entries), None)
+        for side in sides:
+            entry = side.entries.get(analysis)
+            if entry is None or (holder is not None and why_not_comparable(holder, entry)):
+                wanted.append(_missing(app, analysis, side.name, holder))
+    return wanted
+
+
+_FIRST = ("geometry", "probe", "attention", "heads")
+"""What is offered where none of the models has anything."""
+
+
+def _missing(app: AppState, name: str, model: str, holder: SavedResult | None) -> MissingResult:
+    """The request that makes the model comparable with the holder of a result."""
+    analysis = get_analysis(name)
+    request: dict[str, Any] = {"analysis": name, "model": model, "settings": dict(analysis.report or {})}
+    if holder is not None:
+        options = {option.name for option in analysis.options}
+        about = {key: holder.corpus.get(key) for key in ("split", "unit", "limit") if key in options}
+        request["data"] = {"name": holder.corpus.get("name", ""), **_known(about)}
+        usual = {key: setting.default for key, setting in analysis.settings.items()}
+        settings = {key: value for key, value in holder.parameters.items() if key in usual}
+        request["settings"] = {key: value for key, value in _known(settings).items() if value != usual[key]}
+    about_model = {"model": model, "analysis": name, "title": app.words_of(name)[0], "wanted": request}
+    try:
+        passport = app.examined(model).passport
+        refused = refused_analyses(passport, [analysis]).get(name)
+        if analysis.reads.speaks and passport.language_head is None:
+            refused = "the model has no language-model head"
+        estimate = (
+            CostEstimate("failed", why=refused) if refused else app.estimates.get(job_request(app, request).table())
+        )
+    except LaminaError as error:
+        estimate = CostEstimate("failed", why=str(error))
+    return MissingResult(**about_model, state=estimate.state, seconds=estimate.seconds, why=estimate.why)
+
+
+def _known(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+class HeadMatchCard(BaseModel):
+    """A head of the baseline, and the head of the other model that attends most alike."""
+
+    head: str
+    match: str
+    overlap: float
+    """Of attention between words, 0 to 1, on texts that did not choose the match."""
+    others: float
+    """The mean over all heads of the other model."""
+    agrees: bool
+    """Whether both halves of the texts choose this match."""
+    mutual: bool
+    """Whether the match's own best match is this head."""
+
+
+class ModelCorrespondence(BaseModel):
+    """Which layers and heads of two models correspond."""
+
+    models: tuple[str, str]
+    cka: list[list[float | None]]
+    """[layer of the first][layer of the second] Debiased linear CKA of word vectors; null without any spread."""
+    heads: list[HeadMatchCard]
+    """Of every head of the first model; empty where one of them has no maps."""
+    directed: bool
+    """Whether heads are compared on earlier words alone, since one of the models looks back only."""
+    corpus: str
+    sentences: int
+    words: int
+
+
+@router.post("/correspondence")
+def correspondence(app: State, several: ComparisonRequest) -> ModelCorrespondence:
+    """CKA of every pair of layers, and the best match of every head: of the first two models, whatever their depth."""
+    from lamina.comparison.correspondence import layer_matrix, match_heads
+
+    names = list(dict.fromkeys(several.models))[:2]
+    if len(names) < 2:
+        raise InputError("a comparison needs two models; pick another")
+    one, other = (_reading(app, name, app.models.fingerprint(name)) for name in names)
+    texts = _texts(app)
+    return ModelCorrespondence(
+        models=(names[0], names[1]),
+        cka=[[_number(value) for value in row] for row in layer_matrix(one, other).tolist()],
+        heads=[HeadMatchCard(**match._asdict()) for match in match_heads(one, other)],
+        directed=one.causal or other.causal,
+        corpus=PurePath(app.settings.corpora[0]).name,
+        sentences=len(texts),
+        words=sum(len(text.words) for text in texts),
+    )
+
+
+_READ_SENTENCES = 200
+"""At the start of the corpus, from which texts are chosen."""
+
+
+def _texts(app: AppState) -> list[Text]:
+    from lamina.comparison.correspondence import some_texts
+    from lamina.corpora import load_corpus
+
+    return some_texts(load_corpus(app.settings.corpora[0], split="dev", limit=_READ_SENTENCES))
+
+
+class ReadingRequest(BaseModel):
+    """The model that reads the first sentences of the corpus."""
+
+    model: _Name
+
+
+class PackedReading(BaseModel):
+    """What a model makes of them, from its process."""
+
+    npz: str
+    """In base64."""
+
+
+@in_worker
+def read_sentences(app: State, request: ReadingRequest) -> PackedReading:
+    """The first sentences of the corpus, read by a model."""
+    from lamina.comparison.correspondence import read_texts
+
+    texts = _texts(app)
+    with app.model(request.model) as encoder:
+        return PackedReading(npz=b64encode(read_texts(encoder, texts).pack()).decode())
+
+
+@lru_cache(maxsize=4)
+def _reading(app: AppState, name: str, _fingerprint: str) -> ReadTexts:
+    """Read once per model: seconds."""
+    from lamina.comparison.correspondence import ReadTexts
+
+    return ReadTexts.unpack(b64decode(read_sentences(app=app, request=ReadingRequest(model=name)).npz))
 
 
 def _side(app: AppState, name: str) -> ModelResults:
@@ -240,9 +413,15 @@ def _shown(side: ModelResults) -> str:
     return f"{model}{TWIN}" if side.twin else model
 
 
-def _compared(app: AppState, analysis: str, sides: Sequence[ModelResults]) -> tuple[Result | None, str]:
-    """The paired comparison of one analysis, or why there is none; both empty where nobody has it."""
-    probed = [_asked(app, analysis, side.name) for side in sides if not side.twin]
+def _compared(
+    app: AppState, analysis: str, sides: Sequence[ModelResults], alike: Sequence[ModelResults]
+) -> tuple[Result | None, str]:
+    """The comparison of one analysis, or why there is none; both empty where nobody has it."""
+    if isinstance(get_analysis(analysis).compares, ComparedLayers | ComparedValues):
+        # One result of each, of those that were made on the same texts with the same settings.
+        probed = [[side.entries[analysis]] for side in alike if not side.twin]
+    else:
+        probed = [_asked(app, analysis, side.name) for side in sides if not side.twin]
     # Models of the same weights have the same results.
     entries = list({entry.id: entry for saved in probed for entry in saved}.values())
     if not entries:
@@ -253,7 +432,7 @@ def _compared(app: AppState, analysis: str, sides: Sequence[ModelResults]) -> tu
     try:
         with using(*entries):
             return load_comparison(app.results, tuple((entry.id, entry.saved) for entry in entries)), ""
-    except InputError as error:
+    except LaminaError as error:
         return None, str(error)
 
 
@@ -275,7 +454,7 @@ def _asked(app: AppState, analysis: str, name: str) -> list[SavedResult]:
     return newest
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def load_comparison(results: ResultIndex, ids: tuple[tuple[str, int], ...]) -> Result:
     """Cached as long as the folders hold the same results: reading all predictions takes seconds."""
     return get_analysis("compare")([results.result(id) for id, _ in ids])
@@ -288,7 +467,14 @@ def _names(sides: Sequence[ModelResults]) -> dict[str, str]:
 
 def _rows(comparison: Result, table: str) -> Iterator[dict]:
     frame = comparison.tables[table]
-    yield from frame[frame["statistic"].isin(_SCORES)].to_dict("records")
+    rows = frame[frame["statistic"].isin(_SCORES)]
+    plain = rows["statistic"] == "value"
+    if plain.any():
+        # Numbers over few things are in the tables of `lamina compare`.
+        apart = comparison.tables["differences"]
+        tested = set(apart.loc[(apart["statistic"] == "value") & (apart["reason"].fillna("") == ""), "task"])
+        rows = rows[~plain | rows["task"].isin(tested)] if tested else rows
+    yield from rows.to_dict("records")
 
 
 def _scores(analysis: str, comparison: Result, sides: Sequence[ModelResults]) -> list[ModelScore]:
@@ -300,11 +486,12 @@ def _scores(analysis: str, comparison: Result, sides: Sequence[ModelResults]) ->
 
 def _score(analysis: str, row: dict) -> ModelScore:
     from lamina.figures.theme import title_of
+    from lamina.tasks.label_words import in_words
 
     return ModelScore(
         analysis=analysis,
         task=row["task"],
-        title=title_of(row["task"]),
+        title=in_words(row["task"]) if row["statistic"] == "value" else title_of(row["task"]),
         metric=row["metric"],
         statistic=row["statistic"],
         model=row["model"],

@@ -264,6 +264,16 @@ export interface HeadLinks {
   to_sinks: number;
 }
 
+/** A head of the baseline, and the head of the other model that attends most alike. */
+export interface HeadMatchCard {
+  head: string;
+  match: string;
+  overlap: number;
+  others: number;
+  agrees: boolean;
+  mutual: boolean;
+}
+
 /** One number per head; a category if `names` is not empty. */
 export interface HeadMeasure {
   source: string;
@@ -364,6 +374,34 @@ export interface LabelBelief {
   probabilities: number[];
 }
 
+/** What saved results say about one layer. */
+export interface LayerEntry {
+  layer: number;
+  layers: number;
+  numbers: LayerNumber[];
+  heads: RoleOfHead[];
+  findings: FindingCard[];
+}
+
+/** One number of a layer, beside those of the other layers. */
+export interface LayerNumber {
+  analysis: string;
+  title: string;
+  result: string;
+  series: string;
+  value: number;
+  low: number | null;
+  high: number | null;
+  rank: number;
+  of: number;
+}
+
+/** Which layer of which model; 0 is the embedding layer. */
+export interface LayerRequest {
+  model: string;
+  layer: number;
+}
+
 /** A text, and the model whose layers are put through its head. */
 export interface LensText {
   model: string;
@@ -454,6 +492,17 @@ export interface MissingAnalysis {
   why: string;
 }
 
+/** What one of the models lacks to be compared with the others, and what it would take. */
+export interface MissingResult {
+  model: string;
+  analysis: string;
+  title: string;
+  wanted: Record<string, any>;
+  state: "waiting" | "trying" | "known" | "failed" | "off";
+  seconds: number | null;
+  why: string;
+}
+
 /** The model's answer and its quality. */
 export interface ModelAnswer {
   answers: boolean;
@@ -490,6 +539,17 @@ export interface ModelComparison {
   diff: ResultSummary | null;
 }
 
+/** Which layers and heads of two models correspond. */
+export interface ModelCorrespondence {
+  models: [string, string];
+  cka: (number | null)[][];
+  heads: HeadMatchCard[];
+  directed: boolean;
+  corpus: string;
+  sentences: number;
+  words: number;
+}
+
 /** What was measured of a model. */
 export interface ModelOverview {
   model: string;
@@ -521,7 +581,7 @@ export interface ModelScore {
   task: string;
   title: string;
   metric: string;
-  statistic: "score_full" | "score_best_layer" | "items";
+  statistic: "score_full" | "score_best_layer" | "items" | "value";
   model: string;
   value: number | null;
   low: number | null;
@@ -660,13 +720,21 @@ export interface ResultSummary {
   findings: FindingCard[];
 }
 
+/** What a head does. */
+export interface RoleOfHead {
+  head: string;
+  role: string;
+  what: string;
+  named: boolean;
+}
+
 /** A model's score minus the baseline's. */
 export interface ScoreDifference {
   analysis: string;
   task: string;
   title: string;
   metric: string;
-  statistic: "score_full" | "score_best_layer" | "items";
+  statistic: "score_full" | "score_best_layer" | "items" | "value";
   model: string;
   value: number | null;
   low: number | null;
@@ -674,6 +742,15 @@ export interface ScoreDifference {
   reason: string;
   p: number | null;
   paired: boolean;
+}
+
+/** Where a search leads. */
+export interface SearchHit {
+  kind: "head" | "layer" | "task" | "word";
+  title: string;
+  about: string;
+  path: string;
+  query: Record<string, string>;
 }
 
 /** Every word at every layer, and the attention between words. */
@@ -769,6 +846,15 @@ export interface TaskCard {
   labels: number;
 }
 
+/** What is known of one task. */
+export interface TaskEntry {
+  task: string;
+  title: string;
+  about: string;
+  results: TaskOfModel[];
+  findings: FindingCard[];
+}
+
 /** A layer that a task is read from. */
 export interface TaskLayer {
   task: string;
@@ -778,6 +864,21 @@ export interface TaskLayer {
   low: number;
   high: number;
   among_best: boolean;
+}
+
+/** A model's result with the task in it; charts of the task alone come from `GET /api/results/ID?task=`. */
+export interface TaskOfModel {
+  model: string;
+  analysis: string;
+  title: string;
+  result: string;
+  best: string;
+}
+
+/** Which task, of which model. */
+export interface TaskRequest {
+  model: string;
+  task: string;
 }
 
 /** Names, colours and shapes, in the order of legends. */
@@ -892,6 +993,7 @@ export interface Get {
   [address: `/compare/models/${string}`]: ComparisonOffer[];
   "/results": ResultSummary[];
   [address: `/results/${string}`]: ResultDetails;
+  "/search": SearchHit[];
   "/jobs": JobProgress[];
   [address: `/jobs/${string}`]: JobProgress;
 }
@@ -912,6 +1014,10 @@ export interface Post {
   "/behaviour/logit_lens": { takes: LensText; gives: LogitLens };
   "/interventions": { takes: InterventionRequest; gives: Intervention };
   "/compare": { takes: ComparisonRequest; gives: ModelComparison };
+  "/compare/missing": { takes: ComparisonRequest; gives: MissingResult[] };
+  "/compare/correspondence": { takes: ComparisonRequest; gives: ModelCorrespondence };
+  "/layer": { takes: LayerRequest; gives: LayerEntry };
+  "/task": { takes: TaskRequest; gives: TaskEntry };
   "/jobs": { takes: JobRequest; gives: JobProgress };
 }
 

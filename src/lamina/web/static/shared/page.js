@@ -5,6 +5,7 @@ import { byId, el, input, message, replace, say, select } from "./dom.js";
 import { beginTray } from "./jobs.js";
 import { beginLayers } from "./layer.js";
 import { keepCard, verdict } from "./model_card.js";
+import { beginSearch } from "./search.js";
 import * as state from "./state.js";
 import { beginStrip } from "./strip.js";
 import { beginArrival } from "./waiting.js";
@@ -91,6 +92,7 @@ async function begin() {
     }
     if (field && "sentence" in changed) field.value = state.get("sentence");
   });
+  beginSearch();
   if (on("strip")) beginStrip();
   if (on("layer")) beginLayers();
   keepCard(about.models);

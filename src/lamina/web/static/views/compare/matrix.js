@@ -4,13 +4,13 @@
 import { el } from "../../shared/dom.js";
 import { diverging, farthest, sequential, shared, short, signed } from "../../shared/scales.js";
 
-const STATISTICS = { score_full: "all layers mixed", score_best_layer: "best single layer", items: "mean over items" };
+const STATISTICS = { score_full: "all layers mixed", score_best_layer: "best single layer", items: "mean over items", value: "" };
 
 /** @param {ModelScore} score */
 const rowOf = (score) => `${score.analysis}\n${score.task}\n${score.statistic}`;
 
 /** @param {ModelScore} score */
-const titleOf = ({ title, metric, statistic }) => `${title} (${STATISTICS[statistic]}, ${metric.replace("_", "-").replace("f1", "F1")})`;
+const titleOf = ({ title, metric, statistic }) => `${title} (${STATISTICS[statistic]}${STATISTICS[statistic] ? ", " : ""}${metric.replace("_", "-").replace("f1", "F1")})`;
 
 /** @param {ModelScore} score */
 function missing({ reason }) {

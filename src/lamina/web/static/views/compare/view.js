@@ -13,10 +13,13 @@ import { onScheme } from "../../shared/theme.js";
 import { load } from "../../shared/waiting.js";
 import { beliefs } from "./beliefs.js";
 import { showHeads } from "./heads.js";
+import { inside } from "./inside.js";
 import { showScores } from "./matrix.js";
+import { missing, unsettled } from "./missing.js";
 import { offers, picked, showPicker } from "./picker.js";
 
 const DIFF_TEXTS = 300; // enough for narrow intervals, and about a minute for a small model
+const PAUSE = 2000; // between two looks at estimates that are being made
 const ALONE = "Pick another model above: a comparison needs two.";
 
 /** @type {ModelComparison | null} */
@@ -36,11 +39,28 @@ async function all() {
 async function everything() {
   const names = picked();
   if (names.length < 2) {
-    for (const id of ["scores", "atlases", "beliefs", "measured", "changed", "not"]) replace(byId(id), el("p", {}, ALONE));
+    clearTimeout(timer);
+    found = seen = null;
+    for (const id of ["scores", "atlases", "beliefs", "measured", "changed", "not"]) await load(byId(id), async () => el("p", {}, ALONE));
+    for (const id of ["lacking", "differences", "heads-legend", "heads-about"]) replace(byId(id));
     return;
   }
+  lacking(names);
   await Promise.all([measured(names), sentence(names)]);
   heads();
+}
+
+/** @type {number | undefined} */
+let timer;
+
+/** What is missing; estimates come one after another. @param {string[]} names */
+async function lacking(names) {
+  clearTimeout(timer);
+  const all = await post("/compare/missing", { models: names }).catch(() => null);
+  if (!all || names.join() !== picked().join()) return;
+  const box = byId("lacking");
+  if (!box.contains(document.activeElement) && !box.querySelector(".job-step")) replace(box, missing(all));
+  if (unsettled(all)) timer = setTimeout(() => lacking(names), PAUSE);
 }
 
 /** @param {string[]} names */
@@ -111,15 +131,23 @@ function notCompared(answer) {
 }
 
 /** @param {ModelComparison} answer */
-async function alike({ diff, models: [model, other], shapes: [[blocks], [others]] }) {
+async function alike(answer) {
+  const [one, other] = answer.models;
+  const corresponding = el("div", { "aria-busy": "true" });
+  load(corresponding, async (signal) => inside(await post("/compare/correspondence", { models: [one, other] }, signal)), { lines: 8, saying: "Reading some sentences with both models …" });
+  return [corresponding, ...(await fineTuned(answer))];
+}
+
+/** What fine-tuning changed, of two models of one shape. @param {ModelComparison} answer */
+async function fineTuned({ diff, models: [model, other], shapes: [[blocks], [others]], by_head }) {
   if (diff) {
     const result = await read(`/results/${diff.id}`);
     return [listed(result.findings), ...result.figures.map((shown) => figure(result, shown))];
   }
-  if ([model, other].some((name) => name.endsWith(" (random)"))) return el("p", {}, "Not offered: random twins are not compared in this way.");
-  if (blocks !== others) return el("p", {}, `Not offered: ${model} has ${blocks} layers, ${other} has ${others}.`);
-  const compute = button("Compute it (about a minute)", () => asInReport("diff", { model, other, data: { limit: DIFF_TEXTS } }));
-  return [el("p", {}, `Not computed yet for ${model} and ${other}. `), compute];
+  // Only where one model started from the other is there something that changed.
+  if ([model, other].some((name) => name.endsWith(" (random)")) || blocks !== others || !by_head.includes(other)) return [];
+  const compute = button("Compute what fine-tuning changed (about a minute)", () => asInReport("diff", { model, other, data: { limit: DIFF_TEXTS } }));
+  return [el("h3", {}, "What fine-tuning changed"), el("p", {}, `Not computed yet for ${model} and ${other}. `), compute];
 }
 
 await ready;

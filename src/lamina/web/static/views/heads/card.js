@@ -128,6 +128,7 @@ function sources(card) {
  * @param {HeadMeasure[]} measures
  */
 function onSentence(card, measures) {
+  if (!measures.length) return [];
   const [layer, place] = placeOf(card.head);
   const rows = measures.map((measure) => {
     const value = measure.values[layer][place];

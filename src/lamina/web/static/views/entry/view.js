@@ -1,0 +1,145 @@
+// @ts-check
+// The permanent page of one head, one layer or one task.
+/** @import { AboutServer, HeadMatchCard, LayerNumber, TaskOfModel } from "../../shared/api_types.js" */
+import { analyses, asInReport } from "../../shared/analyses.js";
+import { post, read } from "../../shared/api.js";
+import { figure } from "../../shared/charts.js";
+import { byId, el, inside, replace, table } from "../../shared/dom.js";
+import { listed } from "../../shared/findings.js";
+import { button, onDone } from "../../shared/jobs.js";
+import { ready } from "../../shared/page.js";
+import { short } from "../../shared/scales.js";
+import * as state from "../../shared/state.js";
+import { load } from "../../shared/waiting.js";
+import { headSwitch } from "../../panels/switch.js";
+import { showCard } from "../heads/card.js";
+import { told } from "../heads/evidence.js";
+import { examples } from "../heads/examples.js";
+
+const NEAREST = 5; // of the heads of another model
+const about = await ready;
+const [, kind, ...rest] = location.pathname.split("/").map(decodeURIComponent);
+const name = rest.join("/");
+const model = () => state.get("model");
+
+/** @param {string} text @param {string} under */
+function title(text, under) {
+  document.title = `${text} · ${model()} · lamina`;
+  inside(byId("main"), "h1").textContent = text;
+  inside(byId("main"), ".about").textContent = under;
+}
+
+/** @param {string} path @param {string} text @param {Record<string, string>} more */
+const link = (path, text, more = {}) => el("a", { href: state.address(path, more) }, text);
+
+/** @param {string} heading @param {...(import("../../shared/dom.js").Child | import("../../shared/dom.js").Child[])} parts */
+const card = (heading, ...parts) => el("section", { class: "card" }, el("h2", {}, heading), ...parts);
+
+async function showHead() {
+  title(`Head ${name}`, `What head ${name} of ${model()} does: its role with evidence, examples, failures, what happens without it, and heads like it.`);
+  const known = await analyses().catch(() => []);
+  const computing = (/** @type {string[]} */ needs) => {
+    const found = needs.map((need) => known.find((each) => each.name === need && each.job && each.report !== null)).find((each) => each);
+    return found ? button(found.title, () => asInReport(found.name, { model: model() })) : el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), ".");
+  };
+  let relation = state.get("relation");
+  await load(byId("entry"), async (signal) => {
+    const found = await post("/heads/card", { model: model(), head: name }, signal);
+    // Links of the relation that it finds best are right or wrong.
+    relation ||= found.relations.find((row) => row.held_out)?.relation ?? "";
+    const everything = el("div");
+    showCard(everything, found, [], (head) => (location.href = state.address(`/head/${head}`)));
+    const sentence = el("p", { class: "steps" }, link("/heads", "Where it looks in a sentence", { head: name }), link("/sentence", "Switch it off in a sentence", { head: name }), link(`/layer/${name.split("-")[0]}`, `Layer ${name.split("-")[0]}`, { head: "" }));
+    return [card("What it does", ...told(found, computing), sentence), card("All that was measured of it", everything)];
+  }, { lines: 10 });
+  const [shown, off, like] = [el("div", { "data-slow": "" }), el("div"), el("div", { class: "twins", "data-slow": "" })];
+  replace(byId("more"), card("Examples and failures", shown), card("Without it", el("p", { class: "soft" }, `In the sentence “${state.get("sentence", about.sentence)}”.`), off), card("Heads like it in other models", like));
+  if (!state.get("sentence")) state.set({ sentence: about.sentence }, { quiet: true });
+  replace(off, headSwitch(name));
+  likeIt(like);
+  await load(shown, async (signal) => examples(await post("/heads/examples", { model: model(), head: name, relation }, signal), () => (location.href = state.address("/heads", { head: name }))), { lines: 8, saying: `Looking through the corpus with all heads of ${model()}: a few seconds, once.` });
+}
+
+/** Its matches in the other models: those in memory at once, others when asked for. @param {HTMLElement} box */
+function likeIt(box) {
+  const others = about.models.filter((/** @type {AboutServer["models"][number]} */ { name: other, trouble }) => other !== model() && !trouble);
+  if (!others.length) return replace(box, el("p", {}, "This server has no other model; start it with --model for more."));
+  replace(box, others.map(({ name: other, loaded }) => {
+    const part = el("div", { "data-model": other });
+    const look = () => load(part, async (signal) => matchesIn(other, (await post("/compare/correspondence", { models: [model(), other] }, signal)).heads), { lines: 2, saying: `Reading some sentences with ${other} …` });
+    if (loaded) look();
+    else replace(part, el("button", { type: "button", onclick: look }, `Look in ${other}`));
+    return part;
+  }));
+}
+
+/** @param {string} other @param {HeadMatchCard[]} heads */
+function matchesIn(other, heads) {
+  const own = heads.find(({ head }) => head === name);
+  if (!own) return el("p", {}, `${other}: no heads to match.`);
+  const { match, overlap, others, mutual, agrees } = own;
+  const sure = mutual && agrees ? "mutual, and both halves of the texts choose it" : mutual ? "mutual, but halves of the texts choose different heads" : "not mutual: that head has a better match here";
+  return el("p", {}, el("a", { href: `/head/${match}?model=${encodeURIComponent(other)}` }, el("strong", {}, `${other} ${match}`)), ` attends most alike: overlap ${short(overlap)}, all heads of ${other} ${short(others)} on average; ${sure}.`);
+}
+
+async function showLayer() {
+  title(`Layer ${name}`, `What is known of layer ${name} of ${model()}${name === "0" ? ", the embeddings" : ""}: its numbers beside those of the other layers, and its heads.`);
+  await load(byId("entry"), async (signal) => {
+    const found = await post("/layer", { model: model(), layer: Number(name) }, signal);
+    const steps = [found.layer - 1, found.layer + 1].filter((at) => at >= 0 && at < found.layers).map((at) => link(`/layer/${at}`, `Layer ${at}`));
+    const row = (/** @type {LayerNumber} */ { series, title: heading, result, value, low, high, rank, of }) => [series, link("/runs", heading, { result }), `${short(value)}${low === null || high === null ? "" : ` [${short(low)}, ${short(high)}]`}`, rank === 1 ? "highest" : rank === of ? "lowest" : `${rank} of ${of}`];
+    const numbers = table(["measure", "from", "value", "among layers"], found.numbers.map(row), { caption: "Rank 1 is the highest of all layers; whether a layer is better than another is tested in the result." });
+    numbers.classList.add("ranks", "whole");
+    const heads = found.heads.filter(({ named }) => named);
+    return [
+      el("p", { class: "steps" }, steps, link("/sentence", "This layer in a sentence", { layer: name })),
+      found.findings.length ? card("What was found", listed(found.findings)) : null,
+      card("Its numbers", found.numbers.length ? numbers : el("p", {}, `Nothing was measured by layer of ${model()} yet: the overview offers it.`)),
+      found.layer ? card("Its heads", heads.length ? table(["head", "role"], heads.map(({ head, role, what }) => [link(`/head/${head}`, head), what ? `${role} (${what})` : role])) : el("p", {}, "No saved result is about heads.")) : null,
+    ];
+  }, { lines: 12 });
+  if (about.models.length < 2) return replace(byId("more"));
+  const like = el("div", { class: "twins", "data-slow": "" });
+  replace(byId("more"), card("Layers like it in other models", like));
+  replace(like, about.models.filter(({ name: other, trouble }) => other !== model() && !trouble).map(({ name: other, loaded }) => {
+    const part = el("div");
+    const look = () => load(part, async (signal) => {
+      const row = (await post("/compare/correspondence", { models: [model(), other] }, signal)).cka[Number(name)] ?? [];
+      const best = row.map((value, at) => ({ value: value ?? -Infinity, at })).toSorted((one, two) => two.value - one.value).slice(0, NEAREST);
+      return el("p", {}, el("strong", {}, other), ": ", best.flatMap(({ value, at }) => [el("a", { href: `/layer/${at}?model=${encodeURIComponent(other)}` }, `layer ${at}`), ` (CKA ${short(value)}) `]));
+    }, { lines: 1, saying: `Reading some sentences with ${other} …` });
+    if (loaded) look();
+    else replace(part, el("button", { type: "button", onclick: look }, `Look in ${other}`));
+    return part;
+  }));
+}
+
+async function showTask() {
+  replace(byId("more"));
+  await load(byId("entry"), async (signal) => {
+    const found = await post("/task", { model: model(), task: name }, signal);
+    title(found.title, found.about || `The task ${found.task}.`);
+    const row = (/** @type {TaskOfModel} */ { model: of, title: heading, result, best }) => [of, link("/runs", heading, { result, task: name, model: of }), best];
+    const mine = found.results.filter(({ model: of }) => of === model());
+    return [
+      el("p", { class: "steps" }, link("/sentence", "Ask about a sentence"), link("/compare", "Compare models")),
+      found.findings.length ? card(`What was found of ${model()}`, listed(found.findings)) : null,
+      card("Where it is read", found.results.length ? table(["model", "result", "layers"], found.results.map(row)) : [el("p", {}, `Nobody measured it yet. `), button("Measure it", async () => ({ ...(await asInReport("probe", { model: model() })), settings: { tasks: [name] } }))]),
+      ...(await Promise.all(mine.slice(0, 2).map((each) => chartsOf(each, signal)))),
+    ];
+  }, { lines: 12 });
+}
+
+/** @param {TaskOfModel} each @param {AbortSignal} signal */
+async function chartsOf({ result, title: heading }, signal) {
+  const query = `?task=${encodeURIComponent(name)}`;
+  const found = await read(/** @type {`/results/${string}`} */ (`/results/${result}${query}`), signal);
+  return card(heading, found.figures.map((shown) => figure(found, shown, query)));
+}
+
+const show = () => (kind === "head" ? showHead() : kind === "layer" ? showLayer() : showTask());
+state.onChange((changed) => {
+  if ("model" in changed) show();
+});
+onDone(show);
+await show();
