@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.comparison.correspondence import ModelReading, layer_matrix, match_heads, read_texts, some_texts
+from lamina.comparison.correspondence import ReadTexts, layer_matrix, match_heads, read_texts, some_texts
 from lamina.comparison.similarity import CkaSums, word_vectors
 from lamina.testing import TinyEncoder
 from lamina.types import Text
@@ -26,8 +26,8 @@ def test_the_matrix_is_debiased_cka_of_every_pair_of_layers():
     assert matrix == pytest.approx(np.array(expected), abs=1e-4)
 
 
-def reading(maps: list[torch.Tensor], *, causal: bool = False) -> ModelReading:
-    return ModelReading(torch.zeros(1, 4, 4), tuple(maps), (), 1, len(maps[0]), causal)
+def reading(maps: list[torch.Tensor], *, causal: bool = False) -> ReadTexts:
+    return ReadTexts(torch.zeros(1, 4, 4), tuple(maps), (), 1, len(maps[0]), causal)
 
 
 def planted(order: list[int], seed: int) -> list[torch.Tensor]:

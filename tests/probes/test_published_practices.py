@@ -38,6 +38,14 @@ def test_weights_are_those_of_the_best_f1(find, stored) -> None:
     assert set(record.best_step.tolist()) <= {2, 4, 6, 8, 10, 12}
 
 
+def test_a_cycle_that_does_not_raise_f1_is_the_last(find, stored) -> None:
+    cycles = replace(SHORT, selects="f1", growth=2.0, max_validations=5, min_gain=2.0)
+    (record,) = train_probes([group(find, stored)], cycles, order_seed=0, what="pos")
+    # No F1 is 2 above another: the first cycle ends after 2 steps, the second after 4.
+    assert record.best_step.tolist() == [2, 2]
+    assert record.steps.max() <= 4
+
+
 def test_errors_are_one_minus_the_score_of_every_member(find, stored) -> None:
     learner = Learner(group(find, stored), SHORT)
     wrong = errors(learner)

@@ -20,7 +20,7 @@ MOST_WORDS = 500
 """Kernel matrices are of words by words, one per layer."""
 
 
-class ModelReading(NamedTuple):
+class ReadTexts(NamedTuple):
     """What a model makes of some texts, word by word."""
 
     kernels: Float[torch.Tensor, "layer word word"]
@@ -46,13 +46,13 @@ class ModelReading(NamedTuple):
         return file.getvalue()
 
     @classmethod
-    def unpack(cls, packed: bytes) -> ModelReading:
+    def unpack(cls, packed: bytes) -> ReadTexts:
         """What `pack` gave.
 
         Example:
             >>> from lamina.testing import TinyEncoder
             >>> reading = read_texts(TinyEncoder(), [Text("a", ("Dogs", "chase", "old", "cats", "."))])
-            >>> torch.allclose(ModelReading.unpack(reading.pack()).kernels, reading.kernels)
+            >>> torch.allclose(ReadTexts.unpack(reading.pack()).kernels, reading.kernels)
             True
         """
         with np.load(BytesIO(packed), allow_pickle=False) as arrays:
@@ -84,7 +84,7 @@ def some_texts(texts: Iterable[Text], *, shortest: int = 4, longest: int = 30) -
     return chosen
 
 
-def read_texts(encoder: Encoder, texts: Sequence[Text]) -> ModelReading:
+def read_texts(encoder: Encoder, texts: Sequence[Text]) -> ReadTexts:
     """Read some texts with one model; see `some_texts` for how many."""
     read = list(encoder.encode(texts, ("states", "maps") if encoder.has_maps else ("states",)))
     kernels = []
@@ -104,12 +104,12 @@ def read_texts(encoder: Encoder, texts: Sequence[Text]) -> ModelReading:
         hidden = torch.eye(between.shape[-1], dtype=torch.bool)
         hidden[:, sink_words(activations.tokens, causal=encoder.causal_maps)] = True
         maps.append(between.float().masked_fill(hidden, 0).flatten(0, 1))
-    return ModelReading(
+    return ReadTexts(
         torch.stack(kernels), tuple(maps), tuple(sinks), encoder.blocks, encoder.heads, encoder.causal_maps
     )
 
 
-def layer_matrix(one: ModelReading, other: ModelReading) -> Float[np.ndarray, "layer layer"]:
+def layer_matrix(one: ReadTexts, other: ReadTexts) -> Float[np.ndarray, "layer layer"]:
     """Debiased linear CKA of every layer of one model with every layer of the other, on the same words without sinks.
 
     1 for spaces that differ by rotation and scale, about 0 for unrelated ones.
@@ -154,7 +154,7 @@ class HeadMatch(NamedTuple):
     """Whether the match's own best match is this head."""
 
 
-def match_heads(one: ModelReading, other: ModelReading) -> list[HeadMatch]:
+def match_heads(one: ReadTexts, other: ReadTexts) -> list[HeadMatch]:
     """For every head of one model the head of the other with the largest overlap (Bhattacharyya coefficient) of
     attention between words: 1 where both attend to the same words alike, 0 where they share none.
 

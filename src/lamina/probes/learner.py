@@ -397,7 +397,8 @@ class Learner:
         bar = before - self.schedule.min_gain if by_f1 else before * (1 - (0 if cycles else self.schedule.min_gain))
         # The first loss that is a number is the best so far, whatever counts as a gain.
         better = self.running & (current < np.where(np.isfinite(before), bar, np.inf))
-        going_on = self._going_on(losses, before) if cycles else self.running
+        # An F1 is one number: a cycle that did not raise it is the last.
+        going_on = better if by_f1 else self._going_on(losses, before) if cycles else self.running
         self._keep(np.flatnonzero(better))
         steps = self.schedule.end_of(number) - self.schedule.end_of(number - 1)
         # Within a cycle the rate is half of its height on average.

@@ -40,7 +40,7 @@ from lamina.web.workers import in_worker
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lamina.comparison.correspondence import ModelReading
+    from lamina.comparison.correspondence import ReadTexts
     from lamina.types import Text
 
 router = APIRouter(
@@ -361,11 +361,11 @@ def read_sentences(app: State, request: ReadingRequest) -> PackedReading:
 
 
 @lru_cache(maxsize=4)
-def _reading(app: AppState, name: str, _fingerprint: str) -> ModelReading:
+def _reading(app: AppState, name: str, _fingerprint: str) -> ReadTexts:
     """Read once per model: seconds."""
-    from lamina.comparison.correspondence import ModelReading
+    from lamina.comparison.correspondence import ReadTexts
 
-    return ModelReading.unpack(b64decode(read_sentences(app=app, request=ReadingRequest(model=name)).npz))
+    return ReadTexts.unpack(b64decode(read_sentences(app=app, request=ReadingRequest(model=name)).npz))
 
 
 def _side(app: AppState, name: str) -> ModelResults:

@@ -273,7 +273,7 @@ _PART = 5
 """One label in five chooses the penalty, which is then used with all of them."""
 
 
-class CurvePoint(NamedTuple):
+class LearningPoint(NamedTuple):
     """Out-of-fold answers of probes that learned from some labels."""
 
     labels: int
@@ -282,7 +282,7 @@ class CurvePoint(NamedTuple):
 
 def learning_curve(
     vectors: Float[torch.Tensor, "example width"], examples: LabelledExamples, seed: int
-) -> list[CurvePoint]:
+) -> list[LearningPoint]:
     """One point per number of labels, in the same folds; whole documents, drawn in one order by hash."""
     folds, penalties = examples.folds, GRID_PENALTIES
     smallest = min(int((examples.fold != fold).sum()) for fold in range(folds))
@@ -315,7 +315,7 @@ def learning_curve(
             best = place + len(penalties) + int(np.argmin(losses))
             rows = np.flatnonzero(examples.fold == fold)
             answers[rows] = _answers(fit, known, rows, range(best, best + 1))[0]
-        points.append(CurvePoint(size, answers))
+        points.append(LearningPoint(size, answers))
     return points
 
 

@@ -396,7 +396,7 @@ class ProbeSetup:
             chosen = chosen.fitted_to(learn)
         if self.does("rate"):
             chosen = replace(chosen, ends_below=True, min_learning_rate=PAPER.min_learning_rate)
-        return replace(chosen, selects="f1") if self.does("f1") else chosen
+        return replace(chosen, selects="f1", min_gain=PAPER.min_gain) if self.does("f1") else chosen
 
 
 def run_task(task: Task, setup: ProbeSetup, states: ProbeStates, twin: ProbeStates | None, folder: Path) -> TaskRun:
