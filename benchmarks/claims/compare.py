@@ -9,12 +9,15 @@ from benchmarks.claims import Simulation
 from lamina.analyses.layers.probe.predictions import ProbeDecisions, SavedTargets
 from lamina.analyses.layers.trace.revisions import revision_tables
 from lamina.comparison.compare import SAME_DEPTH
-from lamina.comparison.measures import PairedMeasure, layer_family
+from lamina.comparison.measures import PairedMeasure, layer_family, values_beside
 from lamina.comparison.predictions import ALL, GroupDifference, ProbeAnswers, differences
 from lamina.comparison.probes import ModelTask, TaskComparison, TaskMatch, differences_of, sample_models
 from lamina.comparison.tables import ModelDifference
+from lamina.framework.declare import ComparedValues
+from lamina.framework.registry import get_analysis
 from lamina.probes.bank import DecisionTally
 from lamina.probes.edge import LayerCut
+from lamina.results import Provenance, Result
 from lamina.results.finding import rows_of
 from lamina.stats import NEGLIGIBLE, Units, ratio_draws, status_of
 
@@ -188,12 +191,44 @@ def revised_with_another_task(rng: np.random.Generator, planted: bool) -> bool:
     return any(clear) if not planted else bool(np.array(clear)[table["measure"] == "same_layer"].all())
 
 
+RELATIONS, BETTER = 12, 0.25
+"""Relations, and how much more often the better model's head finds the first of them."""
+
+
+def best_heads(rng: np.random.Generator, planted: bool) -> bool:
+    """One of two models is said to find a relation more often; one finds the first relation more often."""
+    results = []
+    # How often a relation is found varies from document to document, and is the same for both models.
+    counts = rng.poisson(4, (RELATIONS, DOCUMENTS)) + 1
+    ease = rng.normal(0.5, 0.1, (RELATIONS, DOCUMENTS))
+    for number in range(2):
+        shares = ease + rng.normal(0, 0.1, (RELATIONS, DOCUMENTS))
+        shares[0] += BETTER * (planted and number == 1)
+        hits = rng.binomial(counts, np.clip(shares, 0, 1))
+        units = [
+            (f"relation {relation}", unit, hits[relation, unit], counts[relation, unit])
+            for relation in range(RELATIONS)
+            for unit in range(DOCUMENTS)
+        ]
+        documents = pd.DataFrame(units, columns=["relation", "unit", "hits", "count"])
+        best = pd.DataFrame({"relation": [f"relation {relation}" for relation in range(RELATIONS)], "layer": 1})
+        best["crossfit_accuracy"] = hits.sum(1) / counts.sum(1)
+        best[["crossfit_low", "crossfit_high"]] = 0.0, 1.0
+        about = Provenance({"name": f"model {number}"}, {"fingerprint": "simulated"}, {})
+        results.append(Result("heads", {"best": best, "documents": documents}, about))
+    declared = get_analysis("heads").compares
+    assert isinstance(declared, ComparedValues)
+    rows = values_beside(results, declared).differences
+    return _clear(rows[0]) if planted else any(map(_clear, rows))
+
+
 SIMULATIONS = [
     Simulation("compare", "scores of three models at four tasks", scores),
     Simulation("compare", "expected layers of two models at three tasks, 5 seeds", places),
     Simulation("compare", "two models at twelve groups of items", groups_of_items),
     Simulation("compare", "two models over all groups of items", mean_over_groups),
     Simulation("compare", "seven measures by layer of three models", layers),
+    Simulation("compare", "what the best heads of two models find of twelve relations", best_heads),
     Simulation("trace", "decisions are revised more often than two seeds disagree", revised_beyond_seeds),
     Simulation("trace", "one task is revised with another", revised_with_another_task),
 ]

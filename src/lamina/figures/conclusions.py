@@ -37,7 +37,6 @@ _CHARTS: Mapping[str, Mapping[str, Sequence[FindingChoice]]] = {
         "entropy": [FindingChoice("layers", {"measure": "entropy"})],
         "induction": [FindingChoice("induction")],
     },
-    "attention_distance": {"distance": [FindingChoice("distance")]},
     "cloze": {
         "diagnostics": [FindingChoice("parts"), FindingChoice("contrasts")],
         "relations": [FindingChoice("cloze")],
@@ -104,7 +103,9 @@ def conclusion(result: Result, chart: str) -> str:
         >>> conclusion(Result("geometry", {}, Provenance({}, {}, {}), findings=(seen,)), "measure")
         'Layer 3 is best.'
     """
-    choices = _CHARTS.get(result.analysis, {}).get(chart, ())
+    # An analysis that is not listed has charts that are called like the tables they draw.
+    charts = _CHARTS.get(result.analysis, {chart: [FindingChoice(chart)]})
+    choices = charts.get(chart, ())
     tested = [
         next(iter(strongest_first(entry for entry in result.findings if choice.has(entry))), None) for choice in choices
     ]

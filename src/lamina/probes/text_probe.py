@@ -296,8 +296,7 @@ class TextProbe:
     def save(self, folder: str | Path) -> None:
         """Write the weights and the card; a folder that is no probe is not overwritten."""
         folder = Path(folder)
-        if folder.exists() and not (folder / WEIGHTS).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InputError(f"{folder} exists and is not a saved probe; name another folder")
+        refuse_other(folder)
         with fresh_folder(folder) as fresh:
             save_tensors(fresh / WEIGHTS, self._tensors, {"format": _FORMAT, **asdict(self.card)})
             write_text(fresh / CARD, self.card.in_markdown())
@@ -400,6 +399,12 @@ def _states_of(one: Activations) -> Float[np.ndarray, "token layer width"]:
     if one.states is None:
         raise ModelError(f"text {one.text} has no hidden states")
     return one.states.float().cpu().numpy()
+
+
+def refuse_other(folder: Path) -> None:
+    """Raise an InputError where saving a probe would overwrite something else."""
+    if folder.exists() and not (folder / WEIGHTS).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} exists and is not a saved probe; name another folder")
 
 
 def as_texts(given: Iterable[str | Sequence[str] | Text]) -> list[Text]:

@@ -81,6 +81,8 @@ def job_request(app: AppState, table: Mapping[str, Any]) -> Request:
         request = read_request({**data, **table, **named})
     except InputError as error:
         raise UnfitRequestError(str(error)) from None
+    if any(inputs[name].kind == "model" and not isinstance(given, str) for name, given in request.inputs.items()):
+        raise UnfitRequestError(f"{analysis.name}: pages ask about one model at a time; name one")
     request = dataclasses.replace(request, options=_with_model_options(app, request))
     out = _folder(app.settings.folders[0], request)
     declared = {**analysis.settings, **{option.name: option for option in analysis.options}}

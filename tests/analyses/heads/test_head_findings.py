@@ -116,7 +116,7 @@ def test_a_layer_is_told_beside_all_layers():
     rows = [(2, "patterns", "vertical", 0.6, 0.4), (1, "patterns", "heterogeneous", 0.9, 0.5)]
     assert told(tables((), [*rows, (4, "surface", "entropy", 2.5, 1.8)])) == [
         "clear: At layer 2, 60 % of the heads' maps are vertical; over all layers 40 % are (difference "
-        ".20 [.18, .22]).",
+        ".20 [.18, .22]). Types are assigned by a rule, which agrees with labels by eye on two maps of three.",
         "clear: Attention is broader at layer 4 than over all layers: its entropy is 2.50 nats, over all layers 1.80 "
         "(difference .70 [.68, .72]).",
     ]
@@ -179,18 +179,17 @@ def test_heads_name_the_relations_that_are_found_most_clearly_and_count_them():
         [
             (
                 "clear",
-                "Head 3-9 finds 72 % of obj relations; the best fixed offset finds 31 % (difference .41, "
-                "at least .33).",
+                "Head 3-9 finds 72 % of objects; the best fixed offset finds 31 % (difference .41, at least .33).",
             ),
             (
                 "clear",
-                "Head 3-9 finds 90 % of det relations; the best fixed offset finds 85 % (difference .05, "
+                "Head 3-9 finds 90 % of determiners; the best fixed offset finds 85 % (difference .05, "
                 "at least .01). Small sample: 100 targets.",
             ),
             (
                 "clear",
-                "Heads find 2 of 3 relations more often than the best fixed offset; the least certain is det "
-                "(its difference .05, at least .01).",
+                "Heads find 2 of 3 relations more often than the best fixed offset; the least certain is determiner "
+                "(det) (its difference .05, at least .01).",
             ),
             (
                 "clear",
@@ -212,7 +211,7 @@ def test_heads_that_find_no_more_than_an_offset_are_not_praised():
         assert found.status == "open"
         assert found.text.startswith(
             "It is not known whether a head finds any relation more often than the best fixed offset; head 3-9 comes "
-            "closest, for obj (difference"
+            "closest, for object (obj) (difference"
         )
 
 
@@ -316,7 +315,7 @@ def test_a_map_with_nan_says_nothing():
 def test_wrong_1_a_map_tells_syntactic_heads_as_heads_does_and_no_absence_without_power():
     found = headmap.findings(result(headmap, dict(best(("obj", 200, 0.7, 0.3, 0.2, 0.01, 0)).tables)))
     assert [finding.status for finding in found] == ["clear"]
-    assert found[0].text.startswith("Head 3-9 finds 70 % of obj relations")
+    assert found[0].text.startswith("Head 3-9 finds 70 % of objects")
     (none,) = headmap.findings(result(headmap, dict(best(("obj", 200, 0.7, 0.3, 0.2, NAN, 6)).tables)))
     assert none.text.startswith("5 documents are too few to test whether a head finds any relation")
     assert "None of" not in none.text
@@ -366,7 +365,8 @@ def test_the_best_head_is_compared_with_every_baseline_on_the_same_documents():
         ("rules", 0.7, -0.2, -0.25, -0.15, 0.002),
     )
     found = corefheads.findings(made)
-    assert [(finding.status, finding.text) for finding in found] == [
+    of_all = [finding for finding in found if not finding.text.startswith("Of pronouns")]
+    assert [(finding.status, finding.text) for finding in of_all] == [
         (
             "clear",
             "The best single head, 5-4, finds more antecedents than taking the nearest mention: 50 % against 30 % "
@@ -387,6 +387,7 @@ def test_the_best_head_is_compared_with_every_baseline_on_the_same_documents():
 
 
 def test_two_precise_and_equal_systems_are_a_null():
-    (finding,) = corefheads.findings(coref(("nearest", 0.501, -0.001, -0.01, 0.01, 1.0)))
+    found = corefheads.findings(coref(("nearest", 0.501, -0.001, -0.01, 0.01, 1.0)))
+    (finding,) = (finding for finding in found if not finding.text.startswith("Of pronouns"))
     assert finding.status == "null"
     assert "as many antecedents as" in finding.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -34,7 +35,7 @@ from lamina.framework.inputs import SeveralModels
 from lamina.framework.settings import Samples, Seed, Setting
 from lamina.models import Encoder
 from lamina.probes.linear_grid import GridMembers
-from lamina.probes.text_probe import ProbeKind, TextProbe, calibrate
+from lamina.probes.text_probe import ProbeKind, TextProbe, calibrate, refuse_other
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, recommendation, rows_of
@@ -205,6 +206,9 @@ def choose(
         >>> result.tables["choose"].columns[:3].tolist(), len(result.tables["choose"])
         (['model', 'layer', 'pooling'], 13)
     """
+    if save is not None:
+        # Refused before the work, not after it.
+        refuse_other(Path(save))
     labelled = find_examples(corpus, task, most=examples, seed=seed)
     candidates = Candidates(labelled, metric_of(labelled, metric), samples, seed)
     surface = torch.from_numpy(surface_vectors(labelled))
