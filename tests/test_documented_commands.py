@@ -95,41 +95,6 @@ def at_hand(words: tuple[str, ...]) -> bool:
     return all(local_folder(card.name) or any(isinstance(each, Registry) for each in card.sources) for card in named)
 
 
-SLIM: dict[str, tuple[str, dict[str, int]]] = {
-    "minilm": ("AutoModel", {"hidden_size": 48, "intermediate_size": 192}),
-    "smollm2": (
-        "AutoModelForCausalLM",
-        {"hidden_size": 36, "intermediate_size": 96, "head_dim": 4, "num_hidden_layers": 3},
-    ),
-}
-"""Model -> the class it is saved as, and what makes it small; heads are its own."""
-
-
-@pytest.fixture
-def slim_models(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names mean models with their own tokenizer and heads, but narrow and untrained."""
-    import torch
-    import transformers
-
-    from lamina import assets
-    from lamina.errors import AssetError
-    from lamina.models.loading import model_folder
-
-    locate, slim = assets.locate, {}
-    for name, (kind, narrow) in SLIM.items():
-        try:
-            real = model_folder(name)
-        except AssetError as error:
-            pytest.skip(f"no real model: {error}")
-        slim[name] = tmp_path_factory.mktemp("slim") / name
-        shutil.copytree(real, slim[name], ignore=shutil.ignore_patterns("*.safetensors", "sealed.json"))
-        config = transformers.AutoConfig.from_pretrained(slim[name])
-        config.update(narrow)
-        torch.manual_seed(0)
-        getattr(transformers, kind).from_config(config).save_pretrained(slim[name])
-    monkeypatch.setattr(assets, "locate", lambda name, **more: slim.get(name) or locate(name, **more))
-
-
 @pytest.mark.real
 @pytest.mark.usefixtures("slim_models", "hasty_probes")
 def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

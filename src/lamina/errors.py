@@ -33,6 +33,10 @@ from __future__ import annotations
 class LaminaError(Exception):
     """The base class: catch this to catch everything lamina raises on purpose."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the message, as on the command line."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class InputError(LaminaError):
     """The user's input cannot be used."""

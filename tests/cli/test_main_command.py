@@ -123,7 +123,7 @@ program.end_soon()
 def test_python_dash_m_tells_its_version() -> None:
     told = subprocess.run([sys.executable, "-m", "lamina", "--version"], capture_output=True, text=True, check=True)
 
-    assert re.fullmatch(r"lamina \d+\.\d+\.\d+\n", told.stdout)
+    assert re.fullmatch(r"lamina \d+\.\d+\.\d+( \(commit [0-9a-f]+(-dirty)?\))?\n", told.stdout)
 
 
 def test_without_arguments_there_is_help() -> None:

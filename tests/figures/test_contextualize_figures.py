@@ -111,6 +111,15 @@ def test_everything_draws(finetuned):
         assert "<svg" in to_svg(chart)
 
 
+def test_vectors_without_context_are_drawn_on_the_grid_of_words():
+    result = made()
+    charts = draw(replace(result, tables={**result.tables, "words": result.tables["sclass"]}))
+    assert list(charts)[:2] == ["layers", "words"]
+    words = charts["words"].to_dict()
+    assert words["title"]["subtitle"] == "as in the paper's figure 3"
+    assert words["description"].startswith("Micro-F1: ")
+
+
 def test_seeds_are_marks_beside_their_mean_and_a_window_is_named():
     spec = draw(made(finetuned=True))["finetuning"].to_dict()
     assert [panel["title"]["subtitle"] for panel in spec["concat"]] == [

@@ -50,12 +50,15 @@ app.add_typer(store.app, name="store")
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Show lamina's version and exit."),
+    version: bool = typer.Option(False, "--version", help="Show lamina's version, of a checkout its commit, and exit."),
 ) -> None:
     if version:
         from importlib.metadata import version as installed
 
-        print(f"lamina {installed('lamina')}")
+        from lamina.results.result import source_revision
+
+        commit = source_revision()
+        print(f"lamina {installed('lamina')}" + f" (commit {commit})" * bool(commit))
     elif context.invoked_subcommand is None:
         print(context.get_help())
 

@@ -380,7 +380,7 @@ def _refuse_untrainable(
         raise CorpusError(f"{corpus}: there is no {scored}, only {' and '.join(given)}; ask for --split {given[-1]}")
     # Of files without a split nothing is made while a file named like one lies there unread.
     unread = dict(source.not_made) if not {*source.files} - {None} else {scored: source.not_made.get(scored)}
-    path = unread.get(scored) or next(iter(unread.values()))
+    path = unread.get(scored) or next(iter(unread.values()), None)
     if path is not None:
         raise CorpusError(
             f"{corpus}: {path.name} is named like a split and is not read: {source.unread[path].why}; give its format "

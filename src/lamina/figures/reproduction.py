@@ -34,7 +34,7 @@ def published_and_ours(numbers: pd.DataFrame, title: str) -> alt.HConcatChart | 
         ours = base.mark_circle(size=55, color=COLOURS[0]).encode(
             x=alt.X("ours:Q", scale=axis), y=y, tooltip=["row", "published", "ours", "low", "high"]
         )
-        bars = base.mark_rule(color=COLOURS[0]).encode(x="low:Q", x2="high:Q", y=y)
+        bars = base.mark_rule(color=COLOURS[0]).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y)
         panels.append(
             alt.layer(bars, published, ours).properties(width=_PANEL, height=_ROW * len(rows), title=str(column))
         )

@@ -160,6 +160,8 @@ class Schedule:
     """Validations without gain before the probe stops: it has converged, unless the first of all was the best."""
     min_gain: float = 1e-4
     """Share of the lowest loss so far by which a validation has to be lower to count as a gain."""
+    enough: float = 0.0
+    """A loss per target (nats) below which a probe of classes has converged: its scores could not change."""
     min_learning_rate: float = 1e-6
     """Below this, the rate is not halved any more."""
     ends_below: bool = False
@@ -318,6 +320,8 @@ class Learner:
         """The stopping texts; of every target, its text among them."""
         self.best_losses = np.full((count, len(self.texts)), np.inf)
         """[member, text] What every stopping text adds to the lowest loss."""
+        self.enough = 0.0 if group.loss == "squared" else schedule.enough * len(group.stop) / max(self._decisions, 1)
+        """The same of the mean over decisions, of which a target has several."""
         self.worse = np.zeros(count, bool)
         """Whether the last validation was shown to be worse than the best one."""
         self.best_weights = {name: value.detach().clone() for name, value in self.full.named_parameters()}
@@ -367,10 +371,15 @@ class Learner:
 
     def losses_by_text(self, losses: Float[np.ndarray, "member target"]) -> Float[np.ndarray, "member text"]:
         """What every stopping text adds to the mean loss, of the loss on every stopping target."""
-        counted = self.group.stop.rated[:, 0] if self.group.loss == "categorical" else self.group.stop.rated
         sums = np.zeros((len(losses), len(self.texts)))
         np.add.at(sums.T, self._text, losses.T)
-        return sums / max(counted.sum(), 1)
+        return sums / max(self._decisions, 1)
+
+    @property
+    def _decisions(self) -> int:
+        """How many decisions the mean loss is over."""
+        rated = self.group.stop.rated
+        return int((rated[:, 0] if self.group.loss == "categorical" else rated).sum())
 
     def validate(self, losses: Float[np.ndarray, "stacked text"], number: int) -> None:
         """Process the losses of validation `number` (from 1): keep weights that improve, slow down or stop others.
@@ -408,6 +417,8 @@ class Learner:
                 self.running &= ~(halved & (self.rates / 2 < least))
             self.rates = np.where(halved, np.maximum(self.rates / 2, least), self.rates)
             self.running &= self.since < self.schedule.stop_after
+        if not by_f1:
+            self.running &= ~(self.history[number - 1] < self.enough)
         self.shrink()
         self._tell_rates()
 
@@ -513,6 +524,7 @@ class Learner:
         # A first cycle that another one could not better is the best of all unless the other one was worse.
         overfitted = ended & (self.best_step == self.schedule.end_of(1))
         overfitted &= self.worse | (self.schedule.growth is None)
+        overfitted &= ~(loss < self.enough)
         return LearningRecord(loss, steps, self.best_step, gain, ended & ~overfitted, overfitted, self.reach)
 
     def _rows_of(self, batch: ProbeBatch) -> Tensor:

@@ -72,7 +72,7 @@ class Provenance:
     """The command line or program that made the result."""
     versions: Mapping[str, str] = field(default_factory=lambda: _versions())
     """Versions of Python and of the packages that the numbers depend on."""
-    revision: str | None = field(default_factory=lambda: _git_revision())
+    revision: str | None = field(default_factory=lambda: source_revision())
     """Git revision of lamina's source, if it is a checkout."""
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """Date and time, in UTC."""
@@ -104,7 +104,8 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONED}
 
 
-def _git_revision() -> str | None:
+def source_revision() -> str | None:
+    """The commit of lamina's source, if it is a checkout; with `-dirty` where files were changed."""
     if shutil.which("git") is None:
         return None
     here = Path(__file__).parent
@@ -304,15 +305,23 @@ class Result:
             raise ResultError(f"{folder} does not match its {HEAD} ({error}); {how_to_remake(head)}") from error
 
     def _repr_html_(self) -> str:
+        """What a notebook shows: findings and the first chart; the other charts and the tables are folded."""
         from lamina.figures import to_svg
 
         title = f"{self.analysis}: {self.provenance.model['name']} on {self.provenance.corpus['name']}"
-        parts = [f"<h3>{escape(title)}</h3>"]
-        parts += [f"<p>{escape(finding.text)}</p>" for finding in self.findings]
-        parts += [to_svg(chart) for chart in self.charts().values()]
+        findings = "".join(
+            f"<li><b>{escape(finding.status)}</b> {escape(finding.text)}</li>" for finding in self.findings
+        )
+        parts = [f"<h3>{escape(title)}</h3><ul>{findings}</ul>"]
+        for number, (name, chart) in enumerate(self.charts().items()):
+            parts.append(to_svg(chart) if not number else _folded(f"chart {name}", to_svg(chart)))
         for name, table in self.tables.items():
-            parts.append(f"<h4>{name}</h4>{table.to_html(index=False, max_rows=20)}")
+            parts.append(_folded(f"table {name}, {len(table):,} rows", table.head(10).to_html(index=False)))
         return "\n".join(parts)
+
+
+def _folded(summary: str, content: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{content}</details>"
 
 
 _NOT_SAVED = "the run ended, or the disk was full, before they were saved"

@@ -312,3 +312,14 @@ def test_costs_are_counted(answering_folder, toys) -> None:
     assert told.seconds > 0
     one = token_map.estimate(str(answering_folder), toys, example="q3", device="cpu")
     assert (one.passes, one.texts) == (2, 1)
+
+
+def test_of_stories_that_are_answered_too_rarely_no_phases_are_told() -> None:
+    result = measured((0.2, 0, 0))
+    rows = [("qa1", 100, 70, 0.7, 0.6, 0.79, 20, 0, 0, True), ("qa2", 100, 30, 0.3, 0.2, 0.4, 10, 55, 3, True)]
+    result.tables["tasks"] = pd.DataFrame(rows, columns=list(phases.tables["tasks"].columns))
+    texts = [finding.text for finding in phases.findings(result)]
+    start = "The model answers 70 % of those about where somebody is after several moves (qa1) and 30 %"
+    assert texts[0].startswith(start)
+    assert "it answers no task of the stories in 85 % of the cases" in texts[1]
+    assert len(texts) == 2

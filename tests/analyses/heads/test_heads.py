@@ -206,7 +206,7 @@ def test_wrong_1_a_lead_is_named_with_13_documents_however_many_tests():
     found = heads(encoder, corpus, samples=50)
     first = found.findings[0]
     assert (first.status, first.n, first.unit) == ("clear", 13, "document")
-    assert first.text.startswith("Head 1-1 finds 100 % of obj relations; the best fixed offset finds ")
+    assert first.text.startswith("Head 1-1 finds 100 % of objects; the best fixed offset finds ")
     assert check_findings(found) == []
 
 

@@ -333,7 +333,7 @@ def test_statuses_follow_the_paired_contrast() -> None:
     (few,) = geometry.findings(by_hand([0.6, 0.4], [0.7, 0.7], units=5))
     assert few.text.startswith("5 word types are too few to test whether the self-similarity adjusted for anisotropy")
     (alone,) = geometry.findings(by_hand([0.6, 0.4], None))
-    assert alone.text.startswith("At layer 1 the self-similarity adjusted for anisotropy is above 0: ")
+    assert alone.text.startswith("At layer 1 the self-similarity adjusted for anisotropy is .40, above 0; ")
     assert geometry.findings(by_hand([float("nan")] * 2, [0.7, 0.7])) == ()
     (still,) = geometry.findings(by_hand([0.6, 0.4], None, spread=0.0))
     assert still.text.endswith("it does not vary between the units that are resampled.")

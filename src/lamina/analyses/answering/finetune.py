@@ -138,7 +138,7 @@ class TrainingSets(Reads):
         "resample documents. The baseline always answers what is most frequent in training; the model is compared with "
         "it document by document. The default report trains "
         "for a minute or two on short stories that lamina makes (Where did somebody go?, and after bAbI's first task "
-        "Where is Ann?): enough to answer the first kind, and some of the second."
+        "Where is Ann?): the first kind is learned sooner than the second."
     ),
     cites=("van Aken et al. 2019", "Zhao et al. 2020"),
     reads=TrainingSets(),
@@ -172,7 +172,7 @@ class TrainingSets(Reads):
     takes=70,
     report={
         "task": "babi",
-        # The first can be learned within a minute or two, the second cannot: its answers are right and wrong.
+        # The first is learned sooner than the second.
         "babi_tasks": (21, 1),
         "max_steps": 160,
         "lr": 3e-4,

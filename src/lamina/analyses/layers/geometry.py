@@ -300,13 +300,13 @@ def _claim(measure: str, claim: GeometryClaim, rows: Sequence[Any], row: Any, co
     )
     numbers = f"{claim.name} {number(row.value)}{beside}"
     test = Contrast.of(row, estimate="difference")
-    meaning = f"{claim.less if row.difference < 0 else claim.more} than in {against}:"
+    meaning = f"{claim.less if row.difference < 0 else claim.more} than in {against}: {numbers}"
     if not twin:
-        meaning = f"the {claim.name} is {'below' if row.difference < 0 else 'above'} 0:"
+        meaning = f"the {claim.name} is {number(row.value)}, {'below' if row.difference < 0 else 'above'} 0"
     drawn: dict[str, int] = corpus.get("drawn", {})
     kinds = [what for what, count in drawn.items() if count == test.units]
     return finding(
-        claim=f"At {there} {meaning} {numbers}{where}",
+        claim=f"At {there} {meaning}{where}",
         whether=f"the {claim.name} of {there} differs from {'that of ' * twin}{against}",
         absent=f"At {there} the {claim.name} is {'that of ' * twin}{against}: {numbers}",
         contrast="difference",

@@ -193,8 +193,8 @@ def _parsed(
 # Generated stories: facts, a question, its answer, and the supporting facts.
 #
 # Tasks, by bAbI's numbers: 1 where somebody is (one supporting fact), 2 where a thing is (two), 3 where a thing was
-# before (three), 15 what somebody is afraid of (deduction from two); and one of its own, 21 where somebody went or what
-# somebody took, of one each. The answer always occurs in a supporting fact, so nothing is appended. Each story has one
+# before (three), 15 what somebody is afraid of (deduction from two); and one of its own, 21 the one place, thing or
+# animal of a story. The answer always occurs in a supporting fact, so nothing is appended. Each story has one
 # question. The same seed gives the same stories on every machine, and a hash of its facts decides the split of a story,
 # so that splits never share a story, even with different seeds.
 
@@ -206,7 +206,7 @@ TASK_TITLES = {
     "qa13": "where they are", "qa14": "where somebody was when", "qa15": "what somebody is afraid of",
     "qa16": "what colour something has", "qa17": "what lies where", "qa18": "what fits into what",
     "qa19": "the way from place to place", "qa20": "why somebody goes somewhere",
-    "qa21": "where somebody went or what somebody took",
+    "qa21": "the one place, thing or animal",
 }  # fmt: skip
 """bAbI's tasks -> what is asked, as sentences say it."""
 STORIES = "stories"
@@ -381,17 +381,16 @@ def _carried(events: list[_StoryEvent], thing: str) -> Iterator[tuple[str, int, 
 
 
 def _kind(chance: _Chance) -> Story:
-    """Task 21: where somebody went or what somebody took; a story has one place and one thing."""
+    """Task 21: the one place, thing or animal of a story; the question says which of them."""
     people = chance.sample(PEOPLE, 3)
     place, thing, (animal, _) = chance.choice(PLACES), chance.choice(THINGS), chance.choice(KINDS)
     facts = [
         (f"{people[0]} {chance.choice(_VERBS['go'])} the {place}.", "Where did somebody go?", place),
         (f"{people[1]} {chance.choice(_VERBS['take'])} the {thing}.", "What did somebody take?", thing),
-        # Nobody asks for it.
-        (f"{people[2]} is a {animal}.", "", ""),
+        (f"{people[2]} is a {animal}.", "What is somebody?", animal),
     ]
     order = chance.sample(facts, len(facts))
-    position = chance.choice([place for place, fact in enumerate(order) if fact[1]])
+    position = chance.randint(0, len(order) - 1)
     _, question, answer = order[position]
     return Story(tuple(fact for fact, _, _ in order), question, answer, (position,))
 

@@ -259,6 +259,7 @@ QUICK = Schedule(
     halve_after=1,
     stop_after=3,
     min_gain=2e-3,
+    enough=0.02,
     min_learning_rate=2e-4,
     batch_targets=128,
     hidden=64,
@@ -274,6 +275,7 @@ STANDARD = Schedule(
     max_validations=9,
     stop_after=1,
     min_gain=4e-2,
+    enough=0.02,
     batch_targets=512,
     growth=1.5,
 )
