@@ -17,8 +17,8 @@ CAPTIONS = {
         "with the dashed line: words and characters alone, scored on the same folds."
     ),
     "cost": (
-        "Score beside the time that 1,000 texts take on this machine, one point per layer and pooling. The line joins "
-        "those that none is both better and faster than."
+        "Score beside the time that a thousand texts take on this machine, one point per layer and pooling. The line "
+        "joins those that none is both better and faster than."
     ),
     "curve": (
         "Score of the chosen layer by the number of labels that its probe learned from, with 95 % intervals over "
@@ -62,7 +62,7 @@ def _layers(result: Result, score: str) -> alt.TopLevelMixin:
         ]
         panels.append(alt.LayerChart(layer=marks, title=str(model)))
     answer = result.tables["answer"].iloc[0]
-    title = f"Layer {answer['layer']} of {answer['model']} reads {_task(result)} best"
+    title = f"Layer {int(answer['layer'])} of {answer['model']} reads {_task(result)} best"
     words = float(surface["value"].iloc[0])
     description = f"{score} {answer['value']:.2f} with choosing; {words:.2f} of words and characters alone."
     return themed(alt.concat(*panels, columns=2, title=title, description=description))
@@ -76,7 +76,7 @@ def _cost(result: Result, score: str) -> alt.TopLevelMixin:
     table = result.tables["choose"]
     rows = table.assign(place=[_place(row) for row in rows_of(table)])
     front = result.tables["front"]
-    x = alt.X("seconds_per_1000_texts:Q", title="seconds per 1,000 texts")
+    x = alt.X("seconds_per_1000_texts:Q", title="seconds per thousand texts")
     y = alt.Y("value:Q", title=score, scale=alt.Scale(zero=False))
     look = series(list(dict.fromkeys(table["model"])))
     points = alt.Chart(rows, width=420, height=240).mark_point(filled=True, size=50, opacity=0.8)
@@ -90,13 +90,13 @@ def _cost(result: Result, score: str) -> alt.TopLevelMixin:
         points.encode(x=x, y=y, color=look.colour, shape=look.shape, tooltip=tooltip),
     ]
     best = front.iloc[-1]
-    title = f"Score beside cost: {len(front)} cells are worth their time"
-    description = f"The slowest of them takes {best['seconds_per_1000_texts']:.2f} s per 1,000 texts."
+    title = "The line joins the layers that are worth their time"
+    description = f"The slowest of them takes {best['seconds_per_1000_texts']:.2f} s per thousand texts."
     return themed(alt.concat(alt.LayerChart(layer=marks), title=title, description=description))
 
 
 def _place(row: Any) -> str:
-    return str(row.model) if pd.isna(row.layer) else f"{row.model}, layer {row.layer}, {row.pooling}"
+    return str(row.model) if pd.isna(row.layer) else f"{row.model}, layer {int(row.layer)}, {row.pooling}"
 
 
 def _curve(result: Result, score: str) -> alt.TopLevelMixin:

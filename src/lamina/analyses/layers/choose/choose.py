@@ -435,8 +435,10 @@ def _findings(result: Result) -> Iterable[Finding]:
     value, words = number(chosen.value, chosen.low, chosen.high), number(rows[WORDS].value)
     sources = [Source("answer", {"what": what}) for what in (CHOSEN, WORDS, LAST, THIRDS) if what in rows]
     sources.append(Source("curve", {"labels": int(enough.labels)}))
+    better = f"Use {named}: {score} {value}, words and characters alone {words}"
+    worse = f"No layer is needed: words and characters alone reach {score} {words}, the best layer ({named}) {value}"
     yield finding(
-        claim=f"Use {named}: {score} {value}, words and characters alone {words}",
+        claim=better if chosen.difference > 0 else worse,
         whether=f"{named} ({score} {value}), reads more than words and characters alone ({words})",
         absent=f"Words and characters alone do as well ({words}) as the best layer, {named} ({score} {value})",
         contrast="difference",
@@ -451,7 +453,8 @@ def _findings(result: Result) -> Iterable[Finding]:
 
 
 def _named(row: Any) -> str:
-    return f"layer {row.layer} of {row.model}, {_POOLED.get(row.pooling, row.pooling)}"
+    # Read from a file, the column has fractions, since the words alone have no layer.
+    return f"layer {int(row.layer)} of {row.model}, {_POOLED.get(row.pooling, row.pooling)}"
 
 
 def _advice(rows: dict[str, Any], curve: pd.DataFrame) -> str:
@@ -470,7 +473,7 @@ def _costs(rows: dict[str, Any], chosen: Any, score: str, unit: str) -> Iterator
     for what, row in rows.items():
         if what == CHOSEN or (row.model, row.layer, row.pooling) == (chosen.model, chosen.layer, chosen.pooling):
             continue
-        name = "reading words and characters alone" if what == WORDS else f"{_article(what)} (layer {row.layer})"
+        name = "reading words and characters alone" if what == WORDS else f"{_article(what)} (layer {int(row.layer)})"
         start = name[0].upper() + name[1:]
         yield finding(
             claim=f"{start} costs {score} beside the best choice",
@@ -520,7 +523,7 @@ def _shows(result: Result) -> Iterator[Overview | str]:
     rows: list[tuple[str | int, ...]] = []
     for place in order:
         row = next(rows_of(table.loc[[place]]))
-        layer = "-" if pd.isna(row.layer) else str(row.layer)
+        layer = "-" if pd.isna(row.layer) else str(int(row.layer))
         inside = "yes" if bool(best["best"].loc[place]) else ""
         rows.append(
             (
