@@ -350,6 +350,16 @@ def made_seeds() -> list[Seed]:
             },
         ),
         (
+            "wsd_framework",
+            {
+                "senseval2.data.xml": '<?xml version="1.0" encoding="UTF-8" ?>\n<corpus lang="en" source="senseval2">\n'
+                '<text id="d000">\n<sentence id="d000.s000">\n<wf lemma="the" pos="DET">The</wf>\n'
+                '<instance id="d000.s000.t000" lemma="art" pos="NOUN">art</instance>\n</sentence>\n'
+                "</text>\n</corpus>\n",
+                "senseval2.gold.key.txt": "d000.s000.t000 art%1:09:00::\n",
+            },
+        ),
+        (
             "plain",
             {"x.txt": " = Dogs = \n\nDogs , they bark ; didn't they ?\n\n = Dogs = \n\nIn the U.S. 2,000 do .\n"},
         ),

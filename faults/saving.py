@@ -79,7 +79,7 @@ class _Stopping:
         tables = {name: pd.DataFrame({"layer": range(ROWS), "value": [value] * ROWS}) for name in ("one", "two")}
         made = Provenance(about, about, {}, command="faults", versions={}, revision=None)
         result = Result("demo", tables, made, {"weights": self._weights})
-        with nullcontext() if self._exchange else patch.object(writing, "_exchanger", lambda: None):
+        with nullcontext() if self._exchange else patch.object(writing, "exchanger", lambda: None):
             result.save(self._target, charts=False)
 
     def _save_on(self) -> None:

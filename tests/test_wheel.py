@@ -18,9 +18,9 @@ from pathlib import Path
 from starlette.testclient import TestClient
 from lamina.figures import colour_tokens
 from lamina.report import page
-from lamina.web import Settings, create_app
+from lamina.web import ServerSettings, create_app
 assert Path(lamina.__file__).is_relative_to(sys.argv[1]), lamina.__file__
-client = TestClient(create_app(Settings(port=8600)), base_url="http://127.0.0.1:8600")
+client = TestClient(create_app(ServerSettings(port=8600)), base_url="http://127.0.0.1:8600")
 made = ("/static/tokens.css", "/static/drawing.js")
 for address in ("/", "/runs", "/static/views/sentence/view.js", "/static/shared/base.css", *made):
     assert client.get(address).status_code == 200, address

@@ -39,7 +39,7 @@ def test_every_word_has_its_own_line_in_both_columns():
 def test_weak_lines_are_left_out_and_it_is_said():
     chart = themed(lines(table(["a", "b"], weight=0.01), {(1, 2): Panel("One", "two")}, title="Lines"))
     spec = chart.to_dict()
-    assert "lines under 0.02 not drawn" in spec["title"]["subtitle"]
+    assert "weak lines not drawn" in spec["title"]["subtitle"]
     assert spec["concat"][0]["title"] == {"text": "One", "subtitle": "two", "fontSize": 13}
     name = spec["concat"][0]["layer"][0]["data"]["name"]
     assert spec["datasets"][name] == []

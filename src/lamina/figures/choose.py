@@ -108,7 +108,7 @@ def _curve(result: Result, score: str) -> alt.TopLevelMixin:
     marks = [
         base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=score), y2=alt.Y2("high:Q")),
         base.mark_line(strokeWidth=2, point=True).encode(
-            y=y, tooltip=["labels:Q", alt.Tooltip("value:Q", format=".3f")]
+            y=y, tooltip=[alt.Tooltip("labels:Q"), alt.Tooltip("value:Q", format=".3f")]
         ),
     ]
     enough = table[table["enough"]].iloc[0]

@@ -319,7 +319,8 @@ def _refuse_impossible(values: Mapping[str, Any]) -> None:
         decimal = name == "lr" or _SCHEDULE.get(name) is float
         least, most = _LIMITS.get(name, (0, inf))
         kinds = (int, float) if decimal else (int,)
-        if value is None or type(value) not in kinds or not 0 < value < inf or not least <= value <= most:
+        above = value is not None and type(value) in kinds and (value > 0 or (value == 0 and name == "enough"))
+        if not above or not value < inf or not least <= value <= most:
             limits = f"from {least:g} to {most:g}" if name in _LIMITS else "above 0"
             kind = "a number" if decimal else "a whole number"
             raise InputError(f"the schedule has {name}={value!r}; give {kind} {limits}")
