@@ -319,8 +319,9 @@ def _refuse_impossible(values: Mapping[str, Any]) -> None:
         decimal = name == "lr" or _SCHEDULE.get(name) is float
         least, most = _LIMITS.get(name, (0, inf))
         kinds = (int, float) if decimal else (int,)
-        above = value is not None and type(value) in kinds and (value > 0 or (value == 0 and name == "enough"))
-        if not above or not value < inf or not least <= value <= most:
+        # No loss is enough by default.
+        lowest = -1 if name == "enough" else 0
+        if value is None or type(value) not in kinds or not lowest < value < inf or not least <= value <= most:
             limits = f"from {least:g} to {most:g}" if name in _LIMITS else "above 0"
             kind = "a number" if decimal else "a whole number"
             raise InputError(f"the schedule has {name}={value!r}; give {kind} {limits}")
