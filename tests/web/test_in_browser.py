@@ -61,7 +61,12 @@ def test_findings_of_a_real_model_are_borne_out_by_their_tables(results):
 def address(results) -> Iterator[str]:
     command = [sys.executable, "-m", "lamina", "serve", str(results), "--port", "0", "--no-estimates"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        yield re.match(r"http://[^/]+", process.stdout.readline())[0]
+        address = re.match(r"http://[^/]+", process.stdout.readline())[0]
+        # Fine-tuned models of the results folder are loaded once somebody has confirmed them.
+        for model in httpx.get(f"{address}/api/about", timeout=60).json()["models"]:
+            if model["unconfirmed"]:
+                httpx.post(f"{address}/api/strange-models", json={"model": model["name"]}, timeout=60).raise_for_status()
+        yield address
         process.terminate()
 
 

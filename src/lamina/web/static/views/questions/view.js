@@ -27,6 +27,8 @@ let examples = [];
 let tuned = [];
 /** @type {string[]} */
 let models = [];
+/** @type {string[]} */
+let unconfirmed = []; // in result folders; loaded when somebody says so
 let turns = 0;
 /** @type {Promise<void> | undefined} */
 let latest;
@@ -38,8 +40,16 @@ let latest;
 function partner(model) {
   const own = tuned.find(({ name }) => name === model);
   if (own) return own.base ?? models.find((name) => name !== model) ?? NOBODY;
-  const answering = tuned.filter(({ answers }) => answers);
+  const answering = tuned.filter(({ answers, name }) => answers && !unconfirmed.includes(name));
   return (answering.find(({ base }) => base === model) ?? answering[0])?.name ?? NOBODY;
+}
+
+/** @param {{ models: { name: string, unconfirmed: boolean }[] }} about */
+function list(about) {
+  models = about.models.map(({ name }) => name);
+  unconfirmed = about.models.filter((model) => model.unconfirmed).map(({ name }) => name);
+  const waiting = tuned.find(({ answers, base, name }) => answers && base === state.get("model") && unconfirmed.includes(name));
+  if (waiting) say(`${waiting.name} was tuned from this model: choose it above to load it, and both are shown.`);
 }
 
 function second() {
@@ -133,7 +143,7 @@ const again = () => (latest = attempt("Reading the question …", look));
 async function begin() {
   const about = await ready;
   [examples, tuned] = await Promise.all([read("/questions/examples"), read("/questions/models")]);
-  models = about.models.map(({ name }) => name);
+  list(about);
   if (!state.get("question") && !examples.some(({ id }) => id === state.get("example"))) state.set({ example: examples[0].id }, { quiet: true });
   fill();
   columns.paint(select("colour").value, input("outlines").checked);
@@ -173,8 +183,8 @@ function listen() {
 // A job may have made a model, or the phases of one.
 async function renew() {
   const about = await read("/about");
-  models = about.models.map(({ name }) => name);
   tuned = await read("/questions/models");
+  list(about);
   known.clear();
   const header = select("model");
   const listed = [...header.options].map(({ value }) => value);
