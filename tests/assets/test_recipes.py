@@ -402,7 +402,7 @@ def test_data_get_shows_licences_first_and_counts_afterwards(shelf: Path, monkey
     ]
     assert shown.splitlines()[-2:] == ["  first.txt: 2 lines", "  second.txt: 1 lines"]
     failed = command.invoke(app, ["data", "get", "absent", "demo"])
-    assert str(failed.exception) == "1 of 2 corpora could not be had: absent"
+    assert str(failed.exception) == "1 of 2 corpora could not be fetched: absent"
     assert "demo: " in failed.output, "the others are still fetched"
     for name, said in (
         ("net", "net is a model"),

@@ -65,7 +65,9 @@ def address(results) -> Iterator[str]:
         # Fine-tuned models of the results folder are loaded once somebody has confirmed them.
         for model in httpx.get(f"{address}/api/about", timeout=60).json()["models"]:
             if model["unconfirmed"]:
-                httpx.post(f"{address}/api/strange-models", json={"model": model["name"]}, timeout=60).raise_for_status()
+                httpx.post(
+                    f"{address}/api/strange-models", json={"model": model["name"]}, timeout=60
+                ).raise_for_status()
         yield address
         process.terminate()
 

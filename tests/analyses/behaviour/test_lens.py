@@ -163,7 +163,7 @@ def test_tokens_of_a_typed_text(causal: Result) -> None:
 @pytest.mark.parametrize("kind", ["causal", "masked"])
 def test_pairs_at_the_last_layer_are_the_scorers(kind: str, pairs: Path) -> None:
     model = language_model(tiny_causal() if kind == "causal" else tiny_masked())
-    suite = read_lens_suite(str(pairs), 10)
+    suite = read_lens_suite(str(pairs), 10, seed=0)
     rows = suite_tables(model, suite, None, samples=50, seed=0)[0]["pairs"]
     sentences = [sentence for pair in suite.pairs for sentence in (pair.good, pair.bad)]
     totals = [each.total for each in score_passages(model, [WrittenPassage.typed(each, each) for each in sentences])]
@@ -176,7 +176,7 @@ def test_clozes_at_the_last_layer_are_the_scorers(tmp_path: Path) -> None:
     path = tmp_path / "own.tsv"
     path.write_text("text\tanswer\nthe ___ barked .\tdog\nthe lazy ___ ran .\tcat\nthe ___ ran .\tunhesitatingly\n")
     model = language_model(tiny_masked())
-    suite = read_lens_suite(str(path), 10)
+    suite = read_lens_suite(str(path), 10, seed=0)
     tables, left_out = suite_tables(model, suite, None, samples=50, seed=0)
     slots = [Gap("1", "the ", " barked ."), Gap("2", "the lazy ", " ran .")]
     expected = np.mean([np.exp(each[0].logprob) for each in fill_gaps(model, slots, [["dog"], ["cat"]])])

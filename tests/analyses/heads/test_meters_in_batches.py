@@ -10,7 +10,7 @@ from scipy.spatial.distance import jensenshannon
 from lamina.analyses.heads.attention_distance import DistanceMeter
 from lamina.analyses.heads.headmap import SMOOTHING, DivergenceMeter
 from lamina.analyses.heads.heads import RelationMeter, relations_of
-from lamina.analyses.heads.surface import ENOUGH, MEASURES, PATTERNS, STRONG, PatternMeter, SurfaceMeter
+from lamina.analyses.heads.surface import MEASURES, NOTABLE, PATTERNS, STRONG, PatternMeter, SurfaceMeter
 from lamina.framework.watch import Meter, WatchedBatch, WatchedText, watch
 from lamina.models import SPECIAL
 from lamina.stats.units import Halves
@@ -144,7 +144,7 @@ def pattern(watched: WatchedText, punctuation: set[int]) -> np.ndarray | None:
     strong = []
     for (held, left), (expected, room) in zip(parts(watched.maps.double().numpy()), flat, strict=True):
         share = expected / room
-        strong.append((held >= ENOUGH) & (held / left - share >= STRONG * (1 - share)) & (room - expected > 1e-6))
+        strong.append((held >= NOTABLE) & (held / left - share >= STRONG * (1 - share)) & (room - expected > 1e-6))
     vertical, diagonal, block = strong
     block &= len(ends) > 1
     return np.select([vertical & diagonal, vertical, diagonal, block], [2, 0, 1, 3], 4)

@@ -217,7 +217,7 @@ def test_saved_probes_answer_as_they_did(asked, corpus):
 
 
 def test_wrong_settings_are_said(corpus):
-    with pytest.raises(InputError, match="preset must be one of quick, paper; got 'slow'"):
+    with pytest.raises(InputError, match="preset must be one of quick, standard, paper; got 'slow'"):
         contextualize(TinyEncoder(), corpus, preset="slow")
     with pytest.raises(InputError, match="context_sizes takes a list, each item a whole number of at least 0"):
         contextualize(TinyEncoder(), corpus, context_sizes=[-1])

@@ -343,8 +343,8 @@ def test_an_estimate_counts_steps_and_stores_nothing(splits: Splits, settings: d
 
 def test_training_that_patience_can_end_is_expected_to_take_half_of_the_longest() -> None:
     assert [expected_steps(each, 500) for each in (QUICK, PAPER, PAPER_SMALL)] == [1200, 125_000, 5000]
-    assert expected_steps(STANDARD, 500) == STANDARD.end_of(7), "cycles, from 200 steps on"
-    assert expected_steps(STANDARD, 50) == round(50 * 1.5**6), "from one pass over few targets on"
+    assert expected_steps(STANDARD, 500) == STANDARD.end_of(4), "cycles, from 200 steps on"
+    assert expected_steps(STANDARD, 50) == round(50 * 1.5**3), "from one pass over few targets on"
 
 
 @pytest.mark.parametrize("probes", [("layer",), ("mix",)])

@@ -100,7 +100,7 @@ def test_one_result_has_the_tasks_of_several_corpora(suite, settings: dict[str, 
     texts = pd.read_parquet(result.files["texts.parquet"])
     assert texts.groupby("corpus").size().to_dict() == dict.fromkeys(suite.values(), 18)
     charts = draw(Result.load(result.save(tmp_path / "suite", charts=False)))
-    assert "pipeline suite (dev)" in charts["pipeline"].to_dict()["title"]["text"]
+    assert "pipeline suite (dev)" in str(charts["statistics"].to_dict()["title"])
 
 
 def test_the_tasks_of_the_qa_paper_are_scored_by_macro_f1_over_all_labels(

@@ -149,6 +149,16 @@ function chapter({ name, title, question, results }) {
   return made;
 }
 
+/**
+ * Scroll to a part and stay there while charts above it come in, until the reader does something.
+ * @param {Element} part
+ */
+function holdInSight(part) {
+  const grown = new ResizeObserver(() => part.scrollIntoView());
+  grown.observe(byId("chapters"));
+  for (const name of ["wheel", "touchstart", "keydown", "pointerdown"]) addEventListener(name, () => grown.disconnect(), { once: true, passive: true });
+}
+
 async function look() {
   clearTimeout(timer);
   const asked = read(path());
@@ -158,7 +168,7 @@ async function look() {
   const wanted = state.get("analysis");
   load(byId("chapters"), async () => (await asked).chapters.map(chapter), { lines: 5 }).then(() => {
     for (const section of byId("chapters").querySelectorAll("[data-analysis]")) {
-      if (section.getAttribute("data-analysis") === wanted) section.scrollIntoView();
+      if (section.getAttribute("data-analysis") === wanted) holdInSight(section);
     }
   });
   await load(byId("unmeasured"), async (signal) => unmeasured(await read(`/unmeasured/${encodeURIComponent(model())}`, signal)), { lines: 4 });
