@@ -51,6 +51,8 @@ def test_the_core_is_imported_without_any_package_of_an_extra() -> None:
 )
 def test_what_needs_an_extra_names_it(monkeypatch: pytest.MonkeyPatch, package: str, command: list[str]) -> None:
     monkeypatch.setitem(sys.modules, package, None)
+    # `lamina serve` switches progress off for its process, which is the tests' here.
+    monkeypatch.setenv("LAMINA_PROGRESS", "lines")
     error = CliRunner().invoke(app, command).exception
     (extra,) = [extra for extra, packages in EXTRAS.items() if package in packages]
     assert isinstance(error, InputError)

@@ -65,7 +65,7 @@ def test_loss_and_a_probe_with_their_twin(
     ("arguments", "sentence"),
     [
         (("--layer", 9), "has layers 0 (embeddings) to 3, no other"),
-        (("--task", "dep"), "dep: its targets are pairs of spans, and what is erased is the class of a word or span"),
+        (("--task", "dep"), "dep: its targets are pairs of spans, and erasure needs one class per word or span"),
         (("--task", "ner"), "does not carry ner; it carries pos, dep"),
         (("--learn", 20), "too few targets to fit an eraser"),
         (("--target", "probe:pos@9"), "has no layer 9"),

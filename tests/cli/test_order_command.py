@@ -89,7 +89,7 @@ def test_features_instead_of_tags(run: Callable[..., Done], bert: Path, tmp_path
         (("--task", "subjects"), True, "unknown task 'subjects'; did you mean subject?"),
         (("--task", "subject"), False, "subject cannot be made from"),
         (("--task", "top_constituents"), True, "it has no constituents (annotation const)"),
-        (("--split", "train"), True, "the scored split must be dev or test; got 'train'"),
+        (("--split", "train"), True, "Invalid value for '--split': 'train' is not one of"),
     ],
     ids=["unknown", "no heads", "no constituents", "split"],
 )

@@ -84,7 +84,8 @@ def test_bad_input_is_told_in_a_sentence(
     assert "Traceback" not in done.output
 
 
-def test_a_model_without_a_head_is_refused_before_the_suite_is_read(run: Callable[..., Done], bert: Path) -> None:
-    done = run("pairs", bert, "--suite", "nowhere.tsv")
+def test_a_model_without_a_head_is_refused_in_words(run: Callable[..., Done], bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.tsv").write_text("good\tbad\nDogs bark .\tDogs barks .\n")
+    done = run("pairs", bert, "--suite", tmp_path / "own.tsv")
     assert done.exit_code == 2
     assert "has no language-model head; these have: smollm2" in " ".join(done.output.split())

@@ -70,7 +70,7 @@ def test_a_dry_run_says_what_it_would_take(run, request_file: Path, tmp_path: Pa
     done = run("run", request_file, "--dry-run")
     assert done.exit_code == 0, done.output
     assert [line.split()[0] for line in done.output.splitlines()] == [
-        "passes", "texts", "tokens", "steps", "time", "memory", "disk", "states",
+        "passes", "texts", "tokens", "steps", "CPU", "time", "memory", "disk", "states",
     ]  # fmt: skip
     assert not (tmp_path / "results").exists()
 

@@ -54,5 +54,5 @@ def test_a_suite_is_one_result_with_the_papers_values(bert: Path, tmp_path: Path
     # Two validations make no plateau.
     assert not summary["converged"].any()
     assert summary["expected_layer"].isna().all()
-    assert "had not converged" in (out / "pipeline.svg").read_text()
+    assert "had not converged" in (out / "statistics.svg").read_text()
     assert {"pos.predictions.parquet", "dep.predictions.parquet"} <= {path.name for path in out.iterdir()}

@@ -138,5 +138,7 @@ def test_files_that_count_a_paradigm_anew_are_told_apart_but_copies_are_refused(
 def test_pairs_in_memory_and_unknown_names() -> None:
     with pytest.raises(InputError, match=r"two pairs are called 'p/1'"):
         pairs_from([MinimalPair("1", "-", "-", "p", "A.", "B.")] * 2)
-    with pytest.raises(CorpusError, match="there is no suite, file or folder 'blimpp'; suites by name: blimp"):
+    with pytest.raises(
+        CorpusError, match="there is no suite, file or folder 'blimpp'; did you mean blimp\\? Suites by name: blimp"
+    ):
         read_pairs("blimpp")

@@ -116,6 +116,7 @@ def hub(model_folder, tmp_path, monkeypatch):
     save_file({name: 1.1 * weight for name, weight in weights.items()}, path, metadata={"format": "pt"})
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
     return path
 
@@ -164,6 +165,7 @@ def test_the_hubs_own_reason_and_what_to_do(monkeypatch, error, said):
     def fail(*_, **__):
         raise error
 
+    monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setattr("transformers.utils.hub.hf_hub_download", fail)
     assert said in refusal("me/x@v9")
 

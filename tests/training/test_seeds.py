@@ -84,7 +84,7 @@ def test_every_seed_is_a_complete_model_and_scores_are_means(several, model_fold
         assert "seeds" not in each.tables
     assert sorted(several.tables["curve"]["seed"].unique()) == [3, 4]
     assert any("Over 2 seeds it ranges from" in each.text for each in several.findings)
-    assert several.chart("learning").to_dict()["title"]["subtitle"].startswith("2 seeds; dashed lines")
+    assert "2 seeds; dashed lines" in " ".join(several.chart("learning").to_dict()["title"]["subtitle"])
 
 
 def test_asked_again_it_is_read(several, model_folder, sets, out) -> None:

@@ -79,7 +79,8 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 def _named_measure(result: Result) -> str:
     """The measure of the clearest finding."""
     sources = [source for finding in strongest_first(result.findings) for source in finding.source]
-    return next((str(source.where["measure"]) for source in sources if "measure" in source.where), "")
+    drawn = {panel.measure for panel in PANELS}
+    return next((str(measure) for source in sources if (measure := source.where.get("measure")) in drawn), "")
 
 
 _WIDTH, _HEIGHT = 560, 240

@@ -106,6 +106,8 @@ class Outline:
         if split is None or wanted not in ("train", "dev", "test", "all"):
             return
         learns = bool(split.choices) and not {"train", "all"} & {*split.choices}
+        # Of several targets, only probes learn.
+        learns &= all(setting.name != "targets" for setting in self.settings)
         selection = FileSelection.of(settings.get("include"), settings.get("exclude"))
         how = settings.get("format"), settings.get("split_from")
         refuse_split(data, wanted, *how, learns=learns, selection=selection)
