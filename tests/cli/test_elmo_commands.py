@@ -92,7 +92,7 @@ def test_it_is_probed_and_the_appendix_tables_are_there(run, elmo, corpus, store
 def test_maps_and_heads_are_refused_in_words(run, elmo, corpus, tmp_path):
     for command, said in {
         "attention": "its attention maps cannot be used: it has no attention heads that look from token to token",
-        "ablate": "is not a transformer, so it has no heads or blocks to take away",
+        "ablate": "is not a transformer, so it has no heads or blocks to ablate",
         "surprisal": "has no language-model head",
     }.items():
         done = run(command, elmo, "--corpus", corpus, "--out", tmp_path / command)
@@ -100,7 +100,7 @@ def test_maps_and_heads_are_refused_in_words(run, elmo, corpus, tmp_path):
         assert said in done.output, command
     faithful = run("probe", elmo, "--corpus", corpus, "--faithful", "--out", tmp_path / "f")
     assert faithful.exit_code == 2
-    assert "has no piece embeddings to put in place of its layer 0" in faithful.output
+    assert "has no token embeddings to put in place of its layer 0" in faithful.output
 
 
 def test_bad_files_are_a_sentence_and_status_2(run, corpus, tmp_path):

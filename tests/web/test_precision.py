@@ -7,8 +7,10 @@ import pytest
 from lamina.errors import InputError
 from lamina.framework.requests import read_request
 from lamina.testing import TinyEncoder
-from lamina.web import ServerSettings, create_app
+from lamina.web import ServerSettings
+from lamina.web.process import load_state
 from lamina.web.requests import job_request
+from lamina.web.workers import start_message
 
 WANTED = {"analysis": "geometry", "model": "tiny"}
 
@@ -22,7 +24,8 @@ def test_models_are_loaded_in_it(monkeypatch, dtype, chat):
         return TinyEncoder()
 
     monkeypatch.setattr("lamina.models.load_encoder", load)
-    with create_app(ServerSettings(models=("tiny",), dtype=dtype, chat=chat)).state.lamina.model("tiny"):
+    settings = ServerSettings(models=("tiny",), dtype=dtype, chat=chat)
+    with load_state(start_message(settings, "tiny", "tiny")).model("tiny"):
         pass
     # Code that comes with a model is never run here.
     assert asked == [("tiny", {"device": None, "dtype": dtype, "chat": chat, "trust_remote_code": False})]

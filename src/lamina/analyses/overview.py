@@ -549,8 +549,6 @@ def spine(results: Sequence[Result]) -> Spine:
 
 def _uses(result: Result) -> Iterator[tuple[Any, ...]]:
     """Rows of `Spine.uses`: whole layers that were ablated, and concepts that were erased."""
-    from lamina.analyses.cause.erase.effects import UNUSED, USED
-
     if result.analysis == "ablate":
         table = result.tables["effects"]
         layers = table[(table["component"] == "block") & (table["target"] == table["target"].iloc[0])]
@@ -558,6 +556,9 @@ def _uses(result: Result) -> Iterator[tuple[Any, ...]]:
             status = "clear" if row.p_adjusted < SURE else "untested" if row.needed else "open"
             yield "block ablated", str(row.target), int(row.layer), row.effect, row.low, row.high, status
     elif result.analysis == "erase":
+        # A report without it does not load its analysis.
+        from lamina.analyses.cause.erase.effects import UNUSED, USED
+
         table = result.tables["erase"]
         table = table[(table["what"] == "concept") & (table["target"] == table["target"].iloc[0])]
         for row in rows_of(table):

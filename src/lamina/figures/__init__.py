@@ -53,7 +53,7 @@ def captions_of(analysis: str) -> Mapping[str, str]:
 
     Example:
         >>> list(captions_of("geometry"))
-        ['layers']
+        ['measure', 'layers']
     """
     module = _drawer(analysis)
     return module.CAPTIONS if module else {}

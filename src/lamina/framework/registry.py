@@ -42,7 +42,7 @@ def names() -> tuple[str, ...]:
 
     Example:
         >>> names()[:2]
-        ('geometry', 'probe')
+        ('geometry', 'dimensions')
     """
     return tuple(homes())
 

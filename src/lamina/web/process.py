@@ -33,7 +33,7 @@ def main() -> None:
         try:
             with self_ending(float(message.pop("seconds"))):
                 if app is None:
-                    app = _load(message)
+                    app = load_state(message)
                     answer = b"{}"
                 elif "examine" in message:
                     answer = _examined(app.models, message["examine"])
@@ -82,7 +82,7 @@ def self_ending(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _load(start: Mapping[str, Any]) -> AppState:
+def load_state(start: Mapping[str, Any]) -> AppState:
     """The state that endpoints take, with this one model in it."""
     settings = ServerSettings(
         models=(start["name"],),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -24,6 +23,7 @@ from lamina.files.checking import read_json, write_json
 from lamina.files.places import cache_dir
 from lamina.models.contract import SHARE, TOLERANCE, Activations, Encoder, apart
 from lamina.models.running.devices import running_devices
+from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.progress import say
 from lamina.types import Text
 
@@ -359,14 +359,8 @@ def summary(passport: Passport) -> dict[str, Any]:
     }
 
 
-def _is_hugging_face(encoder: Any) -> bool:
-    # Where there is one, its module was imported; others, ELMo's for one, do without transformers.
-    module = sys.modules.get("lamina.models.running.huggingface")
-    return module is not None and isinstance(encoder, module.HuggingFaceEncoder)
-
-
-def _path(encoder: Any) -> Path:
-    devices = running_devices(encoder.model) if _is_hugging_face(encoder) else [str(encoder.device)]
+def _path(encoder: Encoder) -> Path:
+    devices = running_devices(encoder.model) if isinstance(encoder, HuggingFaceEncoder) else [str(encoder.device)]
     identity = [encoder.fingerprint, PASSPORT_VERSION, version("transformers"), version("torch"), *devices]
     return cache_dir() / "passports" / f"{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]}.json"
 
@@ -397,7 +391,7 @@ def _examined(path: Path, encoder: Encoder) -> Passport:
             # Whatever the code of a model raises.
             lines = str(error).strip().splitlines()
             reason = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-            if not _is_hugging_face(encoder):
+            if not isinstance(encoder, HuggingFaceEncoder):
                 return _untried(encoder, reason)
             if isinstance(error, LaminaError):
                 raise

@@ -407,7 +407,7 @@ def expected_steps(schedule: Schedule, epoch: int) -> int:
 
     Example:
         >>> expected_steps(Schedule(validate_every=200, growth=2.0, max_validations=6), 100)
-        3200
+        800
     """
     if schedule.growth is not None:
         first = replace(schedule, validate_every=min(schedule.validate_every, max(1, epoch)))
