@@ -334,7 +334,7 @@ def _most_important(results: Iterable[Result]) -> list[Finding]:
 
 
 def _reading_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
-    """The abilities that lead their harder baseline by most; of two, the less certain test is told."""
+    """Abilities ahead of their harder baseline, fewest best layers first; of two, the less certain test is told."""
     from lamina.analyses.layers.probe.findings import highest_tested
 
     probe = results.get("probe")
@@ -346,8 +346,9 @@ def _reading_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
     if not ahead:
         return
     where = {row.task: _best_in_words(best[best["task"] == row.task]) for row in ahead}
-    # A place is worth more than a score without one.
-    named = sorted(ahead, key=lambda row: (not where[row.task], -row.difference))[:MOST_READ]
+    layers = {row.task: int(best.loc[best["task"] == row.task, "among_best"].astype(bool).sum()) for row in ahead}
+    # A place is worth more than a score without one, and few layers are more of a place than nearly all.
+    named = sorted(ahead, key=lambda row: (not where[row.task], layers[row.task], -row.difference))[:MOST_READ]
     phrases = [
         f"{_inside(title_of(row.task))} {f'best at {where[row.task]} ' if where[row.task] else ''}({_score(row)})"
         for row in named
