@@ -100,7 +100,9 @@ def test_no_sweep_no_chart():
 
 def test_the_histogram_counts_all_splits():
     spec = draw(made())["contexts"].to_dict()
-    assert spec["description"] == "45 pairs, 5 of them with at least 5 contexts."
+    assert spec["description"] == "A bar counts the pairs of all splits that occur this often."
+    (rows,) = spec["datasets"].values()
+    assert sum(row["pairs"] for row in rows) == 45
 
 
 @pytest.mark.parametrize("finetuned", [False, True])

@@ -149,8 +149,7 @@ def histogram_chart(contexts: Table, title: str) -> alt.ConcatChart:
             tooltip=[alt.Tooltip("contexts:O"), alt.Tooltip("pairs:Q", format=",")],
         )
     )
-    several = int(total[total["contexts"] >= 5]["pairs"].sum())
-    words = f"{int(total['pairs'].sum()):,} pairs, {several:,} of them with at least 5 contexts."
+    words = "A bar counts the pairs of all splits that occur this often."
     heading = alt.TitleParams(f"Contexts per word and class: {title}", subtitle=words)
     return alt.concat(bars, title=heading, description=words, usermeta={"panelWidth": _WIDTH})
 
