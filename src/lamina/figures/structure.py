@@ -270,9 +270,7 @@ def _heads(trees: Table, name: str) -> alt.ConcatChart:
             ],
         )
     )
-    description = (
-        f"UAS of {len(head_rows)} heads, from {head_rows['value'].min():.2f} to {head_rows['value'].max():.2f}."
-    )
+    description = f"UAS of single heads, from {head_rows['value'].min():.2f} to {head_rows['value'].max():.2f}."
     title = alt.TitleParams(f"Trees of single heads: {name}", subtitle="UAS, root free")
     return alt.concat(grid, title=title, description=description, usermeta={"panelWidth": PANEL_WIDTH})
 

@@ -427,7 +427,7 @@ def relation_findings(best: pd.DataFrame, table: str, most: int = _MOST) -> Iter
     if best.empty:
         return
     if relations.empty:
-        yield not_tested(whether, f"no relation has {OFTEN} dependencies")
+        yield not_tested(whether, "no relation is frequent enough")
         return
     ahead = pd.DataFrame(relations[relations["ahead"]])
     if ahead.empty:
