@@ -17,7 +17,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: report test coverage test-any-cpu faults record-versions index lint format docs bench clean
+.PHONY: report test coverage test-any-cpu faults claims record-versions index lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,7 +25,8 @@ help:
 	@echo "make test     run the whole test suite"
 	@echo "make coverage   the same, and count the branches that no test takes: half as long again"
 	@echo "make test-any-cpu   run it four more times, imitating other CPUs"
-	@echo "make faults   kills, full disks, malformed files, attacks on the app: the long form, two to three hours"
+	@echo "make faults   kills, full disks, malformed files, attacks on the app: the long form, two to four hours"
+	@echo "make claims   simulate every family of claims 400 times: the long form, about half an hour"
 	@echo "make lint     check formatting, names, words and spelling, types (Python and scripts), import order of the folders, docs"
 	@echo "make format   format the code"
 	@echo "make docs     build the documentation into site/"
@@ -57,6 +58,10 @@ CORPORA ?=
 faults: $(VENV)/test.stamp
 	nice -n 10 $(BIN)/python -m faults $(PARTS) --full --seed $(SEED) $(if $(CORPORA),--corpora $(CORPORA))
 
+# What the short form in `make test` draws 20 times, 400 times.
+claims: $(VENV)/test.stamp
+	$(BIN)/python -m benchmarks claims
+
 # After an analysis's version was raised: the numbers that a test compares with.
 record-versions: $(VENV)/test.stamp
 	LAMINA_RECORD=1 $(BIN)/python -m pytest tests/analyses/test_versions.py
@@ -64,6 +69,7 @@ record-versions: $(VENV)/test.stamp
 # After a declaration was edited: what the command line and its help read instead of importing every analysis.
 index: $(VENV)/run.stamp
 	$(BIN)/python -c "from lamina.framework.outline import write_index; write_index()"
+	$(BIN)/python -m checks.signatures
 
 lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check .

@@ -29,6 +29,7 @@ from benchmarks import (
     serving,
     starting,
     structure,
+    studies,
     workers,
 )
 from benchmarks.bars import Bar
@@ -58,6 +59,7 @@ BENCHMARKS = {
     "report_page": report_page.bars,
     "report_time": report_time.bars,
     "serving": serving.bars,
+    "studies": studies.bars,
     "peers": peers.bars,
 }
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.bars import Bar
 from lamina.framework import profile as profile_module
-from lamina.framework.profile import machine_factor, profiles
+from lamina.framework.estimate import machine_factor, profiles
 from lamina.framework.registry import get_analysis, names
 from lamina.progress import Stopwatch
 

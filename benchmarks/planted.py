@@ -46,7 +46,7 @@ def ablated(seed: int, *, dependent: bool = True, pairs: int = PAIRS, drawn: int
     )
     table = result.tables["effects"]
     heads = table[table["component"] == "head"]
-    most = heads.loc[heads["effect"].idxmin()]
+    most = heads.sort_values("effect").iloc[0]
     return Found(
         (int(most["layer"]) - 1, int(most["head"]) - 1), float(most["effect"]), float(heads["p_adjusted"].min())
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.bars import Bar
 from lamina.assets import locate
-from lamina.files.places import cache_dir
+from lamina.files.checking import cache_dir
 
 MODEL, CORPUS = "minilm", "ewt"
 FIRST, AGAIN = 420.0, 10.0

@@ -1,9 +1,10 @@
 """Time and memory against the size of the input: corpus, layers, width, tasks, seeds, workers.
 
-`python -m benchmarks scaling` takes a few minutes; `python -m benchmarks.scaling --long` goes to a million texts. Every
-point is a process of its own. A slope is that of a straight line through the logarithms of the last two sizes, where
-what a run costs whatever its size weighs least: 1 means that twice the input takes twice as long. Time is CPU time of
-one thread, which a busy machine changes little.
+`python -m benchmarks scaling` takes a few minutes; `python -m benchmarks.scaling --long` goes to a million texts,
+`--small` takes a sixth of the texts, and `--chart FILE.svg` draws what was measured. Every point is a process of its
+own. A slope is that of a straight line through the logarithms of the last two sizes, where what a run costs whatever
+its size weighs least: 1 means that twice the input takes twice as long. Time is CPU time of one thread, which a busy
+machine changes little.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -62,11 +64,28 @@ WORKERS = {False: (1, 2), True: (1, 2, 4)}
 """Long form or not -> sizes."""
 
 
-def bars(*, long: bool = False) -> Iterator[Bar]:
-    """A bar per growth of time, and one where memory has to stay flat."""
+class GrowthPoint(NamedTuple):
+    """What a work took at one size."""
+
+    work: str
+    by: str
+    size: int
+    cpu_seconds: float
+    peak_mb: float
+
+
+def bars(*, long: bool = False, small: bool = False, drawn: list[GrowthPoint] | None = None) -> Iterator[Bar]:
+    """A bar per growth of time, and one where memory has to stay flat; `drawn` takes the points, for a chart."""
     for growth in GROWTHS:
         sizes = growth.long if long else growth.short
+        if small and growth.by == "texts":
+            sizes = tuple(size // 6 for size in sizes)
         points = [point(growth.work, {**growth.fixed, growth.by: size}) for size in sizes]
+        if drawn is not None:
+            drawn += [
+                GrowthPoint(growth.work, growth.by, size, spent.cpu_seconds, spent.peak_mb)
+                for size, spent in zip(sizes, points, strict=True)
+            ]
         what = f"{growth.work} against {growth.by}"
         note = f"[{_shown(sizes, [f'{each.cpu_seconds:.1f} s' for each in points])}]"
         yield Bar(f"slope of {what}", slope(sizes, [each.cpu_seconds for each in points]), STEEPEST, False, note=note)
@@ -77,7 +96,7 @@ def bars(*, long: bool = False) -> Iterator[Bar]:
         else:
             print(f"       peak memory of {what}: {note}", flush=True)
     yield _width(long=long)
-    yield _workers(long=long)
+    yield _workers(long=long, drawn=drawn)
 
 
 def _width(*, long: bool) -> Bar:
@@ -91,7 +110,7 @@ def _width(*, long: bool) -> Bar:
     return Bar("slope of encode / forward pass against width", slope(sizes, ratios), 0.1, False, note=note)
 
 
-def _workers(*, long: bool) -> Bar:
+def _workers(*, long: bool, drawn: list[GrowthPoint] | None = None) -> Bar:
     """Shards of the same texts as processes side by side, into one store: CPU time of all of them together."""
     sizes = WORKERS[long]
     texts = 20_000 if long else 2_000
@@ -103,9 +122,31 @@ def _workers(*, long: bool) -> Bar:
             spent = [_spent(each) for each in running]
         together.append(sum(each.cpu_seconds for each in spent))
         walls.append(max(each.seconds for each in spent))
+        if drawn is not None:
+            drawn.append(GrowthPoint("encode", "workers", workers, together[-1], sum(each.peak_mb for each in spent)))
     shown = [f"{cpu:.1f} s, {wall:.1f} s on the clock" for cpu, wall in zip(together, walls, strict=True)]
     note = f"[{texts:,} texts; {_shown(sizes, shown)}]"
     return Bar("CPU time of all workers, most / one", together[-1] / together[0], 1.5, False, note=note)
+
+
+def save_chart(points: Sequence[GrowthPoint], path: Path) -> None:
+    """Time and memory against what grows, a panel for each, on logarithmic scales."""
+    import altair as alt
+    import pandas as pd
+    import vl_convert
+
+    table = pd.DataFrame(points, columns=list(GrowthPoint._fields))
+    columns = []
+    for by in table["by"].unique():
+        base = alt.Chart(table[table["by"] == by]).mark_line(point=True).properties(width=150, height=150)
+        size = alt.X("size:Q", scale=alt.Scale(type="log"), title=by, axis=alt.Axis(tickCount=4, format="~s"))
+        panels = [
+            base.encode(x=size, y=alt.Y(f"{value}:Q", scale=alt.Scale(type="log"), title=title), color="work:N")
+            for value, title in (("cpu_seconds", "CPU time, s"), ("peak_mb", "peak memory, MB"))
+        ]
+        columns.append(alt.vconcat(*panels))
+    chart = alt.hconcat(*columns, background="white")
+    path.write_text(vl_convert.vegalite_to_svg(chart.to_json()), encoding="utf-8")
 
 
 def point(work: str, settings: dict[str, Any]) -> Spent:
@@ -139,5 +180,8 @@ def _shown(sizes: Sequence[int], values: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    for found in bars(long="--long" in sys.argv[1:]):
+    measured: list[GrowthPoint] = []
+    for found in bars(long="--long" in sys.argv[1:], small="--small" in sys.argv[1:], drawn=measured):
         print(found, flush=True)
+    if "--chart" in sys.argv[1:]:
+        save_chart(measured, Path(sys.argv[sys.argv.index("--chart") + 1]))

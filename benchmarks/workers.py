@@ -11,8 +11,7 @@ import torch
 
 from benchmarks.bars import Bar
 from lamina.activations import ActivationStore, StoredActivations
-from lamina.activations.engines.actors import RayEngine
-from lamina.activations.engines.workers import ProcessEngine, deal
+from lamina.activations.workers import ProcessEngine, RayEngine, deal
 from lamina.corpora import load_corpus
 from lamina.models import Encoder, load_encoder
 from lamina.types import Text

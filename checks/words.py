@@ -25,7 +25,6 @@ PAIRS = {
     "HeadCard": "what was computed, and how the API answers it",
     "OutstandingHead": "what was computed, and how the API answers it",
     "TaskLayer": "what was computed, and how the API answers it",
-    "ModelResults": "the results of one model, of tables and side by side",
     "Target": "what a model is asked for; in figures, the target that is drawn",
 }
 """Names that two classes have on purpose, and why."""

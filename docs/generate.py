@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import mkdocs_gen_files
+import pandas as pd
 import typer.main
 
 import lamina
@@ -19,6 +20,8 @@ from lamina.corpora.catalogue import CATALOGUE
 from lamina.corpora.formats.catalogue import FORMATS
 from lamina.framework.declare import Analysis
 from lamina.framework.registry import all_analyses, get_analysis
+from lamina.reproduction.papers import PublishedTable, get_paper
+from lamina.reproduction.running import paper_table
 from lamina.tasks import TASKS
 
 _NOT_SHOWN = {"cli", "web", "__main__"}
@@ -164,6 +167,39 @@ def write(path: str, parts: Iterable[str]) -> None:
         file.write("\n".join(parts))
 
 
+def reproduction_page() -> Iterator[str]:
+    """What `lamina reproduce` wrote here: every `comparison.csv` in docs/reproductions, as the papers' tables."""
+    yield "# Papers, run here\n\nWhat was run, on what, and why: [Reproducing papers](reproduction.md).\n"
+    yield (
+        "Each cell: published, ours with its 95 % interval where there is one, the difference. Models and most data "
+        "stand in for the papers' own, so a difference is expected.\n"
+    )
+    for path in sorted((Path(__file__).parent / "reproductions").glob("*.csv")):
+        name, _, model = path.stem.partition("-")
+        paper, numbers = get_paper(name), pd.read_csv(path)
+        yield f"## {name} with {model}\n\n{paper.title} ({paper.cite}). [All numbers](reproductions/{path.name})\n"
+        for published in paper.tables:
+            of_table = numbers[numbers["table"] == published.id]
+            there = of_table[of_table["row"].isin(of_table.loc[of_table["ours"].notna(), "row"])]
+            if len(there):
+                yield _paper_table(published, there, f"reproductions/{path.stem}-{published.id}.svg")
+
+
+def _paper_table(published: PublishedTable, numbers: pd.DataFrame, image: str) -> str:
+    drawn = paper_table(published, numbers)
+    rows = [
+        (row.name, *(", ".join(filter(None, (cell.published, cell.ours, cell.difference))) for cell in row.cells))
+        for row in drawn.rows
+    ]
+    parts = [f"### {published.title}\n\nPublished: {published.model}. {published.source}.\n"]
+    parts += [table(("", *drawn.columns), rows), f"{drawn.summary}\n"]
+    if drawn.figure is not None:
+        with mkdocs_gen_files.open(image, "w") as file:
+            file.write(drawn.figure.svg)
+        parts.append(f"![{published.title}: published and ours]({image})\n")
+    return "\n".join(parts)
+
+
 def check_formats_page() -> None:
     """Stop the build if the hand-written page on formats is out of date."""
     page = (Path(__file__).parent / "formats.md").read_text(encoding="utf-8")
@@ -179,6 +215,7 @@ write("reference/analyses.md", analyses_page())
 for page in sorted((Path(__file__).parent / "methods").glob("*.md")):
     write(f"methods/{page.name}", [method_page(page)])
 write("reference/catalogue.md", catalogue_page())
+write("reproductions.md", reproduction_page())
 for name, modules in api_pages():
     title = "Shared names" if name == "lamina" else name.capitalize()
     write(f"reference/api/{name}.md", [f"# {title}\n", *map(shown, modules)])

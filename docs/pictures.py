@@ -61,9 +61,12 @@ PAGES = {
     "app/overview": Page("/overview", "#glance .chart svg", 1240),
     "app/sentence": Page("/sentence", "#near table.brief", 1230),
     "app/questions": Page("/sentence/question", "#maps .token", 1660),
-    "app/heads": Page("/heads", ".misses li", 1200),
+    "app/heads": Page("/sentence#heads", ".misses li", 1200),
     "app/head": Page(
-        "/heads?head=3-1&measure=heads.dobj", ".misses li", 1060, click='[aria-label="Draw the lines of miss 2"]'
+        "/sentence?head=3-1&measure=heads.dobj#heads",
+        ".misses li",
+        1060,
+        click='[aria-label="Draw the lines of miss 2"]',
     ),
     "app/compare": Page("/compare?with=minilm+(random)", "#differences [data-panel]", 1500),
     "app/runs": Page("/runs", "#list table"),

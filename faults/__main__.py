@@ -10,15 +10,20 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from faults.campaign import Campaign, warm
+from faults.campaign import Campaign, merged, warm
+from faults.layer import preload, unload
 
 PARTS = {
     "kills": (40, 3600),
+    "analyses": (15, 900),
     "saving": (5, 300),
+    "writes": (20, 1200),
+    "power": (15, 900),
     "disk": (20, 600),
     "inputs": (5, 600),
     "fuzzing": (6, 1800),
     "web": (10, 900),
+    "planted": (15, 600),
     "supply": (4, 120),
     "determinism": (8, 300),
 }
@@ -28,6 +33,12 @@ PARTS = {
 def main(argv: list[str] | None = None) -> int:
     """Run the parts; returns the exit status."""
     asked = _parser().parse_args(argv)
+    if asked.merge:
+        print(merged(asked.merge))
+        return 0
+    why = preload() if {"analyses", "writes", "power"} & set(asked.parts or PARTS) else ""
+    if why:
+        print(why, flush=True)
     # Not a TemporaryDirectory: every forked case would delete it as it ends.
     scratch = Path(tempfile.mkdtemp(prefix="lamina-faults-"))
     try:
@@ -36,15 +47,19 @@ def main(argv: list[str] | None = None) -> int:
         # Nothing of the user's own cache is read or changed.
         os.environ |= {"LAMINA_CACHE": str(folder / "cache"), "LAMINA_STORE": str(folder / "store")}
         warm()
+        share = tuple(map(int, asked.share.split("/")))
+        settings = {"seed": asked.seed, "full": asked.full, "corpora": asked.corpora, "share": share}
         campaigns = []
         for part in asked.parts or PARTS:
             seconds = asked.seconds or PARTS[part][asked.full]
-            campaign = Campaign(part, folder, seed=asked.seed, seconds=seconds, full=asked.full, corpora=asked.corpora)
+            campaign = Campaign(part, folder, **settings, seconds=seconds)
             import_module(f"faults.{part}").run(campaign)
             print(campaign.summary(), flush=True)
+            campaign.record()
             campaigns.append(campaign)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        unload()
     return int(any(campaign.faults for campaign in campaigns))
 
 
@@ -55,6 +70,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, help="time limit of each part")
     parser.add_argument("--full", action="store_true", help="the long form")
     parser.add_argument("--folder", type=Path, help="where to work; a temporary folder by default")
+    parser.add_argument(
+        "--share", default="0/1", metavar="NUMBER/OF", help="only a share of analyses, writes and power"
+    )
+    parser.add_argument("--merge", type=Path, nargs="+", help="print one table of what runs in these folders tried")
     parser.add_argument("--corpora", type=Path, help="a folder with real corpora, to take files from")
     return parser
 

@@ -15,11 +15,14 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
+T = TypeVar("T")
 OUT_OF_TIME = None
+Head = Literal["none", "masked", "causal"]
+"""What a tiny model says words with."""
 
 
 class Outcome(NamedTuple):
@@ -41,11 +44,20 @@ class Campaign:
     """One part of the campaign as it runs."""
 
     def __init__(
-        self, part: str, folder: Path, *, seed: int, seconds: float, full: bool = False, corpora: Path | None = None
+        self,
+        part: str,
+        folder: Path,
+        *,
+        seed: int,
+        seconds: float,
+        full: bool = False,
+        corpora: Path | None = None,
+        share: tuple[int, int] = (0, 1),
     ) -> None:
         self.part = part
         self.seed = seed
-        self.random = random.Random(f"{seed} {part}")
+        self.random = random.Random(f"{seed} {part} {share}")
+        self.share = share
         self.seconds = seconds
         self.full = full
         self.corpora = corpora
@@ -54,7 +66,8 @@ class Campaign:
         """An empty folder to work in."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self._shared = folder
+        self.shared = folder
+        """A folder for what several parts use."""
         self._start = time.monotonic()
         self._log = folder / f"{part}.jsonl"
         self._log.write_text("")
@@ -68,6 +81,11 @@ class Campaign:
     def count(self, short: int, long: int) -> int:
         """How many cases to try."""
         return long if self.full else short
+
+    def mine(self, items: Sequence[T]) -> Sequence[T]:
+        """Of the items, those that belong to this run's share of the part."""
+        number, of = self.share
+        return items[number::of]
 
     def left(self) -> float:
         """Seconds until the time limit."""
@@ -94,6 +112,14 @@ class Campaign:
     def note(self, figure: str) -> None:
         """A figure for the summary."""
         self.notes.append(figure)
+
+    def record(self) -> None:
+        """Keep the counts beside the log, for `merged`."""
+        about = {"part": self.part, "seed": self.seed, "full": self.full, "seconds": time.monotonic() - self._start}
+        counts = {"cases": self.cases, "faults": len(self.faults), "notes": self.notes}
+        name = f"{self.part}-{self.seed}-{self.share[0]}of{self.share[1]}{'-full' if self.full else ''}.json"
+        path = self.shared / name
+        path.write_text(json.dumps(about | counts, indent=1), encoding="utf-8")
 
     def summary(self) -> str:
         """One line: what was tried, and how much of it went wrong."""
@@ -158,7 +184,7 @@ class Campaign:
 
     def tiny_corpus(self, train: int = 120, dev: int = 40) -> Path:
         """A folder with a small treebank in splits, a document every five sentences."""
-        folder = self._shared / f"corpus-{train}-{dev}"
+        folder = self.shared / f"corpus-{train}-{dev}"
         folder.mkdir(exist_ok=True)
         for split, count in (("train", train), ("dev", dev), ("test", dev)):
             draw = random.Random(split)
@@ -166,14 +192,42 @@ class Campaign:
             (folder / f"tiny-{split}.conllu").write_text("\n".join(blocks), encoding="utf-8")
         return folder
 
-    def tiny_model(self, width: int = 64, layers: int = 2) -> Path:
-        """The folder of a small BERT with random weights, the same every time."""
-        folder = self._shared / f"model-{width}-{layers}"
+    def tiny_model(self, width: int = 64, layers: int = 2, head: Head = "none") -> Path:
+        """The folder of a small model with random weights, the same every time: a BERT, or a GPT-2 if it is causal."""
+        folder = self.shared / f"model-{width}-{layers}{'' if head == 'none' else f'-{head}'}"
         if not (folder / "config.json").exists():
-            made = self.forked(lambda: _make_model(folder, width, layers))
+            made = self.forked(lambda: _make_model(folder, width, layers, head))
             if made.code != 0:
                 raise RuntimeError(f"the model could not be made: {made.said}")
         return folder
+
+    @staticmethod
+    def tiny_words(draw: random.Random) -> tuple[str, ...]:
+        """The words of a sentence that tiny models know: the ADJ NOUN VERB NOUN ."""
+        return ("the", draw.choice(_ADJECTIVES), draw.choice(_NOUNS), draw.choice(_VERBS), draw.choice(_NOUNS), ".")
+
+
+def merged(folders: Sequence[Path]) -> str:
+    """The counts of several runs as a table in Markdown: one row per part and kind of case.
+
+    Example:
+        >>> import tempfile
+        >>> print(merged([Path(tempfile.mkdtemp())]))
+        | part | tried | faults | time |
+        |---|---|---|---|
+    """
+    kinds: dict[str, Counter[str]] = {}
+    faults, seconds = Counter[str](), Counter[str]()
+    for path in sorted(path for folder in folders for path in folder.glob("*-*.json")):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        kinds.setdefault(run["part"], Counter()).update(run["cases"])
+        faults[run["part"]] += run["faults"]
+        seconds[run["part"]] += round(run["seconds"])
+    rows = ["| part | tried | faults | time |", "|---|---|---|---|"]
+    for part, cases in kinds.items():
+        tried = ", ".join(f"{count:,} {kind}" for kind, count in cases.items())
+        rows.append(f"| `{part}` | {tried} | {faults[part]} | {seconds[part] / 60:.0f} min |")
+    return "\n".join(rows)
 
 
 def warm() -> None:
@@ -230,7 +284,7 @@ _ADJECTIVES = ("old", "small", "green", "quiet", "late")
 
 def _sentence(draw: random.Random, name: str, *, new_document: bool) -> str:
     """A sentence in CoNLL-U: the ADJ NOUN VERB NOUN ."""
-    words = ("the", draw.choice(_ADJECTIVES), draw.choice(_NOUNS), draw.choice(_VERBS), draw.choice(_NOUNS), ".")
+    words = Campaign.tiny_words(draw)
     tags = ("DET", "ADJ", "NOUN", "VERB", "NOUN", "PUNCT")
     heads = ((3, "det"), (3, "amod"), (4, "nsubj"), (0, "root"), (4, "obj"), (4, "punct"))
     lines = [f"# newdoc id = {name}"] if new_document else []
@@ -240,10 +294,17 @@ def _sentence(draw: random.Random, name: str, *, new_document: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _make_model(folder: Path, width: int, layers: int) -> None:
+def _make_model(folder: Path, width: int, layers: int, head: Head) -> None:
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from transformers import (
+        BertConfig,
+        BertForMaskedLM,
+        BertModel,
+        GPT2Config,
+        GPT2LMHeadModel,
+        PreTrainedTokenizerFast,
+    )
 
     torch.manual_seed(0)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", ".", *_NOUNS, *_VERBS, *_ADJECTIVES]
@@ -260,13 +321,12 @@ def _make_model(folder: Path, width: int, layers: int) -> None:
     )
     special = {name: f"[{name[:-6].upper()}]" for name in ("pad_token", "unk_token", "cls_token", "sep_token")}
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="[MASK]", model_max_length=128, **special)
-    config = BertConfig(
-        vocab_size=len(words),
-        hidden_size=width,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        intermediate_size=2 * width,
-        max_position_embeddings=128,
-    )
-    BertModel(config).save_pretrained(folder)
+    if head == "causal":
+        size: dict[str, Any] = {"n_embd": width, "n_layer": layers, "n_head": 4, "n_positions": 128}
+        config = GPT2Config(vocab_size=len(words), bos_token_id=2, eos_token_id=3, **size)
+        GPT2LMHeadModel(config).save_pretrained(folder)
+    else:
+        size = {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": 4}
+        config = BertConfig(vocab_size=len(words), intermediate_size=2 * width, max_position_embeddings=128, **size)
+        {"none": BertModel, "masked": BertForMaskedLM}[head](config).save_pretrained(folder)
     fast.save_pretrained(folder)

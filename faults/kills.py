@@ -137,7 +137,7 @@ def _kill_encoding(campaign: Campaign, encoding: _Encoding, kills: int, *, until
             )
             tried += 1
             landed += done.code in (-signal.SIGKILL, 130)
-            campaign.judge(f"kills of encode: {tried}", _fault_of_stopped(done) or _damage(root))
+            campaign.judge(f"kills of encode: {tried}", fault_of_stopped(done) or damage(root))
             if done.code == 0:
                 span = min(span, done.seconds)
             if done.code == 0 or tried == kills:
@@ -145,7 +145,7 @@ def _kill_encoding(campaign: Campaign, encoding: _Encoding, kills: int, *, until
         last = campaign.lamina(*encoding.words, root, before=encoding.before, seconds=600)
         campaign.judge(f"encodings resumed: {rounds}", last.said if last.code else encoding.fault(root))
         swept = campaign.lamina("store", "gc", "--store", root)
-        campaign.judge(f"stores swept: {rounds}", swept.said if swept.code else _damage(root, leftovers=True))
+        campaign.judge(f"stores swept: {rounds}", swept.said if swept.code else damage(root, leftovers=True))
         shutil.rmtree(root)
     campaign.note(f"{landed} of {tried} kills of encode landed")
 
@@ -182,7 +182,7 @@ def _kill_a_rank(campaign: Campaign, encoding: _Encoding, rounds: int, *, until:
         moment = campaign.random.uniform(0.1, 0.9) * encoding.seconds
         killed = campaign.lamina(*words, before=encoding.before, kill_after=moment, seconds=600)
         landed += killed.code == -signal.SIGKILL
-        campaign.judge(f"kills of a rank: {number}", _fault_of_stopped(killed))
+        campaign.judge(f"kills of a rank: {number}", fault_of_stopped(killed))
         again = campaign.lamina(*words, before=encoding.before, seconds=600)
         code = os.waitstatus_to_exitcode(os.waitpid(other, 0)[1])
         fault = again.said if again.code else f"the other rank ended with {code}" if code else encoding.fault(root)
@@ -226,7 +226,7 @@ def _kill_command(campaign: Campaign, command: _Command, kills: tuple[int, int],
             done = campaign.lamina(*words(name), kill_after=moment, signal=how, **settings)
             tried += 1
             landed += done.code in (-signal.SIGKILL, 130)
-            campaign.judge(f"kills of {command.name}: {tried}", _fault_of_stopped(done))
+            campaign.judge(f"kills of {command.name}: {tried}", fault_of_stopped(done))
             if done.code == 0:
                 span = min(span, done.seconds)
             if done.code == 0 or tried == campaign.count(*kills):
@@ -234,12 +234,12 @@ def _kill_command(campaign: Campaign, command: _Command, kills: tuple[int, int],
         last = campaign.lamina(*words(name), **settings)
         fault = last.said if last.code else _differences(place / "whole", place / name, command.files)
         if not fault and command.name == "probe":
-            fault = _damage(place / f"store-{name}")
+            fault = damage(place / f"store-{name}")
         campaign.judge(f"{command.name} resumed: {rounds}", fault)
     campaign.note(f"{landed} of {tried} kills of {command.name} landed")
 
 
-def _fault_of_stopped(done: Outcome) -> str:
+def fault_of_stopped(done: Outcome) -> str:
     """What is wrong with how a run ended that was sent a signal."""
     if done.code == 0 and "Exception ignored in" in done.said:
         # Compiled code of a library swallowed a Ctrl-C, and the run went on: what it made is looked at all the same.
@@ -249,7 +249,7 @@ def _fault_of_stopped(done: Outcome) -> str:
     return ""
 
 
-def _damage(root: Path, *, leftovers: bool = False) -> str:
+def damage(root: Path, *, leftovers: bool = False) -> str:
     """What is damaged under a root of stores; with `leftovers`, what is of no use too."""
     from lamina.activations import problems, stores
     from lamina.analyses.layers.probe import training as checkpoints

@@ -20,9 +20,9 @@ from typing import Any
 import lamina
 from faults.campaign import Campaign
 from lamina import assets
-from lamina.assets.recipes.recipe import CorpusRecipe
+from lamina.assets.origins import Allowance, unpack
+from lamina.assets.recipes import CorpusRecipe
 from lamina.assets.sources import AssetSource, Hub, Url
-from lamina.assets.unpack import Allowance, unpack
 from lamina.errors import AssetError
 
 _CALLS = {"eval", "exec", "compile", "__import__", "execfile", "mktemp", "system", "popen", "urlopen", "urlretrieve"}

@@ -248,7 +248,7 @@ def poisoned(campaign: Campaign, server: Server) -> None:
                         server.ask("GET", f"/api/results/{entry['id']}{tail}").fault(),
                     )
     campaign.judge("poisoned results: overview", server.ask("GET", f"/api/overview/{quote(server.model)}").fault(200))
-    for page in ("/", "/sentence", "/heads", "/compare", "/runs", "/api"):
+    for page in ("/", "/sentence", "/compare", "/runs", "/runs/table", "/api"):
         answer = server.ask("GET", page)
         campaign.judge(f"pages: {page}", "markup of a name" if "onerror=alert" in answer.body else answer.fault(200))
 

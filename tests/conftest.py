@@ -53,8 +53,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 def pytest_configure(config: pytest.Config) -> None:
     """A cache of the session's own, for all that tests write; downloads and what was made of them are the user's."""
     from lamina.errors import DamagedError
-    from lamina.files.checking import read_json, write_json
-    from lamina.files.places import cache_dir
+    from lamina.files.checking import cache_dir, read_json, write_json
 
     if hasattr(config, "workerinput"):
         # A worker writes into the cache of the session that started it.
@@ -264,6 +263,28 @@ def slim_models(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
         torch.manual_seed(0)
         getattr(transformers, kind).from_config(config).save_pretrained(slim[name])
     monkeypatch.setattr(assets, "locate", lambda name, **more: slim.get(name) or locate(name, **more))
+
+
+SHORT = 1500
+"""Texts of a file that are enough to run a command or a notebook."""
+
+
+@pytest.fixture
+def short_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of real corpora end after their first texts: drawing from a treebank reads all of it, for each command.
+
+    Questions are all read: their splits are made of all documents.
+    """
+    from itertools import islice
+
+    from lamina.corpora import loading
+
+    whole = loading._read_file
+
+    def first_texts(form, *about):
+        return whole(form, *about) if form.questions else islice(whole(form, *about), SHORT)
+
+    monkeypatch.setattr(loading, "_read_file", first_texts)
 
 
 @pytest.fixture

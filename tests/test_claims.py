@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
-from benchmarks.claims import Simulation, rates, simulations
+from benchmarks.claims import Simulation, draws_of, simulations
 from benchmarks.claims.heads import first_sentences_of_ewt
 from benchmarks.claims.probing import all_orders
 from lamina.stats.status import SURE
@@ -19,9 +21,27 @@ LEAST_FOUND = 13
 
 @pytest.mark.parametrize("simulation", simulations(), ids=lambda simulation: ": ".join(simulation[:2]))
 def test_claims_hold_their_level_and_find_what_is_planted(simulation: Simulation) -> None:
-    alarms, found, _ = rates(simulation, DRAWS)
-    assert alarms <= MOST_ALARMS
-    assert found >= LEAST_FOUND
+    assert not at_least(MOST_ALARMS + 1, draws_of(simulation, DRAWS, planted=False))
+    assert at_least(LEAST_FOUND, draws_of(simulation, DRAWS, planted=True))
+
+
+def at_least(needed: int, draws: Iterator[bool]) -> bool:
+    """Whether so many of the draws are clear: no further ones are made once that is certain."""
+    clear = 0
+    for left, one in zip(reversed(range(DRAWS)), draws, strict=False):
+        clear += one
+        if clear >= needed or clear + left < needed:
+            break
+    return clear >= needed
+
+
+def test_counting_ends_where_no_further_draw_could_change_the_answer() -> None:
+    draws = iter([True] * 3 + [False] * 17)
+    assert at_least(3, draws)
+    assert len(list(draws)) == 17
+    draws = iter([False] * 16 + [True] * 4)
+    assert not at_least(5, draws)
+    assert len(list(draws)) == 4
 
 
 def test_wrong_1_case_and_det_are_named_in_the_design_of_200_sentences_of_ewt() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+FEWER = {"limit": 60, "samples": 20, "items": 20, "learn": 200, "positions": 30, "max_steps": 4}
+"""What settings of the notebooks are cut down to."""
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 
 
@@ -32,7 +35,7 @@ def test_a_notebook_is_kept_with_its_outputs(path: Path) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("slim_models", "hasty_probes")
+@pytest.mark.usefixtures("slim_models", "short_corpora", "hasty_probes")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -40,5 +43,5 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     for cell in cells(path):
         # Lines of the shell are run by tests of the commands; samples are few, since the numbers do not matter here.
         lines = [line for line in source_of(cell).splitlines() if not line.startswith(("%", "!"))]
-        few = "\n".join(lines).replace("limit=", "limit=60 or ").replace("samples=200", "samples=20")
+        few = re.sub(rf"\b({'|'.join(FEWER)})=\d+", lambda found: f"{found[1]}={FEWER[found[1]]}", "\n".join(lines))
         exec(compile(few, path.name, "exec", dont_inherit=True), names)  # noqa: S102 - the repository's own notebooks

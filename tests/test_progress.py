@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lamina import progress as module
-from lamina.progress import VARIABLE, progress, say
+from lamina.progress import VARIABLE, in_one_line, progress, say
 
 
 @pytest.fixture
@@ -74,3 +74,24 @@ def test_a_step_that_fails_does_not_claim_to_be_done(monkeypatch, capsys):
     with pytest.raises(ValueError, match="broken"), progress("encoding"):
         raise ValueError("broken")
     assert "done" not in capsys.readouterr().err
+
+
+def test_the_steps_of_an_analysis_are_one_line_in_a_log_and_long_ones_say_how_far_they_are(monkeypatch, capsys, clock):
+    monkeypatch.setenv(VARIABLE, "lines")
+    with in_one_line("probe"):
+        for _ in range(50):
+            with progress("a short step", 3) as advance:
+                advance(3)
+        with progress("encoding", 1000) as advance:
+            for _ in range(1000):
+                clock[0] += 0.125
+                advance()
+    said = capsys.readouterr().err.splitlines()
+    assert said == [*(f"encoding: {done} of 1,000" for done in (240, 480, 720, 960)), "probe: done in 125.0 s"]
+
+
+def test_an_analysis_that_fails_does_not_claim_to_be_done(monkeypatch, capsys):
+    monkeypatch.setenv(VARIABLE, "lines")
+    with pytest.raises(ZeroDivisionError), in_one_line("probe"), progress("a step", 3):
+        raise ZeroDivisionError
+    assert capsys.readouterr().err == ""

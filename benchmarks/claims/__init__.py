@@ -45,11 +45,14 @@ class Rates(NamedTuple):
 def rates(simulation: Simulation, draws: int = DRAWS, *, seed: int = 0) -> Rates:
     """Simulate without and with an effect."""
 
-    def count(planted: bool) -> int:
-        rngs = (np.random.default_rng([seed, number, planted]) for number in range(draws))
-        return sum(bool(simulation.clear(rng, planted)) for rng in rngs)
+    alarms, found = (sum(draws_of(simulation, draws, planted=planted, seed=seed)) for planted in (False, True))
+    return Rates(alarms, found, draws)
 
-    return Rates(count(False), count(True), draws)
+
+def draws_of(simulation: Simulation, draws: int, *, planted: bool, seed: int = 0) -> Iterator[bool]:
+    """Whether the claim is clear in each draw, one after the other."""
+    for number in range(draws):
+        yield bool(simulation.clear(np.random.default_rng([seed, number, planted]), planted))
 
 
 def simulations() -> list[Simulation]:

@@ -8,6 +8,7 @@ import pandas as pd
 from benchmarks.claims import Simulation
 from lamina.analyses.layers.probe.predictions import ProbeDecisions, SavedTargets
 from lamina.analyses.layers.trace.revisions import revision_tables
+from lamina.comparison.agreement import orders_of
 from lamina.comparison.compare import SAME_DEPTH
 from lamina.comparison.measures import PairedMeasure, layer_family, values_beside
 from lamina.comparison.predictions import ALL, GroupDifference, ProbeAnswers, differences
@@ -86,6 +87,21 @@ def places(rng: np.random.Generator, planted: bool) -> bool:
     if not planted:
         return any(_clear(row, SAME_DEPTH) for row in rows)
     return _clear(rows[0], SAME_DEPTH) and rows[0].difference > 0
+
+
+def orders(rng: np.random.Generator, planted: bool) -> bool:
+    """Three models at three tasks, five seeds; planted, all models gain later at the first task."""
+    early, late = np.array([0.4, 0.6, 0.65, 0.7, 0.7]), np.array([0.4, 0.46, 0.52, 0.6, 0.7])
+    places, seed = {}, int(rng.integers(2**31))
+    for task in TASKS[:3]:
+        curves = np.stack([late if planted and task == TASKS[0] else early] * 3)
+        comparison = _comparison(rng, task, np.repeat(curves[:, None], 5, axis=1), spread=0.02, by_seed=0.01)
+        for sampled in sample_models(comparison, SAMPLES, seed):
+            places[sampled.entry.model, task] = sampled.statistic("expected_layer")
+    rows = list(orders_of(places, [f"model {number}" for number in range(3)], TASKS[:3]))
+    if not planted:
+        return any(row.verdict in ("a first", "b first") for row in rows)
+    return all(row.verdict == "b first" for row in rows if row.task_a == TASKS[0])
 
 
 GROUPS, ITEMS = 12, 40
@@ -225,6 +241,7 @@ def best_heads(rng: np.random.Generator, planted: bool) -> bool:
 SIMULATIONS = [
     Simulation("compare", "scores of three models at four tasks", scores),
     Simulation("compare", "expected layers of two models at three tasks, 5 seeds", places),
+    Simulation("agreement", "which of three tasks comes first in three models, 5 seeds", orders),
     Simulation("compare", "two models at twelve groups of items", groups_of_items),
     Simulation("compare", "two models over all groups of items", mean_over_groups),
     Simulation("compare", "seven measures by layer of three models", layers),

@@ -11,6 +11,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from benchmarks.claims import Simulation
+from lamina.analyses.layers.choose.label_free import LayerScores, regret_findings, regrets_by_rule
 from lamina.analyses.layers.probe.findings import probe_findings
 from lamina.analyses.layers.probe.statistics import Resampling
 from lamina.analyses.layers.probe.summary import (
@@ -208,6 +209,21 @@ def _missed(rng: np.random.Generator, planted: bool) -> bool:
     return bool(found.low[-1] > 0) if planted else not found.low[-1] <= true <= found.high[-1]
 
 
+def _picking(rng: np.random.Generator, planted: bool) -> bool:
+    """Whether some measure is told to cost more or less than a habit, on 20 tasks; planted, one mostly picks well."""
+    cells = []
+    for task in range(20):
+        scores = rng.normal(0.5, 0.05, _LAYERS)
+        picks = {measure: int(rng.integers(_LAYERS)) for measure in ("curvature", "DiME", "LiDAR")}
+        if planted and rng.random() < 0.75:
+            picks["curvature"] = int(scores.argmax())
+        cells.append(
+            LayerScores("made", str(task), "m", "accuracy", 300, tuple(range(_LAYERS)), tuple(scores.tolist()), picks)
+        )
+    clear = [one for one in regret_findings(regrets_by_rule(cells, samples=50)) if one.status == "clear"]
+    return any("curvature" in one.claim for one in clear) if planted else bool(clear)
+
+
 SIMULATIONS = [
     Simulation("probe", "a task is read above its twin and constant answer: tasks, layers and baselines", _reading),
     Simulation("probe", "the best layers of a task: the true best is in the set", _best),
@@ -216,4 +232,5 @@ SIMULATIONS = [
     Simulation("probe", "a layer adds to the one before it: tasks and layers", _stepped),
     Simulation("choose", "the last layer costs something beside the best one", _costly),
     Simulation("choose", "the last layer's regret lies in its interval", _missed),
+    Simulation("choose", "picking without labels costs more or less than a habit: measures and habits", _picking),
 ]

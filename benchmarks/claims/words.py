@@ -9,6 +9,9 @@ import lamina
 from benchmarks.claims import Simulation
 from lamina.analyses.layers.dimensions import PairSums, dimension_table
 from lamina.analyses.layers.geometry import drawn_mean, layer_contrasts
+from lamina.analyses.layers.numbers import CHARACTERS, LayerOutcomes, NumberOutcome, number_tables
+from lamina.analyses.layers.numbers import TWIN as NUMBER_TWIN
+from lamina.analyses.layers.retrieval import RetrievedPairs, retrieval_tables
 from lamina.analyses.words.contextualize.scores import (
     FINETUNED,
     DecisionCounts,
@@ -102,6 +105,38 @@ def _dimensions(rng: np.random.Generator, planted: bool) -> bool:
         sums.append(layers)
     table = dimension_table(sums, rng.permutation(np.arange(40) % 2), weights, 1)
     return _clear(_result("dimensions", {"layers": table})) if not planted else table["p_adjusted"][2] < 0.05
+
+
+def _numbers(rng: np.random.Generator, planted: bool) -> bool:
+    """60 items, 7 layers of a model and its twin and one spelling, with errors of a heavy tail; layer 3 errs less."""
+    gold = rng.normal(size=60)
+    around = np.square(gold - gold.mean())
+
+    def outcome(size: float) -> NumberOutcome:
+        return NumberOutcome("r2", around - np.square(size * rng.standard_t(4, 60)), around)
+
+    layers = [outcome(0.5 if planted and layer == 3 else 1.0) for layer in range(7)]
+    one = LayerOutcomes(
+        "decoding", "integers", "inside", layers, [outcome(1.0) for _ in range(7)], {CHARACTERS: outcome(1.0)}
+    )
+    table = number_tables([one], samples=20, seed=_seed(rng))["readings"].set_index(["layer", "baseline"])
+    clear = table["p_adjusted"] < 0.05
+    return bool(clear[(3, CHARACTERS)] or clear[(3, NUMBER_TWIN)]) if planted else bool(clear.any())
+
+
+def _retrieval(rng: np.random.Generator, planted: bool) -> bool:
+    """120 pairs of uneven ease, 7 layers of a model and its twin and the spelling; layer 4 finds more."""
+    ease = rng.beta(2, 2, (2, 120))
+
+    def drawn(more: float) -> np.ndarray:
+        return rng.binomial(1, np.clip(ease + more, 0, 1)).astype(float)
+
+    found = [RetrievedPairs("model", layer, drawn(0.3 * (planted and layer == 4))) for layer in range(7)]
+    found += [RetrievedPairs("untrained twin", layer, drawn(0)) for layer in range(7)]
+    found.append(RetrievedPairs("shared spelling", None, drawn(0)))
+    table = retrieval_tables(found, ("en", "de"), samples=20, seed=_seed(rng))["readings"]
+    clear = table[table["p_adjusted"] < 0.05]
+    return bool((clear["layer"] == 4).any()) if planted else len(clear) > 0
 
 
 def _counts(rng: np.random.Generator, sizes: np.ndarray, share: np.ndarray) -> DecisionCounts:
@@ -291,6 +326,8 @@ SIMULATIONS = [
     Simulation("geometry", "a layer differs from the twin's", _differs_from_twin),
     Simulation("geometry", "a layer is lower than another", _lowest_layer),
     Simulation("dimensions", "the largest dimensions carry more than the twin's", _dimensions),
+    Simulation("retrieval", "a layer finds more translations than its baselines", _retrieval),
+    Simulation("numbers", "a layer tells more than its baselines", _numbers),
     Simulation("contextualize", "the chosen layer beside vectors without context", _beside_static),
     Simulation("contextualize", "the chosen layer beside its average over contexts", _beside_average),
     Simulation("contextualize", "the whole text beside less context", _beside_less_context),

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal, Protocol
 
 VARIABLE = "LAMINA_PROGRESS"
@@ -41,9 +42,32 @@ def progress(what: str, total: float | None = None) -> Iterator[Advance]:
         with _bar(what, total) as advance:
             yield advance
         return
-    step = {"json": _JsonProgress, "lines": _LineProgress, "none": _SilentProgress}[kind](what, total)
+    lines = _LongStep if _IN_ONE_LINE.get() else _LineProgress
+    step = {"json": _JsonProgress, "lines": lines, "none": _SilentProgress}[kind](what, total)
     yield step.advance
     step.end()
+
+
+_IN_ONE_LINE: ContextVar[bool] = ContextVar("in_one_line", default=False)
+
+
+@contextmanager
+def in_one_line(what: str) -> Iterator[None]:
+    """In a pipe or a log, one line at the end for all steps of a `with` block, and one now and then for long ones.
+
+    Example:
+        >>> with in_one_line("geometry"), progress("counting", total=3) as advance:
+        ...     advance(3)
+    """
+    if _kind() != "lines" or _IN_ONE_LINE.get():
+        yield
+        return
+    token, start = _IN_ONE_LINE.set(True), time.monotonic()
+    try:
+        yield
+    finally:
+        _IN_ONE_LINE.reset(token)
+    print(f"{what}: done in {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
 
 
 def say(text: str) -> None:
@@ -119,6 +143,17 @@ class _LineProgress(_SilentProgress):
 
     def _print(self, text: str) -> None:
         print(f"{self.what}: {text}", file=sys.stderr, flush=True)
+
+
+class _LongStep(_LineProgress):
+    """Regular lines only: a step that is over soon prints none."""
+
+    def _print(self, text: str) -> None:
+        if self.done and self.last_printed > self.start:
+            super()._print(text)
+
+    def end(self) -> None:
+        """See `_SilentProgress.end`: the block that it is part of says so."""
 
 
 class _JsonProgress(_SilentProgress):

@@ -12,10 +12,9 @@ import pytest
 import torch
 
 from lamina import progress
-from lamina.activations import ActivationStore, extract
-from lamina.activations.engines import engine_named, workers
-from lamina.activations.engines import workers as dealing
-from lamina.activations.engines.workers import EncodingJob, ProcessEngine, Reply, Worker, deal
+from lamina.activations import ActivationStore, extract, workers
+from lamina.activations.engines import engine_named
+from lamina.activations.workers import EncodingJob, ProcessEngine, Reply, Worker, deal
 from lamina.corpora import corpus_from
 from lamina.errors import InputError, ModelError, StoreError
 from lamina.models import load_encoder
@@ -68,7 +67,7 @@ def test_every_text_is_dealt_once_whoever_dies(many_texts, capsys: pytest.Captur
 
 
 def test_texts_are_read_as_they_are_needed(many_texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dealing, "_MOST_TEXTS", 10)
+    monkeypatch.setattr(workers, "_MOST_TEXTS", 10)
     read = 0
 
     class Looking(Crew):

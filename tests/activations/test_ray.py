@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from lamina.activations import ActivationStore, StoredActivations, extract
-from lamina.activations.engines import actors, engine_named
-from lamina.activations.engines.actors import RayEngine
-from lamina.activations.engines.workers import Reply
+from lamina.activations import ActivationStore, StoredActivations, extract, workers
+from lamina.activations.engines import engine_named
+from lamina.activations.workers import RayEngine, Reply
 from lamina.corpora import corpus_from
 from lamina.errors import InputError
 from lamina.testing import TinyEncoder
@@ -48,35 +47,35 @@ def furthest(one: StoredActivations, other: StoredActivations) -> float:
     )
 
 
-def test_one_worker_and_four_make_the_same_store_though_one_is_killed(
+def test_one_worker_and_two_make_the_same_store_though_one_is_killed(
     ray, tmp_path: Path, many_texts, keys_held, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     # Not one of transformers, which takes each worker three times as long to start; `benchmarks/workers.py` has those.
     encoder, corpus = TinyEncoder(), corpus_from(many_texts)
     alone = extract(encoder, corpus, root=tmp_path / "1", engine=RayEngine(workers=1))
     pids: list[int] = []
-    send, wait = actors._Actors.send, actors._Actors.reply
+    send, wait = workers._Actors.send, workers._Actors.reply
 
-    def send_noting(crew: actors._Actors, rank: int, given: list[Text]) -> None:
+    def send_noting(crew: workers._Actors, rank: int, given: list[Text]) -> None:
         if not pids:
             pids.append(ray.get(crew._actors[rank].pid.remote()))
         send(crew, rank, given)
 
-    def kill_when_a_shard_is_there(crew: actors._Actors) -> Reply:
+    def kill_when_a_shard_is_there(crew: workers._Actors) -> Reply:
         if len(pids) == 1:
-            while not list((tmp_path / "4").glob("*/*.arrow")):
+            while not list((tmp_path / "2").glob("*/*.arrow")):
                 time.sleep(0.01)
             os.kill(pids[0], signal.SIGKILL)
             pids.append(0)
         return wait(crew)
 
-    monkeypatch.setattr(actors._Actors, "send", send_noting)
-    monkeypatch.setattr(actors._Actors, "reply", kill_when_a_shard_is_there)
-    four = extract(encoder, corpus, root=tmp_path / "4", engine=RayEngine(workers=4, shard_bytes=8000))
+    monkeypatch.setattr(workers._Actors, "send", send_noting)
+    monkeypatch.setattr(workers._Actors, "reply", kill_when_a_shard_is_there)
+    two = extract(encoder, corpus, root=tmp_path / "2", engine=RayEngine(workers=2, shard_bytes=8000))
 
     assert "worker 0 died" in capsys.readouterr().err
-    assert furthest(alone, four) < APART
-    for number in (1, 4):
+    assert furthest(alone, two) < APART
+    for number in (1, 2):
         store = ActivationStore.of(encoder, tmp_path / str(number))
         assert sorted(keys_held(store)) == sorted(text_key(text) for text in many_texts)
 
@@ -106,3 +105,39 @@ def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"pip install 'lamina\[ray\]'"):
         engine_named("ray")
+
+
+def test_a_study_by_two_actors_has_the_table_of_one_process_though_one_is_killed(
+    ray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lamina.studies.declaration import parse_study
+    from lamina.studies.plan import cells_of
+    from lamina.studies.running import Place, RayCells, run_crew, run_here
+    from lamina.studies.table import read_cells, write_table
+    from tests.studies.tiny_study import STUDY, write_checkpoints, write_treebank
+
+    (tmp_path / "models").mkdir()
+    models, treebank = write_checkpoints(tmp_path / "models"), write_treebank(tmp_path)
+    study = parse_study(STUDY.format(models=models, treebank=treebank), tmp_path / "study.toml")
+    cells = [cell for cell in cells_of(study) if cell.model != "tiny-step300"]
+    here = Place(tmp_path / "here", tmp_path / "store")
+    run_here(cells, here, lambda record: None)
+    place, killed = Place(tmp_path / "actors", tmp_path / "store"), []
+    crew = RayCells(2, place)
+
+    def kill_one(record) -> None:
+        if not killed:
+            killed.append(crew.pids[next(iter(crew._busy.values()))])
+            os.kill(killed[0], signal.SIGKILL)
+
+    try:
+        run_crew(cells, crew, place, kill_one)
+    finally:
+        crew.end()
+    assert killed
+    tables = []
+    for one in (here, place):
+        write_table(one.out, cells)
+        tables.append(read_cells(one.out).drop(columns=["seconds"]))
+    assert len(tables[0]) > 100
+    assert tables[0].equals(tables[1])

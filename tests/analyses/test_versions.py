@@ -49,6 +49,7 @@ TRAINING = {
     "phases",
     "trace",
     "compare",
+    "agreement",
     "lens",
     "probe_vs_lens",
     "restore",
@@ -116,6 +117,10 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
             made[key] = lamina.probe(model, splits, out=folder / key, **settings, **where)
         return made[key]
 
+    def ordered(seed: int) -> Result:
+        settings = {"tasks": ["pos", "dep"], "seeds": 5, "samples": 20, "probes": ("cumulative",), "twin": False}
+        return lamina.probe(TinyEncoder(seed=seed), splits, out=folder / f"ordered{seed}", **settings, **where)
+
     def tuned() -> Path:
         target = folder / "tuned"
         learning = {"task": "babi", "babi_tasks": [1], "max_steps": 4, "lr": 1e-3, "batch": 4, "schedule": "constant"}
@@ -139,6 +144,8 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
     return {
         "geometry": lambda: lamina.geometry(tiny, dev, **few, **where),
         "dimensions": lambda: lamina.dimensions(tiny, dev, **few, **where),
+        "numbers": lambda: lamina.numbers(tiny, tasks=["decoding"], forms=["integers"], top=60, items=40, **few),
+        "retrieval": lambda: lamina.retrieval(tiny, parallel(folder), **few),
         "choose": lambda: lamina.choose(tiny, dev, task="supersense", poolings=["mean"], **few, **where),
         "probe": probed,
         "trace": lambda: probed() and lamina.trace(folder / "probe0", "the dog runs", model=tiny),
@@ -152,6 +159,7 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
             **where,
         ),
         "compare": lambda: lamina.compare(probed(), probed(1)),
+        "agreement": lambda: lamina.agreement(ordered(0), ordered(1), **few),
         "structure": lambda: lamina.structure(tiny, splits, ranks=["4"], attention=10, learn=10, **few, **where),
         "attention": lambda: lamina.attention(tiny, dev, **few),
         "attention_distance": lambda: lamina.attention_distance(tiny, dev, **few),
@@ -187,8 +195,24 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         "roles": lambda: lamina.roles(tiny_causal(), splits, suite=None, watched=200, items=40, twin=False, **few),
         "token_map": lambda: lamina.token_map(tuned(), "stories", device="cpu"),
         "phases": lambda: lamina.phases(tuned(), "stories", first=6, clustered=2, **few, device="cpu"),
+        "grow": lambda: lamina.grow(
+            {"step0": TinyEncoder(seed=2), "step10": TinyEncoder(seed=1), "step20": tiny},
+            data=dev,
+            ask=["geometry"],
+            **few,
+            **where,
+        ),
         "diff": lambda: lamina.diff(tiny, TinyEncoder(seed=1), dev, **few, **where),
     }
+
+
+def parallel(folder: Path) -> Path:
+    path = folder / "parallel.tsv"
+    path.write_text("".join(f"{one}\t{other}\n" for one, other in [("en", "de"), *(
+        (f"the {noun} {verb} here .", f"der {noun[::-1]} {verb[::-1]} hier .")
+        for noun in ("dog", "cat", "fox", "river") for verb in ("runs", "sees", "likes")
+    )]))  # fmt: skip
+    return path
 
 
 def load_bert(model_folder) -> lamina.Encoder:

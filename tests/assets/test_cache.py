@@ -13,11 +13,11 @@ import pytest
 
 from lamina.assets import cache as asset_cache
 from lamina.assets.cache import cached, damaged, discard, fetch
+from lamina.assets.origins import Allowance
 from lamina.assets.sources import Card, Registry, Url
-from lamina.assets.unpack import Allowance
 from lamina.errors import AssetError, HashError, OfflineError
 from lamina.files import checking
-from lamina.files.places import cache_dir
+from lamina.files.checking import cache_dir
 
 FETCH = """
 import sys
@@ -31,13 +31,13 @@ print(fetch(Card("demo", "corpus", "", "", (name,), 1 << 20, (Url(base, {name: s
 
 KILLED_WHILE_UNPACKING = """
 import os, shutil, signal, sys
-from lamina.assets import unpack
+from lamina.assets import origins
 from lamina.assets.cache import fetch
 from lamina.assets.sources import Card
 from lamina.assets.sources import Registry
 wheel, sha256 = sys.argv[1:]
 
-class Dying(unpack.Allowance):
+class Dying(origins.Allowance):
     def take(self, count, what):
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lamina import assets
 from lamina.assets.origins import blob_id
-from lamina.assets.recipes.recipe import CorpusRecipe
+from lamina.assets.recipes import CorpusRecipe
 from lamina.assets.sources import Card, Hub, Url
 from lamina.cli.main import app
 from lamina.errors import AssetError, OfflineError

@@ -12,8 +12,8 @@ import pytest
 
 from lamina import assets
 from lamina.assets.cache import fetch
-from lamina.assets.origins import Origin, OriginFiles, blob_id
-from lamina.assets.recipes import gum, published
+from lamina.assets.origins import Allowance, Origin, OriginFiles, blob_id
+from lamina.assets.recipes import CorpusRecipe, as_is, gum, published
 from lamina.assets.recipes.published import (
     BABI,
     LITBANK_ENTITIES,
@@ -23,9 +23,7 @@ from lamina.assets.recipes.published import (
     WNUT17_CARD,
     count_entities,
 )
-from lamina.assets.recipes.recipe import CorpusRecipe, as_is
 from lamina.assets.sources import Card, Npm, npm_pack
-from lamina.assets.unpack import Allowance
 from lamina.corpora.formats.gum import read as read_gum
 from lamina.errors import AssetError, HashError, OfflineError
 

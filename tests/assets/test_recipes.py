@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from checks.write_manifest import manifest_of
 from lamina import assets
 from lamina.assets import origins
 from lamina.assets.cache import cached, fetch
 from lamina.assets.origins import Origin, OriginFiles, blob_id
+from lamina.assets.recipes import CorpusRecipe, DerivedFile, as_is
 from lamina.assets.recipes.ewt import derive_propbank, derive_protoroles, derive_streusle, derive_wordsense_factuality
-from lamina.assets.recipes.recipe import CorpusRecipe, DerivedFile, as_is
 from lamina.assets.sources import Card, Url
-from lamina.assets.write_manifest import manifest_of
 from lamina.cli.main import app
 from lamina.corpora.formats.propbank import read as read_propbank
 from lamina.corpora.formats.streusle import read as read_streusle

@@ -12,8 +12,8 @@ import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
+from lamina.assets.origins import Allowance
 from lamina.assets.sources import Hub, Registry, Url, pip_download
-from lamina.assets.unpack import Allowance
 from lamina.errors import AssetError, HashError, OfflineError
 
 

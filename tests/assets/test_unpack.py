@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.assets.unpack import Allowance, unpack
+from lamina.assets.origins import Allowance, unpack
 from lamina.errors import AssetError
 
 PLENTY = 1 << 20

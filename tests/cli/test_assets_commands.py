@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from lamina import assets
+from lamina.assets.origins import Allowance
 from lamina.assets.sources import Card
-from lamina.assets.unpack import Allowance
 from lamina.cli.assets import app
 from lamina.errors import AssetError
 

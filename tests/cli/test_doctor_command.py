@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina import extras
-from lamina.framework.profile import MachineProfile, Rate
+from lamina.framework.estimate import MachineProfile, Rate
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lamina.activations import ActivationStore, problems, stores
-from lamina.activations.engines.workers import ProcessEngine
 from lamina.activations.shards import read_index
+from lamina.activations.workers import ProcessEngine
 from lamina.errors import InputError
 from lamina.framework.requests import read_request
 

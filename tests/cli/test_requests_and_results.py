@@ -177,7 +177,7 @@ def test_the_commands_of_analyses_are_those_of_the_list(run) -> None:
 def test_underscores_stand_for_hyphens_and_chapters_order_the_list(run) -> None:
     assert run("token_map", "--help").output.replace("token_map", "token-map") == run("token-map", "--help").output
     listed = run("--help").output
-    order = [listed.index(f" {name} ") for name in ("geometry", "probe", "attention-distance", "senses", "token-map")]
+    order = [listed.index(f"│ {name} ") for name in ("geometry", "probe", "attention-distance", "senses", "token-map")]
     assert order == sorted(order)
 
 

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.comparison.correspondence import ReadTexts, layer_matrix, match_heads, read_texts, some_texts
-from lamina.comparison.similarity import CkaSums, word_vectors
+from lamina.comparison.similarity import (
+    CkaSums,
+    ReadTexts,
+    layer_matrix,
+    match_heads,
+    read_texts,
+    some_texts,
+    word_vectors,
+)
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 

@@ -15,6 +15,7 @@ from lamina.analyses.layers.probe.probe import probe
 from lamina.comparison import similarity as head_similarity
 from lamina.comparison.diff import DiffRow, best_table, changed_layers, compare_probes, diff, with_test
 from lamina.comparison.similarity import CkaSums, LeaveOneOut, grouped, jackknife_draws, word_vectors
+from lamina.comparison.special_attention import SPECIAL, special_attention
 from lamina.corpora import Corpus, corpus_from
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError, ModelError
@@ -26,6 +27,7 @@ from lamina.testing import TinyEncoder
 from lamina.training import provenance as unseen_module
 from lamina.training.provenance import TEXTS, refuse_seen, text_hash, unseen
 from lamina.types import Edge, Span, Text
+from tests.analyses.heads.test_heads import Painted, corpus_of
 
 WORDS = ("the", "dogs", "barked", "at", "a", "quick", "unhesitating", "fox", "and", "ran")
 
@@ -383,3 +385,19 @@ def test_one_row_per_layer_is_shown(a, b, corpus, tmp_path):
     assert shown.columns == ("layer", "cka", "cosine", "attention_similarity")
     assert [row[0] for row in shown.rows] == [0, 1, 2]
     assert shown.rows[0][3] == "-"
+
+
+def test_shares_of_special_tokens_before_and_after() -> None:
+    texts = [Text(f"t{number}", ("a", "b", "c"), doc=f"t{number}") for number in range(20)]
+
+    def model(to_words: float) -> Painted:
+        # What words do not give each other goes to the last special token, which is the separator.
+        return Painted({text.id: torch.full((2, 1, 3, 3), to_words / 3) for text in texts})
+
+    table = special_attention([(model(0.8), model(0.2))], corpus_of(texts), weights="attention", seed=0)
+    assert tuple(table.columns) == SPECIAL
+    separators = table[table["to"] == "separators"]
+    assert (separators["difference"] > 0.3).all()
+    assert (separators["p_adjusted"] < 0.01).all()
+    same = special_attention([(model(0.8), model(0.8))], corpus_of(texts), weights="attention", seed=0)
+    assert (same["difference"].abs() < 1e-9).all()

@@ -108,3 +108,43 @@ def test_treebanks_that_cannot_serve(tmp_path: Path) -> None:
         agreement_pairs(plain)
     with pytest.raises(CorpusError, match=r"no verb that agrees .* \(subjects that are no nouns: 1\)"):
         agreement_pairs(treebank(tmp_path / "own.conllu", OTHERS.split("\n\n")[0]))
+
+
+NOUNS = """
+1 The the DET DT _ 2 det _ _
+2 lamps lamp NOUN NNS Number=Plur 3 nsubj _ _
+3 glow glow VERB VBP Number=Plur|Person=3|Tense=Pres|VerbForm=Fin 0 root _ _
+
+1 A a DET DT _ 2 det _ _
+2 lamp lamp NOUN NN Number=Sing 3 nsubj _ _
+3 glows glow VERB VBZ Number=Sing|Person=3|Tense=Pres|VerbForm=Fin 0 root _ _
+
+1 An a DET DT _ 2 det _ _
+2 apple apple NOUN NN Number=Sing 3 nsubj _ _
+3 rusts rust VERB VBZ Number=Sing|Person=3|Tense=Pres|VerbForm=Fin 0 root _ _
+
+1 Those that DET DT _ 2 det _ _
+2 apples apple NOUN NNS Number=Plur 3 nsubj _ _
+3 rust rust VERB VBP Number=Plur|Person=3|Tense=Pres|VerbForm=Fin 0 root _ _
+"""
+
+
+def test_sentences_without_meaning_keep_every_form_and_stand_beside_the_original(tmp_path: Path) -> None:
+    path = treebank(tmp_path / "own.conllu", NOUNS)
+    suite = agreement_pairs(path, nonce=True)
+    by_id = {pair.id: pair for pair in suite}
+
+    assert len(suite) == 8
+    assert "An apple glows" in {pair.good for pair in suite}, "no other singular noun goes with an"
+    for id, pair in by_id.items():
+        if id.endswith(" nonce"):
+            original = by_id[id.removesuffix(" nonce")]
+            assert pair.paradigm == f"{original.paradigm}, nonce"
+            assert pair.term == "subject_verb_agreement_nonce"
+            assert len(pair.good.split()) == len(original.good.split())
+            # The same word form in the same place: plural nouns for plural nouns, and both numbers of one verb.
+            assert pair.good.split()[1].endswith("s") == original.good.split()[1].endswith("s")
+            assert pair.good.split()[2] != original.good.split()[2]
+            assert {pair.good.split()[2], pair.bad.split()[2]} in ({"glow", "glows"}, {"rust", "rusts"})
+    assert agreement_pairs(path, nonce=True).fingerprint == suite.fingerprint != agreement_pairs(path).fingerprint
+    assert [pair for pair in suite if pair.term == "subject_verb_agreement"] == list(agreement_pairs(path))

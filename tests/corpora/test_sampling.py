@@ -42,7 +42,7 @@ def test_a_sample_depends_on_its_seed_alone_and_holds_smaller_ones(monkeypatch: 
     first, again, other = ({text.id for text in documents().sample(60, seed)} for seed in (0, 0, 1))
     assert first == again != other
     assert {text.doc for text in documents().sample(30)} <= {text.doc for text in documents().sample(60)}
-    monkeypatch.setattr("lamina.corpora.sampling.MOST_IN_MEMORY", 10)
+    monkeypatch.setattr("lamina.corpora.corpus.MOST_IN_MEMORY", 10)
     read_again = documents().sample(60)
     assert [text.id for text in read_again] == [text.id for text in read_again]
     assert {text.id for text in read_again} == first

@@ -6,10 +6,15 @@ import json
 
 import pytest
 
+from lamina.corpora import load_corpus, load_questions
+from lamina.corpora.corpus import View
+from lamina.corpora.question_sets import read_questions
 from lamina.corpora.questions import squad
 from lamina.corpora.questions.question import answer_text
+from lamina.corpora.questions.squad import UNCOUNTED
 from lamina.corpora.reading import Notes
-from lamina.errors import FormatError
+from lamina.errors import FormatError, InputError
+from lamina.types import Span
 
 CONTEXT = "Ann Lee won in 2016. She beat Bob by 24:10, says J. R. Ray. Bob wept."
 
@@ -127,3 +132,32 @@ def test_broken_files(tmp_path, content, line, what):
     found, faults = _sound(path)
     assert found == []
     assert (faults[0].line, what in faults[0].what) == (line, True), faults
+
+
+def test_the_released_code_counts_sentences_without_the_blanks_between_them(tmp_path):
+    """Three sentences of 10, 9 and 9 characters: 28 without blanks, so an answer from 29 on lies beyond the last."""
+    context = "Dogs bark. Cats mew. Cows low."
+    asked = [("mew", 16), ("low.", 26), (".", 29)]
+    items = [
+        {"id": str(number), "question": "Who?", "answers": [{"text": text, "answer_start": start}]}
+        for number, (text, start) in enumerate(asked)
+    ]
+    path = tmp_path / "counted.json"
+    path.write_text(json.dumps({"data": [{"title": "a", "paragraphs": [{"context": context, "qas": items}]}]}))
+    noted = Notes()
+    counted = [*read_questions(path, view=View(support="count"), noted=noted)]
+    labels = [[edge.labels for edge in question.text.edges.get("sup", ())] for question in counted]
+    assert labels == [[("0",), ("1",), ("0",)], [("0",), ("0",), ("1",)], []]
+    assert noted.ids == {UNCOUNTED: ("2",)}
+    assert all("sup" in question.text.edges for question in read_questions(path))
+
+
+def test_question_and_context_are_one_segment_where_a_view_says_so(tmp_path):
+    path = tmp_path / "one-dev.json"
+    item = {"id": "1", "question": "Who?", "answers": [{"text": "Dogs", "answer_start": 0}]}
+    path.write_text(json.dumps({"data": [{"title": "a", "paragraphs": [{"context": "Dogs bark.", "qas": [item]}]}]}))
+    two, one = (next(iter(load_corpus(path, "all", view=view))) for view in (None, View(segments="one")))
+    assert (two.segments, one.segments) == ((Span(0, 2), Span(2, 5)), (Span(0, 5),))
+    assert one.edges == two.edges
+    with pytest.raises(InputError, match="segments=one is for probes"):
+        load_questions(path, "all", view=View(segments="one"))

@@ -336,3 +336,16 @@ def test_a_limit_larger_than_any_corpus_takes_all(tmp_path):
     path = tmp_path / "same.csv"
     path.write_text("label,text\na,one two three\nb,four five six\n")
     assert len([*load_corpus(str(path), split="all", limit=10**21)]) == 2
+
+
+@pytest.mark.parametrize("empty", [250, 1500])
+def test_texts_that_come_late_make_a_column_of_texts(tmp_path: Path, empty: int) -> None:
+    """The first rows of an export may have no comment yet."""
+    path = tmp_path / "comments.csv"
+    rows = [f"{n},,{'ab'[n % 2]}" for n in range(empty)]
+    rows += [f"{empty + n},the old dogs bark at cat number {n},{'ab'[n % 2]}" for n in range(400)]
+    path.write_text("\n".join(["id,remark,mood", *rows]) + "\n")
+    corpus = load_corpus(path, "all", skip_faulty=0.9)
+    texts = list(corpus)
+    assert len(texts) == 400
+    assert {text.edges["mood"][0].labels[0] for text in texts} == {"a", "b"}

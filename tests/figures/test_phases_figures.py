@@ -64,6 +64,10 @@ def test_the_map_has_a_slider_over_layers_and_a_choice_of_colours() -> None:
     assert "hold 30% to 30%" in " ".join(chart["title"]["subtitle"])
     assert "1 outlier token per layer left out" in " ".join(chart["title"]["subtitle"])
     assert "silhouette 0.50" in chart["description"]
+    # The slider's layer and no other, in every mark: some have data apart, which no filter above reaches.
+    panel = chart["concat"][0]
+    assert (panel["width"], panel["height"]) == (460, 460)
+    assert all({"filter": "datum.layer == layer"} in mark["transform"] for mark in panel["layer"])
 
 
 def test_wrong_14_clusters_that_depend_on_the_seed_are_not_drawn() -> None:

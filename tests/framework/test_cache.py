@@ -20,7 +20,7 @@ from lamina.framework.run import ask, default_folder
 from lamina.framework.settings import Seed, Setting
 from lamina.models import Encoder
 from lamina.results import Result
-from lamina.results.folder import read_head
+from lamina.results.folder import answer_key, read_head, work_folder
 from lamina.testing import TinyEncoder
 
 CORPUS = corpus_from([["the", "dog"], ["the", "cat", "ran"], ["a", "dog"]], name="pets")
@@ -174,6 +174,19 @@ def test_a_file_that_changed_is_another_question(tmp_path: Path) -> None:
     other = counting.ask(TinyEncoder(), CORPUS, vectors=str(vectors)).question
 
     assert one == same != other
+
+
+def test_work_left_beside_a_saved_result_is_removed(tmp_path: Path) -> None:
+    """As after a kill between saving the result and removing its work."""
+    query = counting.ask(TinyEncoder(), CORPUS)
+    ask(query, tmp_path / "r")
+    work = work_folder(tmp_path / "r", answer_key(query.question, query.analysis.version))
+    work.mkdir()
+    (work / "checkpoint").write_text("weights")
+
+    ask(query, tmp_path / "r")
+    assert RUNS == ["tiny"]
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
 def test_the_default_folder_names_the_question(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from checks.signatures import STUB, stub
 from lamina.framework import get_analysis
 from lamina.framework.outline import INDEX, outline_of, read_index, write_index
 from lamina.framework.registry import homes
@@ -15,6 +16,10 @@ def test_the_index_is_written_anew_when_declarations_change(tmp_path) -> None:
     write_index(tmp_path / "index.json")
 
     assert (tmp_path / "index.json").read_text() == INDEX.read_text(), "declarations have changed: run `make index`"
+
+
+def test_the_types_of_calls_are_written_anew_when_declarations_change() -> None:
+    assert stub() == STUB.read_text(), "declarations have changed: run `make index`"
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -47,7 +47,7 @@ def texts():
 def test_every_analysis_says_what_it_needs():
     needs = {each.name: needs_of(each, {}) for each in all_analyses()}
     assert {name for name, each in needs.items() if "maps" in each} == MAPS
-    assert {name for name, each in needs.items() if not each} <= {"compare", "trace"}
+    assert {name for name, each in needs.items() if not each} <= {"agreement", "compare", "trace", "grow"}
     assert {name for name, each in needs.items() if "ablation" in each} == ABLATION
     others = {name: each for name, each in needs.items() if name not in ABLATION}
     assert all(each in ((), ("states",), ("maps",)) for each in others.values())

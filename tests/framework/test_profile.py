@@ -11,8 +11,16 @@ import pytest
 import lamina
 from lamina.corpora import corpus_from
 from lamina.framework import estimate
-from lamina.framework.estimate import Estimator, operations_of, profile_of
-from lamina.framework.profile import ENCODING, MachineProfile, Rate, profiles, wall_seconds
+from lamina.framework.estimate import (
+    ENCODING,
+    Estimator,
+    MachineProfile,
+    Rate,
+    operations_of,
+    profile_of,
+    profiles,
+    wall_seconds,
+)
 from lamina.framework.registry import get_analysis
 from lamina.results import Result
 from lamina.testing import TinyEncoder
@@ -93,7 +101,7 @@ def test_wall_time_depends_on_the_load_and_cpu_time_does_not(monkeypatch: pytest
     asked = (TinyEncoder(), corpus_from(TEXTS))
     costs = []
     for load in (0.0, 16.0):
-        monkeypatch.setattr("lamina.framework.profile.other_load", lambda load=load: load)
+        monkeypatch.setattr("lamina.framework.estimate.other_load", lambda load=load: load)
         costs.append(lamina.attention.estimate(*asked, store=tmp_path))
         assert wall_seconds(10.0, 1.0) == pytest.approx(10.0 * max(1.0, (1 + load) / len(_cores())))
 

@@ -17,7 +17,7 @@ from lamina.analyses.heads.surface import MEASURES
 from lamina.corpora import corpus_from
 from lamina.errors import ModelError
 from lamina.models import SPECIAL, Tokens
-from lamina.models.interventions.gradients import AttentionGradients, HeadLoss
+from lamina.models.interventions.edited_runs import AttentionGradients, HeadLoss
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Span, Text

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import lamina
 from lamina.cli.main import app
-from lamina.errors import ModelError
+from lamina.errors import InputError, ModelError
 from lamina.models.series import best_order, contradictions, series_place
 
 STEPS = ("checkpoint-100", "checkpoint-200", "checkpoint-400", "final")
@@ -60,7 +60,7 @@ def test_a_sound_series_is_in_order_and_has_no_faults(walked):
         ("final", "", None),
     ]
     assert series.faults == ()
-    one, two, three = (each.distance for each in series.checkpoints[1:])
+    one, two, three = (each.distance or 0.0 for each in series.checkpoints[1:])
     # The steps of the walk, 0.05 times 1, 1.4 and 2 per value.
     assert (two / one, three / one) == pytest.approx((1.4, 2), rel=0.03)
     assert series.require_sound() is series
@@ -175,3 +175,27 @@ def test_the_growing_bert_is_two_trainings(data_dir):
         "seed1": [None],
     }
     assert series.faults == ()
+
+
+def test_a_checkpoint_that_was_changed_lies_beside_the_path(walked, model_folder, tmp_path):
+    home = tmp_path / "changed"
+    shutil.copytree(walked, home)
+    weights = load_file(walked / "checkpoint-200" / "model.safetensors")
+    torch.manual_seed(5)
+    noisy = {key: value + 0.3 * torch.randn_like(value) for key, value in weights.items()}
+    save_file(noisy, home / "checkpoint-200" / "model.safetensors", metadata={"format": "pt"})
+    assert kinds(home) == {"checkpoint-200": ["distance"]}
+
+
+def test_steps_can_be_given(walked):
+    series = lamina.load_series(walked, {"final": 800})
+    assert series.checkpoints[-1].step == 800
+    with pytest.raises(InputError, match="no checkpoint 'last'"):
+        lamina.load_series(walked, {"last": 800})
+
+
+def test_revisions_by_pattern_need_the_hub_or_its_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ModelError, match=r"name the revisions: no/model@step1000,step3000"):
+        lamina.load_series("no/model@step*")

@@ -12,9 +12,9 @@ from safetensors.torch import load_file
 
 import lamina
 from lamina.errors import ModelError
-from lamina.files.places import cache_dir
+from lamina.files.checking import cache_dir
 from lamina.models.checks.passports import examine
-from lamina.models.interventions.gradients import HeadLoss
+from lamina.models.interventions.edited_runs import HeadLoss
 from lamina.models.running import devices as placement
 from lamina.models.running.devices import cpu_multiplies, is_spread, running_devices
 from lamina.models.running.variants import DropoutEncoder

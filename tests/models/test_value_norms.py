@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from lamina.errors import ModelError
+from lamina.models.running.attention_maps import ValueNorms, weigh_by_norm
 from lamina.models.running.huggingface import HuggingFaceEncoder
-from lamina.models.running.value_norms import ValueNorms, weigh_by_norm
 from lamina.models.running.variants import DropoutEncoder
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder, check_encoder
 from lamina.training.heads import WindowedEncoder

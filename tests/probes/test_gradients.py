@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.probes.bank import ProbeGroup, Schedule, train_probes
+from lamina.probes.bank import (
+    PreparedBatch,
+    ProbeGroup,
+    Schedule,
+    Size,
+    batch_rows,
+    largest_size,
+    padded_size,
+    train_probes,
+)
 from lamina.probes.edge import EdgeProbes, LayerCut
 from lamina.probes.learner import Learner
-from lamina.probes.recorded import PreparedBatch, Size, batch_rows, largest_size, padded_size
 from lamina.probes.streams import SpanBounds, Stream
 
 BOTH = [*(LayerCut("cumulative", layer) for layer in range(3)), LayerCut("layer", 0), LayerCut("layer", 2)]

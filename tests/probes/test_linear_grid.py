@@ -99,3 +99,34 @@ def test_a_feature_that_never_varies_counts_for_nothing():
     standard = Standardised.of(torch.tensor([[1.0, 7.0], [3.0, 7.0], [5.0, 7.0]]))
     assert standard.vectors[:, 1].tolist() == [0, 0, 0]
     assert torch.isinf(standard.spread[1])
+
+
+def test_curvature_of_all_examples_changes_only_how_long_a_search_takes(vectors, scores, monkeypatch):
+    gold = np.eye(4)[scores.argmax(1)]
+    led = fit_grid(vectors, gold, FOLD, MEMBERS)
+    monkeypatch.setattr("lamina.probes.linear_grid._SEVERAL", 1000)
+    alone = fit_grid(vectors, gold, FOLD, MEMBERS)
+    ours, theirs = (torch.softmax(fit.logits(vectors, range(len(MEMBERS))), 2) for fit in (led, alone))
+    assert led.converged.all()
+    assert alone.converged.all()
+    assert float((ours - theirs).abs().max()) < 5e-3
+    # What it is for.
+    assert led.rounds.sum() < alone.rounds.sum()
+
+
+def test_random_labels_are_not_read_however_weak_the_penalty():
+    """Left-out labels must not leak through what members share: more dimensions than examples, drawn labels."""
+    right = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        drawn = Standardised.of(torch.from_numpy(rng.normal(size=(60, 80)).astype(np.float32))).vectors
+        gold, fold = rng.integers(0, 2, 60), rng.integers(0, 5, 60)
+        members = GridMembers.crossed(~np.eye(5, dtype=bool), (1e-1, 1e-3, 1e-5))
+        fit = fit_grid(drawn, np.eye(2)[gold], fold, members)
+        for one in range(5):
+            rows = np.flatnonzero(fold == one)
+            answers = fit.logits(drawn[torch.from_numpy(rows)], [3 * one + 2])[0].argmax(1).numpy()
+            right += (answers == gold[rows]).tolist()
+    # 1,200 drawn labels: 3 standard errors of .5 are .043. Below .5 is usual: a label that is left out is rarer in what
+    # is learned from.
+    assert np.mean(right) < 0.545

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lamina.errors import InputError
-from lamina.report.paper import COLUMN, export_figures
+from lamina.report.page import COLUMN, export_figures
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from lamina.activations import Runtime
-from lamina.cli.verify import saved_words
+from lamina.cli.results import saved_words
 from lamina.corpora import corpus_from
 from lamina.errors import CorpusError, InputError, ResultError, TaskError
 from lamina.figures import geometry

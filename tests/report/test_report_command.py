@@ -111,7 +111,9 @@ def test_an_unknown_analysis_is_refused_before_anything_is_loaded(run, monkeypat
     monkeypatch.delattr(lamina.models, "load_encoder")
     done = run("--only", "geometry, prob")
     assert isinstance(done.exception, InputError)
-    assert str(done.exception).startswith("a report has no analysis 'prob'; it has: geometry, probe, attention,")
+    assert str(done.exception).startswith(
+        "a report has no analysis 'prob'; it has: geometry, probe, choose, attention,"
+    )
 
 
 def test_a_text_without_annotations_is_not_probed(run, monkeypatch):

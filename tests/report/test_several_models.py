@@ -12,6 +12,7 @@ from lamina.errors import InputError
 from lamina.framework.outline import outline
 from lamina.framework.registry import get_analysis
 from lamina.report import make_report
+from lamina.report import page as pages
 from lamina.report import report as making
 from lamina.report.page import folder_names
 from lamina.results import Result
@@ -89,3 +90,23 @@ def test_what_cannot_be_compared_is_refused_by_name(make):
         make(named("small"), named("deep"), only=["headmap"])
     with pytest.raises(InputError, match="several models are called tiny"):
         folder_names([TinyEncoder(), "models/tiny"])
+
+
+def test_results_that_lie_there_are_compared_too(make, monkeypatch, tmp_path):
+    monkeypatch.setattr(making, "in_report", lambda: {"geometry": outline("geometry")})
+    monkeypatch.setattr(pages, "BY_NAME", ("attention",))
+    models = (named("small"), named("deep", blocks=3))
+    texts = corpus_from(SENTENCES, name="pets", split="dev")
+    for encoder in models:
+        get_analysis("attention")(encoder, texts, samples=20).save(
+            tmp_path / "report" / "results" / encoder.name / "attention", charts=False
+        )
+    page = make(*models)
+    assert Result.load(page.parent / "results" / "compare-attention").tables["differences"].notna().any().any()
+    assert "Several models side by side: what heads look at" in unescape(page.read_text(encoding="utf-8"))
+
+
+def test_analyses_that_no_report_on_one_model_has_are_chosen_by_name():
+    assert making.choose(["structure", "geometry"], several=True) == ["geometry", "structure"]
+    with pytest.raises(InputError, match="a report has no analysis 'structure'"):
+        making.choose(["structure"])

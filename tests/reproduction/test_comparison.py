@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 from lamina.reproduction import get_paper
-from lamina.reproduction.comparison import compare_numbers, last_layer
-from lamina.reproduction.page import paper_table
 from lamina.reproduction.papers import PublishedTable
+from lamina.reproduction.running import compare_numbers, last_layer, paper_table
 from lamina.results import Provenance, Result
 
 PROVENANCE = Provenance({"name": "little"}, {"name": "c"}, {})
@@ -97,6 +96,23 @@ def test_rows_are_selected_by_other_columns_and_the_best_of_several() -> None:
         values=({"value": "accuracy", "where": {"mention_type": "all"}},),
     )
     assert compare_numbers([asked], {"run": result(coref=coref)})["ours"].tolist() == pytest.approx([30, 60])
+
+
+def test_an_f1_over_decisions_that_should_all_be_yes_is_made_of_the_recall() -> None:
+    """Half of the combinations found: F1 is 2 * .5 / 1.5; the interval goes along."""
+    recall = pd.DataFrame([("P-random", 0.5, 0.4, 0.6)], columns=["representation", "value", "low", "high"])
+    bags = table(
+        columns=("test",),
+        units=("share",),
+        rows={"p_random": (0.63,)},
+        table="recall",
+        key="representation",
+        selections={"p_random": {"representation": "P-random"}},
+        values=({"value": "value", "low": "low", "high": "high", "of_recall": True},),
+    )
+    number = compare_numbers([bags], {"run": result(recall=recall)}).iloc[0]
+    assert number[["ours", "low", "high"]].tolist() == pytest.approx([2 / 3, 0.8 / 1.4, 1.2 / 1.6])
+    assert number["verdict"] == "agrees"
 
 
 def test_means_are_over_the_rows_that_both_have() -> None:

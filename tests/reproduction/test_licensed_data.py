@@ -116,3 +116,13 @@ def test_word_lists_of_wiki_pse_are_counted(tmp_path: Path) -> None:
     assert [edge.labels[0] for edge in text.edges["sclass"]] == ["location", "food"]
     data: PaperData = get_paper("contextualization").data["wiki_pse"]
     assert counted(data, tmp_path) == {"train": {"listed": 1}, "test": {"listed": 1}}
+
+
+def test_questions_of_hotpot_are_counted_before_any_is_left_out(tmp_path: Path) -> None:
+    write(tmp_path / "hotpot_train_v1.1.json", "[]")
+    write(tmp_path / "hotpot_dev_distractor_v1.json", json.dumps([{"_id": "1", "answer": "yes"}, {"_id": "2"}]))
+    assert {"train", "dev"} <= set(known_splits(tmp_path, "hotpot"))
+    data = get_paper("questions").data["hotpot"]
+    assert counted(data, tmp_path) == {"dev": {"questions": 2}}
+    with pytest.raises(CorpusError, match="dev has 2 questions, expected 7,405"):
+        refuse_other_edition(data, counted(data, tmp_path))

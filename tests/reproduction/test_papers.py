@@ -90,3 +90,11 @@ def test_data_are_found_below_the_named_folder_and_below_lamina_data(
     assert data.folder(tmp_path) == tmp_path / "ptb_dependencies"
     monkeypatch.setenv("LAMINA_DATA", str(tmp_path))
     assert data.folder(None) == tmp_path / "ptb_dependencies"
+
+
+def test_without_ontonotes_the_pipeline_is_the_suite_alone_and_with_it_the_eight_tasks(tmp_path: Path) -> None:
+    paper = get_paper("pipeline")
+    assert [run.name for run in paper.runs if run.beside is None] == ["suite"]
+    assert {run.beside for run in paper.runs if run.name != "suite"} == {"ontonotes"}
+    read = {run.name: run.original for run in paper.runs}
+    assert (read["dependencies"], read["relations"]) == ("ewt", "semeval2010")

@@ -83,3 +83,17 @@ def test_bad_input_is_told_before_anything_runs(run: Callable[..., Done], speake
     assert done.exit_code == 2
     assert "is not a folder" in done.output
     assert "attention" in run("reproduce").output
+
+
+def test_a_model_with_too_short_a_context_is_refused_before_anything_runs(
+    run: Callable[..., Done], bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The paper shows 128 tokens at once; this model takes 64. Runs of sentences stay."""
+    folder = tmp_path / "data" / "wikipedia_pairs"
+    folder.mkdir(parents=True)
+    (folder / "pairs.txt").write_text("The dog barked .\nA cat ran .\n\nThe cat ran .\nA dog barked .\n")
+    monkeypatch.setenv("LAMINA_DATA", str(tmp_path / "data"))
+    done = run("reproduce", "attention", "--model", bert, "--only", "surface", "--out", tmp_path / "out")
+    assert done.exit_code == 2
+    assert "takes at most 64 tokens, and the paper shows it 128" in done.output
+    assert not (tmp_path / "out").exists()

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from lamina.cli.results import app
+from lamina.cli.results import results_app
 from lamina.errors import DamagedError, ResultError
 from lamina.results import Provenance, Result
 from lamina.results.index import ResultIndex, SavedResult, partial, partial_in_words, using
@@ -229,7 +229,7 @@ def test_what_goes_wrong_with_a_result_is_told_as_its_error():
 def test_the_command_names_what_it_does_not_list(kept):
     (kept / "odd").mkdir()
     (kept / "odd" / "result.json").write_text("{}")
-    ran = CliRunner().invoke(app, ["ls", str(kept)])
+    ran = CliRunner().invoke(results_app, ["ls", str(kept)])
     assert "lamina: kept/odd is not listed: " in ran.stderr
     assert "trial" in ran.stdout
     assert ran.exit_code == 0
@@ -257,7 +257,7 @@ def test_a_trial_on_fewer_texts_is_partial_and_never_in_the_place_of_the_whole(t
     trial = index.of_model("f")[-1]
     words = partial_in_words(trial, partial(index.entries())[trial.id])
     assert words == f"partial: 100 of 2,002 texts; {tmp_path.name}/whole has more"
-    listing = CliRunner().invoke(app, ["ls", str(tmp_path)]).output
+    listing = CliRunner().invoke(results_app, ["ls", str(tmp_path)]).output
     assert listing.count("(partial)") == 1
     assert "100 (partial)" in listing
 

@@ -12,9 +12,10 @@ CUTS = {"quantile", "nanquantile", "percentile", "nanpercentile", "multinomial"}
 """Functions that cut intervals or draw units."""
 TESTS = {
     "beta", "binom", "binomtest", "bootstrap", "chi2", "f", "false_discovery_control", "ks_2samp", "mannwhitneyu",
-    "norm", "pearsonr", "permutation_test", "rankdata", "spearmanr", "t", "ttest_1samp", "ttest_rel", "wilcoxon",
+    "ndtr", "ndtri", "norm", "pearsonr", "permutation_test", "rankdata", "spearmanr", "stdtr", "stdtrit", "t",
+    "ttest_1samp", "ttest_rel", "wilcoxon",
 }  # fmt: skip
-"""What scipy.stats has for inference."""
+"""What scipy has for inference."""
 NO_INFERENCE = {
     ("models/contract.py", "quantile"): "how far two models' numbers are apart: a tolerance",
 }
@@ -27,7 +28,7 @@ def _uses(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute) and node.attr in CUTS:
             names.add(node.attr)
-        elif isinstance(node, ast.ImportFrom) and node.module == "scipy.stats":
+        elif isinstance(node, ast.ImportFrom) and node.module in ("scipy.stats", "scipy.special"):
             names.update(alias.name for alias in node.names if alias.name in TESTS)
         elif isinstance(node, ast.ImportFrom) and node.module == "scipy" and "stats" in [a.name for a in node.names]:
             names.add("scipy.stats")

@@ -20,7 +20,7 @@ from lamina.corpora.question_sets import questions_from, typed_question
 from lamina.corpora.splits import Splits
 from lamina.corpora.suites.minimal_pairs import pairs_from
 from lamina.errors import InputError, LaminaError
-from lamina.models.interventions.gradients import masked_tokens
+from lamina.models.interventions.edited_runs import masked_tokens
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.language.language_model import WrittenPassage, language_model, score_passages
 from lamina.models.loading import encoder_from
@@ -30,14 +30,13 @@ from lamina.probes.edge import EdgeProbes, LayerCut, SavedEdgeProbes, save_probe
 from lamina.probes.streams import Standard
 from lamina.results import Provenance, Result
 from lamina.targets.answers import AnswersTarget
-from lamina.targets.choice import TargetData, chosen_targets, targets_of
-from lamina.targets.labels import ClassesTarget, TagsTarget
+from lamina.targets.choice import ClassesTarget, TagsTarget, TargetData, chosen_targets, targets_of
 from lamina.targets.loss import LossTarget
 from lamina.targets.pairs import PairsTarget
 from lamina.targets.probes import BatchSpans, ProbeTarget, SavedReader, linear_readers, spans_of
 from lamina.targets.target import Target, TargetScores
 from lamina.tasks import get_task
-from lamina.tasks.scoring import best
+from lamina.tasks.task import best
 from lamina.training.answering import answerer_of
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_causal, tiny_masked

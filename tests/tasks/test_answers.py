@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.errors import TaskError
-from lamina.tasks.scoring import best, exact_match, f1, normalise
+from lamina.tasks.task import best, exact_match, f1, normalise
 
 ANSWERS = st.text(alphabet="abthen .,'-THE24\u2013\u00e9\t", max_size=30)
 

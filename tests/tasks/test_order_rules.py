@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from lamina.tasks.order_rules import BY_NAME, FEATURES, Clauses, OrderCandidate, inversion_rule, shift_rule
+from lamina.tasks.order_rules import (
+    BY_NAME,
+    FEATURES,
+    Clauses,
+    OrderCandidate,
+    WordCounts,
+    fit_odd,
+    inversion_rule,
+    shift_rule,
+)
 from lamina.types import Edge, Span, Text
 
 _POS = {
@@ -240,3 +249,37 @@ def test_word_content_is_one_of_the_words_learned() -> None:
     assert _first(rule(train[0], 0)).stratum == "house"
     # Fewer than four letters.
     assert isinstance(rule(train[4], 0), str)
+
+
+def test_an_odd_word_has_the_form_and_the_frequencies_of_the_one_it_replaces() -> None:
+    def tagged(name: str, *words: str) -> Clauses:
+        pos = ("DET", "NOUN", "VERB", "DET", "NOUN")
+        xpos = ("DT", "NN", "VBD", "DT", "NN")
+        edges = {
+            kind: tuple(Edge((tag,), Span(at, at + 1)) for at, tag in enumerate(tags))
+            for kind, tags in (("pos", pos), ("xpos", xpos))
+        }
+        return Clauses.of(Text(name, words, edges=edges))
+
+    nouns, verbs = ("dog", "cat", "fox", "ant"), ("saw", "fed")
+    trees = [
+        tagged(f"{noun} {verb} {last} {again}", "the", noun, verb, "a", last)
+        for noun in nouns for verb in verbs for last in nouns for again in range(2)
+    ]  # fmt: skip
+    rule = fit_odd(trees)
+    made = [rule(tree, 0) for tree in trees]
+    candidates = [each[0] for each in made if not isinstance(each, str)]
+    assert len(candidates) == len(trees)
+    assert {each.stratum for each in candidates} == {"original", "replaced"}
+    for tree, candidate in zip(trees, candidates, strict=True):
+        if candidate.text is not None:
+            (place,) = (
+                at for at, (a, b) in enumerate(zip(tree.text.words, candidate.text.words, strict=True)) if a != b
+            )
+            assert candidate.text.words[place] in (nouns if place == 1 else verbs)
+    # A corpus in which one noun is a hundred times as frequent: it replaces none, and none replaces it.
+    rare = WordCounts.of([*(tree.text for tree in trees), *[Text(f"x{n}", ("the", "dog", "saw")) for n in range(1000)]])
+    uneven = [(tree, fit_odd(trees, rare)(tree, 0)) for tree in trees]
+    for tree, found in uneven:
+        if not isinstance(found, str) and found[0].text is not None and tree.text.words[1] != found[0].text.words[1]:
+            assert "dog" not in (tree.text.words[1], found[0].text.words[1])

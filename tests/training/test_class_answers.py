@@ -19,10 +19,10 @@ from lamina.corpora.questions.question import Question, labelled_question, make_
 from lamina.errors import ModelError, TaskError
 from lamina.models import load_encoder
 from lamina.training.answering import answerer_of, load_answerer, refuse_unfit
-from lamina.training.classes import ClassChoice, ClassObjective
 from lamina.training.provenance import ABOUT, read_about, view_of
 from lamina.training.reading import Sets
 from lamina.training.spans import SpanObjective
+from lamina.training.tags import ClassChoice, ClassObjective
 from lamina.types import Text
 
 SETTINGS = {"task": "classify", "epochs": 500, "batch": 8, "schedule": "constant", "device": "cpu"}

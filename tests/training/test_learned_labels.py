@@ -6,8 +6,8 @@ import pytest
 
 from lamina import Edge, Span, Text, corpus_from
 from lamina.errors import TaskError
-from lamina.training.classes import class_of
 from lamina.training.reading import sets_of_splits, with_learned_labels
+from lamina.training.tags import class_of
 
 
 def text(number: int, **edges: tuple[Edge, ...]) -> Text:

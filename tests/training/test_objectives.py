@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from lamina.corpora.questions.question import make_question
 from lamina.errors import ModelError, SpanError, TaskError
-from lamina.training.classes import ClassChoice, ClassObjective, class_of
-from lamina.training.masked import MaskedObjective
 from lamina.training.objective import (
     IGNORED,
     UNSEEN,
+    MaskedObjective,
     Sum,
     TextOutcome,
     TrainingRow,
@@ -28,7 +27,16 @@ from lamina.training.objective import (
 )
 from lamina.training.running import Collator
 from lamina.training.spans import SpanObjective, best_spans, borders, place, windows
-from lamina.training.tags import TagObjective, entities, guess_by_word, last_tokens, word_labels
+from lamina.training.tags import (
+    ClassChoice,
+    ClassObjective,
+    TagObjective,
+    class_of,
+    entities,
+    guess_by_word,
+    last_tokens,
+    word_labels,
+)
 from lamina.types import Edge, Span, Text
 
 CONTEXT = " ".join(["the lazy dog barked", "cats sat on the mat", "unhesitatingly over"] * 6)

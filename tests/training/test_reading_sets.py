@@ -10,10 +10,10 @@ import pytest
 from lamina.corpora import load_corpus
 from lamina.corpora.questions.question import Question
 from lamina.errors import CorpusError, FormatError, TaskError
-from lamina.training.classes import class_of
 from lamina.training.objective import text_of
 from lamina.training.provenance import text_hash
 from lamina.training.reading import load_sets
+from lamina.training.tags import class_of
 from lamina.types import Span, Text
 
 

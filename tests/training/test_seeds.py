@@ -18,7 +18,7 @@ from lamina.analyses.answering.finetune import finetune
 from lamina.comparison.diff import diff
 from lamina.corpora import corpus_from
 from lamina.corpora.corpus import View
-from lamina.errors import CorpusError, ModelError
+from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.inputs import as_encoder, as_encoders, describe_models
 from lamina.results import Result
 from lamina.results.index import ResultIndex
@@ -167,3 +167,23 @@ def test_seeds_are_drawn_together_with_documents_from_five_on() -> None:
     assert together.var() == pytest.approx(1 + 5 / 3 * models.var(ddof=1) / seeds, rel=0.05)
     few = models[: ENOUGH_SEEDS - 1, None] + documents
     assert np.allclose(draws_over_seeds(models[: ENOUGH_SEEDS - 1], few), few.mean(0))
+
+
+@pytest.mark.parametrize("vary", ["init", "order"])
+def test_seeds_vary_new_weights_or_the_order_alone(model_folder, sets: Sets, tmp_path: Path, vary: str) -> None:
+    """A step of rate 0 leaves the new weights as they were drawn: these are what a seed of init changes."""
+    still = SETTINGS | {"lr": 1e-12, "max_steps": 1}
+    result = finetune(str(model_folder("bert")), sets, out=tmp_path / vary, seeds=2, seed=3, vary=vary, **still)
+    first, second = (load_file(folder / "model.safetensors") for folder in seed_folders(tmp_path / vary))
+    alike = torch.allclose(first["qa_outputs.weight"], second["qa_outputs.weight"], atol=1e-6)
+    assert alike == (vary == "order")
+    spread = result.tables["spread"]
+    assert (spread["varied"] == vary).all()
+    assert (spread["seeds"] == 2).all()
+    plan = read_about(seed_folders(tmp_path / vary)[1])["plan"]
+    assert (plan["init_seed"], plan["order_seed"]) == ((None, 3) if vary == "init" else (3, None))
+
+
+def test_what_seeds_vary_is_refused_where_there_is_one(model_folder, sets: Sets, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--vary init says what several seeds vary; give --seeds too"):
+        finetune(str(model_folder("bert")), sets, out=tmp_path / "one", vary="init", **SETTINGS)

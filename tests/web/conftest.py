@@ -14,12 +14,13 @@ from lamina.models import Encoder
 from lamina.testing import TinyEncoder
 from lamina.web import ServerSettings, create_app
 from lamina.web.app import make_server
+from lamina.web.state import AppState
 
 PORT = 8600
 
 
 @pytest.fixture
-def client(tmp_path) -> Callable[..., TestClient]:
+def client(tmp_path) -> Iterator[Callable[..., TestClient]]:
     """Makes a client of a server with these models and folders, and any other setting."""
 
     def make(models: dict[str, Encoder] | None = None, folders: list[Path] | None = None, **settings) -> TestClient:
@@ -27,9 +28,14 @@ def client(tmp_path) -> Callable[..., TestClient]:
         own = tmp_path / "results"
         own.mkdir(exist_ok=True)
         asked = ServerSettings(models=tuple(encoders), folders=tuple(folders or [own]), port=PORT, **settings)
-        return TestClient(create_app(asked, encoders.__getitem__), base_url=f"http://127.0.0.1:{PORT}")
+        app = create_app(asked, encoders.__getitem__)
+        states.append(app.state.lamina)
+        return TestClient(app, base_url=f"http://127.0.0.1:{PORT}")
 
-    return make
+    states: list[AppState] = []
+    yield make
+    for state in states:
+        state.charts.close()
 
 
 PETS = (

@@ -17,6 +17,7 @@ AXE = Path(sys.prefix) / "node_modules" / "axe-core" / "axe.min.js"
 SENTENCE = "sentence=the dog sees the cat"
 PAGES = {
     **{view.name: f"{view.path}?{SENTENCE}" for view in (*VIEWS, QUESTIONS)},
+    "heads": f"/sentence?{SENTENCE}#heads",
     "head": f"/head/1-1?{SENTENCE}",
     "layer": "/layer/1",
     "task": "/task/pos",

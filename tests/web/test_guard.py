@@ -8,8 +8,8 @@ import re
 import pytest
 
 from lamina.errors import InputError
-from lamina.web.guard import Guard
-from lamina.web.settings import Limits, ServerSettings
+from lamina.web.app import Guard
+from lamina.web.state import Limits, ServerSettings
 
 KNOWN = "a-long-secret"
 

@@ -107,6 +107,8 @@ def test_a_card_says_what_results_say(client, results):
     assert found["head"] == "2-1"
     assert found["role"]
     assert all(row["unit"] and row["rule"] for row in found["behaviours"])
+    # Each with the status of its test, so that the page does not call open what was shown.
+    assert {row["status"] for row in found["behaviours"]} <= {"clear", "open", "untested"}
     assert len(found["neighbours"]) == 3
     assert len(found["points"]) == 4
     assert {row["of"] for row in found["pattern"]} == {4}

@@ -88,13 +88,19 @@ def test_heads_are_coloured_by_role_at_first_and_a_head_has_an_address(page, add
     settled(page)
     assert page.locator("#measure").input_value() == "headmap.role"
     first = page.url
-    assert "head=" in first
-    page.locator("#atlas .atlas-grid").click(position=cell(page, "2-2" if "head=2-2" not in first else "1-1"))
+    # A link to the heads is one to the workbench of the sentence, with its words above.
+    assert "/sentence?" in first
+    assert page.locator("#words").is_visible()
+    telling = re.search(r"\d-\d", page.locator("#card-title").inner_text())[0]
+    page.locator("#atlas .atlas-grid").click(position=cell(page, "2-2" if telling != "2-2" else "1-1"))
     page.wait_for_function(f"location.href !== {first!r}")
     settled(page)
     chosen = re.search(r"head=(\d-\d)", page.url)[1]
     assert chosen in page.locator("#card-title").inner_text()
-    assert page.locator(".says").inner_text()
+    assert page.locator("#card .says").inner_text()
+    # The words have its card too, with the switch.
+    assert chosen in page.locator("#head-title").inner_text()
+    assert page.get_by_role("switch", name=f"Head {chosen} in this sentence").count() == 1
     assert page.locator(".evidence tbody tr").count() == 3
     assert page.locator(".examples li").count() == 5
     page.get_by_role("button", name="Draw the lines of example 1").click()
@@ -103,7 +109,8 @@ def test_heads_are_coloured_by_role_at_first_and_a_head_has_an_address(page, add
     page.locator("#on", has_text="On example 1").wait_for(state="detached")
     page.go_back()
     page.wait_for_function(f"location.href === {first!r}")
-    page.locator("#card-title", has_text=re.search(r"head=(\d-\d)", first)[1]).wait_for()
+    page.locator("#card-title", has_text=telling).wait_for()
+    assert page.locator("#head").is_hidden()
 
 
 def test_a_head_is_seen_to_fail_and_the_pane_shows_where_it_looks_instead(page, address):

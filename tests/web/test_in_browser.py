@@ -13,7 +13,7 @@ import pytest
 
 import lamina
 from lamina import load_corpus
-from lamina.cli.verify import saved_words
+from lamina.cli.results import saved_words
 from lamina.corpora.splits import Splits
 from lamina.framework.verify import check_findings, check_words
 from lamina.report.page import write_report
@@ -109,7 +109,9 @@ def chosen(page) -> str:
 
 def test_home_is_the_models_card(page, address):
     page.goto(f"{address}/")
-    page.locator("#findings .findings li").first.wait_for()
+    # A paragraph in plain words; the tests behind it are folded.
+    page.locator("#findings .summary").wait_for()
+    assert "p <" not in page.locator("#findings .summary").inner_text()
     page.wait_for_selector("#glance .chart svg")
     assert page.locator("#chapters details").count() == 5
     page.locator("#unmeasured td", has_text=lamina.geometry.title).wait_for()
@@ -227,7 +229,7 @@ def test_the_report_is_shown_and_its_scripts_reach_nothing(browser, address, res
     tried = "fetch('/api/about').then(() => 'reached', () => 'kept out')"
     assert page.evaluate(tried) == "kept out"
     page.get_by_role("navigation", name="The app").get_by_role("link", name="Overview").click()
-    page.wait_for_selector("#findings .findings li")
+    page.wait_for_selector("#findings .summary")
     page.close()
 
 
@@ -464,7 +466,8 @@ class TestAFreshPersonsTasks:
         assert self.clicks(first) == 2
 
     def test_which_head_finds_objects_and_where_does_it_fail(self, first):
-        first.get_by_role("navigation", name="Views").get_by_role("link", name="Heads").click()
+        first.get_by_role("navigation", name="Views").get_by_role("link", name="Sentence").click()
+        first.locator("#heads").scroll_into_view_if_needed()
         first.wait_for_selector("#lines canvas")
         settled(first)
         objects = first.locator("#measure option", has_text=re.compile(r"\bd?obj\b")).first
@@ -519,3 +522,18 @@ class TestAFreshPersonsTasks:
         assert "3 of 6" in other.locator("#layer-said").inner_text()
         assert chosen(other) == chosen(first)
         other.close()
+
+
+def test_a_table_is_given_and_the_page_says_which_layer(page, address, tmp_path):
+    lines = [f'"The day was {word} and had {n} hours of rain.",{word}' for n in range(12) for word in ("good", "bad")]
+    table = tmp_path / "days.csv"
+    table.write_text("review,mood\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    page.goto(f"{address}/runs")
+    page.get_by_role("link", name="Which layer to use for the labels of a table").click()
+    page.wait_for_url("**/runs/table*")
+    page.set_input_files("#file", str(table))
+    page.get_by_role("heading", name="24 rows").wait_for()
+    assert (page.input_value("#text"), page.input_value("#label")) == ("review", "mood")
+    page.get_by_role("button", name="Which layer?").click()
+    page.locator(".job-status", has_text="Found: ").wait_for(timeout=180_000)
+    assert "layer" in page.locator(".job-status").inner_text()

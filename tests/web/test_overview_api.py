@@ -69,11 +69,14 @@ def test_heads_are_drawn_by_role_with_the_reports_figure(seen):
     card = seen(surface())
     assert "next: 1 (1-1)" in card["glance"]["summary"]
     assert len(card["captions"]) == 1
+    # It begins as the report does, in sentences without statistics.
+    assert card["paragraph"]
+    assert all(sentence["plain"].endswith(".") and "[" not in sentence["plain"] for sentence in card["paragraph"])
 
 
 def test_of_nothing_there_is_no_figure(seen):
     card = seen()
-    assert (card["glance"], card["findings"], card["report"]) == (None, [], False)
+    assert (card["glance"], card["paragraph"], card["findings"], card["report"]) == (None, [], [], False)
 
 
 def test_what_was_not_measured_has_an_estimate_and_what_to_send(client, tmp_path, monkeypatch):

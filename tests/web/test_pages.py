@@ -11,19 +11,19 @@ import pytest
 from lamina.analyses.heads.behaviours import BEHAVIOURS
 from lamina.figures.theme import COLOURS, DARK, GREY, ROLES, TONES
 from lamina.framework.registry import names
-from lamina.web.app import QUESTIONS, VIEWS
+from lamina.web.app import CHOOSING, QUESTIONS, VIEWS
 
 STATIC = Path(str(files("lamina.web"))) / "static"
 PARTS = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("view", [*VIEWS, QUESTIONS], ids=lambda view: view.name)
+@pytest.mark.parametrize("view", [*VIEWS, QUESTIONS, CHOOSING], ids=lambda view: view.name)
 def test_every_view_has_a_page_that_names_nothing_elsewhere(client, view):
     answer = client().get(view.path)
     assert answer.status_code == 200
     assert f"<h1>{view.title}</h1>" in answer.text
     tabs = answer.text.split('<nav aria-label="Views">')[1].split("</nav>")[0]
-    assert tabs.count("<a ") == 5
+    assert tabs.count("<a ") == 4
     assert tabs.count('aria-current="page"') == 1
     for address in re.findall(r'(?:src|href)="([^"]+)"', answer.text):
         assert address.startswith(("/", "#", "data:,")), address

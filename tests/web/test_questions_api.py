@@ -14,7 +14,7 @@ from lamina.models import load_encoder
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import ABOUT, TEXTS, text_hash
-from lamina.web.settings import Limits
+from lamina.web.state import Limits
 
 STORIES = {"name": "stories", "fingerprint": "s"}
 CONTEXT = "Dogs bark. The big cat   ran far. Cows moo."

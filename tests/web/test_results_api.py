@@ -5,16 +5,18 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 from dataclasses import replace
-from threading import Event
 
 import pandas as pd
 import pytest
 
+from lamina.errors import InputError
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding
 from lamina.testing import TinyEncoder
-from lamina.web.settings import Limits
+from lamina.web.state import Limits
+from lamina.web.workers import DeadlineError
 
 ABOUT = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {}, command="lamina try")
 
@@ -73,26 +75,38 @@ def test_findings_are_told_with_their_status_and_old_results_have_none(client, m
     assert listed["old"]["findings"] == server.get(f"/api/results/{listed['old']['id']}").json()["findings"] == []
 
 
-@pytest.mark.usefixtures("drawn_charts")
-@pytest.mark.parametrize(
-    ("kind", "start"), [("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")], ids=["svg", "png", "pdf"]
-)
-def test_a_chart_downloads_as_an_image(client, folder, kind, start):
+def test_a_chart_downloads_as_an_image(client, folder):
     server = client(folders=[folder])
     id = server.get("/api/results").json()[0]["id"]
-    answer = server.get(f"/api/results/{id}/charts/layers.{kind}")
-    assert answer.content.startswith(start)
-    assert answer.headers["content-disposition"] == f'attachment; filename="geometry-layers.{kind}"'
+    for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        answer = server.get(f"/api/results/{id}/charts/layers.{kind}")
+        assert answer.content.startswith(start)
+        assert answer.headers["content-disposition"] == f'attachment; filename="geometry-layers.{kind}"'
 
 
-def test_a_chart_that_is_never_drawn_is_given_up(client, folder, monkeypatch):
-    server, over = client(folders=[folder], limits=Limits(answer_seconds=0.2)), Event()
-    monkeypatch.setattr("lamina.web.api.results.to_svg", lambda _: over.wait(60) and "<svg/>")
-    id = server.get("/api/results").json()[0]["id"]
-    answers = [server.get(f"/api/results/{id}/charts/layers.svg") for _ in range(9)]
-    over.set()
-    assert [answer.status_code for answer in answers] == [504] * 8 + [429]
-    assert "the chart was not drawn within 0.2 seconds" in answers[0].json()["error"]
+ENDLESS = {
+    "data": {"sequence": {"start": 0, "stop": 1e13, "as": "x"}},
+    "mark": "point",
+    "encoding": {"x": {"field": "x", "type": "quantitative"}},
+}
+"""A chart that is drawn for ever."""
+
+
+def test_a_chart_that_never_ends_keeps_no_other_waiting(client, folder):
+    with client(folders=[folder], limits=Limits(answer_seconds=5.0)) as server:
+        drawing = server.app.state.lamina.charts
+        with pytest.raises(DeadlineError, match="was not drawn within 5 seconds"):
+            drawing.draw("svg", ENDLESS)
+        # It is not tried again, and the next chart has a process of its own.
+        start = time.monotonic()
+        with pytest.raises(DeadlineError):
+            drawing.draw("svg", ENDLESS)
+        assert time.monotonic() - start < 1
+        id = server.get("/api/results").json()[0]["id"]
+        assert server.get(f"/api/results/{id}/charts/layers.svg").content.startswith(b"<svg")
+        # What is no chart is told in a sentence.
+        with pytest.raises(InputError, match="the chart cannot be drawn"):
+            drawing.draw("svg", {"mark": {"type": "nothing"}, "data": {"values": 3}, "layer": 5})
 
 
 def test_a_table_downloads_whole(client, folder, make_geometry):
@@ -209,3 +223,29 @@ def test_tables_that_do_not_fit_their_analysis_are_told(client, tmp_path, analys
     assert [answer.status_code for answer in answers if answer.status_code >= 500] == []
     assert all(answer.json()["error"] for answer in answers if answer.status_code != 200)
     assert 400 in [answer.status_code for answer in answers]
+
+
+def test_a_task_has_examples_and_failures(client, tmp_path):
+    encoder = TinyEncoder()
+    words = [("a", place, word) for place, word in enumerate(["Dogs", "bark", "loudly"])]
+    about = [("a", "pos", 0, "0:1", None, "NOUN", True), ("a", "pos", 0, "1:2", None, "VERB", True)]
+    rivals = [("a", "pos", 0, "0:1", None, "VERB", False), ("a", "pos", 0, "1:2", None, "NOUN", False)]
+    shares = {0: (0.4, 0.6, 0.6, 0.4), 2: (0.9, 0.2, 0.1, 0.8)}
+    columns = ["text_id", "task", "seed", "span1", "span2", "label", "gold"]
+    rows = [
+        (*row, layer, share)
+        for layer, every in shares.items()
+        for row, share in zip(about + rivals, every, strict=True)
+    ]
+    tables = {
+        "traces": pd.DataFrame(rows, columns=[*columns, "layer", "probability"]),
+        "words": pd.DataFrame(words, columns=["text_id", "position", "word"]),
+    }
+    provenance = Provenance(encoder.describe(), {"name": "pets", "fingerprint": "g"}, {})
+    Result("probe", tables, provenance).save(tmp_path / "kept" / "probe", charts=False)
+    found = client(folders=[tmp_path / "kept"]).post("/api/task", json={"model": "tiny", "task": "pos"}).json()
+    assert (found["traced"], found["traced_right"]) == (2, 1)
+    (right,), (wrong,) = found["right"], found["wrong"]
+    assert (right["words"], right["spans"], right["label"]) == (["Dogs", "bark", "loudly"], [[0, 1]], "NOUN")
+    assert (right["first"], right["last"], right["rival"], right["rival_last"]) == (0.4, 0.9, "VERB", 0.1)
+    assert (wrong["label"], wrong["last"], wrong["rival"], wrong["rival_last"]) == ("VERB", 0.2, "NOUN", 0.8)

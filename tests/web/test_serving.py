@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from lamina.web.app import make_server
-from lamina.web.settings import Limits, ServerSettings
+from lamina.web.state import Limits, ServerSettings
 
 HALF_A_HEADER = b"GET / HTTP/1.1\r\nHost: x"
 HALF_A_BODY = b"POST /api/lens HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: 1000\r\n\r\n{"

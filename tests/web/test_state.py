@@ -6,8 +6,7 @@ import pytest
 
 from lamina.testing import TinyEncoder
 from lamina.web.models import LoadedModels, UnknownModelError
-from lamina.web.settings import Limits
-from lamina.web.state import BusyError, TooLongError
+from lamina.web.state import BusyError, Limits, TooLongError
 
 
 def state_of(client, **settings):

@@ -24,7 +24,7 @@ from lamina.models import load_encoder
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.web import ServerSettings, create_app
-from lamina.web.settings import Limits
+from lamina.web.state import Limits
 from lamina.web.workers import BusyError, DeadlineError, ModelWorker
 from tests.models import tiny_models
 

@@ -21,8 +21,7 @@ from lamina.activations.store import ActivationStore, StatePrecision, default_ro
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import DamagedError, InputError, RoomError
-from lamina.files.checking import read_json, write_json
-from lamina.files.places import check_locks
+from lamina.files.checking import check_locks, read_json, write_json
 from lamina.files.writing import readable_write_errors
 from lamina.keys import KeySet
 from lamina.models import Encoder

@@ -32,9 +32,8 @@ from lamina.activations.shards import (
     shape_of,
 )
 from lamina.errors import DamagedError, InputError, StoreError
-from lamina.files.checking import FileProblem, read_json, write_json
-from lamina.files.places import cache_dir, check_locks
-from lamina.files.writing import is_being_written, readable_write_errors, sweep
+from lamina.files.checking import FileProblem, cache_dir, check_locks, read_json, write_json
+from lamina.files.writing import is_being_written, make_folder, readable_write_errors, sweep
 from lamina.keys import KeySet
 from lamina.progress import say
 from lamina.types import Text, text_key
@@ -113,7 +112,7 @@ class ActivationStore:
         store = cls(folder)
         if store._head_fault(encoder):
             try:
-                folder.mkdir(parents=True, exist_ok=True)
+                make_folder(folder)
             except OSError as error:
                 raise StoreError(f"cannot create a store in {folder}: {error.strerror}; give another folder") from error
             with store.locked():

@@ -11,7 +11,10 @@ ANALYSES = (
     "lamina.analyses.layers.trace.trace:trace",
     "lamina.analyses.layers.order:order",
     "lamina.analyses.layers.structure.structure:structure",
+    "lamina.analyses.layers.numbers:numbers",
+    "lamina.analyses.layers.retrieval:retrieval",
     "lamina.comparison.compare:compare",
+    "lamina.comparison.agreement:agreement",
     "lamina.analyses.heads.attention:attention",
     "lamina.analyses.heads.attention_distance:attention_distance",
     "lamina.analyses.heads.heads:heads",
@@ -38,6 +41,7 @@ ANALYSES = (
     "lamina.analyses.answering.finetune:finetune",
     "lamina.analyses.answering.token_map:token_map",
     "lamina.analyses.answering.phases:phases",
+    "lamina.comparison.growth.growth:grow",
     "lamina.comparison.diff:diff",
 )
 """Every analysis, in the order of the report."""

@@ -26,7 +26,7 @@ from lamina.results.finding import (
 )
 from lamina.stats.status import SURE, Contrast, Status
 from lamina.tasks import title_of
-from lamina.tasks.label_words import plural_of, word_for
+from lamina.tasks.catalogue import plural_of, word_for
 
 if TYPE_CHECKING:
     from lamina.analyses.layers.probe.findings import AbilityReading
@@ -100,7 +100,7 @@ def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
     """Every task at every layer alone (where only mixed layers were probed, at those up to it)."""
     from lamina.analyses.layers.probe.findings import best_readings
 
-    for read in best_readings(result.tables):
+    for read in best_readings(result.tables) if "scores" in result.tables else ():
         twin = dict(zip(read.twin_rows["layer"].astype(int), read.twin_rows["value"], strict=True))
         line = AbilityLine(
             title_of(read.task), read.metric, read.rows, twin, read.constant, "best constant answer", read.converged,
@@ -394,20 +394,22 @@ def _head_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
     row = _leading_head(results)
     if row is None:
         if counted:
-            reason = "no treebank was read" if "heads" not in results else "none leads the best fixed offset clearly"
-            yield not_tested("a head finds a syntactic relation", f"{reason}. {counted}", importance=("answers",))
+            reason = f"no treebank was read. {counted}"
+            yield not_tested("a head finds a syntactic relation", reason, importance=("answers",))
         return
     yield _head_finding(row, note=counted)
 
 
 def _leading_head(results: Mapping[str, Result]) -> Any | None:
-    """Of relations whose head both halves of the documents chose, the one with the largest lead."""
+    """Of relations with a clear lead whose head both halves of the documents chose, the one with the largest."""
     if "heads" not in results:
         return None
     best = results["heads"].tables["best"]
-    best = best[(best["kind"] == "relation") & best["ahead"].astype(bool)]
+    relations = best[(best["kind"] == "relation") & best["difference"].notna()]
+    best = relations[relations["ahead"].astype(bool)]
     if best.empty:
-        return None
+        # None is clear: the largest lead says with its own test what is open.
+        return next(rows_of(relations.sort_values("difference", ascending=False, kind="stable")), None)
     agreed = best[best["agrees"].astype(bool) & best["crossfit_accuracy"].notna()]
     if agreed.empty:
         return next(rows_of(best.sort_values("difference", ascending=False, kind="stable")))
@@ -480,7 +482,7 @@ def _use_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
 
 
 def cards(results: Sequence[Result]) -> list[SummaryCard]:
-    """Three findings that stand out: the strongest, the most surprising, and the most important that was not effects.
+    """Findings that stand out: the strongest, which layer to use, the most surprising, and the most important open one.
 
     The strongest is cross-fitted where a result allows it: the largest of many is lucky.
 
@@ -496,7 +498,7 @@ def cards(results: Sequence[Result]) -> list[SummaryCard]:
     findings = [entry for result in results for entry in result.findings]
     clear = _most_important(results)
     strongest = None
-    if row is not None and row.crossfit_accuracy == row.crossfit_accuracy:
+    if row is not None and row.ahead and row.crossfit_accuracy == row.crossfit_accuracy:
         strongest = SummaryCard("Strongest, on documents that did not choose it", _head_finding(row))
     elif clear:
         strongest = SummaryCard("Strongest", max(clear, key=lambda entry: (entry.weight, -(entry.p or 0.0))))
@@ -504,9 +506,16 @@ def cards(results: Sequence[Result]) -> list[SummaryCard]:
     surprising += [entry for entry in findings if entry.status == "null"]
     missing = [entry for entry in strongest_first(findings) if entry.status in ("open", "untested")]
     chosen = [strongest]
+    answers = by_name["choose"].findings if "choose" in by_name else ()
+    chosen += [SummaryCard("Which layer", entry) for entry in answers if _is_the_choice(entry)]
     chosen += [SummaryCard("Most surprising", surprising[0])] if surprising else []
     chosen += [SummaryCard("Not shown", missing[0])] if missing else []
     return [card for card in chosen if card is not None]
+
+
+def _is_the_choice(entry: Finding) -> bool:
+    """Whether a finding of `choose` says which layer to use."""
+    return any(source.table == "answer" and source.where.get("what") == "chosen" for source in entry.source)
 
 
 class Spine(NamedTuple):

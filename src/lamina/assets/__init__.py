@@ -19,7 +19,7 @@ from lamina.assets.catalogue import CARDS
 from lamina.assets.origins import local_origins, offline_by
 from lamina.assets.sources import Card
 from lamina.errors import AssetError, ModelError, OfflineError
-from lamina.files.places import cache_dir
+from lamina.files.checking import cache_dir
 
 __all__ = [
     "Card",

@@ -19,13 +19,11 @@ from typing import Any
 
 from filelock import FileLock
 
-from lamina.assets.origins import OriginFiles
-from lamina.assets.recipes.recipe import CorpusRecipe
+from lamina.assets.origins import Allowance, OriginFiles
+from lamina.assets.recipes import CorpusRecipe
 from lamina.assets.sources import AssetSource, Card
-from lamina.assets.unpack import Allowance
 from lamina.errors import AssetError, DamagedError, InputError, OfflineError, WriteError
-from lamina.files.checking import changed_files, list_files, read_json, write_json
-from lamina.files.places import cache_dir
+from lamina.files.checking import cache_dir, changed_files, list_files, read_json, write_json
 from lamina.files.writing import fresh_folder, hidden_name, recover
 from lamina.progress import say
 
@@ -96,6 +94,8 @@ def _fetch_locked(card: Card) -> Path:
     broken = damaged(card)
     if broken:
         say(f"{broken[0]} is damaged; {card.name} is fetched again")
+    elif card.sources:
+        say(fetching_in_words(card))
     unreachable = []
     for source in card.sources:
         try:
@@ -113,6 +113,25 @@ def _fetch_locked(card: Card) -> Path:
     raise OfflineError(
         f"{missing(card)} and no source could be reached: {'; '.join(unreachable)}. "
         f"Connect and run `lamina assets get {card.name}`{card.by_hand}"
+    )
+
+
+_SPEED = 10e6
+"""Bytes per second of a usual connection, for saying how long a download takes."""
+
+
+def fetching_in_words(card: Card) -> str:
+    """What is about to be fetched, how large it is, how long that takes, and that it is done once.
+
+    Example:
+        >>> from lamina.assets import find
+        >>> fetching_in_words(find("glove")).split(";")[0].split(":")[0]
+        'glove is not on this machine'
+    """
+    seconds = max(1, round(card.size / _SPEED))
+    return (
+        f"{card.name} is not on this machine: {card.size / 1e6:,.0f} MB are fetched once ({card.what}; "
+        f"{card.licence}), about {seconds} s at 10 MB/s; kept in {cache_dir()}"
     )
 
 

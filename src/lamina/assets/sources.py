@@ -21,18 +21,21 @@ from typing import Literal, Protocol
 from filelock import FileLock
 
 from lamina.assets.origins import (
+    Allowance,
+    copy,
     download,
     first_line,
     local_repository,
+    open_members,
     read_checked_out,
     read_committed,
     refuse_insecure,
     refuse_offline,
+    select,
+    unpack,
 )
-from lamina.assets.unpack import Allowance, copy, open_members, select, unpack
 from lamina.errors import AssetError, DamagedError, HashError, OfflineError, WriteError
-from lamina.files.checking import hash_file, read_json, sha256_of, write_json
-from lamina.files.places import cache_dir
+from lamina.files.checking import cache_dir, hash_file, read_json, sha256_of, write_json
 from lamina.progress import progress
 
 # Files of the Hugging Face hub whose hash nobody published: recorded at the first download, compared ever after.

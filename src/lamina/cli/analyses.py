@@ -154,8 +154,22 @@ class AnalysisCommand(TyperCommand):
         return command
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the whole command."""
+        """The context of the whole command; `choose --evaluate-label-free` is about many tasks, with other options."""
+        if self.name == "choose" and EVALUATION in args:
+            return evaluation_command().make_context(info_name, args, parent=parent, **extra)
         return self.whole.make_context(info_name, args, parent=parent, **extra)
+
+
+EVALUATION = "--evaluate-label-free"
+
+
+def evaluation_command() -> Any:
+    """The command that `lamina choose --evaluate-label-free` is."""
+    from lamina.cli.apply import evaluate_label_free
+
+    app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False)
+    app.command(context_settings={"help_option_names": ["-h", "--help"]})(evaluate_label_free)
+    return typer.main.get_command(app)
 
 
 def answer(query: Query, out: Path | None, *, replace: bool) -> tuple[Path, Result]:

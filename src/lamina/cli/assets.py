@@ -60,7 +60,7 @@ def get(names: Annotated[list[str], typer.Argument(help="One or more names.", au
 def show(name: Name) -> None:
     """Show an asset's card: what it is, licence, files, sources and hashes."""
     from lamina import assets
-    from lamina.assets.recipes.recipe import CorpusRecipe
+    from lamina.assets.recipes import CorpusRecipe
 
     card = assets.find(name)
     lines = [

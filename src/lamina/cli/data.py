@@ -97,7 +97,7 @@ def _suite_corpora(name: str) -> tuple[str, ...]:
 
 def _about(card: Card, here: Path | None) -> Iterator[str]:
     """Size, licence and origin, printed before it is fetched."""
-    from lamina.assets.recipes.recipe import CorpusRecipe
+    from lamina.assets.recipes import CorpusRecipe
 
     state = "on this machine" if here else "to be fetched" if card.sources else "lamina has no source of it"
     yield f"{typer.style(card.name, bold=True)}  {card.size / 1e6:.1f} MB, {card.licence}  ({state})"
@@ -114,7 +114,7 @@ def _about(card: Card, here: Path | None) -> Iterator[str]:
 def _contents(card: Card, folder: Path) -> Iterator[str]:
     """What the folder holds: the counts of a derived corpus, else the number and size of the files."""
     from lamina import assets
-    from lamina.assets.recipes.recipe import counts_in
+    from lamina.assets.recipes import counts_in
 
     if assets.is_cached(card.name) and (counts := counts_in(folder)):
         yield from counts
@@ -356,9 +356,9 @@ def _write_csv(path: Path, table: TextTable) -> None:
     """Write the table as CSV, with a header row."""
     import csv
 
-    from lamina.files.writing import fresh_path
+    from lamina.files.writing import fresh_path, make_folder
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with fresh_path(path) as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(table.columns)
@@ -499,7 +499,9 @@ def convert(
     from lamina.corpora import load_corpus
     from lamina.corpora.corpus import CorpusCounts, counted
     from lamina.corpora.formats.edge_jsonl import write
+    from lamina.results.folder import refuse_unwritable_file
 
+    refuse_unwritable_file(out)
     files: dict[str, Any] = {"include": include, "exclude": exclude}
     files |= {"skip_faulty": skip_faulty, "split_from": split_from}
     loaded = load_corpus(

@@ -55,7 +55,7 @@ def _version(package: str) -> str:
 
 
 def _machine() -> Iterator[str]:
-    from lamina.framework.profile import machine_name, other_load
+    from lamina.framework.estimate import machine_name, other_load
 
     yield f"{'processor':<13} {machine_name()}, {other_load():.1f} busy on average over the last minute"
     import psutil
@@ -70,7 +70,7 @@ def _machine() -> Iterator[str]:
 
 def _folders() -> Iterator[str]:
     from lamina.activations import default_root
-    from lamina.files.places import cache_dir
+    from lamina.files.checking import cache_dir
 
     data = os.environ.get("LAMINA_DATA")
     for name, folder in (("cache", cache_dir()), ("store", default_root()), ("LAMINA_DATA", Path(data or ""))):
@@ -106,7 +106,7 @@ def _missing() -> Iterator[str]:
 
 
 def _estimates() -> Iterator[str]:
-    from lamina.framework.profile import profiles
+    from lamina.framework.estimate import profiles
 
     known = list(profiles())
     if not known:

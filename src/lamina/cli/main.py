@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from lamina.cli import analyses, apply, assets, data, doctor, model, report, reproduce, results, serve, store, verify
+from lamina.cli import analyses, apply, assets, data, doctor, model, report, results, serve, share, store, study
 from lamina.cli.terminal import in_one_sentence
 from lamina.errors import InputError
 
@@ -31,16 +31,22 @@ app = typer.Typer(
     """,
 )
 app.command()(report.report)
-app.command()(reproduce.reproduce)
+app.command()(report.reproduce)
 app.command()(serve.serve)
 app.command()(analyses.describe)
 app.command()(analyses.cite)
 app.command()(analyses.run)
+app.command()(model.pretrain)
 app.command()(apply.apply)
 app.command()(store.encode)
-app.command()(verify.verify)
+app.command()(results.verify)
 app.command()(doctor.doctor)
-app.add_typer(results.app, name="results")
+app.command()(share.bundle)
+app.command("open")(share.open_bundle)
+app.command()(share.push)
+app.add_typer(study.app, name="study")
+app.add_typer(share.atlas_app, name="atlas")
+app.add_typer(results.results_app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(model.app, name="model")
 app.add_typer(assets.app, name="assets")

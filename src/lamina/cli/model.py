@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lamina.cli import terminal
+from lamina.errors import InputError
+from lamina.files.checking import read_json
 
 if TYPE_CHECKING:
     from lamina.models.checks.passports import Check, ExaminedModel
@@ -63,6 +65,64 @@ def series(
             print(fault.message)
     if checkpoints.faults:
         raise typer.Exit(1)
+
+
+def pretrain(
+    out: Annotated[Path, typer.Option("--out", help="Folder of the series; one of the same settings is continued.")],
+    text: Annotated[
+        list[str],
+        typer.Option(
+            "--text",
+            help="A file of plain text (one paragraph per line), a corpus file or a catalogue name; of questions, "
+            "their contexts. Repeat for several.",
+        ),
+    ],
+    shape: Annotated[str, typer.Option("--shape", metavar="BLOCKSxWIDTH", help="Size of the model.")] = "4x256",
+    objective: Annotated[
+        str,
+        typer.Option("--objective", help="masked (a BERT with WordPieces) or causal (a GPT-2 with byte-level BPE)."),
+    ] = "masked",
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of training.")] = 1000,
+    checkpoints: Annotated[
+        int, typer.Option("--checkpoints", min=2, max=64, help="Checkpoints kept beside the untrained one, log-spaced.")
+    ] = 8,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many models, each with the next seed.")] = 2,
+    seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
+    vocabulary: Annotated[int, typer.Option("--vocabulary", min=300, help="Tokens of the tokenizer, at most.")] = 8192,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Rows of a step.")] = 32,
+    length: Annotated[int, typer.Option("--length", min=8, max=4096, help="Tokens of a row.")] = 128,
+    lr: Annotated[float, typer.Option("--lr", min=0, help="Highest learning rate.")] = 1e-3,
+    device: terminal.DeviceOption = None,
+) -> None:
+    """Train a small language model from nothing, as a series: checkpoints at log-spaced steps, several seeds.
+
+    The tokenizer is trained on the text. A run that was stopped continues to the same weights. `lamina model series`
+    audits what it wrote, and `lamina grow` asks when the models learn what.
+
+    Example: `lamina pretrain --text squad --shape 2x128 --steps 1500 --seeds 3 --out runs/small`
+    """
+    from lamina.training.pretrain import ABOUT_SERIES, ModelShape, PretrainingPlan, train_series
+
+    if objective not in ("masked", "causal"):
+        raise InputError(f"--objective is masked or causal; got {objective!r}")
+    settings: dict[str, Any] = {
+        "steps": steps,
+        "checkpoints": checkpoints,
+        "seeds": seeds,
+        "seed": seed,
+        "vocabulary": vocabulary,
+    }
+    settings |= {"batch": batch, "length": length, "lr": lr}
+    plan = PretrainingPlan(ModelShape.of(shape), "causal" if objective == "causal" else "masked", **settings)
+    folder = train_series(text, out, plan, device=device)
+    losses = read_json(folder / ABOUT_SERIES)["losses"]
+    table: dict[int, list[str]] = {}
+    for point in losses:
+        table.setdefault(int(point["step"]), []).append(f"{point['loss']:.3f}")
+    columns = ("step", *(f"seed {number}" for number in range(seed, seed + seeds)))
+    rows: list[Any] = [(f"{step:,}", *cells) for step, cells in table.items()]
+    terminal.print_table("Loss on held-out text, in nats per token", terminal.TextTable(columns, rows), ())
+    print(folder)
 
 
 app = typer.Typer(no_args_is_help=True, help="Check models: what can be measured on them, and what cannot.")

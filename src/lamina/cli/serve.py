@@ -18,7 +18,7 @@ from lamina.extras import EXTRAS, require_package
 from lamina.results.index import usual_folders
 
 if TYPE_CHECKING:
-    from lamina.web.settings import ServerSettings
+    from lamina.web.state import ServerSettings
 
 VARIABLE = "LAMINA_TOKEN"
 """Environment variable: the token that every request needs."""
@@ -91,7 +91,7 @@ def serve(
         require_package(package, "lamina serve is a web app")
     secret = read_token(token_file)
     with _listening(host, port) as listener:
-        from lamina.web.settings import Limits, ServerSettings, is_loopback
+        from lamina.web.state import Limits, ServerSettings, is_loopback
 
         if secret is None and not is_loopback(host):
             secret = secrets.token_urlsafe(24)
@@ -169,7 +169,7 @@ def _run(settings: ServerSettings, listener: socket.socket) -> None:
 
 
 def _tell(settings: ServerSettings) -> None:
-    from lamina.web.settings import is_loopback
+    from lamina.web.state import is_loopback
 
     host, token = settings.host, settings.token
     if not is_loopback(host):

@@ -211,8 +211,7 @@ def _encode_part(
 def _expected(encoder: Encoder, texts: Corpus, store: Path | None, precision: StatePrecision | None) -> Cost:
     """The cost that a dry run prints."""
     from lamina.activations import estimate
-    from lamina.framework.estimate import Cost, memory_now, operations_of, profile_of
-    from lamina.framework.profile import ENCODING, wall_seconds
+    from lamina.framework.estimate import ENCODING, Cost, memory_now, operations_of, profile_of, wall_seconds
 
     what = estimate(encoder, texts, root=store, precision=precision)
     rate = profile_of(encoder, str(encoder.device)).rate(ENCODING)

@@ -125,7 +125,7 @@ WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help=WORK
 """How many processes encode."""
 
 PrecisionOption = Annotated[
-    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Precision of the model.")
+    Literal["float32", "bfloat16", "float16", "int8"], typer.Option("--dtype", help="Precision of the model.")
 ]
 """Precision of the model; "float32" by default."""
 

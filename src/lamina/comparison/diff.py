@@ -18,6 +18,7 @@ from lamina.analyses.layers.probe.probe import probe
 from lamina.comparison.predictions import ALL, GroupDifference, GroupMean, SharedItems, shared_items
 from lamina.comparison.probes import layer_differences
 from lamina.comparison.similarity import LayerSimilarity, compare_heads, compare_layer, over_models
+from lamina.comparison.special_attention import SPECIAL, special_attention, special_findings
 from lamina.comparison.tables import ModelLead, ModelResults, leads_in_words
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
@@ -314,6 +315,13 @@ _SAME = 1e-9
             BehaviourChange._fields,
             optional=True,
         ),
+        "special": Table(
+            "One row per layer and place, with --special only: the mean share of attention of all heads and tokens to "
+            "separators ([SEP]) and to the first token ([CLS]) before and after; difference: after - before, paired by "
+            "document, two-sided; family: all rows (sign flips).",
+            SPECIAL,
+            optional=True,
+        ),
         "items": Table(
             "One row per item of a suite: its value before and after.", ITEMS, optional=True, format="parquet"
         ),
@@ -347,6 +355,9 @@ def diff(
         int | None, Setting("Maximum number of items per group of a suite; all by default.", min=1)
     ] = None,
     attention: Annotated[bool, Setting("Compare attention heads too.")] = True,
+    special: Annotated[
+        bool, Setting("Compare the shares of attention that go to separators and to the first token, layer by layer.")
+    ] = False,
     weights: Weights = "attention",
     twin: Annotated[bool, Setting("Measure CKA with the random-weights twin of the model before too.")] = True,
     preset: Preset = "quick",
@@ -388,13 +399,18 @@ def diff(
         heads, left_out = _heads(compared, scored, samples=samples, seed=seed, weights=weights)
         rows += heads
         skipped |= left_out
+    if special and (untrusted is not None or not a[0].heads):
+        raise ModelError(
+            f"{a[0].name} has no attention maps to compare ({untrusted or 'no heads'}); leave out --special"
+        )
+    shares = special_attention(compared, scored, weights=weights, seed=seed) if special else None
     if tasks:
         probing: dict[str, Any] = {"tasks": list(tasks), "probes": ["layer"], "preset": preset, "seeds": seeds}
         probing |= {"twin": False, "samples": samples, "seed": seed, "runtime": runtime}
         given = (probe([*a], unseen_texts, **probing), probe([*b], unseen_texts, **probing))
     rows += compare_probes(given, samples=samples, seed=seed) if given else ()
     table = pd.DataFrame(rows, columns=list(DiffRow._fields)).astype({"head": "Int64"}).assign(seeds=len(compared))
-    tables = {"diff": table, "best": best}
+    tables = {"diff": table, "best": best} | ({} if shares is None else {"special": shares})
     suites = _suites(pairs, cloze)
     changes = [
         changed_items(name, suite, a, b, items=items, samples=samples, seed=seed, runtime=runtime)
@@ -433,6 +449,8 @@ def _findings(result: Result) -> Iterable[Finding]:
     yield from _changed_heads([row for row in rows if row.measure == "attention_similarity"])
     for measure in dict.fromkeys(row.measure for row in rows if row.measure.startswith(_PROBED)):
         yield _changed_task([row for row in rows if row.measure == measure])
+    if "special" in result.tables:
+        yield from special_findings(result.tables["special"])
     if "behaviour" in result.tables:
         yield from changes_in_words(result.tables["behaviour"])
 

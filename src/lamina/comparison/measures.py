@@ -22,10 +22,12 @@ from lamina.errors import InputError
 from lamina.framework.declare import ComparedLayers, ComparedValues, LayerMeasure
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, not_tested, number, rows_of
+from lamina.stats.bootstrap import normal_draws, ratio_draws
 from lamina.stats.family import bootstrap_family, sign_flip_family
 from lamina.stats.intervals import interval, widening
 from lamina.stats.status import Contrast, status_of
-from lamina.tasks.label_words import in_words
+from lamina.stats.units import Units
+from lamina.tasks.catalogue import in_words
 
 HIGHEST, MEAN, LAST = "highest", "mean_over_layers", "last_layer"
 """Statistics of a measure: its value at the layer where it is highest, its mean over layers, its value at the last."""
@@ -219,6 +221,70 @@ def _units(result: Result, measure: LayerMeasure) -> dict[str, int]:
     """What was resampled for a measure -> how many of them."""
     counts = {str(what): int(count) for what, count in result.provenance.corpus.get("drawn", {}).items()}
     return {what: count for what, count in counts.items() if measure.varies_by(what)} or {"texts": 0}
+
+
+class LayerDraws(NamedTuple):
+    """One measure of one result by layer, resampled."""
+
+    values: pd.Series
+    """Layer -> value."""
+    draws: Mapping[int, Float[np.ndarray, " sample"]]
+    """Layer -> the same in bootstrap samples, spread for few units; a layer without an interval has none."""
+    units: int
+    """How many were resampled; 0 where that is not known."""
+
+
+def layer_draws(
+    result: Result, declared: ComparedLayers, measure: LayerMeasure, *, samples: int, seed: int
+) -> LayerDraws:
+    """A measure by layer with the draws that the result keeps; where it keeps none, draws of its intervals.
+
+    The first are paired with those of other results on the same texts, the second are not.
+    """
+    rows = _rows(result, declared)
+    rows = rows[(rows["measure"] == measure.name) & rows["value"].notna()].drop_duplicates("layer")
+    values = rows.set_index("layer")["value"].astype(float).sort_index()
+    sampled = _draws(result, declared, measure)
+    units = min(_units(result, measure).values())
+    drawn: dict[int, np.ndarray] = {}
+    for row in rows_of(rows):
+        layer = int(row.layer)
+        if layer in sampled.columns:
+            drawn[layer] = row.value + (sampled[layer].to_numpy(float)[:samples] - row.value) * widening(units)
+        elif np.isfinite([row.low, row.high]).all():
+            key = f"{result.key}:{measure.name}:{layer}"
+            drawn[layer] = normal_draws(row.value, row.low, row.high, samples=samples, key=key, seed=seed)
+    return LayerDraws(values, drawn, units)
+
+
+class ValueDraws(NamedTuple):
+    """One number of a result that is not by layer, resampled."""
+
+    row: ModelValue
+    draws: Float[np.ndarray, " sample"] | None
+    """Spread for few units; None without an interval."""
+    units: int
+    """How many were resampled; 0 where that is not known."""
+
+
+def value_draws(result: Result, declared: ComparedValues, *, samples: int, seed: int) -> Iterator[ValueDraws]:
+    """The numbers of a result, drawn by unit where it keeps what each unit has, else from their intervals."""
+    table = UnitTable.of(result, declared)
+    for row in _numbers(result, declared):
+        sums = table.sums.get(row.task)
+        if sums is not None and sums["count"].sum() > 0:
+            units = Units.of([str(name) for name in sums.index], "document")
+            hits, count = (units.sums(sums[column].to_numpy(float)) for column in ("hits", "count"))
+            drawn = ratio_draws(hits, count, units, samples=samples, seed=seed)
+            # The number itself may be cross-fitted; its draws are moved to it.
+            centre = float(hits.sum() / count.sum())
+            yield ValueDraws(row, row.value + (drawn - centre) * widening(len(units)), len(units))
+        elif np.isfinite([row.low, row.high]).all():
+            key = f"{result.key}:{row.task}"
+            drawn = normal_draws(row.value, row.low, row.high, samples=samples, key=key, seed=seed)
+            yield ValueDraws(row, drawn, 0)
+        else:
+            yield ValueDraws(row, None, 0)
 
 
 def why_unpaired(a: Result, b: Result, declared: ComparedLayers) -> str:

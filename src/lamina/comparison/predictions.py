@@ -91,16 +91,20 @@ class SharedItems:
 
     def compare(self, *, samples: int, seed: int) -> tuple[list[GroupMean], list[GroupDifference]]:
         """Every model and every pair of models, over all groups and by group."""
-        # Items of two groups may have one name.
-        groups = [
-            (name, [f"{name}\t{item}" for item in rows["item"]], self._values(rows)) for name, rows in self.groups()
-        ]
-        means = [_means(*group, samples=samples, seed=seed) for group in groups]
-        if len(means) > 1:
-            means = [_overall(means), *means]
+        groups = [(name, self._values(rows)) for name, rows in self.groups()]
+        means = self.draws(samples=samples, seed=seed)
         shares = self.metric == "accuracy"
         estimates = [row for group in means for row in group.estimates(self.models, shares=shares)]
-        return estimates, differences([name for name, *_ in groups], [values for *_, values in groups], self.models)
+        return estimates, differences([name for name, _ in groups], [values for _, values in groups], self.models)
+
+    def draws(self, *, samples: int, seed: int) -> list[GroupDraws]:
+        """Means of all models over all groups (where there are several) and by group, on the same draws of items."""
+        # Items of two groups may have one name.
+        means = [
+            _means(name, [f"{name}\t{item}" for item in rows["item"]], self._values(rows), samples=samples, seed=seed)
+            for name, rows in self.groups()
+        ]
+        return [_overall(means), *means] if len(means) > 1 else means
 
     def long(self) -> pd.DataFrame:
         """One row per item and model."""

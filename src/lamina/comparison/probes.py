@@ -126,6 +126,20 @@ def compare_tasks(results: Sequence[Result], declared: ComparedTasks) -> TaskCom
     return TaskComparisons(models, comparisons, left_out)
 
 
+def tasks_over(results: Mapping[str, Result], declared: ComparedTasks) -> list[TaskComparison]:
+    """The tasks of results by name, as of the checkpoints of one training: those that were asked the same questions.
+
+    Unlike in `compare_tasks`, a result is what is compared, and two may be of one model.
+    """
+    by_task: dict[str, list[ModelTask]] = {}
+    for name, result in results.items():
+        for entry in _entries(name, _checked(result, declared), declared):
+            if isinstance(entry, ModelTask):
+                by_task.setdefault(entry.task, []).append(entry)
+    alike = {task: _largest(entries) for task, entries in by_task.items()}
+    return [TaskComparison(task, entries[0].metric, entries) for task, entries in alike.items() if entries]
+
+
 def _models_with_probes(results: Sequence[Result]) -> list[ModelResults]:
     """The results by model; an InputError where a model was probed for a task twice on one corpus."""
     models = results_by_model(results)

@@ -16,8 +16,7 @@ import xxhash
 
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import DamagedError, InputError
-from lamina.files.checking import sha256_of
-from lamina.files.places import cache_dir
+from lamina.files.checking import cache_dir, sha256_of
 from lamina.files.reading import open_regular
 from lamina.files.writing import hidden_name, sweep, sync, sync_folder
 from lamina.progress import say

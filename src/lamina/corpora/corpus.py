@@ -1,4 +1,4 @@
-"""A corpus: texts that can be read repeatedly, with their metadata; and views of one."""
+"""A corpus: texts that can be read repeatedly, with their metadata; views and samples of one."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ import json
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, get_args
 
 from lamina.corpora.reading import Notes
-from lamina.corpora.sampling import MOST_IN_MEMORY, SampleSource
 from lamina.errors import CorpusError, DamagedError, InputError, WriteError
-from lamina.files.checking import read_json, write_json
-from lamina.files.places import cache_dir
+from lamina.files.checking import cache_dir, read_json, write_json
 from lamina.types import Edge, Span, Text
 
 _MANY = 5000
@@ -28,16 +26,21 @@ _MOST_REMEMBERED = 1000
 """Corpora whose annotations are remembered; the oldest are forgotten."""
 
 
+MOST_IN_MEMORY = 20_000
+"""Texts in memory: a treebank with all its annotations takes a few hundred megabytes."""
 _MOST_UNREAD = 50
 """Files that are named in provenance as not read; `lamina data check` lists them all."""
 
 
 Setting = Literal["distractor", "support"]
 BabiView = Literal["span", "classification"]
+Segments = Literal["two", "one"]
+SupportRule = Literal["sentence", "count"]
 
 _MATTERS = {
-    "hotpot": ("setting", "max_words", "seed"),
-    "babi": ("babi", "tasks"),
+    "squad": ("segments", "support"),
+    "hotpot": ("setting", "max_words", "seed", "segments"),
+    "babi": ("babi", "tasks", "segments"),
     "stories": ("tasks",),
 }
 """Kind of data -> the fields that change its questions; all other kinds have a single view."""
@@ -48,8 +51,8 @@ class View:
     """How questions are shown to a model; the default is everything as it is in the files.
 
     Example:
-        >>> View(setting="support", tasks=(1, 2)).of_kind("babi")
-        View(setting='distractor', babi='span', tasks=(1, 2), max_words=None, seed=0)
+        >>> View(setting="support", tasks=(1, 2)).of_kind("babi").describe()
+        {'setting': 'distractor', 'babi': 'span', 'tasks': [1, 2], 'seed': 0}
         >>> View.of(View(max_words=230).describe()) == View(max_words=230)
         True
     """
@@ -64,9 +67,17 @@ class View:
     """HotpotQA: whole distractor paragraphs are dropped until question and context have at most this many words."""
     seed: int = 0
     """Of that draw."""
+    segments: Segments = "two"
+    """Question and context are two segments, with the tokenizer's separator between them; or one, as in the released
+    code of van Aken et al. (2019), which probes them so. A model that answers needs two."""
+    support: SupportRule = "sentence"
+    """SQuAD's supporting fact: the sentence that holds the answer, or the one that the released code of van Aken et al.
+    (2019) counts to. It adds up lengths of sentences without the blanks between them and looks at the first accepted
+    answer only: where that one starts near the end of its sentence, the next sentence is labelled."""
 
     def __post_init__(self) -> None:
-        for name, kind in (("setting", Setting), ("babi", BabiView)):
+        kinds = (("setting", Setting), ("babi", BabiView), ("segments", Segments), ("support", SupportRule))
+        for name, kind in kinds:
             value, known = getattr(self, name), get_args(kind)
             if value not in known:
                 raise InputError(f"a view's {name} is {' or '.join(known)}; got {value!r}")
@@ -78,8 +89,10 @@ class View:
             raise InputError(f"a view's seed is a number from 0 on; got {self.seed!r}")
 
     def describe(self) -> dict[str, Any]:
-        """The view as JSON, which `View.of` reads."""
-        return asdict(self) | {"tasks": None if self.tasks is None else list(self.tasks)}
+        """The view as JSON, which `View.of` reads; the two choices of the released code only where they were made."""
+        described = asdict(self) | {"tasks": None if self.tasks is None else list(self.tasks)}
+        usual = {"segments": "two", "support": "sentence"}
+        return {name: value for name, value in described.items() if usual.get(name) != value}
 
     def of_kind(self, kind: str) -> View:
         """The view without what makes no difference to questions of this kind (a format, or `stories`)."""
@@ -366,6 +379,26 @@ def in_memory(corpus: Corpus, most: int = MOST_IN_MEMORY) -> Corpus:
     return replace(corpus, source=_MemorySource(corpus.source, most))
 
 
+def joined(one: Corpus, other: Corpus) -> Corpus:
+    """The texts of two splits of one corpus, one after the other.
+
+    Example:
+        >>> from lamina.corpora import corpus_from
+        >>> train, dev = (corpus_from([[word]], name="pets", split=word) for word in ("train", "dev"))
+        >>> [text.words[0] for text in joined(train, dev)]
+        ['train', 'dev']
+    """
+    known = one.declared is not None and other.declared is not None
+    return replace(
+        one,
+        split=f"{one.split} and {other.split}",
+        fingerprint=fingerprint_of("joined", one.fingerprint, other.fingerprint),
+        source=lambda: chain(one.source(), other.source()),
+        files={**one.files, **other.files},
+        declared=tuple(dict.fromkeys([*(one.declared or ()), *(other.declared or ())])) if known else None,
+    )
+
+
 class _MemorySource:
     def __init__(self, source: Callable[[], Iterator[Text]], most: int) -> None:
         self._source, self._most = source, most
@@ -532,3 +565,152 @@ def _joined(name: str, doc: str | None, sentences: list[Text]) -> Text:
     origin = sentences[0].origin if len(sentences) == 1 else origin_of_joined(sentences)
     joined = {key: tuple(targets) for key, targets in edges.items()}
     return Text(name, tuple(words), segments, joined, doc, origin, tuple(glued))
+
+
+Item = TypeVar("Item")
+
+_SLACK = 1000
+"""Candidates in memory beyond twice those that are wanted, before some are dropped."""
+
+
+def place_in_order(seed: int, name: str) -> int:
+    """Where a name stands in the order of a seed: a hash, so that it does not depend on what else there is.
+
+    Example:
+        >>> place_in_order(0, "a") == place_in_order(0, "a"), place_in_order(0, "a") == place_in_order(1, "a")
+        (True, False)
+    """
+    # Splits are hashes of names too; with another prefix, the draw does not depend on them.
+    named = f"sample {seed} {name}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(named, digest_size=12).digest(), "big")
+
+
+def sample_of_each(
+    items: Sequence[Item], most: int, group: Callable[[Item], Hashable], name: Callable[[Item], str], seed: int
+) -> list[int]:
+    """The numbers of at most `most` items of every group, drawn by name, in their order.
+
+    Example:
+        >>> drawn = sample_of_each(["a1", "a2", "a3", "b1"], 2, lambda item: item[0], lambda item: item, 0)
+        >>> len(drawn), drawn[-1], drawn == sorted(drawn)
+        (3, 3, True)
+    """
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for number, item in enumerate(items):
+        groups[group(item)].append(number)
+    chosen: list[int] = []
+    for numbers in groups.values():
+        ranked = sorted(numbers, key=lambda number: place_in_order(seed, name(items[number])))
+        chosen += ranked[:most]
+    return sorted(chosen)
+
+
+def first_of_each(items: Sequence[Item], most: int, group: Callable[[Item], Hashable]) -> list[int]:
+    """The numbers of the first items of every group.
+
+    Example:
+        >>> first_of_each(["a1", "a2", "b1"], 1, lambda item: item[0])
+        [0, 2]
+    """
+    taken: dict[Hashable, int] = defaultdict(int)
+    chosen: list[int] = []
+    for number, item in enumerate(items):
+        taken[group(item)] += 1
+        if taken[group(item)] <= most:
+            chosen.append(number)
+    return chosen
+
+
+@dataclass(frozen=True)
+class DocumentSample:
+    """Which documents are drawn: those up to a place in the order of a seed; the last one is cut."""
+
+    seed: int
+    last: int | None = None
+    """Place of the last document; None if all are drawn."""
+    texts_of_last: int = 0
+    """How many texts of the last document are taken, from its first."""
+
+    def holds(self, document: str) -> bool:
+        """Whether a document is drawn, in whole or in part."""
+        return self.last is None or place_in_order(self.seed, document) <= self.last
+
+    def of(self, items: Iterable[Item], document: Callable[[Item], str]) -> Iterator[Item]:
+        """The drawn items, in their order."""
+        taken = 0
+        for item in items:
+            place = -1 if self.last is None else place_in_order(self.seed, document(item))
+            if self.last is None or place < self.last:
+                yield item
+            elif place == self.last and taken < self.texts_of_last:
+                taken += 1
+                yield item
+
+
+class SampleSource(Generic[Item]):
+    """Draws about as many items as are wanted, in whole documents, when it is first read; see `Corpus.sample`.
+
+    Items are read once to find the documents, and stay in memory where few are wanted; memory does not grow with the
+    corpus.
+    """
+
+    def __init__(
+        self, items: Callable[[], Iterable[Item]], most: int, seed: int, document: Callable[[Item], str]
+    ) -> None:
+        self._items, self._most, self._seed, self._document = items, most, seed, document
+        self._sample: DocumentSample | None = None
+        self._drawn: list[Item] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process reads them for itself, if it needs them.
+        return self.__dict__ | {"_drawn": None}
+
+    def __call__(self) -> Iterator[Item]:
+        sample = self.sample
+        return iter(self._drawn) if self._drawn is not None else sample.of(self._items(), self._document)
+
+    def holds(self, document: str) -> bool:
+        """Whether a document is drawn."""
+        return self.sample.holds(document)
+
+    @property
+    def sample(self) -> DocumentSample:
+        """The documents, found by a pass over the items."""
+        if self._sample is None:
+            self._sample = self._found()
+        return self._sample
+
+    def _found(self) -> DocumentSample:
+        sizes: dict[int, int] = {}
+        pairs: list[tuple[int, Item]] | None = [] if self._most <= MOST_IN_MEMORY else None
+        seen = candidates = 0
+        highest: int | None = None
+        for item in self._items():
+            seen += 1
+            place = place_in_order(self._seed, self._document(item))
+            # Of one document no more texts can be drawn than are wanted.
+            if (highest is not None and place > highest) or sizes.get(place, 0) >= self._most:
+                continue
+            sizes[place] = sizes.get(place, 0) + 1
+            candidates += 1
+            if pairs is not None:
+                pairs.append((place, item))
+            if candidates > 2 * self._most + _SLACK:
+                # Further texts can only lower the place of the last document.
+                highest, _ = self._last(sizes)
+                sizes = {drawn: size for drawn, size in sizes.items() if drawn <= highest}
+                candidates = sum(sizes.values())
+                pairs = None if pairs is None else [(place, item) for place, item in pairs if place <= highest]
+        sample = DocumentSample(self._seed) if seen <= self._most else DocumentSample(self._seed, *self._last(sizes))
+        if pairs is not None:
+            self._drawn = list(sample.of((item for _, item in pairs), self._document))
+        return sample
+
+    def _last(self, sizes: Mapping[int, int]) -> tuple[int, int]:
+        """The place of the last document, and how many of its texts are taken."""
+        missing = self._most
+        for place in sorted(sizes):
+            if sizes[place] >= missing:
+                return place, missing
+            missing -= sizes[place]
+        raise AssertionError("fewer items than are wanted")

@@ -31,7 +31,7 @@ from lamina.corpora.splits import (
     split_of,
     whole_part,
 )
-from lamina.errors import CorpusError
+from lamina.errors import CorpusError, FormatError
 from lamina.extras import require_package
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular
@@ -408,14 +408,14 @@ def known_splits(
     return SPLITS if name_or_path == STORIES else splits_of(find_source(name_or_path, format, selection))
 
 
-def scored_split(name_or_path: str | Path, format: str | None = None) -> str:
+def scored_split(name_or_path: str | Path, format: str | None = None, selection: FileSelection = ALL_FILES) -> str:
     """The split that a model fine-tuned on this data is scored on: test; dev, where that is given and test is not.
 
     Example:
         >>> scored_split("stories")
         'test'
     """
-    return "test" if name_or_path == STORIES else scored_split_of(find_source(name_or_path, format))
+    return "test" if name_or_path == STORIES else scored_split_of(find_source(name_or_path, format, selection))
 
 
 def scored_split_of(source: CorpusSource) -> str:
@@ -574,14 +574,16 @@ class FaultyTexts:
 
     def report(self, fault: Fault) -> None:
         """Stop at a fault, or count it; one of a whole file is always an error."""
-        if not self.most or not fault.line:
+        if not fault.line:
             raise_fault(fault)
+        if not self.most:
+            raise FormatError(f"{fault}. Mend the line, or leave out up to 5 % of the texts with --skip-faulty 0.05")
         self._count += 1
         self._faults = self._faults or [fault]
         self._notes.add_fault("texts with a fault in the file, left out (--skip-faulty)", fault)
 
-    def counted(self, texts: Iterable[Text]) -> Iterator[Text]:
-        """The texts; an error after the last one if more than the share had a fault."""
+    def counted(self, texts: Iterable[Value]) -> Iterator[Value]:
+        """The texts, or questions; an error after the last one if more than the share had a fault."""
         for text in texts:
             self._texts += 1
             yield text
@@ -604,10 +606,11 @@ def _read_file(
     noted = {"noted": notes} if form.notes else {}
     try:
         if form.questions is not None and view != View():
-            yield from (question.text for question in form.questions(path, faults.report, noted=notes, view=view))
+            texts = (question.text for question in form.questions(path, faults.report, noted=notes, view=view))
+            yield from texts if view.segments == "two" else (replace(text, segments=()) for text in texts)
         elif form.slow and not faults.most:
             key = [form.name, str(form.version), *(hashes[file] for file in (path, *form.companions(path)))]
-            yield from parsed_once(key, partial(form.read, path))
+            yield from parsed_once(key, partial(form.read, path, faults.report))
         else:
             yield from form.read(path, faults.report, **noted)
     except OSError as error:

@@ -9,16 +9,15 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from lamina.corpora.corpus import Corpus, View, fingerprint_of
-from lamina.corpora.detection import detect, folder_contents
+from lamina.corpora.corpus import Corpus, SampleSource, View, fingerprint_of
+from lamina.corpora.detection import FileSelection, detect, folder_contents
 from lamina.corpora.formats.catalogue import FORMATS, get_format
-from lamina.corpora.loading import CorpusSource, find_source, load_corpus, part_of
+from lamina.corpora.loading import CorpusSource, FaultyTexts, find_source, load_corpus, part_of
 from lamina.corpora.questions.babi import KINDS, PEOPLE, PLACES, STORIES, THINGS, story_questions
 from lamina.corpora.questions.question import Question, make_question
 from lamina.corpora.reading import Notes, Report, raise_fault
-from lamina.corpora.sampling import SampleSource
 from lamina.corpora.tokenising import sentences_of, split_sentences, split_words
 from lamina.errors import CorpusError, InputError, TaskError
 from lamina.types import Edge, Span
@@ -78,34 +77,47 @@ def load_questions(
     split: str = "test",
     *,
     format: str | None = None,
+    include: str | None = None,
+    exclude: str | None = None,
+    skip_faulty: float = 0.0,
     limit: int | None = None,
     first: int | None = None,
     seed: int = 0,
+    split_from: str | None = None,
     view: View | None = None,
 ) -> Questions:
     """The questions of a SQuAD, HotpotQA or bAbI corpus or file, or of the generated stories.
 
-    The questions of TREC and the texts of GLUE have no context, and their class is the answer. Splits, `format`,
-    `limit`, `first`, `seed` and `view` are as in `load_corpus`.
+    The questions of TREC and the texts of GLUE have no context, and their class is the answer. Splits, choices of
+    files, limits, `seed` and `view` are as in `load_corpus`.
     """
+    selection = FileSelection.of(include, exclude)
+    if view is not None and view.segments == "one":
+        raise InputError("segments=one is for probes; where answers are scored, question and context are two segments")
     if str(data) != STORIES:
-        _refuse_statements(find_source(data, format))
-    corpus = load_corpus(data, split, format=format, seed=seed, view=view)
+        _refuse_statements(find_source(data, format, selection))
+    files: dict[str, Any] = {"include": include, "exclude": exclude, "skip_faulty": skip_faulty}
+    corpus = load_corpus(data, split, format=format, **files, seed=seed, split_from=split_from, view=view)
     common = {attribute.name: getattr(corpus, attribute.name) for attribute in fields(corpus)}
     corpus_view, notes = corpus.view, corpus.notes
     if str(data) == STORIES:
         stories = partial(story_questions, split, tasks=corpus_view.tasks, seed=seed)
         questions = Questions(**common, question_source=lambda: map(_with_entities, stories()))
         return questions.part(limit, first, seed)
-    source = find_source(data, format)
-    chosen = part_of(source, split, seed)
+    source = find_source(data, format, selection)
+    chosen = part_of(source, split, seed, split_from)
 
-    def read() -> Iterator[Question]:
+    def questions_of(faults: FaultyTexts) -> Iterator[Question]:
+        settings: dict[str, Any] = {"view": corpus_view, "noted": notes, "report": faults.report}
         for part in chosen.sources:
             for path in source.files[part]:
-                for question in read_questions(path, format=source.format.name, view=corpus_view, noted=notes):
+                for question in read_questions(path, format=source.format.name, **settings):
                     if chosen.holds(question.text):
                         yield question
+
+    def read() -> Iterator[Question]:
+        faults = FaultyTexts(source.name, notes, skip_faulty)
+        yield from faults.counted(questions_of(faults))
 
     return Questions(**common, question_source=read).part(limit, first, seed)
 

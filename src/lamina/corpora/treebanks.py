@@ -169,7 +169,9 @@ def with_features(
 
     Where the files have none, only such tags are left out: rules would take German NN for a singular.
     """
-    if has_penn_tags(islice(splits.train, _LOOKED_AT)):
+    parts = (splits.train, splits.scored)
+    foreign = [not has_penn_tags(islice(part, _LOOKED_AT)) for part in parts]
+    if not any(foreign):
         return splits
     known: dict[str, tuple[TreebankWord, ...]] = {}
     source = find_source(path, format, selection)
@@ -177,23 +179,26 @@ def with_features(
         read = _reader_of(source)
         files = (file for files in source.files.values() for file in files)
         known = {sentence.id: sentence.words for file in files for sentence in read(file, _ignored)}
+    return Splits(*(_featured(part, known) if odd else part for part, odd in zip(parts, foreign, strict=True)))
 
-    def featured(corpus: Corpus) -> Corpus:
-        def texts() -> Iterator[Text]:
-            for text in corpus:
-                words = known.get(text.id, ())
-                edges = {name: targets for name, targets in text.edges.items() if name != "xpos"}
-                if tuple(word.form for word in words) == text.words:
-                    edges[FEATURES] = tuple(
-                        Edge(labels, Span(position, position + 1))
-                        for position, word in enumerate(words)
-                        if (labels := tuple(f"{name}={value}" for name, value in word.features.items()))
-                    )
-                yield replace(text, edges=edges)
 
-        return replace(corpus, source=texts, fingerprint=fingerprint_of(FEATURES, 2, corpus.fingerprint))
+def _featured(corpus: Corpus, known: Mapping[str, tuple[TreebankWord, ...]]) -> Corpus:
+    """A corpus without tags, and with the features of the sentences that are known."""
 
-    return Splits(featured(splits.train), featured(splits.scored))
+    def texts() -> Iterator[Text]:
+        for text in corpus:
+            words = known.get(text.id, ())
+            edges = {name: targets for name, targets in text.edges.items() if name != "xpos"}
+            if tuple(word.form for word in words) == text.words:
+                features = tuple(
+                    Edge(labels, Span(position, position + 1))
+                    for position, word in enumerate(words)
+                    if (labels := tuple(f"{name}={value}" for name, value in word.features.items()))
+                )
+                edges |= {FEATURES: features} if features else {}
+            yield replace(text, edges=edges)
+
+    return replace(corpus, source=texts, declared=None, fingerprint=fingerprint_of(FEATURES, 2, corpus.fingerprint))
 
 
 def _conllu(path: Path, report: Report = raise_fault) -> Iterator[TreebankSentence]:

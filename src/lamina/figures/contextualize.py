@@ -10,7 +10,7 @@ import pandas as pd
 
 from lamina.analyses.words.contextualize.scores import CHOSEN, over_seeds, overall
 from lamina.figures._marks import spread_names
-from lamina.figures.theme import COLOURS, GREY, INK, Table, layer_axis, series, themed
+from lamina.figures.theme import COLOURS, GREY, INK, SHADES, Table, layer_axis, series, themed
 from lamina.results import Result
 from lamina.results.finding import rows_of as each_row
 
@@ -192,12 +192,13 @@ def _window(rows: Table) -> str:
 
 
 def similarity_chart(table: Table, title: str) -> alt.ConcatChart | None:
-    """Heads by layer, one panel per task: lighter heads changed less."""
+    """Heads by layer, one panel per task: paler heads changed more."""
     if table.empty:
         return None
     # The mean over the seeds of a task.
     table = table.groupby(["task", "layer", "head"], sort=False, as_index=False)[["value", "baseline"]].mean()
     panels = []
+    shades = alt.Scale(domain=[0, 1], range=list(SHADES), interpolate="lab", clamp=True)
     for task, task_rows in table.groupby("task", sort=False):
         panels.append(
             alt.Chart(
@@ -210,7 +211,7 @@ def similarity_chart(table: Table, title: str) -> alt.ConcatChart | None:
             .encode(
                 x=alt.X("head:O", axis=alt.Axis(labelAngle=0)),
                 y=alt.Y("layer:O", sort="descending"),
-                color=alt.Color("value:Q", title="cosine", scale=alt.Scale(scheme="viridis", domain=[0, 1])),
+                color=alt.Color("value:Q", title="cosine", scale=shades),
                 tooltip=[
                     alt.Tooltip("layer:O"),
                     alt.Tooltip("head:O"),

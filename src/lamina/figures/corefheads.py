@@ -8,7 +8,7 @@ import altair as alt
 
 from lamina.figures.heads import leads as lead_panel
 from lamina.figures.heads import reach_of
-from lamina.figures.theme import COLOURS, INK, SHAPES, Table, attention_name, themed
+from lamina.figures.theme import COLOURS, INK, SHADES, SHAPES, Table, attention_name, themed
 from lamina.results import Result
 
 CAPTIONS = {
@@ -173,7 +173,7 @@ def _grid(rows: Table, kind: str, top: float) -> alt.LayerChart:
     base = alt.Chart(rows, width=CELL * across, height=CELL * down).encode(
         x=alt.X("head:O", axis=alt.Axis(labelAngle=0)), y=alt.Y("layer:O", title="layer (block)")
     )
-    scale = alt.Scale(domain=[0, top], scheme="viridis", reverse=True)
+    scale = alt.Scale(domain=[0, top], range=list(SHADES), interpolate="lab", clamp=True)
     fill = alt.Color("accuracy:Q", scale=scale, legend=alt.Legend(title="share found", format=".0%"))
     tips = [
         alt.Tooltip("layer:O"),

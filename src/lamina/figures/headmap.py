@@ -11,7 +11,7 @@ from lamina.figures._marks import name_marks, placed_names
 from lamina.figures.theme import BEHAVIOUR_LOOKS, FAINT, Table, attention_name, themed
 from lamina.results import Result
 from lamina.results.finding import rows_of
-from lamina.tasks.label_words import word_for
+from lamina.tasks.catalogue import word_for
 
 CAPTIONS = {
     "map": (

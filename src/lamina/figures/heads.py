@@ -14,7 +14,7 @@ from lamina.figures.look import Panel, lines, text_width
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, attention_name, themed
 from lamina.results import Result
 from lamina.results.finding import rows_of
-from lamina.tasks.label_words import in_words
+from lamina.tasks.catalogue import in_words
 
 CAPTIONS = {
     "relations": (
@@ -32,8 +32,8 @@ CAPTIONS = {
     ),
     "examples": (
         "Attention of the heads that are most clearly ahead of the best fixed offset: lines go from the attending word "
-        "to the attended one and are wider with more attention; the annotated link has its own colour. Sentences are "
-        "the first that fit, not the best."
+        "to the attended one and are wider with more attention; the annotated link has its own colour and is drawn in "
+        "full. Sentences are the first that fit, not the best."
     ),
 }
 """Chart -> how to read it."""
@@ -314,7 +314,7 @@ def examples(table: Table, title: str) -> alt.ConcatChart:
         ordered = kinds.sort_values("kind", kind="stable").drop(columns=["relation", "direction", "text_id", "gold"])
         panel = Panel(f"{in_words(str(relation))}: head {layer}-{head}", ATTENDS[str(direction)])
         # A chart of its own each, since sentences differ; only its panel is taken.
-        panels += lines(ordered, {(layer, head): panel}).concat
+        panels += lines(ordered, {(layer, head): panel}, strong=GOLD).concat
     texts = table.drop_duplicates(["relation", "text_id"])
     description = (
         f"Attention of the best heads for {', '.join(dict.fromkeys(texts['relation']))}, on {len(texts)} sentences."

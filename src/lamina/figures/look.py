@@ -37,6 +37,8 @@ PAGE = 980
 """Panels are put side by side as far as they fit in this width."""
 _BETWEEN = 30
 _FONT_SIZE = 12
+_SEEN, _PALER = 0.7, 0.5
+"""Least weight by which a strong line is drawn, and share of theirs by which the others are."""
 _WIDEST = 130
 """Of a word; the rest of a longer one is cut off with an ellipsis."""
 
@@ -56,6 +58,7 @@ def lines(
     *,
     focus: int | None = None,
     least: float = LEAST,
+    strong: str = "",
     title: str = "",
     description: str = "",
 ) -> alt.ConcatChart:
@@ -69,6 +72,7 @@ def lines(
         panels: which (layer, head) to draw, in which order and under which title; all by default.
         focus: draw only lines from this position and to it, in two colours.
         least: weaker lines are left out.
+        strong: a kind whose lines are seen however weak they are; the others are paler then.
         title: over all panels.
         description: for screen readers.
 
@@ -89,7 +93,7 @@ def lines(
     words = [_words(table, "from"), _words(table, "to")]
     side = min(_WIDEST, max(text_width(word) for word in {*words[0]["word"], *words[1]["word"]})) + 8
     width = 2 * side + GAP
-    drawn = [_panel(_drawn(table, *head, least), words, kinds, panel, side) for head, panel in panels.items()]
+    drawn = [_panel(_drawn(table, *head, least), words, kinds, panel, side, strong) for head, panel in panels.items()]
     note = "first column: words that attend; second: words attended to; weak lines not drawn"
     return alt.concat(
         *drawn,
@@ -133,7 +137,7 @@ def _drawn(table: Table, layer: int, head: int, least: float) -> Table:
     return head_rows.sort_values("weight").drop(columns=["layer", "head"])
 
 
-def _panel(rows: Table, words: list[Table], kinds: list[str], panel: Panel, side: int) -> alt.LayerChart:
+def _panel(rows: Table, words: list[Table], kinds: list[str], panel: Panel, side: int, strong: str) -> alt.LayerChart:
     width = 2 * side + GAP
     places = [*words[0]["position"], *words[1]["position"]]
     first, last = int(min(places)), int(max(places))
@@ -155,11 +159,11 @@ def _panel(rows: Table, words: list[Table], kinds: list[str], panel: Panel, side
     title = alt.TitleParams(panel.title, subtitle=panel.subtitle or alt.Undefined, fontSize=13)
     height = ROW * (last - first + 1)
     return alt.LayerChart(
-        layer=[_links(rows, kinds, side, across, down), *columns], width=width, height=height, title=title
+        layer=[_links(rows, kinds, side, across, down, strong), *columns], width=width, height=height, title=title
     )
 
 
-def _links(rows: Table, kinds: list[str], side: int, across: alt.Scale, down: alt.Scale) -> alt.Chart:
+def _links(rows: Table, kinds: list[str], side: int, across: alt.Scale, down: alt.Scale, strong: str) -> alt.Chart:
     chart = (
         alt.Chart(rows)
         .transform_calculate(left=str(side), right=str(side + GAP))
@@ -177,6 +181,11 @@ def _links(rows: Table, kinds: list[str], side: int, across: alt.Scale, down: al
     if not kinds:
         return chart
     legend = alt.Legend(title=None, orient="top", symbolStrokeWidth=3)
+    if strong:
+        opacity = f"datum.kind == '{strong}' ? max(datum.weight, {_SEEN}) : {_PALER} * datum.weight"
+        scale = alt.Scale(domain=[0, 1], range=[0.08, 1])
+        chart = chart.transform_calculate(opacity=opacity)
+        chart = chart.encode(opacity=alt.Opacity("opacity:Q", scale=scale, legend=None))
     return chart.encode(color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=list(COLOURS)), legend=legend))
 
 

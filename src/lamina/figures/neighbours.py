@@ -224,6 +224,8 @@ def _map(rows: Table, layer: int, score: dict, colour: alt.Color, shape: alt.Sha
     scale = alt.Scale(zero=False, padding=10)
     variance = "" if pd.isna(score["explained"]) else f"{score['explained']:.0%} of the variance"
     apart = "" if pd.isna(score["silhouette"]) else f"silhouette {score['silhouette']:.2f}"
+    # Contexts without a class are many and say least: they lie below the others.
+    rows = rows.sort_values("class", key=lambda names: names != _NO_CLASS, kind="stable")
     return (
         alt.Chart(rows, width=_MAP, height=_MAP)
         .mark_point(filled=True, size=55, opacity=0.8)

@@ -32,6 +32,7 @@ _KINDS = {
     ("linear", "surface"): "Linear order and surface",
     ("structure",): "Structure",
     ("inflection",): "Number and tense",
+    ("meaning",): "What goes together",
 }
 """Kinds of tasks that share a panel -> its title."""
 _OF = {"model": "model", "random": "twin (random weights)"}

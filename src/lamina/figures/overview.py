@@ -184,8 +184,14 @@ _NAMED, _NAMED_IN_ALL = 3, 14
 """Most heads that are named per layer, and in all."""
 _NARROW = 340
 """Pixels of the columns on a phone: names find room there too."""
+_MENU = 12
+"""Pixels above the lanes, where the page puts the menu of a chart."""
 _LETTER = 6.0
 """Pixels of a letter in a name."""
+_READING = [
+    "line: score of each layer, 0 to 1; shaded: best layers; grey ticks: random-weights twin; dashed: best answer "
+    "without context"
+]
 _BAND = COLOURS[0]
 _USE = COLOURS[1]
 
@@ -210,11 +216,11 @@ def whole_spine(spine: Spine, name: str, width: int = SPINE_WIDTH) -> alt.Concat
     if not lanes:
         return None
     heights = [lane.height for lane in lanes]
-    total = sum(heights)
+    total = _MENU + sum(heights)
     # Pixels from above: lanes of different kinds stand below each other in one chart.
     scale = alt.Scale(domain=[0, total], reverse=True, nice=False, zero=False)
     marks: list[alt.Chart] = []
-    top = 0
+    top = _MENU
     for lane in lanes:
         marks += lane.marks(top, scale)
         top += lane.height
@@ -236,7 +242,7 @@ def whole_spine(spine: Spine, name: str, width: int = SPINE_WIDTH) -> alt.Concat
     )
     description = " ".join([lane.words for lane in lanes])
     chart = alt.LayerChart(layer=[columns, *marks], width=width, height=total)
-    title = alt.TitleParams(f"What {name} holds at which layer")
+    title = alt.TitleParams(f"What {name} holds at which layer", subtitle=_READING if len(spine.abilities) else [])
     return themed(
         alt.concat(chart, title=title, description=description, usermeta={"panelWidth": width, "lanes": True})
     )
@@ -359,7 +365,7 @@ def _pins(heads: Table, last: int) -> _Lane | None:
         shape = alt.Scale(domain=there, range=[looks[role].shape for role in there])
         colour = alt.Scale(domain=there, range=[looks[role].colour for role in there])
         base = alt.Chart(placed).encode(x=alt.X("left:Q"), y=y, tooltip=[alt.Tooltip("text:N"), alt.Tooltip("role:N")])
-        note = f"and {counted} more with a known role" if counted else ""
+        note = f"and {counted} more" if counted else ""
         return [
             base.transform_filter("!datum.late")
             .mark_text(align="left", fontSize=11, color=INK, dx=8)

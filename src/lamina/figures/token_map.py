@@ -88,7 +88,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     last = int(max(rows["layer"]))
     slider = alt.param(name="layer", value=last // 2, bind=alt.binding_range(min=0, max=last, step=1, name="layer "))
     words = _in_words(result)
-    moving = _panel(rows, roles, SIZE, legend=True).transform_filter("datum.layer == layer")
+    moving = _of_layer(_panel(rows, roles, SIZE, legend=True))
     above = alt.TitleParams(title, subtitle=[*reading, "drag the slider to go through the layers"])
     one = alt.concat(moving, title=above, description=words, usermeta={"keepShape": True}).add_params(slider, colouring)
     panels = []
@@ -122,7 +122,7 @@ def _draw_beside(result: Result) -> dict[str, alt.TopLevelMixin]:
         above = alt.TitleParams(
             _shortened_question(answer), subtitle=[_judged(answer), f"gold answer (outlined): {_gold(answer)}"]
         )
-        moving.append(_panel(example_rows, roles, BESIDE, legend=not moving).transform_filter("datum.layer == layer"))
+        moving.append(_of_layer(_panel(example_rows, roles, BESIDE, legend=not moving)))
         moving[-1] = moving[-1].properties(title=above)
     for layer in range(last + 1):
         for example, example_rows in zip(examples, rows, strict=True):
@@ -287,6 +287,13 @@ def _panel(rows: Table, roles: list[Role], size: int, *, legend: bool) -> alt.La
     ]
     layers += name_marks(_named_tokens(rows, size), _axis("x"), _axis("y"))
     return alt.LayerChart(layer=layers)
+
+
+def _of_layer(panel: alt.LayerChart) -> alt.LayerChart:
+    """The panel with the tokens of the slider's layer; each mark is filtered, since some have data apart."""
+    filtered: Any = panel.copy(deep=False)
+    filtered.layer = [mark.transform_filter("datum.layer == layer") for mark in panel.layer]
+    return filtered
 
 
 _NAMED_ROLES = (PREDICTED.name, QUESTION.name, SUPPORT.name, SOURCE.name)

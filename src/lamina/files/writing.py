@@ -93,13 +93,30 @@ def fresh_folder(target: Path) -> Iterator[Path]:
         ['result']
     """
     with readable_write_errors(target), _hidden(target, _FOLDER) as holder:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         recover(target)
         (holder / "new").mkdir(parents=True)
         yield holder / "new"
         sync_tree(holder / "new")
         _put_in_place(holder, target)
         sync_folder(target.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder with those above it; the names of new ones are synced, so that no loss of power takes them away.
+
+    Example:
+        >>> import tempfile
+        >>> inner = Path(tempfile.mkdtemp()) / "a" / "b"
+        >>> make_folder(inner), inner.is_dir()
+        (None, True)
+    """
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in new:
+        # A parent that cannot be read can hold names all the same.
+        with suppress(PermissionError):
+            sync_folder(path.parent)
 
 
 def remove_folder(target: Path) -> None:

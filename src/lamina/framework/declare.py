@@ -43,8 +43,17 @@ TableFormat = Literal["csv", "parquet"]
 """The format of a saved table, and the suffix of its file."""
 _INJECTED = ("runtime", "work")
 """Parameters that the runner fills in."""
-_PLACES = ("runtime", "store", "device", "engine", "keep", "trust_remote_code", "out", "replace")
-"""Keywords of a call that say where it runs and where the result goes."""
+_PLACES: Mapping[str, Any] = {
+    "runtime": Any,
+    "store": str | Path | None,
+    "device": str | None,
+    "engine": Any,
+    "keep": bool | None,
+    "trust_remote_code": bool | None,
+    "out": str | Path | None,
+    "replace": bool | None,
+}
+"""Keywords of a call that say where it runs and where the result goes, with their types."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +120,8 @@ class LayerMeasure:
     """What is resampled for it (documents, texts, word types), where not all that its analysis resamples."""
     margin: float = NEGLIGIBLE
     """Differences this small mean nothing."""
+    ability: bool = False
+    """Whether more of it is knowing more: while a model grows, such a measure has an onset, others only change."""
 
     def varies_by(self, unit: str) -> bool:
         """Whether these are resampled for it."""
@@ -157,6 +168,10 @@ class ComparedItems:
     """What the mean over items is called where items are not right or wrong."""
     harmless: tuple[str, ...] = ("samples", "seed", "twin", "limit")
     """Settings that change no item."""
+    chance: float | None = None
+    """The mean of answers that do not look at the input; None where that is not known."""
+    ability: bool = True
+    """Whether more of it is knowing more."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +216,8 @@ class ComparedValues:
     """Numbers over fewer things are not tested."""
     rows: Mapping[str, str] = field(default_factory=dict)
     """Column -> the value of the rows that are compared, where not all are."""
+    ability: bool = True
+    """Whether more of it is knowing more."""
 
 
 Comparable = ComparedLayers | ComparedItems | ComparedTasks | ComparedValues
@@ -359,7 +376,7 @@ class Analysis:
             kind(name, kind.KEYWORD_ONLY, default=setting.default, annotation=setting.type)
             for name, setting in keywords.items()
         ]
-        places = [kind(name, kind.KEYWORD_ONLY, default=None) for name in _PLACES]
+        places = [kind(name, kind.KEYWORD_ONLY, default=None, annotation=taken) for name, taken in _PLACES.items()]
         return inspect.Signature([*positional, *named, *places], return_annotation=Result)
 
     def __repr__(self) -> str:

@@ -223,6 +223,7 @@ def _refuse_split(split: Any, known: Sequence[str] = ("train", "dev", "test", "a
 
 def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None) -> Questions:
     """Questions from a name, a path, or a set of questions; `view` applies to names and paths."""
+    from lamina.corpora.detection import FileSelection
     from lamina.corpora.loading import scored_split
     from lamina.corpora.question_sets import Questions, load_questions
 
@@ -230,12 +231,13 @@ def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None
         return data
     if not isinstance(data, str | Path):
         raise InputError(f"questions are a name, a path or what load_questions gives; got {kind_of(data)}")
+    chosen = {name: options[name] for name in _AS_READ if name in options and name not in ("unit", "annotation")}
     split = options["split"]
     if split == SCORED:
-        split = scored_split(data, options["format"])
-    return load_questions(
-        data, split, format=options["format"], limit=options.get("limit"), first=options.get("first"), view=view
-    )
+        selection = FileSelection.of(options.get("include"), options.get("exclude"))
+        divided = options.get("split_from") is not None
+        split = "test" if divided else scored_split(data, options["format"], selection)
+    return load_questions(data, split, **{**chosen, "view": view})
 
 
 def as_result(given: Any) -> Result:
@@ -290,7 +292,7 @@ def _is_table(data: Any) -> bool:
 
 
 REQUIRED = inspect.Parameter.empty
-Precision = Literal["float32", "bfloat16", "float16"]
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
 Kind = Literal["model", "texts", "questions", "suite", "other"]
 """What an input is; pages have fields for models, texts, questions (which may be texts too) and test suites."""
 
@@ -346,7 +348,15 @@ _TEXTS = Input(
 )
 
 MODEL_OPTIONS = (
-    DeclaredSetting("dtype", Precision, "float32", Setting("Precision of the model.", group="machine")),
+    DeclaredSetting(
+        "dtype",
+        Precision,
+        "float32",
+        Setting(
+            "Precision of the model; int8: weights of linear layers rounded to 8 bits, computed in float32.",
+            group="machine",
+        ),
+    ),
     DeclaredSetting(
         "chat",
         bool,
@@ -409,7 +419,15 @@ VIEW = DeclaredSetting(
     ),
 )
 """How questions are shown to a model."""
-_VIEW_FIELDS = {"setting": str, "max_words": int, "babi": str, "tasks": tuple, "seed": int}
+_VIEW_FIELDS = {
+    "setting": str,
+    "max_words": int,
+    "babi": str,
+    "tasks": tuple,
+    "seed": int,
+    "segments": str,
+    "support": str,
+}
 
 
 _SPLIT_HELP = "train, dev, test or all; a missing split is made by document and recorded."
@@ -636,8 +654,10 @@ class SeveralModels(Texts):
         return LoadedInputs((encoders, texts), about, data, (*names, Path(texts.name).stem, str(data.get("split", ""))))
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
-        """See `Reads.in_report`."""
-        return {"model": encoder, "data": texts}
+        """See `Reads.in_report`; all texts, those that others learn from too."""
+        from lamina.corpora.corpus import joined
+
+        return {"model": encoder, "data": texts if train is None else joined(train, texts)}
 
 
 @dataclass(frozen=True)
@@ -663,7 +683,7 @@ class QuestionSet(Reads):
             f"train, dev, test, all or {SCORED}: what a model tuned on this data is scored on (test; dev, where only "
             "that is given). A missing split is made by document and recorded."
         )
-        return (_split(SCORED, help, str), FORMAT, LIMIT, FIRST, VIEW, *MODEL_OPTIONS)
+        return (_split(SCORED, help, str), SPLIT_FROM, FORMAT, *FILES, LIMIT, FIRST, VIEW, *MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime

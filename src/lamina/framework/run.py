@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from lamina.files.writing import readable_write_errors, sweep, write_error
 from lamina.framework.declare import Query, Tables
 from lamina.framework.sample_size import sample_of, scored_corpora
 from lamina.framework.settings import DeclaredSetting
-from lamina.progress import say
+from lamina.progress import in_one_line, say
 from lamina.results import Provenance, Result
 from lamina.results.folder import answer_key, question_of, read_head, refuse_other, work_folder
 
@@ -158,13 +158,18 @@ def ask_together(questions: Sequence[Query], folders: Sequence[Path], *, replace
         number: saved(query, folder) for number, (query, folder) in enumerate(zip(questions, folders, strict=True))
     }
     missing = [number for number, result in answered.items() if result is None]
+    for number in answered.keys() - set(missing):
+        # Left where a run was stopped after its result was saved and before its work was removed.
+        shutil.rmtree(_work_place(questions[number], folders[number]), ignore_errors=True)
     for number in missing:
         # Refused before the work, not after it.
         refuse_other(folders[number], questions[number].question, replace=replace)
         _say_outdated(questions[number], folders[number])
     works = [_work_folder(questions[number], folders[number]) for number in missing]
     try:
-        answers = run_together([questions[number] for number in missing], works) if missing else []
+        names = ", ".join(questions[number].analysis.name.replace("_", "-") for number in missing)
+        with in_one_line(names) if missing else nullcontext():
+            answers = run_together([questions[number] for number in missing], works) if missing else []
     finally:
         # A query that is refused leaves no empty folder behind.
         _remove_empty(works)
@@ -226,12 +231,16 @@ def _work_folder(query: Query, folder: Path) -> Path | None:
     """A hidden folder beside the result, deleted when it is saved: a run that was stopped continues from it."""
     if not query.analysis.wants("work"):
         return None
-    work = work_folder(folder, answer_key(query.question, query.analysis.version))
+    work = _work_place(query, folder)
     try:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ResultError(str(write_error(work, error.errno))) from error
     return work
+
+
+def _work_place(query: Query, folder: Path) -> Path:
+    return work_folder(folder, answer_key(query.question, query.analysis.version))
 
 
 def _remove_empty(works: Sequence[Path | None]) -> None:

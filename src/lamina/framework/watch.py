@@ -18,7 +18,7 @@ from lamina.errors import ModelError
 from lamina.framework.declare import Tables
 from lamina.models import SPECIAL, Activations, Encoder, Tokens
 from lamina.models.contract import MapBatch, Want
-from lamina.models.running.value_norms import weigh_by_norm
+from lamina.models.running.attention_maps import weigh_by_norm
 from lamina.progress import progress
 from lamina.types import Edge, Span, Text, text_key
 

@@ -29,12 +29,13 @@ from lamina.models.weights.hub import (
     snapshot_folder,
     warn_of_code,
 )
+from lamina.models.weights.rounding import INT8, round_weights
 from lamina.results.folder import check_listed
 
 if TYPE_CHECKING:
     from lamina.models.running.huggingface import HuggingFaceEncoder
 
-Precision = Literal["float32", "bfloat16", "float16"]
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
 
 _VECTOR_SUFFIXES = {".txt", ".vec", ".bin"}
 _LEAST_ROOM = 8
@@ -77,7 +78,8 @@ def load_encoder(
         device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one. "auto" for a model that does not fit one
             card: its blocks are spread over all cards, then memory, then disk. Or say yourself where each part of the
             model goes: `{"embeddings": 0, "encoder": "cpu"}`, with numbers of cards, "cpu" and "disk".
-        dtype: precision of the computation; states are always returned as float32.
+        dtype: precision of the computation; states are always returned as float32. `int8` rounds the weights of linear
+            layers to 8 bits and computes in float32.
         limit: maximum number of tokens, if less than the model's own limit.
         chat: whether each text is put as the user's message into the tokenizer's chat template.
         trust_remote_code: whether code that comes with the model may be run, with all your rights.
@@ -108,10 +110,18 @@ def load_encoder(
             f"OWNER/NAME@{parsed.revision} (`lamina assets show {parsed.source}` names it)"
         )
     chosen = choose_device(device)
-    check_precision(dtype, chosen)
+    # Weights in 8 bits are computed with in float32.
+    computed = "float32" if dtype == INT8 else dtype
+    check_precision(computed, chosen)
     where = replace(parsed, source=str(_source(parsed, is_card=card is not None)))
-    loaded = _load(where, dtype, chosen, trust=trust_remote_code)
+    loaded = _load(where, computed, chosen, trust=trust_remote_code)
+    if dtype == INT8:
+        for model in (loaded.model, loaded.span_model):
+            if model is not None:
+                round_weights(model)
     encoder = _encoder(loaded, parsed, limit=limit, chat=chat)
+    if dtype == INT8:
+        encoder.name, encoder.rounded = f"{encoder.name} ({INT8})", True
     encoder.loader = loader_by_name(name, dtype=dtype, limit=limit, chat=chat, trust_remote_code=trust_remote_code)
     return encoder
 

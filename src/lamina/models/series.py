@@ -6,9 +6,10 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -30,11 +31,14 @@ _STEP = re.compile(
 _SEED = re.compile(r"(?:^|[-_.])(?:seed|run)[-_]?\d+$", re.IGNORECASE)
 """A number at the end that is no step."""
 _LAST = re.compile(r"(?:^|[-_.])(?:final|last|main)$", re.IGNORECASE)
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 _TRANSIENT = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures", "use_cache"}
 """What configs of one training may differ in."""
 
-Kind = Literal["unreadable", "tokenizer", "shape", "step", "duplicate", "path", "order"]
+_TOKENS = re.compile(r"tokens?[-_]?(?P<number>\d+)(?P<unit>[kmbt])?", re.IGNORECASE)
+"""What a name says of how much was read: step1000-tokens4B."""
+
+Kind = Literal["unreadable", "tokenizer", "shape", "step", "duplicate", "path", "order", "distance", "loss"]
 
 
 class SeriesPlace(NamedTuple):
@@ -71,6 +75,8 @@ class SeriesCheckpoint:
     """Of the weights."""
     distance: float | None = None
     """To the checkpoint before it on its path, over all matrices; None for the first."""
+    tokens: int | None = None
+    """Read in training up to there, where the name or `lamina pretrain` says so."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +114,12 @@ class Series:
         return self
 
 
-def load_series(where: str | Path) -> Series:
-    """The checkpoints of a folder, or of a hub model with its revisions: `OWNER/NAME@step1000,step3000`.
+def load_series(where: str | Path, steps: Mapping[str, int] | None = None) -> Series:
+    """The checkpoints of a folder, or of a hub model with its revisions: `OWNER/NAME@step1000,step3000` or `@step*`.
 
     Each folder below with a config is a checkpoint. The step is read from its name; a name without one is the last of
     its training. What is left of the names tells trainings (seeds) apart. Weights are compared by hash and by distance.
+    `steps` says the step of checkpoints, by name, whose names do not.
 
     Example:
         >>> for each in lamina.load_series("growing_bert"):  # doctest: +SKIP
@@ -120,12 +127,56 @@ def load_series(where: str | Path) -> Series:
         seed0 300 None
         seed0 1000 50.6
     """
-    checkpoints = _of_hub(str(where)) if _is_hub(str(where)) else _of_folder(Path(where))
+    checkpoints = checkpoints_of(where)
+    given = dict(steps or {})
+    if unknown := [name for name in given if name not in {checkpoint.name for checkpoint in checkpoints}]:
+        names = ", ".join(checkpoint.name for checkpoint in checkpoints[:4])
+        raise InputError(f"{where} has no checkpoint {unknown[0]!r} to give a step to; it has {names}")
+    checkpoints = [replace(checkpoint, step=given.get(checkpoint.name, checkpoint.step)) for checkpoint in checkpoints]
     placed = sorted(
         checkpoints,
         key=lambda checkpoint: (checkpoint.path, checkpoint.step is None, checkpoint.step or 0, checkpoint.name),
     )
     return _examined(Series(str(where) if _is_hub(str(where)) else Path(where).resolve().name, tuple(placed)))
+
+
+def expand_models(name: str) -> list[str]:
+    """The models that a name stands for: revisions (`OWNER/NAME@a,b`), a pattern of folders, a folder of checkpoints.
+
+    Checkpoints come by training, then by step; any other name is one model. Nothing is loaded or compared.
+
+    Example:
+        >>> expand_models("minilm"), expand_models("owner/pythia@step1000,step3000")
+        (['minilm'], ['owner/pythia@step1000', 'owner/pythia@step3000'])
+    """
+    if Path(name).expanduser().is_dir():
+        folder = Path(name).expanduser()
+        below = _checkpoints_below(folder) if not (folder / "config.json").is_file() else []
+        return [str(path) for path in below] or [name]
+    if "@" in name and "," in name:
+        return [checkpoint.source for checkpoint in _of_hub(name)]
+    if any(mark in name for mark in "*?["):
+        pattern = Path(name).expanduser()
+        root = Path(pattern.anchor or ".")
+        matching = [path for path in root.glob(str(pattern.relative_to(pattern.anchor))) if _is_model(path)]
+        if not matching:
+            raise ModelError(f"no folder with a model matches {name!r}; check the pattern")
+        return [str(path) for path in sorted(matching, key=_place_of)]
+    return [name]
+
+
+def _is_model(path: Path) -> bool:
+    return (path / "config.json").is_file() or path.suffix == ".gguf"
+
+
+def _checkpoints_below(folder: Path) -> list[Path]:
+    below = [path for path in folder.iterdir() if path.is_dir() and (path / "config.json").is_file()]
+    return sorted(below, key=_place_of)
+
+
+def _place_of(path: Path) -> tuple[str, bool, int, str]:
+    place = series_place(path.name)
+    return place.path, place.step is None, place.step or 0, path.name
 
 
 def series_place(name: str) -> SeriesPlace:
@@ -145,19 +196,94 @@ def series_place(name: str) -> SeriesPlace:
     return SeriesPlace(name[: step.start()], int(step["number"]) * _UNITS[(step["unit"] or "").lower()])
 
 
+def log_steps(steps: int, count: int) -> list[int]:
+    """At most `count` steps up to `steps`, evenly spread by their logarithm from a 128th of it on: 8 are doublings.
+
+    Example:
+        >>> log_steps(1000, 8), log_steps(3, 8)
+        ([8, 16, 31, 62, 125, 250, 500, 1000], [1, 2, 3])
+    """
+    apart = 128 ** (1 / max(1, count - 1))
+    return sorted({max(1, round(steps / apart**power)) for power in range(count)})
+
+
+def checkpoints_of(where: str | Path) -> list[SeriesCheckpoint]:
+    """The checkpoints that a folder or `OWNER/NAME@REVISION,...` names, in no order and not examined; no weights are
+    read.
+
+    Example:
+        >>> [checkpoint.source for checkpoint in checkpoints_of("some/model@step1,step8")]
+        ['some/model@step1', 'some/model@step8']
+    """
+    return _of_hub(str(where)) if _is_hub(str(where)) else _of_folder(Path(where))
+
+
+def folder_of_checkpoint(checkpoint: SeriesCheckpoint) -> Path:
+    """The checkpoint's files on this machine; a hub model's are fetched."""
+    return _folder(checkpoint)
+
+
 def _is_hub(where: str) -> bool:
     return "@" in where and not Path(where).exists()
 
 
 def _of_hub(where: str) -> list[SeriesCheckpoint]:
     repo, _, listed = where.partition("@")
-    revisions = [revision.strip() for revision in listed.split(",") if revision.strip()]
+    revisions = [
+        revision
+        for written in listed.split(",")
+        if (name := written.strip())
+        for revision in (_matching(repo, name) if "*" in name else [name])
+    ]
     if len(revisions) < 2:
         raise ModelError(f"{where!r} is one model; a series names its revisions: {repo}@step1000,step3000")
     return [
-        SeriesCheckpoint(revision, f"{repo}@{revision}", *series_place(revision))
+        SeriesCheckpoint(revision, f"{repo}@{revision}", *series_place(revision), tokens=_tokens_in(revision))
         for revision in dict.fromkeys(revisions)
     ]
+
+
+def _matching(repo: str, pattern: str) -> list[str]:
+    """The revisions of a hub model that fit a pattern: of the hub, or of this machine's cache where it is offline."""
+    from huggingface_hub import list_repo_refs, scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        refs = list_repo_refs(repo)
+        known = [ref.name for ref in (*refs.branches, *refs.tags)]
+    except Exception:
+        try:
+            cached = [entry for entry in scan_cache_dir().repos if entry.repo_id == repo]
+        except CacheNotFound:
+            cached = []
+        known = sorted(ref for entry in cached for ref in entry.refs)
+    fitting = [name for name in dict.fromkeys(known) if fnmatchcase(name, pattern)]
+    if not fitting:
+        raise ModelError(
+            f"no revision of {repo} fits {pattern!r} (the hub cannot be reached, or has none); name the revisions: "
+            f"{repo}@step1000,step3000"
+        )
+    return fitting
+
+
+def _tokens_in(name: str) -> int | None:
+    """The tokens read that a name says.
+
+    Example:
+        >>> _tokens_in("stage1-step1000-tokens4B"), _tokens_in("step300")
+        (4000000000, None)
+    """
+    match = _TOKENS.search(name)
+    return None if match is None else int(match["number"]) * _UNITS[(match["unit"] or "").lower()]
+
+
+def _pretraining_of(folder: Path) -> int | None:
+    """Tokens of a step, where `lamina pretrain` wrote the series."""
+    try:
+        tokens = read_json(folder / "pretraining.json").get("tokens_per_step")
+    except (DamagedError, InputError, OSError):
+        return None
+    return tokens if isinstance(tokens, int) else None
 
 
 def _of_folder(folder: Path) -> list[SeriesCheckpoint]:
@@ -167,7 +293,17 @@ def _of_folder(folder: Path) -> list[SeriesCheckpoint]:
             "model with revisions (OWNER/NAME@step1000,step3000)"
         )
     below = sorted(path for path in folder.iterdir() if path.is_dir() and (path / "config.json").is_file())
-    checkpoints = [SeriesCheckpoint(path.name, str(path), *series_place(path.name)) for path in below]
+    per_step = _pretraining_of(folder) if (folder / "pretraining.json").is_file() else None
+    checkpoints = []
+    for path in below:
+        place = series_place(path.name)
+        tokens = _tokens_in(path.name) if per_step is None or place.step is None else per_step * place.step
+        checkpoints.append(SeriesCheckpoint(path.name, str(path), *place, tokens=tokens))
+    if (folder / "result.json").is_file():
+        # As `lamina finetune --keep-steps log` leaves it: the models of the best steps are in the same folder.
+        on_the_way = [checkpoint for checkpoint in checkpoints if checkpoint.step is not None]
+        if len(on_the_way) > 1:
+            return on_the_way
     if (folder / "config.json").is_file() and weights_files(folder):
         # As transformers' Trainer leaves it: the last model beside the folders of its checkpoints.
         checkpoints.append(SeriesCheckpoint(folder.resolve().name, str(folder), "", None))
@@ -301,8 +437,20 @@ def _compared(
         if checkpoint.name not in strange and not (hashes[checkpoint.name] in seen or seen.add(hashes[checkpoint.name]))
     ]
     apart = measured.apart[remaining][:, remaining]
-    if contradictions(apart):
-        order = best_order(apart)
+    contradicted = contradictions(apart)
+    order = best_order(apart) if contradicted else []
+    # A swapped checkpoint is off the path too; only what no other order explains is reported as changed.
+    beside = far_out(apart) or (beside_path(apart) if order == sorted(order) else [])
+    if beside:
+        for number in beside:
+            name = path[remaining[number]].name
+            message = (
+                f"{name} does not fit its step: its weights are farther from those before and after it than these are "
+                "from each other"
+            )
+            faults.append(SeriesFault(name, "distance", message))
+        contradicted = []
+    if contradicted:
         message = " < ".join(path[remaining[number]].name for number in order)
         # Distances may contradict the order without telling a better one.
         moved = [number for to, number in enumerate(order) if to != number] or range(len(remaining))
@@ -348,6 +496,14 @@ _CLEAR = 0.03
 _CLEAR_AT_THE_END = 0.15
 """The same for the last two checkpoints: where the learning rate ends at 0, the last one loses its noise and comes
 nearer to all the others."""
+
+
+_BESIDE = 1.25
+"""Squared ways over the squared whole way from which on a checkpoint is off the path."""
+
+
+_FAR = 1.2
+"""How much farther from all others than these from each other a checkpoint is that was changed."""
 
 
 class WeightDistances(NamedTuple):
@@ -477,6 +633,47 @@ def contradictions(apart: Float[np.ndarray, "one other"]) -> list[tuple[int, int
         if all(np.mean(side) > bar for side in (before, after) if side):
             pairs.append((early, late))
     return pairs
+
+
+def beside_path(apart: Float[np.ndarray, "one other"]) -> list[int]:
+    """Checkpoints between two others that are off the way from one to the other: changed, or of another training.
+
+    On a path whose steps are independent, the squared ways to a checkpoint and on from it add up to the squared whole;
+    where it goes straight on, to less. A checkpoint is reported where they add up to far more, whichever of the others
+    before and after it are taken.
+
+    Example:
+        >>> path = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 0.0], [3.0, 0.0]])
+        >>> beside_path(np.linalg.norm(path[:, None] - path[None], axis=-1))
+        [1]
+    """
+    reported = []
+    for number in range(1, len(apart) - 1):
+        ratios = [
+            (apart[early, number] ** 2 + apart[number, late] ** 2) / max(apart[early, late] ** 2, 1e-300)
+            for early in range(number)
+            for late in range(number + 1, len(apart))
+        ]
+        if min(ratios) > _BESIDE:
+            reported.append(number)
+    return reported
+
+
+def far_out(apart: Float[np.ndarray, "one other"]) -> list[int]:
+    """Checkpoints between two others that are farther from every other one than these are from each other.
+
+    Example:
+        >>> path = np.array([[0.0, 0.0], [1.0, 9.0], [2.0, 0.0], [3.0, 0.0]])
+        >>> far_out(np.linalg.norm(path[:, None] - path[None], axis=-1))
+        [1]
+    """
+    numbers = range(1, len(apart) - 1) if len(apart) > 3 else ()
+    others = [np.delete(np.arange(len(apart)), number) for number in numbers]
+    return [
+        number
+        for number, rest in zip(numbers, others, strict=True)
+        if apart[number, rest].min() > _FAR * apart[np.ix_(rest, rest)].max()
+    ]
 
 
 def best_order(apart: Float[np.ndarray, "one other"]) -> list[int]:

@@ -9,6 +9,7 @@ the answer does not depend on where the search starts. Products run in float32, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -174,14 +175,20 @@ class _Axes(NamedTuple):
 
     @classmethod
     def of(cls, vectors: Float[Tensor, "example width"]) -> _Axes:
+        if len(vectors) < vectors.shape[1]:
+            # No more axes than examples: those of the products of examples are the same, and fewer.
+            whole = vectors.double()
+            variances, sides = torch.linalg.eigh(whole @ whole.T / max(1, len(vectors)))
+            wanted = variances > _SMALLEST * variances[-1].clamp_min(1e-30)
+            directions = whole.T @ sides[:, wanted]
+            directions /= directions.norm(dim=0)
+            return cls(directions.float().contiguous(), variances[wanted].float())
         total = torch.zeros(vectors.shape[1], vectors.shape[1], dtype=torch.float64, device=vectors.device)
         for part in vectors.split(_ROWS):
             total += (part.T @ part).double()
         total /= max(1, len(vectors))
         variances, directions = torch.linalg.eigh(total)
         wanted = variances > _SMALLEST * variances[-1].clamp_min(1e-30)
-        # No more axes than examples.
-        wanted[: max(0, len(variances) - len(vectors))] = False
         return cls(directions[:, wanted].float().contiguous(), variances[wanted].float())
 
     def turn(self, vectors: Float[Tensor, "example width"]) -> Float[Tensor, "example axis"]:
@@ -300,27 +307,78 @@ def _minimised(problem: _Problem, members: GridMembers) -> tuple[Tensor, np.ndar
     done, rounds = np.zeros(len(members), bool), np.zeros(len(members), int)
     names = [row.tobytes() for row in members.blocks]
     solved: dict[bytes, int] = {}
+    together = _Together.of(problem, members, final)
     for penalty in sorted(set(members.penalty.tolist()), reverse=True):
         some = np.flatnonzero(members.penalty == penalty)
+        steps = None if together is None else together.descend(problem, penalty)
         for number in some.tolist():
             if names[number] in solved:
                 final[number] = final[solved[names[number]]]
             solved[names[number]] = number
         place = torch.from_numpy(some).to(device)
         stage = GridMembers(members.blocks[some], members.penalty[some])
-        final[place], done[some], rounds[some] = _descended(problem, stage, penalty, final[place])
+        final[place], done[some], rounds[some], _ = _descended(problem, stage, penalty, final[place], steps)
     return final, done, rounds
 
 
+_ALIKE = 0.5
+"""Share of all examples from which on what members learn from is much the same."""
+_SEVERAL = 3
+"""Members from which on a search with all examples pays: it costs less than one of theirs per step."""
+
+
+class _SearchMemory(NamedTuple):
+    """What L-BFGS remembers: moves, and how slopes turned on them."""
+
+    moves: list[Tensor]
+    turns: list[Tensor]
+    bends: list[Tensor]
+
+    def some(self, members: Tensor | int) -> _SearchMemory:
+        """Those of some members; of one, for as many others."""
+        if isinstance(members, int):
+            return _SearchMemory(*([one.expand(members, *one.shape[1:]) for one in part] for part in self))
+        return _SearchMemory(*([one[members] for one in part] for part in self))
+
+
+class _Together:
+    """One member that learns from everything: the others begin with the curvature that its search has met.
+
+    Not where it has ended: that place knows the labels of what the others leave out, and a search that stops at a small
+    slope could still lean towards it.
+    """
+
+    def __init__(self, members: GridMembers, start: Tensor) -> None:
+        self.members, self.parameters = members, start
+
+    @classmethod
+    def of(cls, problem: _Problem, members: GridMembers, start: Tensor) -> _Together | None:
+        """None where members are few, or learn from too little of it."""
+        used = np.atleast_1d(members.blocks.any(0))
+        shares = (members.blocks * problem.counts).sum(1) / max(1, int(problem.counts[used].sum()))
+        most = max(Counter(members.penalty.tolist()).values(), default=0)
+        if most < _SEVERAL or float(shares.min()) < _ALIKE:
+            return None
+        return cls(GridMembers(used[None], members.penalty[:1]), start.mean(0, keepdim=True))
+
+    def descend(self, problem: _Problem, penalty: float) -> _SearchMemory:
+        """Go to where the loss is lowest; what its search remembers."""
+        members = GridMembers(self.members.blocks, np.array([penalty]))
+        self.parameters, _, _, steps = _descended(problem, members, penalty, self.parameters)
+        return steps
+
+
 def _descended(
-    problem: _Problem, members: GridMembers, penalty: float, start: Tensor
-) -> tuple[Tensor, np.ndarray, np.ndarray]:
-    """L-BFGS of members with one penalty, side by side."""
+    problem: _Problem, members: GridMembers, penalty: float, start: Tensor, known: _SearchMemory | None = None
+) -> tuple[Tensor, np.ndarray, np.ndarray, _SearchMemory]:
+    """L-BFGS of members with one penalty, side by side; with the steps that the last one remembers."""
     device = start.device
     penalties = torch.full((len(members),), penalty, device=device)
     final, done, rounds = start.clone(), np.zeros(len(members), bool), np.zeros(len(members), int)
     left = np.arange(len(members))
     search = _Search(members, penalties, start, _evaluated(problem, members, start, penalties))
+    if known is not None:
+        search.known = known.some(len(members))
     for round_ in range(_ROUNDS + 1):
         steep = _steepest(search.now.slope, problem.axes)
         stopped = (steep <= _TOLERANCE).cpu().numpy() | search.stuck | (round_ == _ROUNDS)
@@ -336,7 +394,7 @@ def _descended(
         if round_ % _RENEWED == 0:
             search.curvature = _curvature(problem, search.parameters, penalty)
         search.step(problem)
-    return final, done, rounds
+    return final, done, rounds, search.known
 
 
 _RENEWED = 25
@@ -380,9 +438,18 @@ def _shares(problem: _Problem, members: GridMembers) -> Float[Tensor, "member la
 
 
 def _steepest(slope: Float[Tensor, "member label axis"], axes: _Axes) -> Float[Tensor, " member"]:
-    """The largest slope by standardised feature, as other implementations measure it."""
-    by_feature = (slope[..., :-1] @ axes.directions.T).abs().amax((1, 2))
-    return torch.maximum(by_feature, slope[..., -1].abs().amax(1))
+    """The largest slope by standardised feature, as other implementations measure it.
+
+    Members that are surely above the tolerance get a lower bound of it: the length of a slope is the same along any
+    axes, and the largest of its features is at least that length by the root of their number.
+    """
+    steepest = slope[..., -1].abs().amax(1)
+    least = slope[..., :-1].square().sum(2).amax(1).sqrt() / len(axes.directions) ** 0.5
+    steepest = torch.maximum(steepest, least)
+    if len(near := torch.nonzero(steepest <= _NEARLY * _TOLERANCE)[:, 0]):
+        by_feature = (slope[near, :, :-1] @ axes.directions.T).abs().amax((1, 2))
+        steepest[near] = torch.maximum(steepest[near], by_feature)
+    return steepest
 
 
 class _Search:
@@ -395,9 +462,7 @@ class _Search:
         self.members, self.penalty, self.parameters, self.now = members, penalty, parameters, now
         self.stuck = np.zeros(len(members), bool)
         """Whether rounding lets the loss fall no further."""
-        self._moves: list[Tensor] = []
-        self._turns: list[Tensor] = []
-        self._bends: list[Tensor] = []
+        self.known = _SearchMemory([], [], [])
 
     def keep(self, wanted: np.ndarray) -> None:
         """Go on with some members."""
@@ -406,9 +471,7 @@ class _Search:
         self.penalty, self.parameters = self.penalty[some], self.parameters[some]
         self.now = _Evaluation(self.now.value[some], self.now.slope[some])
         self.stuck = self.stuck[wanted]
-        self._moves, self._turns, self._bends = (
-            [pair[some] for pair in history] for history in (self._moves, self._turns, self._bends)
-        )
+        self.known = self.known.some(some)
 
     def step(self, problem: _Problem) -> None:
         """One step of every member, halved until its loss falls enough."""
@@ -441,17 +504,17 @@ class _Search:
         bend = (move * turn).sum((1, 2))
         # A pair that rounding has spoilt is forgotten by its member: 0 leaves the direction as it is.
         good = bend > 1e-10 * turn.square().sum((1, 2)).clamp_min(1e-30)
-        self._moves.append(move)
-        self._turns.append(turn)
-        self._bends.append(torch.where(good, 1 / bend.clamp_min(1e-30), 0.0))
-        if len(self._moves) > _MEMORY:
-            for history in (self._moves, self._turns, self._bends):
+        self.known.moves.append(move)
+        self.known.turns.append(turn)
+        self.known.bends.append(torch.where(good, 1 / bend.clamp_min(1e-30), 0.0))
+        if len(self.known.moves) > _MEMORY:
+            for history in self.known:
                 del history[0]
 
     def _direction(self) -> Float[Tensor, "member label axis"]:
         rest = self.now.slope
         shares = []
-        pairs = list(zip(self._moves, self._turns, self._bends, strict=True))
+        pairs = list(zip(*self.known, strict=True))
         for move, turn, bend in reversed(pairs):
             share = bend * (move * rest).sum((1, 2))
             rest = torch.addcmul(rest, turn, share[:, None, None], value=-1)

@@ -52,7 +52,7 @@ class ReportFigure(NamedTuple):
     @property
     def is_wide(self) -> bool:
         """Whether it takes the whole width of a printed page."""
-        return self.width > 1.2 * self.height
+        return self.width > 1.8 * self.height
 
     @property
     def is_short(self) -> bool:

@@ -1,12 +1,14 @@
-"""Results gathered into one page, of one model or of several: written whole, light, readable without a network."""
+"""Results gathered into one page, of one model or of several, readable without a network; its figures for papers."""
 
 from __future__ import annotations
 
 import base64
+import copy
 import os
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -14,9 +16,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.errors import CorpusError, InputError, LaminaError, ResultError
-from lamina.figures import chart_script, colour_tokens, drawing_script, smaller_svg
+from lamina.figures import chart_script, colour_tokens, draw, drawing_script, smaller_svg, spec_of, to_svg
 from lamina.files.reading import read_regular
-from lamina.files.writing import write_error, write_text
+from lamina.files.writing import make_folder, write_bytes, write_error, write_text
 from lamina.framework.outline import outline
 from lamina.framework.passports import passport_notes
 from lamina.framework.registry import get_analysis, names
@@ -36,8 +38,10 @@ from lamina.report.chapters import (
 )
 from lamina.results import Result
 from lamina.results.finding import counts_in_words
+from lamina.results.folder import HEAD
 
 if TYPE_CHECKING:
+    from lamina.models import Encoder
     from lamina.report.report import ReportRun
 
 
@@ -233,7 +237,7 @@ def _write_beside(path: Path, text: str) -> None:
 def write_page_file(path: Path, text: str) -> Path:
     """Write all of it or nothing: a kill never leaves half a page."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     except (FileExistsError, NotADirectoryError):
         raise ResultError(f"{path.parent} is not a folder; name another with --out") from None
     except OSError as error:
@@ -327,8 +331,9 @@ class GrowingPage:
 
 COMPARED = ("geometry", "probe", "attention", "heads", "contextualize", "surprisal", "pairs", "cloze", "lens")
 """The analyses whose results `compare` puts side by side, in the order of the page."""
-_ANSWERING = ("finetune", "phases")
-"""Compared only where they are asked for by name: every model is fine-tuned for them."""
+BY_NAME = ("structure", "order", "senses", "corefheads", "finetune", "phases")
+"""Compared only where they are asked for by name, or where results of two models lie there: no report on one model has
+the first four, and for the last two every model is fine-tuned."""
 
 
 def names_compared(names: Sequence[str], only: Sequence[str] | None) -> list[str]:
@@ -338,7 +343,7 @@ def names_compared(names: Sequence[str], only: Sequence[str] | None) -> list[str
         >>> names_compared(["geometry", "neighbours", "probe"], None)
         ['geometry', 'probe']
     """
-    compared = (*COMPARED, *(_ANSWERING if only else ()))
+    compared = (*COMPARED, *(BY_NAME if only else ()))
     other = [name for name in names if name not in compared]
     if only and other:
         raise InputError(
@@ -384,17 +389,25 @@ def write_several(
         report = load(out / "results" / name)
         # What one of the models cannot answer may be compared between the others.
         answers[name] = report.answer(names, asked_for=False)
-        folders += report.folders
+        beside = _saved_beside(out / "results" / name, report.encoder, answers[name])
+        answers[name] |= beside
+        folders += [*report.folders, *(out / "results" / name / analysis for analysis in beside)]
         notes += [f"{report.encoder.name}: {note}" for note in report.notes]
         left_out += report.left_out
         title = f"{report.texts.name} ({report.texts.split})"
         # The next model needs its memory.
         del report
     compared = {}
-    for name in names:
+    for name in [*names, *(name for name in BY_NAME if name not in names)]:
         results = [by_analysis[name] for by_analysis in answers.values() if name in by_analysis]
-        if len(results) > 1:
+        if len(results) < 2:
+            continue
+        try:
             compared[name] = _compare(results, out / "results" / f"compare-{name}", replace=replace)
+        except InputError as error:
+            if name in names:
+                raise
+            notes.append(f"{outline(name).title} is left out: {error}.")
     if not compared:
         raise CorpusError("; ".join(notes) or "none of the models was asked the same")
     alone = [name for name in names if sum(name in by_analysis for by_analysis in answers.values()) == 1]
@@ -414,7 +427,133 @@ def write_several(
     return page, [*folders, *where], left_out
 
 
+def _saved_beside(folder: Path, encoder: Encoder, answers: Mapping[str, Result]) -> dict[str, Result]:
+    """Results of the model for further analyses that the folder has already: they are compared too."""
+    saved = {}
+    for name in BY_NAME:
+        if name not in answers and (folder / name / HEAD).is_file():
+            with suppress(LaminaError):
+                result = Result.load(folder / name)
+                if result.provenance.model.get("fingerprint") == encoder.fingerprint:
+                    saved[name] = result
+    return saved
+
+
 def _compare(results: Sequence[Result], folder: Path, *, replace: bool) -> Result:
     from lamina.framework.run import ask
 
     return ask(get_analysis("compare").ask(list(results)), folder, replace=replace)
+
+
+COLUMN = 8.6
+"""Centimetres of a column in most two-column papers."""
+FOLDER = "paper"
+"""Beside the page."""
+_PIXELS = 96 / 2.54
+"""Per centimetre."""
+_SCALE = 0.85
+"""Of text: 12 pixels become 7.7 points."""
+_TRIES = 4
+_NARROWEST = 60
+_MANY = 3
+"""Panels that stand below each other."""
+_BOTH = re.compile(r'<svg[^>]*? width="([\d.]+)" height="([\d.]+)"')
+_SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)"')
+
+
+def export_figures(out: Path, names: Sequence[str]) -> list[Path]:
+    """Write figures of the report in `out`, named as on its page, to `out/paper`; return their paths.
+
+    A name is an analysis, a dash and a chart (`heads-arcs`), or `overview` for the first figure. Panels stand below
+    each other; titles are left to the paper's caption.
+    """
+    specs = dict(_figures(out))
+    unknown = [name for name in names if name not in specs]
+    if unknown:
+        raise InputError(f"the report has no figure {', '.join(map(repr, unknown))}; it has: {', '.join(specs)}")
+    paths = []
+    for name in names:
+        spec = at_column_width(specs[name])
+        svg, pdf = out / FOLDER / f"{name}.svg", out / FOLDER / f"{name}.pdf"
+        svg.parent.mkdir(parents=True, exist_ok=True)
+        image = to_svg(spec)
+        write_text(svg, _sized(image, "cm", 1))
+        # Without a unit the converter takes points, of which an inch has 72.
+        write_bytes(pdf, _pdf(_sized(image, "", 72 / 2.54)))
+        paths += [svg, pdf]
+    return paths
+
+
+def at_column_width(spec: Mapping[str, Any], width: float = COLUMN) -> dict[str, Any]:
+    """The chart laid out for a column of `width` centimetres: as many pixels as that is, at the size of its text."""
+    layout: dict[str, Any] = copy.deepcopy({name: value for name, value in spec.items() if name != "title"})
+    room = width * _PIXELS / _SCALE
+    narrow = (layout.get("usermeta") or {}).get("narrow")
+    if narrow and room < narrow["room"]:
+        layout["concat"] = [layout["concat"][place] for place in narrow["panels"]]
+    panels = layout.get("concat", [layout])
+    if (layout.get("usermeta") or {}).get("oneRow"):
+        layout["columns"] = len(panels)
+    elif "concat" in layout:
+        # Many panels in one column would be longer than a page.
+        layout["columns"] = 1 if len(panels) <= _MANY else 2
+    across = layout.get("columns", 1)
+    for _ in range(_TRIES):
+        excess = _width(layout) - room
+        if excess <= 1:
+            break
+        widest = max(_panel_width(panel) for panel in panels)
+        ratio = max((widest - excess / across) / widest, _NARROWEST / widest) if widest else 1.0
+        for panel in panels:
+            _narrow(panel, ratio, shape=bool((layout.get("usermeta") or {}).get("keepShape")))
+    return layout
+
+
+def _figures(out: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    folders = sorted(path.parent for path in (out / "results").rglob(HEAD))
+    results = [Result.load(folder) for folder in folders]
+    for figure in at_a_glance(results):
+        yield "overview", dict(figure.spec)
+    for result, folder in zip(results, folders, strict=True):
+        for name, chart in draw(result).items():
+            yield f"{folder.name}-{name}", spec_of(chart)
+
+
+def _views(view: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return next((view[kind] for kind in ("layer", "concat", "hconcat", "vconcat") if kind in view), [])
+
+
+def _panel_width(view: Mapping[str, Any]) -> float:
+    width = view.get("width")
+    return width if isinstance(width, int | float) else max([0.0, *map(_panel_width, _views(view))])
+
+
+def _narrow(view: dict[str, Any], ratio: float, *, shape: bool) -> None:
+    """Make a view and all inside it narrower, in place."""
+    for name in ("width", "height") if shape else ("width",):
+        if isinstance(view.get(name), int | float):
+            view[name] = max(1, round(view[name] * ratio))
+    for inner in _views(view):
+        _narrow(inner, ratio, shape=shape)
+
+
+def _width(spec: dict[str, Any]) -> float:
+    match = _SIZE.search(to_svg(spec))
+    return float(match[1]) if match else 0.0
+
+
+def _sized(svg: str, unit: str, per_centimetre: float) -> str:
+    """The image as wide as a column; what cannot be laid out as narrow, as a sentence, is made smaller as a whole."""
+    size = _BOTH.search(svg)
+    if size is None:
+        return svg
+    across, down = float(size[1]), float(size[2])
+    scale = min(_SCALE, COLUMN * _PIXELS / across) / _PIXELS * per_centimetre
+    named = f'width="{across * scale:.2f}{unit}" height="{down * scale:.2f}{unit}"'
+    return svg.replace(f'width="{size[1]}" height="{size[2]}"', named, 1)
+
+
+def _pdf(svg: str) -> bytes:
+    import vl_convert
+
+    return vl_convert.svg_to_pdf(svg)

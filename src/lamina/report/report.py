@@ -29,7 +29,7 @@ from lamina.files.checking import changed_files, hash_file, read_json, sha256_of
 from lamina.framework.outline import Outline, outlines
 from lamina.framework.registry import GROUP, get_analysis
 from lamina.progress import say
-from lamina.report.page import FIGURES, GrowingPage, ReportPage, folder_names, names_compared, write_several
+from lamina.report.page import BY_NAME, FIGURES, GrowingPage, ReportPage, folder_names, names_compared, write_several
 from lamina.results.folder import HEAD, read_head
 
 if TYPE_CHECKING:
@@ -74,6 +74,9 @@ def page_up_to_date(out: Path, key: str) -> Path | None:
             return None
         whole = all(_is_whole(out / "results" / name, sha256) for name, sha256 in record["results"].items())
         whole = whole and all(hash_file(out / name) == sha256 for name, sha256 in record["beside"].items())
+        # Results of models that somebody put there since are compared too.
+        there = (path.parent for name in BY_NAME for path in (out / "results").glob(f"*/{name}/{HEAD}"))
+        whole = whole and {path.relative_to(out / "results").as_posix() for path in there} <= {*record["results"]}
     except (OSError, DamagedError, InputError, ResultError, LookupError, AttributeError):
         return None
     return page if whole else None
@@ -196,28 +199,40 @@ def in_report() -> dict[str, Outline]:
     return {name: analysis for name, analysis in outlines().items() if analysis.in_report}
 
 
-def choose(only: Sequence[str] | None = None, without: Sequence[str] | None = None) -> list[str]:
+def choose(
+    only: Sequence[str] | None = None, without: Sequence[str] | None = None, *, several: bool = False
+) -> list[str]:
     """The analyses named, in the order of the page; all of them where none is named. A chapter stands for its analyses.
+
+    A report on `several` models has further ones, where they are named.
 
     Example:
         >>> choose(["geometry"]), choose(["probe", "attention"], without=["abilities"])
         (['geometry'], ['attention'])
     """
-    wanted, unwanted = expand(only or ()), expand(without or ())
+    further = _compared_by_name() if several else {}
+    wanted, unwanted = expand(only or (), further), expand(without or (), further)
     if FINETUNE in unwanted:
         unwanted |= _learned()
-    left = [name for name in in_report() if (not only or name in wanted) and name not in unwanted]
+    known = in_report() | (further if only else {})
+    left = [name for name in known if (not only or name in wanted) and name not in unwanted]
     if not left:
         raise InputError("no analysis is left; name fewer with --without")
     return left
 
 
-def expand(names: Sequence[str]) -> set[str]:
+def _compared_by_name() -> dict[str, Outline]:
+    """The analyses that only a report on several models has, where they are named."""
+    report = in_report()
+    return {name: analysis for name, analysis in outlines().items() if name in BY_NAME and name not in report}
+
+
+def expand(names: Sequence[str], further: Mapping[str, Outline] | None = None) -> set[str]:
     """The analyses that are named, by themselves or by their chapter; an analysis goes before a chapter of its name."""
-    known = in_report()
     chapters: dict[str, set[str]] = {}
-    for analysis in known.values():
+    for analysis in in_report().values():
         chapters.setdefault(analysis.chapter, set()).add(analysis.name)
+    known = in_report() | dict(further or {})
     unknown = [name for name in names if name not in known and name not in chapters]
     if unknown:
         raise InputError(
@@ -288,7 +303,7 @@ def make_report(
     page = None if key is None else page_up_to_date(Path(out), key)
     if page is not None:
         return page
-    names = choose(only, without)
+    names = choose(only, without, several=isinstance(model, list))
     if isinstance(model, list):
         return _make_several(model, data, names, Path(out), how, runtime, only=only, replace=replace, key=key)
     report = ReportRun.of(model, data, how, Path(out), runtime, replace=replace)
@@ -378,7 +393,7 @@ def estimate_report(
     """What all analyses of a report would take, one after the other."""
     from lamina.framework.estimate import Cost, estimate
 
-    names = choose(only, options.get("without"))
+    names = choose(only, options.get("without"), several=isinstance(model, list))
     if isinstance(model, list):
         folder_names(model)
         compared = names_compared(names, only)
@@ -388,6 +403,7 @@ def estimate_report(
     total, notes = Cost(passes=0), []
     if not only and is_too_few(options.get("limit")):
         names = [name for name in names if name not in _learned()]
+    names = names if only else report.without_choosing(names)
     for name in sorted(names, key=lambda name: name != FINETUNE):
         try:
             question = report.question(name, tuned=lambda: report.encoder)
@@ -461,7 +477,7 @@ class ReportRun:
     def write(self, names: Sequence[str], *, asked_for: bool) -> Path:
         """Answer, and write the page, which grows meanwhile."""
         if not asked_for:
-            names = self._without_learning(self._without_behaviour(names))
+            names = self.without_choosing(self._without_learning(self._without_behaviour(names)))
         title = f"{self.encoder.name} on {self.texts.name} ({self.texts.split})"
         page = ReportPage(self.out, title, single_file=self._single_file)
         with GrowingPage(page, {name: in_report()[name].title for name in names}) as growing:
@@ -474,7 +490,7 @@ class ReportRun:
     def answer(self, names: Sequence[str], *, asked_for: bool) -> dict[str, Result]:
         """Answer without a page."""
         if not asked_for:
-            names = self._without_learning(self._without_behaviour(names))
+            names = self.without_choosing(self._without_learning(self._without_behaviour(names)))
         for _ in self._each(names, asked_for=asked_for):
             pass
         return {result.analysis: result for result in self._results}
@@ -495,7 +511,7 @@ class ReportRun:
     @property
     def _results(self) -> list[Result]:
         """What was answered so far, in the order of the page."""
-        return [self._made[name] for name in in_report() if name in self._made]
+        return [self._made[name] for name in self._order]
 
     @property
     def notes(self) -> list[str]:
@@ -510,7 +526,12 @@ class ReportRun:
     @property
     def folders(self) -> list[Path]:
         """Where the results on the page are saved, in its order."""
-        return [self._folder(name) for name in in_report() if name in self._made]
+        return [self._folder(name) for name in self._order]
+
+    @property
+    def _order(self) -> list[str]:
+        """What was answered, in the order of the page."""
+        return [name for name in in_report() | _compared_by_name() if name in self._made]
 
     def question(self, name: str, tuned: Callable[[], Encoder] | None = None) -> Query:
         """One analysis with the settings of a report."""
@@ -568,6 +589,23 @@ class ReportRun:
         )
         return [name for name in names if name not in learning]
 
+    def without_choosing(self, names: Sequence[str]) -> Sequence[str]:
+        """Which layer to use is asked where the texts have one kind of label, as a table does.
+
+        Of several, as in a treebank, one has to be named: `lamina choose --task`.
+        """
+        from lamina.analyses.layers.choose.examples import task_of
+        from lamina.framework.inputs import SeveralModels
+
+        choosing = [name for name in names if isinstance(get_analysis(name).reads, SeveralModels)]
+        if not choosing:
+            return names
+        try:
+            task_of(self.texts, None)
+        except InputError:
+            return [name for name in names if name not in choosing]
+        return names
+
     def _tuned(self) -> Encoder:
         """The model after it has learned to answer stories; loaded once."""
         from lamina.models import load_encoder
@@ -611,7 +649,7 @@ class ReportRun:
             # The first is asked of any model and any corpus: where it fails, there is nothing to report.
             if asked_for or name == names[0]:
                 raise
-            self._notes[name] = f"{in_report()[name].title} is left out: {error}."
+            self._notes[name] = f"{outlines()[name].title} is left out: {error}."
 
 
 def _learned() -> set[str]:

@@ -52,7 +52,7 @@ class PaperData:
     def to_get_it(self) -> str:
         """How a reader comes by it."""
         if self.asset:
-            return f"{self.title}: `lamina assets fetch {self.asset}`"
+            return f"{self.title}: `lamina assets get {self.asset}`"
         licence = f" ({self.licence})" if self.licence else ""
         return f"{self.title}{licence}: put {self.how} below a folder and name the folder with --data"
 
@@ -69,8 +69,8 @@ class PaperRun:
     """What is read where the paper's own data are not at hand."""
     unless: str | None = None
     """Left out where these data are at hand."""
-    needs_original: bool = False
-    """Left out where its own data are not at hand."""
+    beside: str | None = None
+    """Left out where these data are not at hand."""
     stand_in: str = ""
     """What stands in for the paper's data, in words; empty where it reads the paper's original."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -85,6 +85,8 @@ class PaperRun:
     """Chart -> the paper's figure that it draws."""
     needs: str = ""
     """What a model has to be able to do beside giving states and maps: predict (a language-model head), or train."""
+    tokens: int = 0
+    """Tokens of a text as the model has to take them, where no setting `length` says so."""
     note: str = ""
 
     def asked(self, *, small: bool, stands_in: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -119,7 +121,8 @@ class PublishedTable:
     selections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Row -> columns and values that select ours, where its name does not."""
     values: tuple[Mapping[str, Any], ...] = ()
-    """Per column of the paper: `value`, `low` and `high` of ours, and where they differ `from`, `key` and `where`."""
+    """Per column of the paper: `value`, `low` and `high` of ours, and where they differ `from`, `key` and `where`;
+    `of_recall`: ours is a recall, of which the paper's F1 is made."""
     compare: int | None = None
     """Ours stands beside every column by this entry of `values`, where there is one entry for all."""
     note: str = ""
@@ -179,7 +182,7 @@ def get_paper(name: str) -> Paper:
     published = _read("published.toml").get(name, {})
     tables = tuple(_table(table, published[table["id"]]) for table in request.get("table", ()))
     runs = tuple(PaperRun(**run) for run in request["run"])
-    named = {data for run in runs for data in (run.original, run.data, run.unless) if data}
+    named = {data for run in runs for data in (run.original, run.data, run.unless, run.beside) if data}
     data = {known: _data(known, entry) for known, entry in _read("data.toml").items() if known in named}
     about = {key: request.get(key, "") for key in ("title", "cite", "note")}
     return Paper(

@@ -1,21 +1,27 @@
-"""A paper, run: what is at hand is looked at first, then its requests are run, and the page is written."""
+"""A paper, run: what is at hand is checked, then its requests are run, and a page of both numbers is written."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import altair as alt
+import pandas as pd
 
 from lamina import assets
-from lamina.errors import CorpusError, InputError, LaminaError, ModelError, TaskError
+from lamina.errors import CorpusError, InputError, ModelError, TaskError
+from lamina.figures import chart_script, colour_tokens, drawing_script, smaller_svg, spec_of
+from lamina.figures.theme import COLOURS, GREY
 from lamina.files.writing import write_text
 from lamina.framework.registry import get_analysis
 from lamina.framework.requests import data_of
 from lamina.progress import say
-from lamina.reproduction.comparison import compare_numbers
-from lamina.reproduction.page import write_page
+from lamina.report.chapters import ReportedResult, ReportFigure, figure_of, part_of
+from lamina.report.page import page_template, read_part, refuse_other_page, write_page_file
 from lamina.reproduction.papers import (
     MISSING,
     ORIGINAL,
@@ -23,15 +29,177 @@ from lamina.reproduction.papers import (
     Paper,
     PaperData,
     PaperRun,
+    PublishedTable,
+    described,
     get_paper,
     refuse_other_edition,
 )
+from lamina.results import Result
+from lamina.results.finding import strongest_first
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime
     from lamina.framework.declare import Query
     from lamina.framework.estimate import Cost
     from lamina.results import Result
+
+
+SCALES = {"%": 100.0}
+"""Unit of a published number -> what ours are multiplied by."""
+
+
+class ComparedNumber(NamedTuple):
+    """A published number and ours."""
+
+    table: str
+    row: str
+    column: str
+    unit: str
+    published: float
+    ours: float
+    """NaN where this run has no such number."""
+    low: float
+    """Bounds of the 95 % interval of ours; NaN where there is none."""
+    high: float
+    difference: float
+    """Ours minus the published one; of layers, of their shares of the models' depths."""
+    diff_low: float
+    """The published number is taken as it stands: the interval is that of ours."""
+    diff_high: float
+    verdict: str
+    """agrees: the interval of the difference holds 0; above, below; no interval; not run."""
+    run: str
+    """The run that ours comes from."""
+
+
+def compare_numbers(tables: Iterable[PublishedTable], results: Mapping[str, Result]) -> pd.DataFrame:
+    """All published numbers of these tables, with what the runs' results have of them.
+
+    Example:
+        >>> compare_numbers([], {}).columns.tolist()[:3]
+        ['table', 'row', 'column']
+    """
+    rows = [number for table in tables for number in _numbers(table, results)]
+    return pd.DataFrame(rows, columns=list(ComparedNumber._fields))
+
+
+def _numbers(table: PublishedTable, results: Mapping[str, Result]) -> Iterator[ComparedNumber]:
+    runs = [(name, results[name]) for name in table.runs if name in results]
+    rows: list[ComparedNumber] = []
+    for row, published in table.rows.items():
+        for index, (column, unit, value) in enumerate(zip(table.columns, table.units, published, strict=True)):
+            selection = table.values[min(index, len(table.values) - 1)]
+            rows.append(_compared(table, row, column, unit, value, selection, runs, results))
+    yield from rows
+    if table.mean:
+        yield from _means(table, rows)
+
+
+def _runs_of(
+    table: PublishedTable, row: str, runs: Sequence[tuple[str, Result]], results: Mapping[str, Result]
+) -> Sequence[tuple[str, Result]]:
+    """The runs that may have a row: those of its table, or the one that the row itself names (`run:table`)."""
+    named = str(table.selections.get(row, {}).get("from", "")).partition(":")[0]
+    return runs if not named else [(named, results[named])] if named in results else []
+
+
+def _compared(
+    table: PublishedTable, row: str, column: str, unit: str, value: float, selection: Mapping[str, Any],
+    runs: Sequence[tuple[str, Result]], results: Mapping[str, Result],
+) -> ComparedNumber:  # fmt: skip
+    for name, result in _runs_of(table, row, runs, results):
+        ours = _ours(table, row, selection, result)
+        if ours is None or not math.isfinite(ours[0]):
+            continue
+        scale = SCALES.get(unit, 1.0)
+        mean, low, high = (number * scale for number in ours)
+        of_theirs, of_ours = (table.layers or 1, last_layer(result)) if unit == "layer" else (1, 1)
+        difference, below, above = (number / of_ours - value / of_theirs for number in (mean, low, high))
+        return ComparedNumber(
+            table.id, row, column, unit, value, mean, low, high, difference, below, above, _verdict(below, above), name
+        )
+    nan, state = math.nan, "not there" if runs else "not run"
+    return ComparedNumber(table.id, row, column, unit, value, nan, nan, nan, nan, nan, nan, state, "")
+
+
+def _verdict(low: float, high: float) -> str:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return "no interval"
+    return "agrees" if low <= 0 <= high else "above" if low > 0 else "below"
+
+
+def _ours(
+    table: PublishedTable, row: str, selection: Mapping[str, Any], result: Result
+) -> tuple[float, float, float] | None:
+    """Our number for a row with its bounds; None where the result has no such row."""
+    of_row = dict(table.selections.get(row, {selection.get("key", table.key): row}))
+    apart = str(of_row.pop("from", "")).partition(":")[2]
+    source = result.tables.get(apart or selection.get("from", table.table))
+    if source is None or source.empty or of_row.pop("absent", False):
+        return None
+    best, value = of_row.pop("best", None), of_row.pop("value", selection["value"])
+    selected = of_row if apart else {**table.where, **selection.get("where", {}), **of_row}
+    rows = source
+    for name, wanted in selected.items():
+        if name not in rows:
+            return None
+        rows = rows[_fits(rows[name], wanted, table, result)]
+    if rows.empty:
+        return None
+    chosen = rows.loc[rows[best].astype(float).idxmax()] if best else rows.iloc[0]
+    numbers = (value, selection.get("low"), selection.get("high"))
+    ours = [math.nan if name is None else float(chosen[name]) for name in numbers]
+    mean, low, high = map(f1_of_recall, ours) if selection.get("of_recall") else ours
+    return mean, low, high
+
+
+def f1_of_recall(recall: float) -> float:
+    """The F1 of decisions that should all be yes: nothing is a false alarm, so precision is 1.
+
+    Example:
+        >>> round(f1_of_recall(0.46), 2)
+        0.63
+    """
+    return 2 * recall / (1 + recall)
+
+
+def _fits(column: pd.Series, wanted: Any, table: PublishedTable, result: Result) -> pd.Series:
+    """Which rows have the value wanted: `last` is the last layer, {model} the model's name, a list any of its entries.
+
+    The layer of a model of another depth is the one at the same share of its depth.
+    """
+    if column.name == "layer":
+        last = last_layer(result)
+        number = last if wanted == "last" else round(int(wanted) * last / (table.layers or last))
+        return pd.to_numeric(column, errors="coerce") == number
+    name = str(result.provenance.model.get("name", ""))
+    several = wanted if isinstance(wanted, list) else [wanted]
+    texts = {("" if one is None else str(one)).replace("{model}", name) for one in several}
+    return column.fillna("").astype(str).isin(texts)
+
+
+def last_layer(result: Result) -> int:
+    """The number of the last layer, or block, in a result's tables; 1 where none has layers."""
+    layers = [
+        pd.to_numeric(table["layer"], errors="coerce").max() for table in result.tables.values() if "layer" in table
+    ]
+    numbers = [int(layer) for layer in layers if pd.notna(layer)]
+    return max([layer for layer in numbers if layer], default=1)
+
+
+def _means(table: PublishedTable, rows: Sequence[ComparedNumber]) -> Iterator[ComparedNumber]:
+    """Means over the rows that both have: like with like. They have no interval: rows are not resampled here."""
+    for column, unit in zip(table.columns, table.units, strict=True):
+        both = [row for row in rows if row.column == column and math.isfinite(row.ours)]
+        if both:
+            theirs, ours = (sum(values) / len(both) for values in ([r.published for r in both], [r.ours for r in both]))
+            name = f"{table.mean} ({len(both)})"
+            nan = math.nan
+            yield ComparedNumber(
+                table.id, name, column, unit, theirs, ours, nan, nan, ours - theirs, nan, nan, "no interval",
+                both[0].run,
+            )  # fmt: skip
+
 
 _REFUSED = (CorpusError, ModelError, TaskError, InputError)
 """What a model or the data cannot do is told before anything runs; the rest is run."""
@@ -81,10 +249,13 @@ def plan_paper(
     data: str | os.PathLike[str] | None = None,
     *,
     small: bool = False,
+    only: Sequence[str] | None = None,
     any_edition: bool = False,
     runtime: Runtime | None = None,
 ) -> PaperPlan:
     """Load what a paper's requests read, and say what is its own, what stands in and what cannot be run.
+
+    `only` names the runs wanted; the others are not looked at.
 
     Example:
         >>> plan_paper("blimpp")
@@ -98,14 +269,22 @@ def plan_paper(
         raise InputError(f"--data {root} is not a folder; it holds the papers' data, as in {root}/ontonotes")
     chosen = model or model_for(paper)
     model_is = ORIGINAL if paper.is_own(chosen) else STAND_IN
+    if unknown := set(only or ()) - {run.name for run in paper.runs}:
+        known = ", ".join(run.name for run in paper.runs)
+        raise InputError(f"{paper.name} has no run {', '.join(sorted(unknown))}; it has {known}")
     runs = []
     for run in paper.runs:
+        if only and run.name not in only:
+            continue
         if run.unless and paper.data[run.unless].folder(root):
             continue
-        if run.needs_original and run.original and paper.data[run.original].folder(root) is None:
+        if run.beside and paper.data[run.beside].folder(root) is None:
             continue
         runs.append(_planned(paper, run, chosen, root, small=small, any_edition=any_edition, runtime=runtime))
-    if not runs or all(planned.refusal for planned in runs):
+    if not runs:
+        lacking = [paper.data[run.beside].to_get_it() for run in paper.runs if run.beside and run.name in (only or ())]
+        raise CorpusError(f"{', '.join(only or ())} of {paper.name} cannot be run: {'; '.join(dict.fromkeys(lacking))}")
+    if all(planned.refusal for planned in runs):
         reasons = "; ".join(dict.fromkeys(planned.refusal for planned in runs))
         instead = f"try --model {paper.stand_ins[0]}" if chosen != paper.stand_ins[0] else "nothing stands in"
         raise ModelError(f"nothing of {paper.name} can be run with {chosen}: {reasons}; {instead}")
@@ -142,6 +321,9 @@ def _planned(
     where: dict[str, Any] = {} if runtime is None else {"runtime": runtime}
     inputs: dict[str, Any] = {"model": model, **run.inputs}
     given = data_of(analysis)
+    if original is not None and data_is == MISSING:
+        planned.refusal = f"{original.title} is not here, and nothing stands in for it"
+        return planned
     try:
         if source is not None and given is not None:
             inputs.setdefault(given, source)
@@ -150,21 +332,26 @@ def _planned(
             if not any_edition:
                 refuse_other_edition(original, counted(original, Path(str(source))))
         query = analysis.ask(**inputs, **options, **settings, **where)
-        _refuse_unable(run, query)
+        _refuse_unable(run, query, int(settings.get("length") or run.tokens))
         planned.query = query
     except _REFUSED as error:
         planned.refusal = str(error)
     return planned
 
 
-def _refuse_unable(run: PaperRun, query: Query) -> None:
-    """Raise a ModelError where a run needs a language-model head or training, and the model has none."""
+def _refuse_unable(run: PaperRun, query: Query, tokens: int) -> None:
+    """Raise a ModelError where the model takes fewer tokens than the run shows it, or lacks the head that it needs."""
     from lamina.models import Encoder
     from lamina.models.language.language_model import language_model
     from lamina.models.running.huggingface import HuggingFaceEncoder
 
     for argument in query.loaded.arguments:
         for encoder in argument if isinstance(argument, list | tuple) else (argument,):
+            if isinstance(encoder, Encoder) and encoder.limit < tokens:
+                raise ModelError(
+                    f"{encoder.name} takes at most {encoder.limit:,} tokens, and the paper shows it {tokens:,}; run "
+                    f"`lamina {run.analysis.replace('_', '-')}` by itself for shorter input, or take another --model"
+                )
             if isinstance(encoder, Encoder) and run.needs == "predict":
                 language_model(encoder)
             elif isinstance(encoder, Encoder) and run.needs == "train" and not isinstance(encoder, HuggingFaceEncoder):
@@ -194,6 +381,9 @@ def counted(data: PaperData, folder: Path) -> dict[str, dict[str, int]]:
     if any("listed" in expected for expected in data.counts.values()):
         lists = {split: folder / f"{split}.tsv" for split in data.counts}
         return {split: {"listed": _lines(path)} for split, path in lists.items() if path.is_file()}
+    if any("questions" in expected for expected in data.counts.values()):
+        named = {split: [*folder.glob(f"*_{split}_*.json")] for split in data.counts}
+        return {split: {"questions": sum(map(_records, paths))} for split, paths in named.items() if paths}
     for split in set(data.counts) & set(known_splits(folder, data.format)):
         texts, documents = 0, set()
         for text in load_corpus(folder, split, format=data.format):
@@ -202,6 +392,14 @@ def counted(data: PaperData, folder: Path) -> dict[str, dict[str, int]]:
             documents.add(str(text.doc).rpartition(":")[0] or str(text.doc))
         counts[split] = {"texts": texts, "documents": len(documents)}
     return counts
+
+
+def _records(path: Path) -> int:
+    """Records of a JSON list, those that are left out later among them."""
+    from lamina.files.reading import parse_json, read_regular
+
+    records = parse_json(read_regular(path).decode("utf-8-sig"))
+    return len(records) if isinstance(records, list) else 0
 
 
 def _lines(path: Path) -> int:
@@ -235,7 +433,10 @@ def estimate_paper(plan: PaperPlan) -> Iterator[tuple[str, Cost | str]]:
     from lamina.framework.estimate import estimate
 
     for planned in plan.runs:
-        yield planned.run.name, planned.refusal if planned.query is None else estimate(planned.query)
+        try:
+            yield planned.run.name, f"not run: {planned.refusal}" if planned.query is None else estimate(planned.query)
+        except _REFUSED as error:
+            yield planned.run.name, f"cannot be run: {error}"
 
 
 def reproduce(
@@ -269,8 +470,7 @@ def reproduce(
     """
     from lamina.framework.run import ask, safe_name
 
-    plan = plan_paper(paper, model, data, small=small, any_edition=any_edition, runtime=runtime)
-    _choose(plan, only)
+    plan = plan_paper(paper, model, data, small=small, only=only, any_edition=any_edition, runtime=runtime)
     folder = Path(out) if out is not None else Path("reproductions") / f"{paper}-{safe_name(Path(plan.model).name)}"
     say(str(plan))
     for planned in plan.runs:
@@ -299,12 +499,191 @@ def write_comparison(plan: PaperPlan, folder: Path) -> Path:
     return write_page(plan, numbers, folder)
 
 
-def _choose(plan: PaperPlan, only: list[str] | None) -> None:
-    if not only:
-        return
-    known = [planned.run.name for planned in plan.runs]
-    if unknown := [name for name in only if name not in known]:
-        raise InputError(f"{plan.paper.name} has no run {', '.join(unknown)}; it has {', '.join(known)}")
-    plan.runs = [planned for planned in plan.runs if planned.run.name in only]
-    if all(planned.refusal for planned in plan.runs):
-        raise LaminaError("; ".join(dict.fromkeys(planned.refusal for planned in plan.runs)))
+FINDINGS = 6
+"""Findings per run on the page; the result has all."""
+
+
+class PaperCell(NamedTuple):
+    """One number of a paper's table, in words."""
+
+    published: str
+    ours: str
+    difference: str
+
+
+class PaperRow(NamedTuple):
+    """One row of a paper's table."""
+
+    name: str
+    cells: list[PaperCell]
+
+
+class PaperTable(NamedTuple):
+    """A paper's table with both numbers."""
+
+    id: str
+    title: str
+    model: str
+    source: str
+    note: str
+    columns: tuple[str, ...]
+    rows: list[PaperRow]
+    summary: str
+    figure: ReportFigure | None
+
+
+def write_page(plan: PaperPlan, numbers: pd.DataFrame, out: Path) -> Path:
+    """Write `out/index.html`; a page of somebody else's is never replaced."""
+    page = out / "index.html"
+    refuse_other_page(page)
+    parts = [_part(planned, planned.result) for planned in plan.runs if planned.result is not None]
+    tables = [paper_table(table, numbers[numbers["table"] == table.id]) for table in plan.paper.tables]
+    names = {f"{p.run.name}-{chart}": figure for p in plan.runs for chart, figure in p.run.figures.items()}
+    figures = [figure for part in parts for figure in part.figures] + [t.figure for t in tables if t.figure]
+    html = page_template("lamina.reproduction", "page.html").render(
+        title=plan.paper.title,
+        cite=plan.paper.cite,
+        model=plan.model,
+        model_is=plan.model_is,
+        model_note="" if plan.model_is == ORIGINAL else f"the paper's: {described(plan.paper.models)}, with --model",
+        small=plan.small,
+        note=plan.paper.note,
+        runs=[_run_in_words(planned) for planned in plan.runs],
+        tables=tables,
+        parts=parts,
+        names={figure.id: names.get(figure.id, "") for figure in figures},
+        commands={part.id: part.provenance.command for part in parts},
+        stills={figure.id: _still(figure, out) for figure in figures},
+        css=colour_tokens() + read_part("report.css"),
+        script=drawing_script() + read_part("report.js"),
+        dark=_dark(),
+        bundle=chart_script() if figures else "",
+    )
+    return write_page_file(page, html)
+
+
+def paper_table(table: PublishedTable, numbers: pd.DataFrame) -> PaperTable:
+    """A table as the paper has it, ours and the difference beside every number.
+
+    Example:
+        >>> import lamina.reproduction as reproduction
+        >>> from lamina.reproduction.running import compare_numbers
+        >>> table = reproduction.get_paper("structural").tables[0]
+        >>> paper_table(table, compare_numbers([table], {})).rows[0].cells
+        [PaperCell(published='80', ours='not run', difference='')]
+    """
+    rows = [
+        PaperRow(str(name).replace("_", " "), [_cell(number) for number in group.itertuples()])
+        for name, group in numbers.groupby("row", sort=False)
+    ]
+    verdicts = numbers["verdict"].value_counts()
+    with_interval = int(sum(verdicts.get(name, 0) for name in ("agrees", "above", "below")))
+    summary = (
+        f"{verdicts.get('agrees', 0)} of {with_interval} numbers with an interval agree; {verdicts.get('above', 0)} of "
+        f"ours are above, {verdicts.get('below', 0)} below the published ones."
+        if with_interval
+        else "None of ours has an interval here."
+    )
+    chart = published_and_ours(numbers, table.title)
+    figure = None if chart is None else figure_of(f"{table.id}-published", spec_of(chart), _CAPTION)
+    return PaperTable(
+        table.id, table.title, table.model, table.source, table.note, table.columns, rows, summary, figure
+    )
+
+
+_CAPTION = (
+    "Hollow: published. Solid: ours, with its 95 % interval. Where model or data stand in for the paper's, the two "
+    "need not agree."
+)
+
+
+def _cell(number: Any) -> PaperCell:
+    published = f"{number.published:g}"
+    if not math.isfinite(number.ours):
+        return PaperCell(published, number.verdict, "")
+    places = 1 if number.unit == "%" else 3 if number.unit == "share" else 2
+    ours = f"{number.ours:.{places}f}{_interval(number.low, number.high, places)}"
+    if number.unit == "layer":
+        difference = f"{number.difference:+.0%} of the depth{_interval(number.diff_low, number.diff_high, 2)}"
+    else:
+        difference = f"{number.difference:+.{places}f}{_interval(number.diff_low, number.diff_high, places)}"
+    return PaperCell(published, ours, f"{difference}, {number.verdict}")
+
+
+def _interval(low: float, high: float, places: int) -> str:
+    return f" [{low:.{places}f}, {high:.{places}f}]" if math.isfinite(low) and math.isfinite(high) else ""
+
+
+def _part(planned: PlannedRun, result: Result) -> ReportedResult:
+    from dataclasses import replace
+
+    part = part_of(planned.run.name, result, planned.folder)
+    figures = [figure for figure in part.figures if _chart(figure, planned) in planned.run.figures] or part.figures[:2]
+    order = {chart: place for place, chart in enumerate(planned.run.figures)}
+    figures.sort(key=lambda figure: order.get(_chart(figure, planned), len(order)))
+    return replace(part, figures=figures, findings=strongest_first(part.findings)[:FINDINGS])
+
+
+def _chart(figure: ReportFigure, planned: PlannedRun) -> str:
+    return figure.id.removeprefix(f"{planned.run.name}-")
+
+
+def _run_in_words(planned: PlannedRun) -> dict[str, str]:
+    state = f"not run: {planned.refusal}" if planned.refusal else "run" if planned.result is not None else "to come"
+    analysis = planned.run.analysis.replace("_", "-")
+    to_get = f"To get: {planned.to_get}" if planned.to_get else ""
+    state += "".join(f". {remark}" for remark in (planned.remark, planned.run.note, to_get) if remark)
+    return {
+        "name": planned.run.name.replace("_", " "), "analysis": analysis, "data": planned.data,
+        "data_is": planned.data_is, "state": state,
+    }  # fmt: skip
+
+
+def _still(figure: ReportFigure, out: Path) -> str:
+    name = f"figures/{figure.id}.svg"
+    write_page_file(out / name, smaller_svg(figure.svg))
+    return name
+
+
+def _dark() -> Any:
+    from lamina.figures.theme import DARK
+
+    return DARK
+
+
+_PANEL = 230
+_ROW = 18
+
+
+def published_and_ours(numbers: pd.DataFrame, title: str) -> alt.HConcatChart | None:
+    """One panel per column of the paper's table: hollow marks are published, solid ones ours; None where ours lack.
+
+    Example:
+        >>> published_and_ours(pd.DataFrame({"ours": [float("nan")]}), "Table 1") is None
+        True
+    """
+    if numbers["ours"].isna().all():
+        return None
+    rows = list(dict.fromkeys(numbers["row"].astype(str)))
+    panels = []
+    for column, part in numbers.groupby("column", sort=False):
+        data = part.assign(row=part["row"].astype(str))[["row", "published", "ours", "low", "high", "unit"]]
+        y = alt.Y("row:N", sort=rows, title=None, axis=alt.Axis(labelLimit=220))
+        unit = str(data["unit"].iloc[0])
+        base = alt.Chart(data)
+        axis = alt.Scale(zero=False)
+        published = base.mark_point(size=55, color=GREY, strokeWidth=2).encode(
+            x=alt.X("published:Q", title=unit, scale=axis), y=y, tooltip=["row", "published"]
+        )
+        ours = base.mark_circle(size=55, color=COLOURS[0]).encode(
+            x=alt.X("ours:Q", scale=axis), y=y, tooltip=["row", "published", "ours", "low", "high"]
+        )
+        bars = base.mark_rule(color=COLOURS[0]).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y)
+        panels.append(
+            alt.layer(bars, published, ours).properties(width=_PANEL, height=_ROW * len(rows), title=str(column))
+        )
+    count = int(numbers["ours"].notna().sum())
+    return alt.hconcat(*panels).properties(
+        title=alt.TitleParams(title, subtitle=["hollow: published; solid: ours, with its 95 % interval"]),
+        description=f"{count} of {len(numbers)} published numbers have one of ours beside them.",
+    )

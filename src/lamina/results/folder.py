@@ -202,6 +202,13 @@ def refuse_unwritable(target: Path) -> None:
         raise ResultError(f"cannot write to {target}: {there}: {error.strerror}; choose another folder") from error
 
 
+def refuse_unwritable_file(target: Path) -> None:
+    """Raise an error where no file can be written: known before the work, not after it."""
+    if target.is_dir():
+        raise ResultError(f"{target} is a folder; name a file in it")
+    refuse_unwritable(target.parent)
+
+
 def answer_key(question: str, version: int) -> str:
     """The key of an answer: the question and the version of the analysis."""
     return hashlib.sha256(f"{question} {version}".encode()).hexdigest()

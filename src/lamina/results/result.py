@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as replace_fields
 from datetime import UTC, datetime
+from functools import cache
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -101,9 +102,16 @@ def _command_line() -> str:
 
 
 def _versions() -> dict[str, str]:
+    return dict(_installed())
+
+
+@cache
+def _installed() -> Mapping[str, str]:
+    # Packages of a process do not change while it runs, and reading their metadata takes longer than most findings.
     return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONED}
 
 
+@cache
 def source_revision() -> str | None:
     """The commit of lamina's source, if it is a checkout; with `-dirty` where files were changed."""
     if shutil.which("git") is None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lamina.stats.best import BestSet, CrossFit, Leads, Regrets, best_set, cross_fit, leads, regrets
-    from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
-    from lamina.stats.correlations import rank_correlation
+    from lamina.stats.bootstrap import StreamedBootstrap, draws_table, normal_draws, ratio_draws
+    from lamina.stats.correlations import kendall_correlation, rank_correlation
     from lamina.stats.family import (
         Contrasts,
+        alike_in_all_units,
         bootstrap_family,
         chance_family,
         permutation_family,
@@ -60,6 +61,7 @@ _HOME = {
     "StreamedBootstrap": "bootstrap",
     "UnitSums": "units",
     "Units": "units",
+    "alike_in_all_units": "family",
     "best_set": "best",
     "bootstrap_family": "family",
     "chance_family": "family",
@@ -72,7 +74,9 @@ _HOME = {
     "first_possible": "intervals",
     "halve": "units",
     "interval": "intervals",
+    "kendall_correlation": "correlations",
     "leads": "best",
+    "normal_draws": "bootstrap",
     "paired_difference": "paired",
     "permutation_family": "family",
     "random_signs": "family",
@@ -112,6 +116,7 @@ __all__ = [
     "StreamedBootstrap",
     "UnitSums",
     "Units",
+    "alike_in_all_units",
     "best_set",
     "bootstrap_family",
     "chance_family",
@@ -124,7 +129,9 @@ __all__ = [
     "first_possible",
     "halve",
     "interval",
+    "kendall_correlation",
     "leads",
+    "normal_draws",
     "paired_difference",
     "permutation_family",
     "random_signs",

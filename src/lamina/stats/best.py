@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import TAILS, as_normal, from_normal
@@ -203,7 +203,7 @@ def regrets(
         if units < 2:
             continue
         together = float(np.quantile(ahead.max(1, initial=0.0), TAILS[1]))
-        reach = float(from_normal(max(together, 0.0), units)), float(from_normal(float(norm.ppf(TAILS[1])), units))
+        reach = float(from_normal(max(together, 0.0), units)), float(from_normal(float(ndtri(TAILS[1])), units))
         low[member] = max(0.0, (lead - reach[0] * error).max(initial=0.0))
         high[member] = max(0.0, (lead + reach[1] * error).max(initial=0.0))
     return Regrets(estimate, low, high)

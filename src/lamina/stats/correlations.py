@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Real
-from scipy.stats import rankdata
 
 from lamina.stats.intervals import interval
 from lamina.stats.units import weights_of
@@ -23,10 +22,29 @@ def rank_correlation(
         >>> rank_correlation(np.array([1, 2, 3, 4]), np.array([1, 3, 2, 4])).round(2).item()
         0.8
     """
+    from scipy.stats import rankdata
+
     ranks = [rankdata(side, axis=-1) for side in np.broadcast_arrays(one, other)]
     left, right = (side - side.mean(-1, keepdims=True) for side in ranks)
     size = np.sqrt((left**2).sum(-1) * (right**2).sum(-1))
     return np.divide((left * right).sum(-1), size, out=np.full(np.shape(size), np.nan), where=size > 0)
+
+
+def kendall_correlation(
+    one: Real[np.ndarray, "*draws member"], other: Real[np.ndarray, "*draws member"]
+) -> Float[np.ndarray, "*draws"]:
+    """Kendall's tau along the last axis: pairs in the same order minus pairs in the other, as a share of all pairs.
+
+    A tie counts for neither; NaN where a value is missing.
+
+    Example:
+        >>> kendall_correlation(np.array([1, 2, 3, 4]), np.array([1, 3, 2, 4])).round(2).item()
+        0.67
+    """
+    left, right = np.broadcast_arrays(np.asarray(one, float), np.asarray(other, float))
+    first, second = np.triu_indices(left.shape[-1], 1)
+    signs = np.sign(left[..., second] - left[..., first]) * np.sign(right[..., second] - right[..., first])
+    return np.asarray(signs.mean(-1))
 
 
 Kind = Literal["pearson", "spearman"]

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
 
-from lamina.stats.intervals import as_normal, from_normal
+from lamina.stats.intervals import as_normal, from_normal, share_interval
 from lamina.stats.status import LEAST_UNITS, SURE, Contrast
 
 Alternative = Literal["two-sided", "greater"]
@@ -265,6 +265,29 @@ def bootstrap_family(
     low, high = (np.where(known, ends.clip(*bounds), np.nan) for ends in (low, high))
     needed = np.where(np.isfinite(estimate) & ~enough, least, 0).astype(float)
     return Contrasts(*(column.reshape(shape) for column in (estimate, low, high, p, count, needed)))
+
+
+def alike_in_all_units(estimate: float, units: int, members: int) -> Contrast:
+    """A contrast that every draw shows alike, as a perfect score beside none: resampling cannot test it.
+
+    All units have the same sign, the most extreme outcome of a sign test; p is corrected by Bonferroni. The interval is
+    Clopper and Pearson's, for the share of other units that are at 0.
+
+    Args:
+        estimate: of the contrast, between -1 and 1; not 0.
+        units: how many there are.
+        members: of the family.
+
+    Example:
+        >>> test = alike_in_all_units(1.0, 30, 4)
+        >>> round(test.low, 2), test.high, test.p < 0.001, alike_in_all_units(1.0, 5, 1).needed
+        (0.88, 1.0, True, 6)
+    """
+    if units < LEAST_UNITS:
+        return Contrast(estimate, np.nan, np.nan, np.nan, units, LEAST_UNITS)
+    p = min(1.0, members * 2.0 ** (1 - units))
+    nearest = estimate * share_interval(units, units)[0]
+    return Contrast(estimate, min(nearest, estimate), max(nearest, estimate), p, units)
 
 
 def permutation_family(

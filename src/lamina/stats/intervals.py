@@ -7,8 +7,7 @@ from functools import cache
 
 import numpy as np
 from jaxtyping import Bool, Float, Real
-from scipy.stats import binomtest, norm
-from scipy.stats import t as student
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 LEVEL = 0.95
 """Of every interval."""
@@ -75,7 +74,7 @@ def widening(units: int) -> float:
         (1.58, 1.0)
     """
     n = max(units, 2)
-    return float(student.ppf(TAILS[1], n - 1) / norm.ppf(TAILS[1]) * np.sqrt(n / (n - 1)))
+    return float(stdtrit(n - 1, TAILS[1]) / ndtri(TAILS[1]) * np.sqrt(n / (n - 1)))
 
 
 def widened_intervals(
@@ -113,7 +112,7 @@ def as_normal(statistic: Real[np.ndarray, "*member"], units: Real[np.ndarray, "*
         ([1.69, 2.86], [4.0])
     """
     n = np.maximum(units, 2)
-    return np.asarray(norm.isf(student.sf(np.abs(statistic) * np.sqrt((n - 1) / n), n - 1)) * np.sign(statistic))
+    return np.asarray(-ndtri(stdtr(n - 1, -np.abs(statistic) * np.sqrt((n - 1) / n))) * np.sign(statistic))
 
 
 def from_normal(critical: float, units: Real[np.ndarray, "*counted"] | int) -> np.ndarray:
@@ -124,7 +123,7 @@ def from_normal(critical: float, units: Real[np.ndarray, "*counted"] | int) -> n
         True
     """
     n = np.maximum(units, 2)
-    return np.asarray(student.isf(norm.sf(critical), n - 1) * np.sqrt(n / (n - 1)))
+    return np.asarray(-stdtrit(n - 1, ndtr(-critical)) * np.sqrt(n / (n - 1)))
 
 
 def student_interval(values: Float[np.ndarray, " unit"]) -> tuple[float, float]:
@@ -137,7 +136,7 @@ def student_interval(values: Float[np.ndarray, " unit"]) -> tuple[float, float]:
     n = len(values)
     if n < 2:
         return np.nan, np.nan
-    reach = student.ppf(TAILS[1], n - 1) * np.std(values, ddof=1) / np.sqrt(n)
+    reach = stdtrit(n - 1, TAILS[1]) * np.std(values, ddof=1) / np.sqrt(n)
     return float(np.mean(values) - reach), float(np.mean(values) + reach)
 
 
@@ -150,6 +149,9 @@ def share_interval(right: int, count: int) -> tuple[float, float]:
     """
     if not count:
         return np.nan, np.nan
+    # Imported here: it takes longer than everything else that a command needs of scipy.
+    from scipy.stats import binomtest
+
     ends = binomtest(right, count).proportion_ci(LEVEL, "exact")
     return float(ends.low), float(ends.high)
 

@@ -21,7 +21,7 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.task_heads import HeadOnStates
 from lamina.stats.units import unit_of
 from lamina.targets.target import QA, QA_EXACT, Target, TargetScores
-from lamina.tasks.scoring import best
+from lamina.tasks.task import best
 from lamina.training import objective
 from lamina.training.answering import Answerer, answerer_of
 from lamina.training.provenance import folder_of, is_among, used_texts

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lamina.errors import CorpusError
 from lamina.models.contract import Tokens
-from lamina.models.interventions.gradients import masked_tokens
+from lamina.models.interventions.edited_runs import masked_tokens
 from lamina.models.language.language_model import (
     LanguageModel,
     TokenQueries,

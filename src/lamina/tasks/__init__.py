@@ -20,8 +20,7 @@ from lamina.tasks.control import (
     seen_targets,
     share_seen,
 )
-from lamina.tasks.scoring import decisions, label_set, micro_f1
-from lamina.tasks.task import Task
+from lamina.tasks.task import Task, decisions, label_set, micro_f1
 
 __all__ = [
     "MIN_SEEN",

@@ -1,4 +1,4 @@
-"""The list of tasks (to add one, add an entry), and the choice of those that a corpus carries."""
+"""The list of tasks (to add one, add an entry), the choice of those that a corpus carries, and labels in words."""
 
 from __future__ import annotations
 
@@ -11,11 +11,117 @@ from itertools import combinations
 from typing import Any
 
 from lamina.corpora.catalogue import CATALOGUE
-from lamina.corpora.corpus import NAMING
+from lamina.corpora.corpus import NAMING, Corpus, fingerprint_of
 from lamina.corpora.splits import Splits
-from lamina.errors import TaskError
+from lamina.errors import CorpusError, TaskError
+from lamina.tasks.syntax import arcs, chunks, conjuncts, generation, phrase
 from lamina.tasks.task import Task
 from lamina.types import Edge, Span, Text
+
+RELATIONS = {
+    # Universal Dependencies, version 2, and what version 1 and Stanford dependencies call otherwise.
+    "acl": "clause of a noun", "acl:relcl": "relative clause", "rcmod": "relative clause",
+    "partmod": "clause of a noun", "vmod": "clause of a noun", "infmod": "clause of a noun",
+    "advcl": "adverbial clause", "advmod": "adverb", "neg": "negation", "npadvmod": "noun as an adverb",
+    "amod": "adjective", "appos": "apposition", "aux": "auxiliary", "aux:pass": "passive auxiliary",
+    "auxpass": "passive auxiliary", "case": "case marker", "prep": "preposition", "cc": "conjunction",
+    "preconj": "preceding conjunction", "cc:preconj": "preceding conjunction", "ccomp": "clausal complement",
+    "clf": "classifier", "compound": "compound", "nn": "compound noun", "compound:prt": "verb particle",
+    "prt": "verb particle", "conj": "conjunct", "cop": "copula", "csubj": "clausal subject",
+    "csubj:pass": "clausal passive subject", "csubjpass": "clausal passive subject", "dep": "unspecified dependent",
+    "det": "determiner", "det:predet": "predeterminer", "predet": "predeterminer", "discourse": "discourse marker",
+    "dislocated": "dislocated element", "expl": "expletive", "fixed": "fixed phrase", "mwe": "fixed phrase",
+    "flat": "name part", "flat:name": "name part", "flat:foreign": "foreign phrase", "goeswith": "split word",
+    "iobj": "indirect object", "list": "list item", "mark": "clause marker", "nmod": "noun modifier",
+    "nmod:poss": "possessor", "poss": "possessor", "possessive": "possessive marker", "nmod:tmod": "time modifier",
+    "nmod:npmod": "noun as an adverb", "nmod:unmarked": "noun as an adverb", "tmod": "time modifier",
+    "nsubj": "subject", "nsubj:pass": "passive subject", "nsubjpass": "passive subject",
+    "nsubj:outer": "outer subject", "nummod": "number", "num": "number", "number": "part of a number",
+    "quantmod": "quantifier", "obj": "object", "dobj": "object", "obl": "oblique", "obl:tmod": "time oblique",
+    "obl:npmod": "noun as an adverb", "obl:unmarked": "noun as an adverb", "obl:agent": "passive agent",
+    "agent": "passive agent", "obl:arg": "oblique argument", "orphan": "orphan", "parataxis": "parataxis",
+    "pobj": "object of a preposition", "pcomp": "clause of a preposition", "punct": "punctuation mark",
+    "reparandum": "repaired word", "root": "root", "vocative": "vocative", "xcomp": "open clausal complement",
+    "acomp": "adjective complement", "attr": "attribute",
+}  # fmt: skip
+"""Dependency relation -> what its dependent is called."""
+
+_CLASSES = {
+    "ADJ": "adjective", "ADP": "adposition", "ADV": "adverb", "AUX": "auxiliary", "CCONJ": "coordinating conjunction",
+    "CONJ": "coordinating conjunction", "DET": "determiner", "INTJ": "interjection", "NOUN": "noun", "NUM": "number",
+    "PART": "particle", "PRON": "pronoun", "PROPN": "proper noun", "PUNCT": "punctuation mark",
+    "SCONJ": "subordinating conjunction", "SYM": "symbol", "VERB": "verb", "X": "other word",
+}  # fmt: skip
+_ENTITIES = {
+    "PER": "person", "PERSON": "person", "ORG": "organisation", "LOC": "place", "GPE": "country or city",
+    "MISC": "other name", "NORP": "nationality or group", "FAC": "building", "PRODUCT": "product", "EVENT": "event",
+    "WORK_OF_ART": "work of art", "LAW": "law", "LANGUAGE": "language", "DATE": "date", "TIME": "time of day",
+    "PERCENT": "percentage", "MONEY": "amount of money", "QUANTITY": "quantity", "ORDINAL": "ordinal number",
+    "CARDINAL": "cardinal number",
+}  # fmt: skip
+_PHRASES = {
+    "S": "clause", "SBAR": "subordinate clause", "SQ": "question", "SBARQ": "question word clause",
+    "SINV": "inverted clause", "NP": "noun phrase", "VP": "verb phrase", "PP": "prepositional phrase",
+    "ADJP": "adjective phrase", "ADVP": "adverb phrase", "QP": "quantifier phrase", "WHNP": "question noun phrase",
+    "WHADVP": "question adverb phrase", "WHPP": "question prepositional phrase", "PRN": "parenthesis",
+    "INTJ": "interjection", "UCP": "mixed coordination", "NX": "noun phrase head", "FRAG": "fragment",
+}  # fmt: skip
+_TABLES = (RELATIONS, _CLASSES, _ENTITIES, _PHRASES)
+_PLURALS = {"person": "people", "apposition": "appositions", "country or city": "countries and cities"}
+
+
+def word_for(label: str) -> str:
+    """What a label is called, in the singular; the label itself where nobody named it.
+
+    A subtype that is not listed is called as its relation.
+
+    Example:
+        >>> word_for("dobj"), word_for("nsubj:xyz"), word_for("PROPN"), word_for("B-17")
+        ('object', 'subject', 'proper noun', 'B-17')
+    """
+    for table in _TABLES:
+        if label in table:
+            return table[label]
+    return RELATIONS.get(label.partition(":")[0], label) if ":" in label else label
+
+
+def in_words(label: str) -> str:
+    """A label for an axis or a legend: its name, with the annotated label in brackets.
+
+    Example:
+        >>> in_words("dobj"), in_words("root"), in_words("B-17")
+        ('object (dobj)', 'root', 'B-17')
+    """
+    word = word_for(label)
+    return word if word == label else f"{word} ({label})"
+
+
+def plural_of(label: str) -> str:
+    """Several of what a label stands for, as sentences count them.
+
+    Example:
+        >>> plural_of("dobj"), plural_of("pobj"), plural_of("poss"), plural_of("auxpass"), plural_of("xyz")
+        ('objects', 'objects of prepositions', 'possessors', 'passive auxiliaries', 'xyz relations')
+    """
+    word = word_for(label)
+    if word == label and label not in {name for table in _TABLES for name in table}:
+        return f"{label} relations"
+    if word in _PLURALS:
+        return _PLURALS[word]
+    for singular, plural in ((" of a ", " of "), (" as an ", " as ")):
+        first, joint, second = word.partition(singular)
+        if joint:
+            return f"{_several(first)}{plural}{_several(second)}"
+    return _several(word)
+
+
+def _several(word: str) -> str:
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return f"{word[:-1]}ies"
+    if word.endswith("is"):
+        return f"{word[:-2]}es"
+    return f"{word}es" if word.endswith(("s", "x", "ch")) else f"{word}s"
+
 
 NEAREST = 20
 """In a window or document, each mention is paired with this many mentions before it. A window of 128 words usually has
@@ -87,17 +193,6 @@ _ALL = "micro-F1 over all labels"
 _MACRO = "macro-F1 over all labels"
 # PropBank's ARG0 and CoNLL-2005's A0 are kept as annotated; C-ARG0 and R-ARG0 are not separate roles.
 _ROLE = re.compile(r"(?:ARG|A)(?:[0-5A]|M-.+)")
-_FUNCTION = re.compile(r"[-=|].*")
-
-
-def phrase(label: str) -> str:
-    """A constituent's label without function tags, indices and alternatives; bracket labels like -LRB- stay.
-
-    Example:
-        >>> phrase("NP-SBJ-1"), phrase("NP=2"), phrase("ADVP|PRT"), phrase("-LRB-")
-        ('NP', 'NP', 'ADVP', '-LRB-')
-    """
-    return label if label[:1] in "-=|" else _FUNCTION.sub("", label)
 
 
 def core_role(label: str) -> str | None:
@@ -108,6 +203,37 @@ def core_role(label: str) -> str | None:
         ('ARG0', 'ARGM-TMP', None, None)
     """
     return label if _ROLE.fullmatch(label) else None
+
+
+def in_roles(corpus: Corpus) -> Corpus:
+    """Arguments of predicates in the place of dependencies: from the predicate's first word to the argument's words.
+
+    Roles are those that probes know (ARG0 to ARG5, ARGA, ARGM-*); an argument that holds its predicate is left out.
+    """
+    if "srl" not in corpus.annotations:
+        has = ", ".join(corpus.annotations) or "none"
+        raise CorpusError(
+            f"{corpus.name} has no semantic roles (annotation srl; it has: {has}); name a corpus that has, for example "
+            "propbank_ewt"
+        )
+
+    def changed(text: Text) -> Text:
+        links = tuple(
+            Edge((role,), Span(edge.span.start, edge.span.start + 1), edge.other)
+            for edge in text.edges.get("srl", ())
+            if edge.other is not None and edge.labels and (role := core_role(edge.labels[0])) is not None
+            and edge.span.start not in edge.other
+        )  # fmt: skip
+        return replace(text, edges={**text.edges, "dep": links})
+
+    return replace(
+        corpus,
+        source=lambda: map(changed, iter(corpus)),
+        fingerprint=fingerprint_of("roles 1", corpus.fingerprint),
+        declared=tuple(dict.fromkeys((*corpus.annotations, "dep"))),
+        limit=None,
+        first=None,
+    )
 
 
 def is_no_root(edge: Edge) -> bool:
@@ -193,6 +319,46 @@ TASKS = (
 """In the order of the classical pipeline, then the question tasks. Only windows and documents have `coref_window`,
 since it needs the `sentence` annotation."""
 
+SYNTAX_TASKS = (
+    Task("chunk", "Chunks", "const", 1, _ALL, "the chunk that a word is in (CoNLL-2000's rules)", source=chunks),
+    *(
+        Task(
+            f"{name}",
+            f"{title} constituents",
+            "const",
+            1,
+            _ALL,
+            f"the label of the constituent {number} above a word",
+            source=generation(number),
+        )
+        for number, (name, title) in enumerate(
+            (("parent", "Parent"), ("grandparent", "Grandparent"), ("great_grandparent", "Great-grandparent")), start=1
+        )
+    ),
+    Task(
+        "conjunct",
+        "Conjuncts",
+        "dep",
+        1,
+        "F1 of label 1",
+        "whether a word is the head of a conjunct, in sentences with a coordination",
+        unscored=frozenset({"0"}),
+        source=conjuncts,
+    ),
+    Task(
+        "arc",
+        "Arcs",
+        "dep",
+        2,
+        f"{_ALL}; as many pairs with an arc as without",
+        "whether the second of two words is the head of the first",
+        source=arcs,
+    ),
+)
+"""Made from any treebank with constituents or dependencies, where they are named (Liu et al. 2019)."""
+_SYNTAX = {task.name: task for task in SYNTAX_TASKS}
+_KNOWN = {task.name: task for task in TASKS} | _SYNTAX
+
 _FAITHFUL = {"dep": replace(_DEP, scoring=f"{_ALL}, the root kept (faithful)", keep=None)}
 """Tasks that the original edge-probing work defined differently."""
 
@@ -206,13 +372,11 @@ def get_task(name: str, *, faithful: bool = False) -> Task:
         >>> get_task("dep", faithful=True).scoring
         'micro-F1 over all labels, the root kept (faithful)'
     """
-    for task in TASKS:
-        if task.name == name:
-            return _FAITHFUL.get(name, task) if faithful else task
-    known = [task.name for task in TASKS]
-    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    if name in _KNOWN:
+        return _FAITHFUL.get(name, _KNOWN[name]) if faithful else _KNOWN[name]
+    close = get_close_matches(name, _KNOWN, n=1, cutoff=0.5)
     meant = f"did you mean {close[0]}? " if close else ""
-    raise TaskError(f"unknown task {name!r}; {meant}known tasks: {', '.join(known)}")
+    raise TaskError(f"unknown task {name!r}; {meant}known tasks: {', '.join(_KNOWN)}")
 
 
 def annotation_task(annotation: str, texts: Iterable[Text]) -> Task:
@@ -274,10 +438,7 @@ def title_of(task: str) -> str:
         ('Dependencies', 'Supporting facts (babi_en)', 'my_own')
     """
     name, bracket, corpus = task.partition(" (")
-    return _TITLES.get(name, name) + bracket + corpus
-
-
-_TITLES = {task.name: task.title for task in TASKS}
+    return (_KNOWN[name].title if name in _KNOWN else name) + bracket + corpus
 
 
 # What a task turned out to be on given texts: its targets, its classes and how it is scored, in words.
@@ -306,15 +467,16 @@ class TaskDescription:
     def in_words(self) -> str:
         """One line."""
         labels = "any number of labels per target" if self.multi_label else "one label per target"
-        named = self.task.name in {task.name for task in TASKS}
-        clash = " (not the catalogue's task of this name)" if named and self.definition == "own" else ""
+        clash = (
+            " (not the catalogue's task of this name)" if self.task.name in _KNOWN and self.definition == "own" else ""
+        )
         kind = ["graded values"] if self.task.graded else [_classes(self.classes), labels]
         return f"{self.task.name}: {', '.join([self.what, *kind, self.task.scoring])}{clash}"
 
     @property
     def definition(self) -> str:
         """Which is meant, where an annotation may have the name of a task of the catalogue."""
-        known = next((task for task in TASKS if task.name == self.task.name), None)
+        known = _KNOWN.get(self.task.name)
         if known is None:
             return "own"
         same = known.arity == self.task.arity and known.graded == self.task.graded
@@ -425,13 +587,16 @@ def _named(names: str | Task, carried: Mapping[str, Task], splits: Splits) -> Ta
         return carried[names]
     if names in present:
         return _annotated(names, splits)
-    known = {task.name: task for task in TASKS}
-    windows = names in known and known[names].available((*present, "sentence"))
+    if names in _SYNTAX and _SYNTAX[names].available(present):
+        return _SYNTAX[names]
+    windows = names in _KNOWN and _KNOWN[names].available((*present, "sentence"))
     hint = "; windows (--unit window:128) carry more" if windows else ""
-    close = get_close_matches(names, [*carried, *present], n=1)
+    rules = [task.name for task in SYNTAX_TASKS if task.available(present)]
+    close = get_close_matches(names, [*carried, *present, *rules], n=1)
     meant = f"; did you mean {close[0]}?" if close else ""
     others = [name for name in present if name not in carried and name not in NAMING]
     beside = f", and the annotations {', '.join(others)}" if others else ""
+    beside += f"; made from it: {', '.join(rules)}" if rules else ""
     raise TaskError(
         f"{splits.name} does not carry {names}; it carries {', '.join(carried) or 'no task of the catalogue'}"
         f"{beside}{hint}{meant}"

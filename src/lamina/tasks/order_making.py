@@ -12,7 +12,17 @@ from typing import NamedTuple
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.splits import Splits
 from lamina.errors import TaskError
-from lamina.tasks.order_rules import BY_NAME, ORDER_TASKS, Clauses, OrderCandidate, OrderTask, Rule, chance
+from lamina.tasks.order_rules import (
+    BY_NAME,
+    ORDER_TASKS,
+    Clauses,
+    OrderCandidate,
+    OrderTask,
+    Rule,
+    WordCounts,
+    chance,
+    fit_odd,
+)
 from lamina.tasks.task import Task
 from lamina.types import Edge, Text
 
@@ -65,12 +75,19 @@ def order_task(name: str) -> OrderTask:
 
 
 def make_order_tasks(
-    splits: Splits, names: Sequence[str] | None, *, items: int, seed: int, faithful: bool = False
+    splits: Splits,
+    names: Sequence[str] | None,
+    *,
+    items: int,
+    seed: int,
+    faithful: bool = False,
+    counted: Corpus | None = None,
 ) -> OrderTargets:
     """Make the tasks of these names, or all that the treebank allows: at most `items` targets of each, in each set.
 
     Every class has as many targets as every other. Sentences are drawn in hash order, the same for all tasks, so that
-    tasks share sentences where they can. A task asked for by name that cannot be made is an error.
+    tasks share sentences where they can. A task asked for by name that cannot be made is an error. `counted` are texts
+    whose frequencies odd man out goes by; the training texts where none are given.
 
     Example:
         >>> from lamina.corpora import corpus_from
@@ -80,7 +97,7 @@ def make_order_tasks(
         >>> made.parts["index"][0].targets, len(made.parts["index"][0].classes)
         (100, 10)
     """
-    requested = [order_task(name) for name in dict.fromkeys(names)] if names is not None else list(ORDER_TASKS)
+    requested = [order_task(name) for name in dict.fromkeys(names)] if names is not None else _unnamed()
     annotations = {*splits.train.annotations} & {*splits.scored.annotations}
     trees = [[Clauses.of(text) for text in corpus] for corpus in (splits.train, splits.scored)]
     chosen: dict[str, tuple[_Chosen, _Chosen]] = {}
@@ -89,7 +106,7 @@ def make_order_tasks(
     for task in requested:
         why = _lacks(task, annotations)
         if not why:
-            rule = task.faithful if faithful and task.faithful else task.fit(trees[0])
+            rule = task.faithful if faithful and task.faithful else _fitted(task, trees[0], counted)
             both = [_targets_of(task, rule, texts, items, seed, scored=bool(n)) for n, texts in enumerate(trees)]
             why = _too_few([part for _, part in both])
             chosen[task.name], parts[task.name] = (both[0][0], both[1][0]), (both[0][1], both[1][1])
@@ -99,11 +116,20 @@ def make_order_tasks(
     if not possible or (names is not None and not_made):
         raise TaskError(_refusal(_named(splits.train), not_made, every=not possible))
     settings = ([task.name for task in possible], items, seed, faithful, _VERSION)
+    settings += () if counted is None else (counted.fingerprint,)
     corpora = (
         _corpus(corpus, {task.name: chosen[task.name][number] for task in possible}, settings)
         for number, corpus in enumerate((splits.train, splits.scored))
     )
     return OrderTargets(Splits(*corpora), tuple(map(_as_task, possible)), parts, not_made)
+
+
+def _unnamed() -> list[OrderTask]:
+    return [task for task in ORDER_TASKS if not task.named]
+
+
+def _fitted(task: OrderTask, trees: Sequence[Clauses], counted: Corpus | None) -> Rule:
+    return fit_odd(trees, WordCounts.of(counted)) if task.fit is fit_odd and counted else task.fit(trees)
 
 
 def _lacks(task: OrderTask, annotations: set[str]) -> str:

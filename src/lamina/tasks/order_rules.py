@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
+from math import log1p
 from statistics import median
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from lamina.corpora.corpus import origins
 from lamina.corpora.treebanks import FEATURES
-from lamina.tasks.catalogue import phrase
+from lamina.tasks.syntax import phrase
 from lamina.types import Span, Text
 
 # What rules can read off one sentence of a treebank: its tree, its main clause, number and tense of its words.
@@ -241,9 +243,9 @@ def _has_letters(word: str) -> bool:
     return any(letter.isalnum() for letter in word)
 
 
-Kind = Literal["linear", "surface", "structure", "inflection"]
+Kind = Literal["linear", "surface", "structure", "inflection", "meaning"]
 """Knowledge of positions and neighbours; of which and how many words there are; of the hierarchy of words; of number
-and tense in the main clause."""
+and tense in the main clause; of what goes together."""
 
 
 class OrderCandidate(NamedTuple):
@@ -284,6 +286,8 @@ class OrderTask:
     """Whether single words are read; otherwise whole sentences."""
     faithful: Rule | None = field(default=None, compare=False)
     """The rule of the original, where it differs."""
+    named: bool = False
+    """Whether it is made only where it is named."""
 
 
 def chance(seed: int, *parts: str) -> int:
@@ -574,6 +578,90 @@ def _changed(text: Text, words: tuple[str, ...], label: str) -> OrderCandidate:
     return OrderCandidate(label, ((label, _whole(version)),), text=version)
 
 
+_ALIKE = 1.0
+"""The most by which logarithms of frequencies may differ."""
+_TRIED = 300
+"""Words that are tried in the place of one."""
+
+
+class WordCounts(NamedTuple):
+    """How often words and pairs of neighbouring words occur, in lower case."""
+
+    words: Counter[str]
+    pairs: Counter[tuple[str, str]]
+
+    @classmethod
+    def of(cls, texts: Iterable[Text]) -> WordCounts:
+        """Counts of some texts.
+
+        Example:
+            >>> WordCounts.of([Text("s", ("Dogs", "see", "dogs"))]).words["dogs"]
+            2
+        """
+        words: Counter[str] = Counter()
+        pairs: Counter[tuple[str, str]] = Counter()
+        for text in texts:
+            lower = [word.lower() for word in text.words]
+            words.update(lower)
+            pairs.update(pairwise(lower))
+        return cls(words, pairs)
+
+    def alike(self, one: str, other: str, before: str, after: str) -> bool:
+        """Whether two words are about as frequent, by themselves and beside these two."""
+        both = (
+            (self.words[one], self.words[other]),
+            (self.pairs[before, one], self.pairs[before, other]),
+            (self.pairs[one, after], self.pairs[other, after]),
+        )
+        return all(abs(log1p(first) - log1p(second)) <= _ALIKE for first, second in both)
+
+
+def fit_odd(trees: Sequence[Clauses], counts: WordCounts | None = None) -> Rule:
+    """Whether a noun or verb has been replaced by another one, of the same form and about as frequent in its place.
+
+    Args:
+        trees: the training sentences; their nouns and verbs replace others.
+        counts: frequencies; of the training sentences where none are given.
+    """
+    known = WordCounts.of(tree.text for tree in trees) if counts is None else counts
+    forms: dict[str, Counter[str]] = defaultdict(Counter)
+    for tree in trees:
+        for word in range(len(tree)):
+            if form := _replaceable(tree, word):
+                forms[form][tree.text.words[word].lower()] += 1
+    listed = {form: sorted(words) for form, words in forms.items()}
+
+    def rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
+        words = tree.text.words
+        places = [place for place in range(1, len(words) - 1) if _replaceable(tree, place)]
+        if not places:
+            return "no noun or verb between other words"
+        place = places[chance(seed, "odd place", tree.text.id) % len(places)]
+        old, before, after = (words[word].lower() for word in (place, place - 1, place + 1))
+        if not (known.pairs[before, old] or known.pairs[old, after]):
+            return "the noun or verb is in no known pair of words"
+        others = listed.get(_replaceable(tree, place), [])
+        start = chance(seed, "odd word", tree.text.id)
+        tried = (others[(start + step) % len(others)] for step in range(min(_TRIED, len(others))))
+        new = next((word for word in tried if word != old and known.alike(old, word, before, after)), None)
+        if new is None:
+            return "no other word is as frequent in its place"
+        # Sentences as they are can be changed too, so that neither version has words of another kind.
+        if chance(seed, "odd", tree.text.id) % 2:
+            return [OrderCandidate("original", (("original", _whole(tree.text)),))]
+        written = new.capitalize() if words[place][:1].isupper() else new
+        return [_changed(tree.text, (*words[:place], written, *words[place + 1 :]), "replaced")]
+
+    return rule
+
+
+def _replaceable(tree: Clauses, word: int) -> str:
+    """The form of a noun or verb, by its tag or part of speech with number and tense; empty for all other words."""
+    if tree.pos.get(word) not in ("NOUN", "VERB") or not tree.text.words[word].isalpha():
+        return ""
+    return f"{tree.pos.get(word)} {tree.tags.get(word, '')} {tree.number(word)} {tree.tense(word)}"
+
+
 def inversion_rule(tree: Clauses, seed: int) -> list[OrderCandidate] | str:
     """Whether two coordinated main clauses have changed places."""
     parts = _two_clauses(tree)
@@ -682,6 +770,11 @@ ORDER_TASKS = (
     OrderTask(
         "coordination", "Coordination inversion", "structure",
         "whether two coordinated main clauses have changed places", _fixed(inversion_rule), _HEADS,
+    ),
+    OrderTask(
+        "odd_man_out", "Odd man out", "meaning",
+        "whether a noun or verb has been replaced by another one of its form, about as frequent between its neighbours",
+        fit_odd, _TAGGED, named=True,
     ),
 )  # fmt: skip
 """Every task, the linear ones first."""

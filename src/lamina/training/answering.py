@@ -15,17 +15,15 @@ from lamina.errors import ModelError
 from lamina.models import Encoder, load_encoder
 from lamina.models.running.devices import is_spread, spread
 from lamina.models.running.huggingface import HuggingFaceEncoder
-from lamina.tasks.scoring import best
-from lamina.training.classes import ClassObjective
+from lamina.tasks.task import best
 from lamina.training.heads import load_class_head, reload, with_padding
-from lamina.training.masked import MaskedObjective
-from lamina.training.objective import Objective, TrainingRow
+from lamina.training.objective import MaskedObjective, Objective, TrainingRow
 from lamina.training.provenance import ABOUT, folder_of, read_about
 from lamina.training.reading import Sets
 from lamina.training.running import Collator, predict, rows_of, weight_hashes
 from lamina.training.settings import PAPER_SETTINGS, Task, TrainingPlan
 from lamina.training.spans import SpanObjective, best_guess
-from lamina.training.tags import TagObjective
+from lamina.training.tags import ClassObjective, TagObjective
 from lamina.types import Span
 
 if TYPE_CHECKING:

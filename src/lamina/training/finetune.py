@@ -15,12 +15,12 @@ from lamina.errors import DamagedError
 from lamina.files.checking import read_json, write_json
 from lamina.files.writing import readable_write_errors, write_text
 from lamina.models.running.huggingface import HuggingFaceEncoder
-from lamina.training.classes import ClassObjective
+from lamina.models.series import log_steps
 from lamina.training.heads import layers_in_words, load_with_head, make_sight, prepare_layers, reload, source_of
-from lamina.training.masked import MaskedObjective
 from lamina.training.objective import (
     IGNORED,
     Item,
+    MaskedObjective,
     Objective,
     Sum,
     TextOutcome,
@@ -29,12 +29,14 @@ from lamina.training.objective import (
     means,
     score_table,
     seed_table,
+    spread_table,
     text_of,
     unit_kind,
 )
 from lamina.training.provenance import ABOUT, FORMAT, GUARD, TEXTS, guard_of, seed_folder, text_hash, used_texts
 from lamina.training.reading import Sets
 from lamina.training.running import (
+    ON_THE_WAY,
     Collator,
     CurvePoint,
     TrainedPlan,
@@ -44,14 +46,16 @@ from lamina.training.running import (
     train,
     weight_hashes,
 )
-from lamina.training.settings import PAPER_SETTINGS, Task, TrainingPlan
+from lamina.training.settings import PAPER_SETTINGS, Task, TrainingPlan, Vary
 from lamina.training.spans import SpanObjective
-from lamina.training.tags import TagObjective
+from lamina.training.tags import ClassObjective, TagObjective
 
 if TYPE_CHECKING:
     import pandas
     from transformers import PreTrainedTokenizerFast
 
+_STEPS = 8
+"""Log-spaced steps at which a model is kept, beside the first."""
 _SCORED = "scored.json"
 """In the folder of a training: how its model did."""
 _TRIED = 100
@@ -115,6 +119,8 @@ class Finetuning:
     task: Task
     objective: Objective
     attention_window: int | None
+    keeps: bool = False
+    """Whether the model is kept at log-spaced steps."""
 
     @classmethod
     def of(
@@ -126,11 +132,12 @@ class Finetuning:
         length: int,
         attention_window: int | None,
         seed: int,
+        keeps: bool = False,
     ) -> Finetuning:
         """With the labels of the training texts; raises an InputError where these cannot be learned."""
-        return cls(encoder, sets, task, _objective(task, encoder, sets, length, seed), attention_window)
+        return cls(encoder, sets, task, _objective(task, encoder, sets, length, seed), attention_window, keeps)
 
-    def run(self, plans: Sequence[TrainingPlan], work: Path, *, seeds: int = 1) -> FinetunedModel:
+    def run(self, plans: Sequence[TrainingPlan], work: Path, *, seeds: int = 1, vary: Vary = "both") -> FinetunedModel:
         """Train every plan in `work`, choose on the selection set, score once; continues what was stopped.
 
         With several `seeds` the chosen plan is trained again with the following seeds, and all models are kept.
@@ -143,7 +150,7 @@ class Finetuning:
         trials = try_all(plans, work, self._train)
         chosen = best_of(trials, greater=objective.greater)
         first = chosen.plan.seed
-        others = [chosen.plan._replace(seed=seed) for seed in range(first + 1, first + seeds)]
+        others = [chosen.plan.again(seed, vary) for seed in range(first + 1, first + seeds)]
         finished = [chosen, *try_all(others, work, self._train, names=[seed_folder(plan.seed) for plan in others])]
         learned = {entry.plan.seed: self._score(entry.trained) for entry in finished}
         scored = [entry.scored for entry in learned.values()]
@@ -159,11 +166,14 @@ class Finetuning:
             tables["grid"] = grid_table(trials, chosen, objective.metric)
         if seeds > 1:
             tables["seeds"] = seed_table({seed: entry.scored for seed, entry in learned.items()}, seed=first)
+            tables["spread"] = spread_table(tables["seeds"], vary)
         files = {
             f"{seed_folder(entry.plan.seed)}/{name}" if seeds > 1 else name: path
             for entry in finished
             for name, path in self._model_files(entry).items()
         }
+        for entry in finished:
+            files |= self._kept_files(entry)
         return FinetunedModel(tables, self._skipped(learned[first].noted), files)
 
     def learn(self, plan: TrainingPlan, work: Path) -> PlanOutcome:
@@ -228,6 +238,15 @@ class Finetuning:
         about = self._about(trial.plan, trial.trained.step)
         return model_files(trial.trained.folder, self.encoder.tokenizer, about, self._used)
 
+    def _kept_files(self, trial: PlanTrial) -> dict[str, Path]:
+        """The model at every step that was kept, one folder each: together they are a series."""
+        files: dict[str, Path] = {}
+        for folder in sorted((trial.trained.folder.parent / ON_THE_WAY).glob("step*")) if self.keeps else ():
+            about = self._about(trial.plan, int(folder.name.removeprefix("step")))
+            parts = model_files(folder, self.encoder.tokenizer, about, self._used)
+            files |= {f"seed{trial.plan.seed}-{folder.name}/{name}": path for name, path in parts.items()}
+        return files
+
     def expect(self, plans: Sequence[TrainingPlan], *, seeds: int = 1) -> ExpectedCost:
         """What `run` would take, by the tokens of some of its rows."""
         objective, sets = self.objective, self.sets
@@ -248,7 +267,7 @@ class Finetuning:
 
     def _train(self, plan: TrainingPlan, folder: Path) -> TrainedPlan:
         objective, rows = self.objective, self.rows
-        model: Any = load_with_head(self.encoder, objective, seed=plan.seed)
+        model: Any = load_with_head(self.encoder, objective, seed=plan.init)
         model = model.to(self.encoder.model.device)
         prepare_layers(model, self.encoder, plan)
         collator = self._collator(model)
@@ -261,7 +280,8 @@ class Finetuning:
             f"{layers_in_words(plan, self.encoder)}"
         )
         chooses = {"metric": objective.metric, "greater": objective.greater}
-        return train(model, rows.train, collator, evaluate, plan, folder, what=what, **chooses)
+        keep = [0, *log_steps(plan.steps(len(rows.train)), _STEPS)] if self.keeps else []
+        return train(model, rows.train, collator, evaluate, plan, folder, what=what, keep=keep, **chooses)
 
     def _collator(self, model: Any) -> Collator:
         reach, causal = self.attention_window, self.encoder.causal

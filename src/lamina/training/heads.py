@@ -150,7 +150,7 @@ def prepare_layers(model: PreTrainedModel, encoder: HuggingFaceEncoder, plan: Tr
     layers = layer_weights(encoder)
     if plan.reset:
         names = [name for layer in layers[-plan.reset :] for name in layer]
-        set_weights(model, weights_of(encoder.random_twin(plan.seed), names))
+        set_weights(model, weights_of(encoder.random_twin(plan.init), names))
     for name in [name for layer in layers[: 0 if plan.freeze is None else plan.freeze + 1] for name in layer]:
         model.base_model.get_parameter(name).requires_grad_(False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,20 +10,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from lamina.corpora.questions.question import Question
-from lamina.models.running.tokens import WordTokenizer
+from lamina.errors import ModelError
+from lamina.models.contract import SPECIAL
+from lamina.models.running.tokens import WordTokenizer, token_id
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
 from lamina.stats.intervals import interval
 from lamina.stats.paired import ratio_differences
-from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds
+from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds, seed_spread
 from lamina.stats.units import UnitKind, Units
 from lamina.types import Text
 
 if TYPE_CHECKING:
     import pandas
+    from transformers import PreTrainedTokenizerFast
 
 
 Item = Text | Question
@@ -346,6 +351,22 @@ SEED_COLUMNS = ("seed", "metric", "count", "value", "low", "high")
 """Of `seeds.csv`."""
 
 
+SPREAD_COLUMNS = ("varied", "metric", "seeds", "mean", "sd", "low", "high")
+"""Of `spread.csv`."""
+
+
+def spread_table(table: pandas.DataFrame, vary: str) -> pandas.DataFrame:
+    """How far models of several seeds differ, by what the seeds varied; from rows of `seed_table`."""
+    import pandas
+
+    single = table[table["seed"].astype(str) != ALL]
+    rows = [
+        (vary, metric, len(group), float(group["value"].mean()), *seed_spread(group["value"].to_numpy(float)))
+        for metric, group in single.groupby("metric", sort=False)
+    ]
+    return pandas.DataFrame(rows, columns=list(SPREAD_COLUMNS))
+
+
 def seed_table(by_seed: Mapping[int, Sequence[TextOutcome]], *, seed: int, samples: int = SAMPLES) -> pandas.DataFrame:
     """Every metric by seed, and `all`: their mean."""
     import pandas as pd
@@ -367,3 +388,120 @@ def _totals(outcomes: Iterable[TextOutcome], metric: str) -> tuple[float, float]
 
 def _ratio(top: float, bottom: float) -> float:
     return float(top / bottom) if bottom else 0.0
+
+
+SHARE = 0.15
+"""Of the tokens, those to predict."""
+_HIDDEN, _OTHER = 0.8, 0.1
+"""Of those: replaced by the mask, by any token; the rest stays as it is (Devlin et al. 2019)."""
+
+
+def hide(ids: Tensor, words: Tensor, mask: int, others: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """What the model sees of a batch, and the labels of what it has to predict.
+
+    Args:
+        ids: of the tokens.
+        words: whether each is a token of a word, and may be hidden.
+        mask: the id of the mask token.
+        others: ids that may be put in place of a token.
+        seed: with the ids, it says what is hidden.
+
+    Example:
+        >>> ids = torch.arange(5, 25)[None]
+        >>> seen, labels = hide(ids, torch.ones_like(ids, dtype=torch.bool), 4, torch.tensor([30, 31]), seed=0)
+        >>> bool((seen == ids)[labels == IGNORED].all()), int((labels != IGNORED).sum())
+        (True, 2)
+    """
+    draw = torch.Generator().manual_seed(_seed_of(seed, ids))
+    chosen = (torch.rand(ids.shape, generator=draw) < SHARE) & words
+    if not chosen.any():
+        # A loss over nothing is not a number.
+        chosen.view(-1)[int(words.view(-1).int().argmax())] = True
+    fate = torch.rand(ids.shape, generator=draw)
+    other = others[torch.randint(len(others), ids.shape, generator=draw)]
+    seen = torch.where(chosen & (fate < _HIDDEN), torch.full_like(ids, mask), ids)
+    seen = torch.where(chosen & (fate >= _HIDDEN) & (fate < _HIDDEN + _OTHER), other.to(ids.dtype), seen)
+    return seen, torch.where(chosen, ids, torch.full_like(ids, IGNORED))
+
+
+class MaskedObjective(Objective):
+    """Loss (nats per hidden token) and accuracy on hidden tokens."""
+
+    head = "MaskedLM"
+    metric = "loss"
+    greater = False
+
+    def __init__(
+        self, word_tokenizer: WordTokenizer, length: int, tokenizer: PreTrainedTokenizerFast, seed: int
+    ) -> None:
+        super().__init__(word_tokenizer, length)
+        mask = token_id(tokenizer.mask_token_id)
+        if mask is None:
+            raise ModelError("its tokenizer has no mask token, so there is no masked language model to train")
+        self._mask = mask
+        special = set(tokenizer.all_special_ids)
+        self._others = torch.tensor([id for id in sorted(tokenizer.get_vocab().values()) if id not in special])
+        self._seed = seed
+
+    def rows(self, number: int, item: Item) -> list[TrainingRow]:
+        """See `Objective.rows`; a longer text becomes several rows, nothing is cut away."""
+        tokens, types, head, tail = self.word_tokenizer(text_of(item))
+        size = len(tokens.ids)
+        room = max(1, self.length - head - tail)
+        rows = []
+        for start in range(head, size - tail, room):
+            keep = np.r_[0:head, start : min(start + room, size - tail), size - tail : size]
+            rows.append(TrainingRow(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep]))
+        return rows
+
+    def label(self, batch: Batch, rows: Sequence[TrainingRow]) -> Batch:
+        """See `Objective.label`.
+
+        What is hidden depends on the seed and on the rows that meet in a batch, not on how many batches came before:
+        it is another in every epoch, and the same after a restart.
+        """
+        ids = batch["input_ids"]
+        words = torch.full_like(ids, SPECIAL)
+        for b, row in enumerate(rows):
+            words[b, : len(row.ids)] = torch.from_numpy(row.words)
+        seen, labels = hide(ids, words != SPECIAL, self._mask, self._others, self._seed)
+        return batch | {"input_ids": seen, "labels": labels}
+
+    def read(
+        self, rows: Sequence[TrainingRow], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> list[tuple[float, int, int]]:
+        """Loss, hits and number of hidden tokens."""
+        hidden = batch["labels"] != IGNORED
+        logits, gold = outputs["logits"][hidden].float(), batch["labels"][hidden]
+        loss = torch.nn.functional.cross_entropy(logits, gold, reduction="none")
+        by_piece = torch.stack([hidden.nonzero()[:, 0].float(), loss, (logits.argmax(-1) == gold).float()])
+        owner, losses, hits = by_piece.double().cpu().numpy()
+        added = [np.bincount(owner.astype(int), weights, len(rows)) for weights in (losses, hits, np.ones_like(hits))]
+        return [(float(loss), int(hit), int(count)) for loss, hit, count in zip(*added, strict=True)]
+
+    def judge(self, item: Item, predictions: Sequence[Any]) -> TextOutcome:
+        """See `Objective.judge`."""
+        loss, hits, count = (sum(part) for part in zip(*predictions, strict=True))
+        return TextOutcome(
+            unit_of(text_of(item)), {"loss": Sum(loss, count, count), "accuracy": Sum(hits, count, count)}
+        )
+
+    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[TextOutcome]:
+        """See `Objective.guess`; every token has its probability in training, unseen ones counted once."""
+        seen = Counter(token for item in train for token in self._tokens(item))
+        size = sum(seen.values()) + len(self._others)
+        most = max(sorted(seen), key=seen.__getitem__)
+        for item in scored:
+            tokens = self._tokens(item)
+            loss = -float(np.log([(seen[token] + 1) / size for token in tokens]).sum())
+            count = len(tokens)
+            sums = {"loss": Sum(loss, count, count), "accuracy": Sum(tokens.count(most), count, count)}
+            yield TextOutcome(unit_of(text_of(item)), sums)
+
+    def _tokens(self, item: Item) -> list[int]:
+        return [int(id) for row in self.rows(0, item) for id, word in zip(row.ids, row.words, strict=True) if word >= 0]
+
+
+def _seed_of(seed: int, ids: Tensor) -> int:
+    digest = hashlib.sha256(f"{seed} {tuple(ids.shape)} ".encode() + ids.numpy().tobytes()).digest()
+    return int.from_bytes(digest[:7], "big")

@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lamina.corpora import Corpus, load_corpus
-from lamina.corpora.corpus import Setting, View, origins
+from lamina.corpora.corpus import SampleSource, Setting, View, origins, place_in_order
+from lamina.corpora.detection import FileSelection
 from lamina.corpora.loading import CorpusSource, find_source, scored_split_of, splits_of
 from lamina.corpora.question_sets import Questions, load_questions
 from lamina.corpora.questions.babi import STORIES
 from lamina.corpora.questions.question import Question
-from lamina.corpora.sampling import SampleSource, place_in_order
 from lamina.corpora.splits import SPLITS
 from lamina.errors import CorpusError, TaskError
-from lamina.training.classes import CLASSES, is_class
 from lamina.training.objective import Item, text_of, unit_of
 from lamina.training.provenance import is_among
+from lamina.training.tags import CLASSES, is_class
 from lamina.types import Edge, Span, Text
 
 # Which annotation a model learns: the task's own, or any other that fits.
@@ -204,6 +204,10 @@ def load_sets(
     data: str | Path,
     *,
     format: str | None = None,
+    include: str | None = None,
+    exclude: str | None = None,
+    skip_faulty: float = 0.0,
+    split_from: str | None = None,
     limit: int | None = None,
     first: int | None = None,
     setting: Setting = "distractor",
@@ -213,12 +217,15 @@ def load_sets(
 ) -> Sets:
     """The three sets of a corpus: its train, dev and test; missing ones are made by document.
 
-    Where dev is given and test is not, dev is scored, and a part of train is for selection. `limit` draws texts of each
-    set, as whole documents, of bAbI (and the stories) as many of each task; `first` takes the first ones instead.
+    Files are chosen, faults left out and a split divided as in `load_corpus`. Where dev is given and test is not, dev
+    is scored, and a part of train is for selection. `limit` draws texts of each set, as whole documents, of bAbI (and
+    the stories) as many of each task; `first` takes the first ones instead.
     `setting` is HotpotQA's; `babi_tasks` are some of bAbI's twenty. `annotation` is what is learned, where it is not
     the task's own annotation or the only one that fits.
     """
-    source = None if str(data) == STORIES else find_source(data, format)
+    source = None if str(data) == STORIES else find_source(data, format, FileSelection.of(include, exclude))
+    files: dict[str, Any] = {"format": format, "include": include, "exclude": exclude, "skip_faulty": skip_faulty}
+    files["split_from"] = split_from
     asks = _asks(task, source)
     if asks and annotation is not None:
         raise TaskError(f"{data} has questions, whose answers are learned; leave --annotation out")
@@ -231,10 +238,10 @@ def load_sets(
 
     def load(split: str) -> Corpus:
         if asks:
-            return load_questions(data, split, format=format, view=view)
-        return with_learned_labels(load_corpus(data, split, format=format), task, annotation)
+            return load_questions(data, split, **files, view=view)
+        return with_learned_labels(load_corpus(data, split, **files), task, annotation)
 
-    roles = _roles(task, source, load)
+    roles = _roles(task, source, load, split_from)
     portion = Portion(limit, first)
     corpora = {role: portion.of_corpus(load(split), role) for role, split in roles.splits.items()}
     documents = _documents(source, roles.splits.get("pool"))
@@ -247,7 +254,13 @@ def load_sets(
         "files": {name: sha for corpus in corpora.values() for name, sha in corpus.files.items()},
         "splits": {role: _split_description(corpus) for role, corpus in corpora.items()},
         **({"note": roles.note} if roles.note else {}),
-        "asked": {"data": str(data), "format": format, **portion.describe(), "annotation": annotation},
+        "asked": {
+            "data": str(data),
+            "format": format,
+            **{name: value for name, value in files.items() if value and name != "format"},
+            **portion.describe(),
+            "annotation": annotation,
+        },
     }
     left_out = {
         f"{_CALLED[role]}: {reason}": count
@@ -286,8 +299,10 @@ class _SplitRoles(NamedTuple):
     """Where that is not the usual: why."""
 
 
-def _roles(task: str, source: CorpusSource | None, load: Callable[[str], Corpus]) -> _SplitRoles:
-    if source is None:
+def _roles(
+    task: str, source: CorpusSource | None, load: Callable[[str], Corpus], split_from: str | None
+) -> _SplitRoles:
+    if source is None or split_from is not None:
         return _SplitRoles(dict(zip(_ROLES, SPLITS, strict=True)))
     splits = splits_of(source)
     if "train" not in splits:

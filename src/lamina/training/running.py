@@ -165,6 +165,8 @@ Evaluate = Callable[["PreTrainedModel"], Mapping[str, float]]
 """A model -> its scores on the selection set."""
 
 _DONE, _BEST = "done.json", "best"
+ON_THE_WAY = "kept"
+"""Of a training's folder: the model at some steps."""
 _LOGS = 10
 """Losses noted between two evaluations."""
 _EVALUATIONS = 10
@@ -206,8 +208,12 @@ def train(
     greater: bool,
     what: str,
     callbacks: Sequence[TrainerCallback] = (),
+    keep: Sequence[int] = (),
 ) -> TrainedPlan:
-    """Train, continue in `folder`, or read what is finished there; the model ends as it was at its best step."""
+    """Train, continue in `folder`, or read what is finished there; the model ends as it was at its best step.
+
+    The model at the steps of `keep` stays in `folder/kept`.
+    """
     finished = _finished(folder)
     if finished is not None:
         return finished
@@ -219,6 +225,8 @@ def train(
         trainer = _EvaluatingTrainer(
             model, arguments, rows, collator, evaluate, [_ProgressCallback(advance), *callbacks]
         )
+        if keep:
+            trainer.add_callback(_KeepingCallback(model, folder / ON_THE_WAY, keep))
         checkpoint = last_checkpoint(folder)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         with fresh_folder(best) as fresh:
@@ -316,6 +324,25 @@ class _EvaluatingTrainer(Trainer):
             raise DamagedError(f"{best} is damaged, and the best weights were in it; run the same command again")
 
 
+class _KeepingCallback(TrainerCallback):
+    """Keeps the model as it is at some steps."""
+
+    def __init__(self, model: PreTrainedModel, folder: Path, steps: Sequence[int]) -> None:
+        self._model, self._folder, self._steps = model, folder, frozenset(steps)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._save(state.global_step)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._save(state.global_step)
+
+    def _save(self, step: int) -> None:
+        if step in self._steps:
+            self._folder.mkdir(exist_ok=True)
+            with fresh_folder(self._folder / f"step{step}") as fresh:
+                self._model.save_pretrained(fresh)
+
+
 class _ProgressCallback(TrainerCallback):
     """Moves the progress bar, with the latest loss beside it, and has the last step evaluated too."""
 
@@ -351,8 +378,8 @@ def _arguments(
         max_grad_norm=plan.clip,
         # One kernel for all parameters: an eighth of the time of one step per parameter, and the same numbers.
         optim="adamw_torch_fused",
-        seed=plan.seed,
-        data_seed=plan.seed,
+        seed=plan.order,
+        data_seed=plan.order,
         eval_strategy="steps",
         eval_steps=every,
         save_strategy="steps",

@@ -67,6 +67,10 @@ PAPER_SETTINGS: dict[Task, PaperSettings] = {
 """Task -> its recipe."""
 
 
+Vary = Literal["both", "init", "order"]
+"""What seeds vary: new weights, the order of the texts (and dropout), or both."""
+
+
 class TrainingPlan(NamedTuple):
     """All settings of one training."""
 
@@ -82,6 +86,32 @@ class TrainingPlan(NamedTuple):
     """The last of the layers, from 0 on, that keep their weights; None where all are trained."""
     reset: int = 0
     """How many of the top blocks begin with new random weights."""
+    init_seed: int | None = None
+    """Of new weights, where it is another one than `seed`."""
+    order_seed: int | None = None
+    """Of the order of the texts and of dropout, where it is another one than `seed`."""
+
+    @property
+    def init(self) -> int:
+        """The seed of new weights."""
+        return self.seed if self.init_seed is None else self.init_seed
+
+    @property
+    def order(self) -> int:
+        """The seed of the order of the texts and of dropout."""
+        return self.seed if self.order_seed is None else self.order_seed
+
+    def again(self, seed: int, vary: Vary) -> TrainingPlan:
+        """The same plan with another seed, of all that is random or of one source alone.
+
+        Example:
+            >>> plan = TrainingPlan(1, 1e-3, 8, "constant", 0, None, 1, 1.0)
+            >>> (plan.again(3, "both").init, plan.again(3, "both").order), plan.again(3, "order").init
+            ((3, 3), 0)
+        """
+        if vary == "init":
+            return self._replace(seed=seed, order_seed=self.order)
+        return self._replace(seed=seed, init_seed=self.init) if vary == "order" else self._replace(seed=seed)
 
     def steps(self, rows: int) -> int:
         """Number of updates for this many rows."""

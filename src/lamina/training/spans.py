@@ -14,7 +14,7 @@ from lamina.corpora.questions.question import Question, answer_text
 from lamina.errors import SpanError, TaskError
 from lamina.models.contract import SPECIAL
 from lamina.models.running.tokens import WordTokenizer
-from lamina.tasks.scoring import best
+from lamina.tasks.task import best
 from lamina.training.objective import Batch, Item, Objective, Sum, TextOutcome, TrainingRow, unit_of
 from lamina.types import Span, Text
 

@@ -23,8 +23,7 @@ from typing import Any, Literal
 
 from lamina import lifeline, progress
 from lamina.errors import InputError, LaminaError
-from lamina.files.checking import read_json, write_json
-from lamina.files.places import cache_dir
+from lamina.files.checking import cache_dir, read_json, write_json
 
 JOB_PROGRAM = (sys.executable, "-m", "lamina", "run", "-")
 """Reads a request from its standard input."""

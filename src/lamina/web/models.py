@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lamina.framework.inputs import Precision
     from lamina.models import Encoder
     from lamina.models.checks.passports import ExaminedModel
-    from lamina.web.settings import Limits
+    from lamina.web.state import Limits
 
 
 TWIN = " (random)"

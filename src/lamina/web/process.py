@@ -1,4 +1,4 @@
-"""The process of one model: reads requests from its standard input, and answers each with one line of JSON."""
+"""The process of one model, or of charts: reads requests from its standard input, answers each with a line of JSON."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import json
 import os
 import signal
 import traceback
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lamina import lifeline
 from lamina.errors import LaminaError
-from lamina.results.index import ResultIndex
-from lamina.web.models import LoadedModels, Models, load_model
-from lamina.web.settings import Limits, ServerSettings
-from lamina.web.state import AppState
-from lamina.web.workers import ENDPOINTS, ERROR, MARGIN, SHAPE
+from lamina.web.workers import ENDPOINTS, ERROR, MARGIN, SHAPE, ChartImage
+
+if TYPE_CHECKING:
+    from lamina.web.models import Models
+    from lamina.web.state import AppState
 
 
 def main() -> None:
-    """Serve one model until the standard input ends."""
+    """Serve one model, or draw charts, until the standard input ends."""
     # Ctrl-C in a terminal goes to every process; the server ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     lifeline.follow_starter()
@@ -32,7 +33,11 @@ def main() -> None:
         message = json.loads(line)
         try:
             with self_ending(float(message.pop("seconds"))):
-                if app is None:
+                if "charts" in message:
+                    answer = _ready_to_draw()
+                elif "draw" in message:
+                    answer = _drawn(message["draw"], message["spec"])
+                elif app is None:
                     app = load_state(message)
                     answer = b"{}"
                 elif "examine" in message:
@@ -82,8 +87,41 @@ def self_ending(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+_SCALE = 2
+"""Pixels of a PNG per pixel of the chart."""
+
+
+def _ready_to_draw() -> bytes:
+    """Load what draws, so that the time of a chart is its own."""
+    import vl_convert
+
+    from lamina.figures import to_svg  # noqa: F401 - loaded for later
+
+    vl_convert.vegalite_to_svg({"mark": "point", "data": {"values": []}})
+    return b"{}"
+
+
+def _drawn(kind: ChartImage, spec: dict[str, Any]) -> bytes:
+    """An image of a chart; nothing is loaded for it."""
+    import vl_convert
+
+    from lamina.figures import to_svg
+
+    if kind == "svg":
+        image = to_svg(spec).encode()
+    elif kind == "png":
+        image = vl_convert.vegalite_to_png(spec, scale=_SCALE, allowed_base_urls=[])
+    else:
+        image = vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[])
+    return json.dumps({"image": b64encode(image).decode()}).encode()
+
+
 def load_state(start: Mapping[str, Any]) -> AppState:
     """The state that endpoints take, with this one model in it."""
+    from lamina.results.index import ResultIndex
+    from lamina.web.models import LoadedModels, load_model
+    from lamina.web.state import AppState, Limits, ServerSettings
+
     settings = ServerSettings(
         models=(start["name"],),
         folders=tuple(map(Path, start["folders"])),

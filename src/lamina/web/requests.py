@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lamina.framework.settings import DeclaredSetting
     from lamina.web.state import AppState
 
+TABLES = "tables"
+"""Where tables from pages are kept, in the first result folder."""
 STORIES = "stories"
 """Questions that are always available: lamina generates them."""
 _LONGEST = 40
@@ -29,6 +31,16 @@ _KEY = 8
 
 class UnfitRequestError(InputError):
     """A request that does not fit its analysis."""
+
+
+def tables_of(app: AppState) -> dict[str, Path]:
+    """Name -> file of the tables that pages were given."""
+    if not app.settings.folders:
+        return {}
+    folder = app.settings.folders[0] / TABLES
+    if folder.is_symlink() or not folder.is_dir():
+        return {}
+    return {path.name: path for path in sorted(folder.iterdir()) if path.is_file() and not path.is_symlink()}
 
 
 def is_job(analysis: Analysis) -> bool:
@@ -107,6 +119,8 @@ def _source(app: AppState, given: Input, name: str) -> str:
     """What a job loads for an input; an error if the server was not started with it."""
     if given.kind == "model":
         return app.models.source(name)
+    if given.kind == "texts" and name in (tables := tables_of(app)):
+        return str(tables[name])
     allowed = allowed_data(app, given)
     if name not in allowed and given.kind == "suite":
         get = f"this machine has none: `lamina assets get {given.named[0]}`"

@@ -1,10 +1,11 @@
-"""Shared application state: settings, models, results, jobs, and a limit on simultaneous requests."""
+"""What a server was started with, and what its requests share: models, results, jobs, a limit on simultaneous ones."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -16,15 +17,105 @@ from lamina.errors import InputError
 from lamina.results.index import ResultIndex
 from lamina.web.jobs import Estimates, Jobs
 from lamina.web.models import LoadedModels, Models
-from lamina.web.settings import ServerSettings
-from lamina.web.workers import BusyError, EndpointInWorker
+from lamina.web.workers import BusyError, ChartDrawing, EndpointInWorker
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from lamina.framework.declare import Analysis
+    from lamina.framework.inputs import Precision
     from lamina.models import Encoder
     from lamina.models.checks.passports import ExaminedModel
+
+
+EXAMPLE = "The old man the boats while the keys to the cabinet are on the table ."
+"""The example sentence: words whose part of speech is ambiguous at first."""
+EXAMPLES = (
+    (EXAMPLE, "“man” is a verb here, and “to” could be a particle or a preposition"),
+    ("She wanted to walk to the store .", "the same word twice: a particle, then a preposition"),
+    ("Time flies like an arrow , but fruit flies like a banana .", "“flies” and “like” change their part of speech"),
+    ("The lawyer who the judges saw left the court early .", "subject and verb stand far apart"),
+    ("The bank by the river had no cash , so they sat on its bank .", "one word, two senses"),
+)
+"""Sentences worth trying, and why."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits per request and in total."""
+
+    characters: int = 20_000
+    """In all texts of one request; more is refused with 413."""
+    body: int = 256 * 1024
+    """Bytes of a request; more is refused with 413."""
+    table: int = 8 * 1024**2
+    """Bytes of a request that brings a table; more is refused with 413."""
+    waiting: int = 64
+    """Requests that compute or wait at the same time; more are refused with 429."""
+    jobs: int = 8
+    """Background jobs running or queued; more are refused with 429."""
+    loaded: int = 3
+    """Models kept in memory, each in a process of its own; the least recently used one is dropped."""
+    answer_seconds: float = 60.0
+    """That a model may take for one answer, and a request may wait for its turn; then the process is ended (504)."""
+    loading_seconds: float = 300.0
+    """That a model may take to be loaded, downloads included; then its process is ended."""
+    model_memory: int = 16 * 1024**3
+    """Bytes of memory per model's process; one that uses more is ended, with a message."""
+    job_memory: int = 8 * 1024**3
+    """Bytes of memory per background job; a job that uses more is stopped, with a message."""
+    header_seconds: float = 10.0
+    """From the start of a connection or the last answer until a request's header is there; then it is closed."""
+    body_seconds: float = 10.0
+    """Until the rest of a request is there; then it is answered with 408 and closed."""
+    stopping_seconds: int = 2
+    """That running requests have to finish when the server is stopped; after twice as long it ends in any way."""
+    connections: int = 500
+    """Open at the same time; more are closed at once."""
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """What the server was started with."""
+
+    models: tuple[str, ...] = ("minilm",)
+    """Names and paths of available models; fine-tuned models in the result folders are available too."""
+    folders: tuple[Path, ...] = ()
+    """Result folders: nothing outside them is read. Jobs write into the first."""
+    corpora: tuple[str, ...] = ("ewt",)
+    """What background jobs may read; neighbours of words come from the first."""
+    host: str = "127.0.0.1"
+    port: int = 8600
+    token: str | None = field(default=None, repr=False)
+    """The token that every request needs; None for none, which only an address of this machine can have."""
+    device: str | None = None
+    dtype: Precision = "float32"
+    """What models compute in, unless a job's request says otherwise."""
+    chat: bool = False
+    """Whether texts are put into the chat template, unless a job's request says otherwise."""
+    sentence: str = EXAMPLE
+    estimates: bool = True
+    """Whether trials are run to say what a computation would take."""
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if self.token is None and not is_loopback(self.host):
+            raise InputError(f"a server on {self.host} can be reached by other machines and needs a token")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server at this address.
+
+    Example:
+        >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+        (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class TooLongError(InputError):
@@ -41,6 +132,7 @@ class AppState:
     jobs: Jobs
     estimates: Estimates
     places: BoundedSemaphore
+    charts: ChartDrawing
 
     @classmethod
     def of(cls, settings: ServerSettings, models: Models, results: ResultIndex) -> AppState:
@@ -48,7 +140,8 @@ class AppState:
         limits = settings.limits
         jobs = Jobs(most=limits.jobs, memory=limits.job_memory)
         estimates = Estimates(lambda: jobs.busy, on=settings.estimates)
-        return cls(settings, models, results, jobs, estimates, BoundedSemaphore(limits.waiting))
+        places, charts = BoundedSemaphore(limits.waiting), ChartDrawing(limits)
+        return cls(settings, models, results, jobs, estimates, places, charts)
 
     @contextmanager
     def model(self, name: str) -> Iterator[Encoder]:

@@ -26,7 +26,7 @@ def typescript() -> str:
         True
     """
     from lamina.web.app import create_app
-    from lamina.web.settings import ServerSettings
+    from lamina.web.state import ServerSettings
 
     described = create_app(ServerSettings()).openapi()
     shapes = [_interface(name, schema) for name, schema in described["components"]["schemas"].items()]

@@ -1,4 +1,4 @@
-"""Models in processes of their own: each answers one request at a time, and is ended when it takes too long.
+"""Models and charts in processes of their own: one request at a time, and what takes too long is ended.
 
 Whatever a model's files do to the libraries that read them (a pattern that never ends, a crash, all memory), the server
 goes on and the next request gets a fresh process. Server and process exchange one line of JSON per message.
@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
+from base64 import b64decode
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter
 
@@ -27,7 +29,7 @@ from lamina.errors import InputError, LaminaError, ModelError
 
 if TYPE_CHECKING:
     from lamina.models.checks.passports import ExaminedModel
-    from lamina.web.settings import Limits, ServerSettings
+    from lamina.web.state import Limits, ServerSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -366,6 +368,76 @@ class _WorkerProcess:
             self._process.wait()
             for descriptor in self._lifeline:
                 os.close(descriptor)
+
+
+ChartImage = Literal["svg", "png", "pdf"]
+_DRAWING = 2
+"""Charts that are drawn at the same time."""
+_LONGEST_DRAWING = 15.0
+"""Seconds that a chart may take."""
+
+
+class ChartDrawing:
+    """Draws charts in processes of their own: a chart of a stranger's result may be a program that never ends."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._seconds = min(limits.answer_seconds, _LONGEST_DRAWING)
+        self._patience = limits.answer_seconds
+        self._starting = limits.loading_seconds
+        self._memory = limits.model_memory
+        self._places = threading.Semaphore(_DRAWING)
+        self._idle: deque[_WorkerProcess] = deque()
+        self._working: set[_WorkerProcess] = set()
+        self._endless: set[bytes] = set()
+        """Hashes of charts that ran out of time; they are not tried again."""
+        self._closed = False
+
+    def draw(self, kind: ChartImage, spec: Mapping[str, Any]) -> bytes:
+        """An image of a chart; an error where drawing takes too long."""
+        message = {"draw": kind, "spec": spec}
+        digest = hashlib.sha256(json.dumps(message).encode()).digest()
+        late = f"the chart was not drawn within {self._seconds:g} seconds, the most that a chart may take here"
+        if digest in self._endless:
+            raise DeadlineError(late)
+        if not self._places.acquire(timeout=self._patience):
+            raise BusyError("other charts are being drawn; try again in a moment")
+        try:
+            return self._draw(message)
+        except DeadlineError:
+            self._endless.add(digest)
+            raise DeadlineError(late) from None
+        finally:
+            self._places.release()
+
+    def _draw(self, message: Mapping[str, Any]) -> bytes:
+        process = self._idle.pop() if self._idle else None
+        if process is None or process.over:
+            process = _WorkerProcess("the drawing of charts", self._memory, offline=True)
+        self._working.add(process)
+        try:
+            if self._closed:
+                raise BusyError("the server is being stopped")
+            if not process.ready:
+                process.ask({"charts": True}, self._starting, "load")
+                process.ready = True
+            image = json.loads(process.ask(message, self._seconds, "draw"))["image"]
+            self._idle.append(process)
+            return b64decode(image)
+        except LaminaError as error:
+            process.discard()
+            if isinstance(error, DeadlineError | BusyError):
+                raise
+            raise InputError(f"the chart cannot be drawn: {error}") from None
+        finally:
+            self._working.discard(process)
+
+    def close(self) -> None:
+        """End all processes."""
+        self._closed = True
+        for process in tuple(self._working):
+            process.kill("the server is being stopped")
+        while self._idle:
+            self._idle.pop().discard()
 
 
 def _error_of(line: bytes) -> LaminaError:

@@ -319,7 +319,7 @@ def test_of_stories_that_are_answered_too_rarely_no_phases_are_told() -> None:
     rows = [("qa1", 100, 70, 0.7, 0.6, 0.79, 20, 0, 0, True), ("qa2", 100, 30, 0.3, 0.2, 0.4, 10, 55, 3, True)]
     result.tables["tasks"] = pd.DataFrame(rows, columns=list(phases.tables["tasks"].columns))
     texts = [finding.text for finding in phases.findings(result)]
-    start = "The model answers 70 % of those about where somebody is after several moves (qa1) and 30 %"
+    start = "The model answers 70 % of the questions about where somebody is after several moves (qa1) and 30 %"
     assert texts[0].startswith(start)
     assert "it answers no task of the stories in 85 % of the cases" in texts[1]
     assert len(texts) == 2

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from lamina.analyses.answering import phases as module
 from lamina.analyses.answering.failure import CONTRAST, FAILURE
@@ -20,6 +21,7 @@ from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import TEXTS, text_hash
 from lamina.types import Edge, Span, Text
+from tests.language_models import tiny_causal
 
 QUICK = {"samples": 50, "clustered": 6}
 
@@ -173,3 +175,23 @@ def test_mistakes_are_said() -> None:
         phases(TinyEncoder(), questions_from([], "none"), confident=1.5)
     with pytest.raises(CorpusError, match="no questions"):
         phases(TinyEncoder(), questions_from([], "none"))
+
+
+def test_the_first_token_is_left_out_at_every_layer_where_the_user_says_so(toys) -> None:
+    """A decoder has no [CLS]: its first token is a word of the question."""
+    decoder = tiny_causal()
+    tables = [
+        phases(decoder, toys, samples=5, clustered=0, twin=False, without_first=without).tables["phases"]
+        for without in (False, True)
+    ]
+    name = decoder.name
+    usual, without = (value(table, "within_question", 1, name) for table in tables)
+    means = []
+    for question, encoded in zip(toys.questions(), decoder.encode(toys), strict=True):
+        of_question = torch.from_numpy(encoded.tokens.words < len(question.text.segments[0]))
+        of_question[0] = False
+        unit = torch.nn.functional.normalize(encoded.states[of_question, 1].float(), dim=1)
+        count = len(unit)
+        means.append((float((unit @ unit.T).sum()) - count) / (count * (count - 1)))
+    assert without == pytest.approx(np.mean(means), abs=1e-5)
+    assert without != pytest.approx(usual, abs=1e-4)

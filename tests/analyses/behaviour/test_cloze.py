@@ -19,6 +19,7 @@ from lamina.analyses.behaviour.cloze import suites
 from lamina.analyses.behaviour.cloze.cloze import findings_of, most_frequent_answer
 from lamina.analyses.behaviour.cloze.scores import (
     CHANCE,
+    GIVEN_AWAY,
     PARTS,
     TWIN,
     ClozeOutcome,
@@ -299,6 +300,34 @@ def test_a_completion_has_to_be_likelier_than_both_others_and_says_so(monkeypatc
     result: Any = SimpleNamespace(tables=tables, provenance=SimpleNamespace(model={"name": "tiny"}))
     (found,) = findings_of(result)
     assert found.text.startswith("C: the expected word is likelier than both that do not fit in 100 % of 12 items")
+
+
+def test_within_a_category_is_scored_above_between_where_neither_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPRAG's "chef" over "robin": the kind of filler, apart from the filler itself."""
+    likely = {"chess": 0.3, "go": 0.2, "ball": 0.01, "rugby": 0.001}
+    monkeypatch.setattr(suites, "rate", speaker(lambda _, word: likely[word]))
+    items = tuple(Completion(str(at), "She plays", "chess", *bad, "high") for at, bad in enumerate(
+        [("go", "ball"), ("go", "rugby"), ("rugby", "ball"), ("go", "ball")]
+    ))  # fmt: skip
+    found = ask_diagnostics(_Model(), Diagnostics("own", "", {"C": items}), answers=False)  # type: ignore[arg-type]
+    within = [each for each in found.scores if each.measure == "within_over_between"]
+    assert [each.value for each in within] == [1, 1, 0, 1]
+    assert {each.chance for each in within} == {0.5}
+
+
+def test_facts_that_the_subject_gives_away_are_left_out_beside_all_facts() -> None:
+    named, other = Fact("Apple Watch", "Apple"), Fact("Mac Pro", "Apple")
+    relation = Relation("P176", "maker", (named, other), (Pattern("[X] is made by ", "."),))
+    scores = []
+    for fact, right in ((named, True), (other, False)):
+        outcomes = FactOutcomes(fact, 2, True, [question(0, right)._replace(ranks=(right, right))])
+        scores += list(fact_outcomes(relation, outcomes, 100))
+    means = estimates(scores, samples=40, seed=0)
+    value = {measure: mean.value for (_, measure), mean in means.items()}
+    assert (value["precision_at_1"], value["precision_at_1_unnamed"]) == (0.5, 0)
+    assert (value["precision_at_1_objects_named"], value["precision_at_1_objects_unnamed"]) == (1, 0)
+    contrasts = contrast_table(scores, means, (), 0).set_index("contrast")["difference"]
+    assert contrasts[GIVEN_AWAY] == 0.5
 
 
 def test_tables_and_findings_of_a_run_agree(tmp_path: Path) -> None:

@@ -135,3 +135,24 @@ def test_untagged_words_have_their_most_frequent_part_of_speech() -> None:
     lexicon = Lexicon([text()])
     assert lexicon.tags(("The", "it", "unheard", "?")) == ("DET", "PRON", "NOUN", "PUNCT")
     assert not Lexicon([Text("t", ("a",))])
+
+
+def test_subject_and_object_of_the_main_clause_are_removed_with_all_that_depends_on_them() -> None:
+    relations = ("det", "amod", "nsubj", "root", "det", "obj", "punct", "advmod", "nsubj", "root", "punct")
+    tree = tuple(
+        Edge((relation,), Span(at, at + 1), Span(head, head + 1))
+        for at, (relation, head) in enumerate(zip(relations, HEADS, strict=True))
+    )
+    there = text()
+    told = PerturbableText.of(Text("t", WORDS, edges={**there.edges, "dep": tree}))
+    removed = {
+        how: order_of(Perturbation(how, float("nan")), told, seed=0) for how in ("subject", "object", "arguments")
+    }
+
+    assert [WORDS[word] for word in removed["subject"]] == ["sees", "a", "cat", "!", "so", "runs", "."]
+    assert [WORDS[word] for word in removed["object"]] == ["the", "old", "dog", "sees", "!", "so", "it", "runs", "."]
+    assert [WORDS[word] for word in removed["arguments"]] == ["sees", "!", "so", "runs", "."]
+    assert missing(Perturbation("arguments", float("nan")), told) is None
+    bare = PerturbableText.of(text())
+    assert missing(Perturbation("object", float("nan")), bare) == "an object", "relations x are neither"
+    assert missing(Perturbation("subject", float("nan")), PerturbableText("t", ("a",), (Span(0, 1),))) == "dependencies"

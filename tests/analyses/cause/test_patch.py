@@ -50,7 +50,7 @@ from lamina.models.running.batching import InputRow
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.models.running.task_heads import head_on_states
 from lamina.results import Provenance, Result
-from lamina.tasks.scoring import best
+from lamina.tasks.task import best
 from lamina.training.answering import Answerer, answerer_of
 from lamina.training.spans import best_spans
 from tests.language_models import tiny_causal, tiny_masked

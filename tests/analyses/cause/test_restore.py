@@ -21,10 +21,10 @@ from lamina.framework.verify import check_findings
 from lamina.models import load_encoder
 from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Provenance, Result
-from lamina.training.classes import ClassObjective
 from lamina.training.objective import Item, Sum, TextOutcome, means, text_of
 from lamina.training.reading import Sets
 from lamina.training.spans import SpanObjective
+from lamina.training.tags import ClassObjective
 from lamina.types import Edge, Text
 from lamina.types import Span as Words
 

@@ -319,7 +319,8 @@ def test_words_from_the_first_piece_or_from_all_are_two_questions():
     mean, first = (heads(TinyEncoder(), corpus_of(texts), rows=rows, samples=5) for rows in ("mean", "first"))
     assert mean.key != first.key
     assert first.provenance.parameters == {
-        "rows": "first", "weights": "attention", "faithful": False, "stanford": False, "samples": 5, "seed": 0,
+        "rows": "first", "weights": "attention", "faithful": False, "stanford": False, "relations": "dep",
+        "combine": False, "samples": 5, "seed": 0,
     }  # fmt: skip
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import lamina
-from lamina.analyses.layers.choose.cells import ChoiceMetric, cross_validate, metric_of
+from lamina.activations.runtime import Runtime
+from lamina.analyses.layers.choose.cells import ChoiceMetric, PooledVectors, cross_validate, metric_of
 from lamina.analyses.layers.choose.choose import CHOICE
 from lamina.analyses.layers.choose.examples import (
     DUPLICATES,
@@ -21,6 +24,9 @@ from lamina.analyses.layers.choose.examples import (
     find_examples,
     surface_vectors,
 )
+from lamina.analyses.layers.choose.label_free import LayerScores, regret_findings, regrets_by_rule
+from lamina.analyses.overview import cards
+from lamina.cli.main import app
 from lamina.corpora import corpus_from
 from lamina.errors import CorpusError, InputError, TaskError
 from lamina.models import Encoder
@@ -73,7 +79,7 @@ def test_the_table_has_the_columns_that_were_promised(result):
 def test_labels_that_words_give_away_are_told(result):
     words = result.tables["answer"].set_index("what").loc["words and characters"]
     assert words["value"] > 0.95
-    answer = next(finding for finding in result.findings if finding.contrast == "difference")
+    (answer,) = [card.finding for card in cards([result]) if card.title == "Which layer"]
     assert answer.status != "clear" or answer.claim.startswith("No layer is needed")
 
 
@@ -271,3 +277,93 @@ def test_a_folder_that_is_no_probe_is_not_overwritten(tmp_path):
         lamina.choose(
             TinyEncoder(), corpus_from(rows(40)), task="label", save=str(tmp_path / "mine"), store=tmp_path / "s", **FEW
         )
+
+
+def layers_of(picks: dict[str, int], task: str, scores: tuple[float, ...] = (0.5, 0.9, 0.7, 0.6)) -> LayerScores:
+    return LayerScores("made", task, "m", "accuracy", 300, (0, 2, 4, 6), scores, picks, ((0.4, 0.8, 0.7, 0.6),))
+
+
+def test_regrets_of_rules_are_those_worked_out_by_hand():
+    one = layers_of({"DiME": 4, "curvature": 2}, "a")
+    # Two thirds of 6 blocks is layer 4, the last one is layer 6, a random one has .675 on average.
+    assert one.regret_of("last layer") == pytest.approx(0.3)
+    assert one.regret_of("two thirds of the depth") == pytest.approx(0.2)
+    assert one.regret_of("random layer") == pytest.approx(0.225)
+    assert (one.regret_of("DiME"), one.regret_of("curvature")) == pytest.approx((0.2, 0.0))
+    assert one.regret_of("200 labels") == 0
+    assert np.isnan(one.regret_of("LiDAR"))
+
+
+def test_a_measure_that_picks_the_best_layer_is_shown_to_cost_less():
+    cells = [layers_of({"curvature": 2, "DiME": 0}, str(number)) for number in range(12)]
+    table = regrets_by_rule(cells).set_index("rule")
+    assert table.loc["curvature", "regret"] == 0
+    assert table.loc["DiME", "regret"] == pytest.approx(0.4)
+    assert table.loc["curvature", "beside last layer"] == pytest.approx(-0.3)
+    assert table.loc["curvature", "beside last layer p_adjusted"] < 0.05
+    found = {finding.claim: finding.status for finding in regret_findings(table.reset_index())}
+    assert found["Choosing by curvature costs less than taking two thirds of the depth"] == "clear"
+    assert found["Choosing by DiME costs more than taking two thirds of the depth"] == "clear"
+
+
+def test_models_of_a_task_count_once():
+    cells = [layers_of({}, str(number)) for number in range(8)]
+    again = regrets_by_rule([*cells, *cells])
+    assert (again["tasks"] == 8).all()
+    assert again["low"].equals(regrets_by_rule(cells)["low"])
+
+
+def test_measures_without_labels_are_evaluated_and_a_second_run_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(lamina, "load_encoder", lambda _: TinyEncoder())
+    monkeypatch.setenv("LAMINA_STORE", str(tmp_path / "store"))
+    table = tmp_path / "reviews.csv"
+    pd.DataFrame(rows(60)).to_csv(table, index=False)
+    command = ["choose", "tiny", "--corpus", str(table), "--evaluate-label-free", "--out", str(tmp_path / "out")]
+    first = CliRunner().invoke(app, command)
+    assert first.exit_code == 0, first.output
+    saved = pd.read_csv(tmp_path / "out" / "regret.csv")
+    assert {"curvature", "last layer", "two thirds of the depth", "random layer"} <= set(saved["rule"])
+    (cell,) = (tmp_path / "out" / "cells").glob("*.json")
+    written = cell.stat().st_mtime_ns
+    assert CliRunner().invoke(app, command).exit_code == 0
+    assert cell.stat().st_mtime_ns == written
+    # Other settings are another question.
+    assert CliRunner().invoke(app, [*command, "--layers", "2"]).exit_code == 0
+    assert cell.stat().st_mtime_ns != written
+
+
+def test_a_report_of_a_table_says_which_layer_to_use(tmp_path):
+    whole = corpus_from(rows(60))
+    page = lamina.make_report(
+        TinyEncoder(), whole, tmp_path / "report", only=["geometry", "choose"], runtime=Runtime(tmp_path / "store")
+    )
+    assert "Which layer" in page.read_text(encoding="utf-8")
+    result = Result.load(tmp_path / "report" / "results" / "choose")
+    assert cards([result])[0].title in ("Which layer", "Strongest")
+    assert "Which layer" in [card.title for card in cards([result])]
+
+
+def test_vectors_of_many_texts_are_on_disk_and_read_layer_by_layer(monkeypatch):
+    """100,000 texts x 12 layers: 77 MB that are not in memory; one layer is."""
+    monkeypatch.setattr("lamina.analyses.layers.choose.cells._MOST_HELD", 2**20)
+    tracemalloc.start()
+    pooled = PooledVectors(("mean",), 12, 100_000, 16)
+    row = np.arange(12, dtype=np.float32)[:, None] * np.ones((12, 16), np.float32)
+    for number in range(100_000):
+        pooled.put(0, number, row)
+    means = [float(pooled.of("mean", layer).mean()) for layer in range(12)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert means == list(range(12))
+    assert peak < 3 * 4 * 100_000 * 16
+
+
+def test_on_disk_or_in_memory_the_numbers_are_the_same(monkeypatch, tmp_path):
+    whole = corpus_from(rows(40))
+    held = lamina.choose(TinyEncoder(), whole, task="label", store=tmp_path / "store", **FEW)
+    monkeypatch.setattr("lamina.analyses.layers.choose.cells._MOST_HELD", 0)
+    spread = lamina.choose(TinyEncoder(), whole, task="label", store=tmp_path / "store", **FEW)
+    timed = ["seconds_per_1000_texts"]
+    pd.testing.assert_frame_equal(
+        held.tables["choose"].drop(columns=timed), spread.tables["choose"].drop(columns=timed)
+    )

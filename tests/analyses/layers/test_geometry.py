@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -359,3 +360,50 @@ def test_documents_are_resampled_not_their_texts(ask) -> None:
         rows = table[(table["measure"] == "intra_similarity") & (table["layer"] == 1)]
         widths[name] = float((rows["high"] - rows["low"]).iloc[0])
     assert widths["documents"] > 1.5 * widths["texts"]
+
+
+class Constant(TinyEncoder):
+    """A first token that is the same vector in every text at layer 1, and points any way at layer 0."""
+
+    def encode(self, texts, want=("states",), *, ordered: bool = True):
+        for text, activations in zip(texts := list(texts), super().encode(texts, want), strict=True):
+            states = activations.states.clone()
+            states[0, 0] = torch.from_numpy(np.random.default_rng([*" ".join(text.words).encode()]).normal(size=16))
+            states[0, 1] = 1.0
+            yield replace(activations, states=states)
+
+    @property
+    def fingerprint(self) -> str:
+        return "c" * 64
+
+    def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> TinyEncoder:
+        return TinyEncoder(seed=seed + 1)
+
+
+def test_special_tokens_are_looked_at_where_wanted(tmp_path) -> None:
+    texts = [Text(f"t{n}", tuple(f"w{(3 * n + k) % 23}" for k in range(5)), doc=f"t{n}") for n in range(40)]
+    corpus = corpus_from(texts, name="own")
+    result = geometry(Constant(), corpus, special=True, samples=100, store=tmp_path, device="cpu")
+    rows = result.tables["special"].set_index(["measure", "layer"])
+    assert rows.loc[("first_centring", 1), "value"] == pytest.approx(1, abs=1e-3)
+    assert rows.loc[("first_centring", 0), "value"] < 0.4
+    assert rows.loc[("first_alike", 1), "value"] == pytest.approx(1, abs=1e-3)
+    assert abs(rows.loc[("first_alike", 0), "value"]) < 0.1
+    words = result.tables["layers"].query("measure == 'anisotropy' and layer == 1")["value"].iloc[0]
+    assert rows.loc[("anisotropy_with", 1), "baseline"] == pytest.approx(words)
+    # By hand, at layer 1: all pairs of vectors of different texts.
+    vectors = [next(iter(Constant().encode([text]))).states[:, 1].float() for text in texts]
+    whole = [
+        torch.nn.functional.normalize(_with_words(text, one), dim=1) for text, one in zip(texts, vectors, strict=True)
+    ]
+    pairs = [(a @ b.T).flatten() for n, a in enumerate(whole) for b in whole[n + 1 :]]
+    assert rows.loc[("anisotropy_with", 1), "value"] == pytest.approx(float(torch.cat(pairs).mean()), abs=1e-4)
+    assert any("not centred" in each.claim for each in result.findings)
+    assert "special" not in geometry(TinyEncoder(), corpus, samples=20, store=tmp_path, device="cpu").tables
+
+
+def _with_words(text: Text, states: torch.Tensor) -> torch.Tensor:
+    """Special tokens as they are, words as the means of their tokens."""
+    owner = TinyEncoder().tokenize(text).words
+    words = [states[owner == word].mean(0) for word in range(len(text.words))]
+    return torch.stack([*words, *states[owner < 0]])

@@ -15,10 +15,12 @@ from lamina.errors import InputError, ModelError, TaskError
 from lamina.framework.declare import ComparedValues, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import (
+    FILES,
     FIRST,
     FORMAT,
     LIMIT,
     MODEL,
+    SPLIT_FROM,
     Input,
     LoadedInputs,
     Reads,
@@ -34,7 +36,7 @@ from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 from lamina.training.heads import refuse_layers, source_of, with_padding
-from lamina.training.objective import ALL, COLUMNS, CONTRASTS, SEED_COLUMNS, text_of
+from lamina.training.objective import ALL, COLUMNS, CONTRASTS, SEED_COLUMNS, SPREAD_COLUMNS, text_of
 from lamina.training.provenance import refuse_used
 from lamina.training.reading import Portion, Sets, apart, load_sets, sets_of_splits
 from lamina.training.settings import (
@@ -43,6 +45,7 @@ from lamina.training.settings import (
     Schedule,
     Task,
     TrainingPlan,
+    Vary,
     best_step,
     by_seed,
     make_plans,
@@ -77,6 +80,8 @@ LEARNED = DeclaredSetting(
 )
 
 
+READ_BY = ("format", "include", "exclude", "skip_faulty", "split_from")
+"""Options that say which files are read, and how."""
 LIMITS_OF_SETS = (
     replace(LIMIT, about=Setting("Number of texts to draw from each set, as whole documents.", min=1)),
     replace(FIRST, about=Setting("Take the first N texts of each set instead of drawing some.", min=1)),
@@ -103,7 +108,7 @@ class TrainingSets(Reads):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (FORMAT, LEARNED, *LIMITS_OF_SETS)
+        return (FORMAT, *FILES, SPLIT_FROM, LEARNED, *LIMITS_OF_SETS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -165,6 +170,12 @@ class TrainingSets(Reads):
         "seeds": Table(
             "One row per seed and metric, on the scored texts (all: the mean); only with --seeds.",
             SEED_COLUMNS,
+            optional=True,
+        ),
+        "spread": Table(
+            "One row per metric: the standard deviation over seeds with its 95 % interval (chi-square), by what they "
+            "vary; only with --seeds.",
+            SPREAD_COLUMNS,
             optional=True,
         ),
     },
@@ -231,6 +242,14 @@ def finetune(
     seeds: Annotated[
         int, Setting("How often it is trained, each time with the next seed; from 2 on in folders `seed-N`.", min=1)
     ] = 1,
+    keep_steps: Annotated[
+        Literal["log"] | None,
+        Setting("Keep the model at log-spaced steps too, in folders `seed0-step10`: a series for `lamina grow`."),
+    ] = None,
+    vary: Annotated[
+        Vary,
+        Setting("What further seeds vary: new weights (init), the order of the texts and dropout (order), or both."),
+    ] = "both",
     seed: Seed = 0,
     resume: Annotated[bool, Setting("Continue a run that was stopped.", counts=False)] = True,
     work: Path,
@@ -247,13 +266,16 @@ def finetune(
         >>> result = lamina.finetune("minilm", "ewt", task="pos", out="runs/pos", max_steps=100)  # doctest: +SKIP
         >>> result.tables["scores"]  # doctest: +SKIP
     """
+    if vary != "both" and seeds == 1:
+        raise InputError(f"--vary {vary} says what several seeds vary; give --seeds too, for example --seeds 5")
     choices = {"epochs": epochs, "lr": lr, "batch": batch, "schedule": schedule, "max_steps": max_steps, "grid": grid}
     choices |= {"freeze": freeze, "reset": reset}
-    learning = learning_of(encoder, sets, task, length=length, attention_window=attention_window, seed=seed)
+    how = {"attention_window": attention_window, "seed": seed, "keeps": keep_steps is not None}
+    learning = learning_of(encoder, sets, task, length=length, **how)
     if not resume:
         shutil.rmtree(work)
         work.mkdir()
-    outcome = learning.run(_plans({"task": task, "seed": seed, **choices}), work, seeds=seeds)
+    outcome = learning.run(_plans({"task": task, "seed": seed, **choices}), work, seeds=seeds, vary=vary)
     counts = outcome.tables["scores"]["count"]
     return Tables(outcome.tables, outcome.skipped, files=outcome.files, scored={task: int(counts.max())})
 
@@ -358,11 +380,11 @@ def as_sets(data: Any, options: Mapping[str, Any], settings: Mapping[str, Any], 
             f"lamina.training.reading.Sets; got {type(data).__name__}"
         )
     chosen = {name: settings[name] for name in ("setting", "babi_tasks")}
+    chosen |= {name: options[name] for name in READ_BY if name in options}
     length = _pieces(task, encoder, settings["length"])
     return load_sets(
         task,
         data,
-        format=options["format"],
         limit=portion.limit,
         first=portion.first,
         length=length,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from functools import partial
+from itertools import chain, islice, repeat
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -171,7 +172,11 @@ def _is_of_stories(tasks: pd.DataFrame) -> bool:
 def _by_task(tasks: pd.DataFrame) -> str:
     """What a model of stories can answer and what it cannot; the share of each task, the best first."""
     ordered = rows_of(tasks.sort_values("share", ascending=False, kind="stable"))
-    parts = [f"{percent(row.share)} of those about {TASK_TITLES[str(row.task)]} ({row.task})" for row in ordered]
+    nouns = chain(["the questions"], repeat("those"))
+    parts = [
+        f"{percent(row.share)} of {noun} about {TASK_TITLES[str(row.task)]} ({row.task})"
+        for noun, row in zip(nouns, ordered, strict=False)
+    ]
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
@@ -590,6 +595,9 @@ def phases(
     predicted: Annotated[
         int, Setting("Questions used to predict failures, drawn at random; 0 for none.", min=0)
     ] = 2000,
+    without_first: Annotated[
+        bool, Setting("Leave the first token out at every layer, as the paper did in its figures of GPT-2.")
+    ] = False,
     twin: Twin = True,
     seed: Seed = 0,
 ) -> Tables:
@@ -618,10 +626,8 @@ def phases(
         refuse_seen(model, questions)
         refuse_unfit(model, questions.questions(), f"{questions.name} ({questions.split})")
     plan = plan_questions(questions, clustered=clustered, followed_count=predicted, seed=seed)
-    read = [
-        _read(model, questions, plan, samples=samples, confident=confident, twin=twin, seed=seed, number=number)
-        for number, model in enumerate(encoders)
-    ]
+    how = {"samples": samples, "confident": confident, "without_first": without_first, "twin": twin, "seed": seed}
+    read = [_read(model, questions, plan, **how, number=number) for number, model in enumerate(encoders)]
     name, ledgers = encoders[0].name, [model.ledger for model in read]
     tables = {
         "phases": pd.DataFrame(phase_lines(name, ledgers), columns=list(PHASES)),
@@ -702,6 +708,7 @@ def _read(
     *,
     samples: int,
     confident: float,
+    without_first: bool,
     twin: bool,
     seed: int,
     number: int,
@@ -709,9 +716,10 @@ def _read(
     """All questions, in one model and its twin; `number` is that of its fine-tuning seed."""
     answerer = answerer_of(encoder, questions.questions())
     places = len(plan.places) if answerer else 0
-    watchers = [QuestionMeter(encoder, seed=seed, places=places, positions=plan.positions)]
+    meter = partial(QuestionMeter, seed=seed, places=places, without_first=without_first)
+    watchers = [meter(encoder, positions=plan.positions)]
     if twin and encoder.blocks:
-        watchers.append(QuestionMeter(encoder.random_twin(seed + number), seed=seed, places=places, positions=None))
+        watchers.append(meter(encoder.random_twin(seed + number), positions=None))
     ledger = PhaseLedger(encoder.layers, samples=samples, seed=seed, twin=len(watchers) > 1)
     known = _AnswerRecord(places)
     with progress(f"phases of {encoder.name}", plan.size) as advance:

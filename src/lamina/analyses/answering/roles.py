@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from lamina.corpora.questions.question import Question
 from lamina.models import SPECIAL, Tokens
-from lamina.tasks.scoring import best
+from lamina.tasks.task import best
 from lamina.training.answering import Answer, Answerer
 from lamina.training.spans import MOST_QUESTION
 from lamina.types import Span

@@ -245,8 +245,16 @@ class QuestionTurn(NamedTuple):
 class QuestionMeter:
     """Measures questions in one model, where it runs; with `positions`, pseudo roles too."""
 
-    def __init__(self, encoder: Encoder, *, seed: int, places: int, positions: AnswerPositions | None) -> None:
-        self._encoder, self._seed, self._positions = encoder, seed, positions
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        seed: int,
+        places: int,
+        positions: AnswerPositions | None,
+        without_first: bool = False,
+    ) -> None:
+        self._encoder, self._seed, self._positions, self._without_first = encoder, seed, positions, without_first
         self._device = device_of(encoder)
         self._unrelated = UnrelatedWords(encoder.layers, encoder.width, self._device)
         self.vectors = np.zeros((places, encoder.layers, 2 * encoder.width), np.float32)
@@ -270,6 +278,8 @@ class QuestionMeter:
         states = activations.states.to(self._device)[torch.from_numpy(inside)]
         keep = ordinary(states)
         self._note(activations, keep)
+        if self._without_first:
+            keep[torch.from_numpy(np.flatnonzero(inside) == 0).to(self._device)] = False
         self.skipped[CUT] += turn.predicted is not None and is_cut(activations.tokens, turn.question)
         rng = np.random.default_rng([self._seed, turn.number])
         roles = roles_of(turn.question, turn.predicted)

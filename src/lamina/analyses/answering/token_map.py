@@ -370,11 +370,11 @@ def _answer(seen: _EncodedQuestion) -> pd.DataFrame:
 
 
 def _left_out(seen: _EncodedQuestion, encoder: Encoder) -> dict[str, int]:
-    outliers = int((~seen.keep).any(0).sum())
+    usual = seen.keep if seen.activations.states is None else ordinary(seen.activations.states).T
     in_words = seen.judged is not None and seen.judged.answer.span is not None
     windows = seen.activations.windows
     return {
-        OUTLIERS: outliers,
+        OUTLIERS: int((~usual).any(0).sum()),
         encoder.replaced: seen.activations.tokens.unknown,
         "overlapping windows, since the text is longer than the model takes": windows if windows > 1 else 0,
         CUT: int(in_words and is_cut(seen.activations.tokens, seen.question)),

@@ -293,8 +293,13 @@ class SpokenSplits(TrainedTexts):
         model = speaking(encoder)
         read_whole, every = whole(options), options["split"] == "all"
         splits = self._all(given["data"], read_whole) if every else as_splits(given["data"], read_whole)
+        splits = self._prepared(splits, given["data"], options)
         splits = replace(splits, scored=part_of(splits.scored, options))
         return replace(model_and(encoder, splits, given["model"]), model=model)
+
+    def _prepared(self, splits: Splits, data: Any, options: Mapping[str, Any]) -> Splits:
+        """What was read, before a part of it is taken."""
+        return splits
 
     def _all(self, data: Any, options: Mapping[str, Any]) -> Splits:
         from lamina.corpora import load_corpus

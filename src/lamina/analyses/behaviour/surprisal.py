@@ -106,7 +106,9 @@ _ITEMS = ("item", "group", "value", "words", "twin", "unigram", "ngram")
     },
     chapter="words",
     report={},
-    compares=ComparedItems(unit="document", measure="surprisal", harmless=("order", "samples", "twin", "seed")),
+    compares=ComparedItems(
+        unit="document", measure="surprisal", harmless=("order", "samples", "twin", "seed"), ability=False
+    ),
     example="lamina surprisal smollm2 --corpus ud_english_ewt --limit 200 --out results/surprisal",
 )
 def surprisal(

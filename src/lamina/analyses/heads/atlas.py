@@ -29,6 +29,7 @@ from lamina.models import Encoder
 from lamina.results import Result
 from lamina.results.finding import number, rows_of
 from lamina.stats.status import SURE, Status, status_of
+from lamina.tasks.catalogue import in_words
 
 SHARE, NATS, ACCURACY = "share of attention", "nats", "accuracy"
 SENTENCE = "sentence"
@@ -305,7 +306,7 @@ def card(layer: int, head: int, results: Mapping[str, Result]) -> HeadCard:
     role = [str(name) for name in _of(points, layer, head)["behaviour"]]
     return HeadCard(
         role="".join(role[:1]),
-        behaviours=_rows_of_head(tables.get(("headmap", "behaviours")), layer, head, BEHAVIOUR),
+        behaviours=_rows_of_head(_doing(tables), layer, head, BEHAVIOUR),
         relations=_relations(tables.get(("heads", "relations")), tables.get(("heads", "best")), layer, head),
         coreference=_rows_of_head(_each_head(tables.get(("corefheads", "coref"))), layer, head, COREFERENCE_COLUMNS),
         pattern=_rows_of_head(_ranked(tables.get(("attention", "surface"))), layer, head, PATTERN),
@@ -493,7 +494,8 @@ def _finds(card: HeadCard) -> HeadEvidence:
     # The paired and corrected test says so.
     status = "clear" if row.ahead else "open"
     return HeadEvidence(
-        "finds", f"looks {way} by {row.relation}", "accuracy", row.accuracy, row.low, row.high, row.offset_accuracy,
+        "finds", f"looks {way} in the relation {in_words(str(row.relation))}", "accuracy", row.accuracy, row.low,
+        row.high, row.offset_accuracy,
         f"the best fixed offset ({row.offset:+d})", f"{row.count:,} words, {scope}", status,
     )  # fmt: skip
 

@@ -49,7 +49,7 @@ from lamina.framework.watch import (
     roles_of,
 )
 from lamina.models import Encoder
-from lamina.models.interventions.gradients import HOW, AttentionGradients, HeadLoss
+from lamina.models.interventions.edited_runs import HOW, AttentionGradients, HeadLoss
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, percent, rows_of, weakest

@@ -153,7 +153,7 @@ def _differences(behaviours_table: pd.DataFrame, surface: pd.DataFrame | None) -
     if surface is not None and set(DIFFERENCE) <= set(surface):
         keys = surface[["layer", "head", "measure"]].itertuples(index=False, name=None)
         known = dict(zip(keys, surface[list(DIFFERENCE)].itertuples(index=False, name=None), strict=True))
-    differences = behaviours_table[list(DIFFERENCE)].itertuples(index=False, name=None)
+    differences = behaviours_table.reindex(columns=list(DIFFERENCE)).itertuples(index=False, name=None)
     places = behaviours_table[["layer", "head", "behaviour"]].itertuples(index=False, name=None)
     rows = [
         known.get((layer, head, SHARES.get(behaviour, ("",))[0]), difference)

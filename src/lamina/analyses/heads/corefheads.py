@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from lamina.analyses.heads.behaviours import LEAD, is_ahead
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import with_unique_ids
+from lamina.corpora.treebanks import has_penn_tags
 from lamina.errors import CorpusError
 from lamina.framework.declare import ComparedValues, Table, Tables, analysis
 from lamina.framework.inputs import Documents
@@ -109,7 +110,9 @@ class MentionReader:
     def __init__(self, text: Text) -> None:
         self._text = text
         self._tags: dict[int, set[str]] = {}
-        for edge in (*text.edges.get("pos", ()), *text.edges.get("xpos", ())):
+        # German NN says nothing of number: only tags of the Penn Treebank are read, and universal ones.
+        tags = text.edges.get("xpos", ()) if has_penn_tags([text]) else ()
+        for edge in (*text.edges.get("pos", ()), *tags):
             self._tags.setdefault(edge.span.start, set()).update(edge.labels)
         self._governors = {
             edge.span.start: edge.other.start for edge in text.edges.get("dep", ()) if edge.other is not None
@@ -520,8 +523,8 @@ _CALLED = {"nearest": "taking the nearest mention", "head match": "matching head
     cites=("Clark et al. 2019",),
     reads=Documents(),
     # Both halves choose and are scored; a best head per type; head and baselines are paired (3). Max-T instead of Holm;
-    # findings state the contrast that is tested, beside cross-fitted scores (4).
-    version=4,
+    # findings state the contrast that is tested, beside cross-fitted scores (4). Tags of other sets are not read (5).
+    version=5,
     tables={
         "coref": Table("One row per system and type of mention; the system `head` has one per head.", COLUMNS),
         "best": Table(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,11 +16,19 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from lamina.analyses.heads.behaviours import LEAD, OFTEN, is_ahead
+from lamina.analyses.heads.combinations import (
+    COMBINATIONS,
+    WEIGHTS,
+    CombinationMeter,
+    combination_findings,
+    combined_tables,
+    relations_to_combine,
+)
 from lamina.corpora import Corpus
 from lamina.corpora.treebanks import in_stanford
-from lamina.errors import CorpusError
+from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import ComparedValues, Table, Tables, analysis
-from lamina.framework.inputs import Treebank
+from lamina.framework.inputs import LoadedInputs, Texts, Treebank
 from lamina.framework.sample_size import LEAST_TARGETS
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import (
@@ -42,8 +51,11 @@ from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
 from lamina.stats.status import Contrast
 from lamina.stats.units import CHOOSING, SCORED, Halves, UnitSums, halve
-from lamina.tasks.label_words import in_words, plural_of
+from lamina.tasks.catalogue import in_roles, in_words, plural_of
 from lamina.types import Edge, Text
+
+if TYPE_CHECKING:
+    from lamina.activations import Runtime
 
 ALL, NO_PUNCTUATION = "all", "all without punctuation"
 DIRECTIONS = ("dependent", "head")
@@ -65,6 +77,8 @@ class DependencyTargets(NamedTuple):
     words: Int[np.ndarray, " target"]
     """Whose prediction counts: the dependent's, or that of the `'s` after it."""
     heads: Int[np.ndarray, " target"]
+    ends: Int[np.ndarray, " target"]
+    """One past the last word that is right: arguments of predicates are spans."""
     members: Float[np.ndarray, "target relation"]
     """1 where a target is counted under a relation (its own, all, all without punctuation)."""
 
@@ -115,7 +129,7 @@ def targets_of(texts: Sequence[Text], columns: Mapping[str, int]) -> DependencyT
     The `'s` rule: models attach a possessor's phrase by its `'s`, treebanks by its noun. So where a possessor is
     followed by `'s`, the prediction of the `'s` counts.
     """
-    rows: list[tuple[int, int, int, int, int]] = []
+    rows: list[tuple[int, int, int, int, int, int]] = []
     # Of each relation that occurs, a row of what it is counted under.
     numbers: dict[str, int] = {}
     counted: list[np.ndarray] = []
@@ -127,10 +141,11 @@ def targets_of(texts: Sequence[Text], columns: Mapping[str, int]) -> DependencyT
                 counted.append(np.zeros(len(columns), np.float32))
                 counted[-1][[columns[name] for name in _names(edge)]] = 1
             word = dependent + (relation in POSSESSIVES and _followed_by_sign(text, dependent))
-            rows.append((number, dependent, word, head, numbers[relation]))
-    of_text, dependents, asked_words, heads, relations = np.array(rows, int).reshape(-1, 5).T
+            end = head + 1 if edge.other is None else edge.other.end
+            rows.append((number, dependent, word, head, end, numbers[relation]))
+    of_text, dependents, asked_words, heads, ends, relations = np.array(rows, int).reshape(-1, 6).T
     members = np.array(counted)[relations] if counted else np.zeros((0, len(columns)), np.float32)
-    return DependencyTargets(of_text, dependents, asked_words, heads, members)
+    return DependencyTargets(of_text, dependents, asked_words, heads, ends, members)
 
 
 def _followed_by_sign(text: Text, word: int) -> bool:
@@ -199,8 +214,9 @@ class RelationMeter:
             return
         answers, targets, texts = self._arriving
         self._arriving = None
-        placed = targets.heads[:, None] - targets.words[:, None] == np.array(OFFSETS)
-        next_one = targets.heads - targets.dependents == 1
+        places = targets.words[:, None] + np.array(OFFSETS)
+        placed = (targets.heads[:, None] <= places) & (places < targets.ends[:, None])
+        next_one = (targets.heads <= targets.dependents + 1) & (targets.dependents + 1 < targets.ends)
         counted = np.column_stack([answers.numpy(), placed, next_one, np.ones_like(next_one)]).astype(np.float32)
         for text, rows in self._sums.together(texts, targets.texts):
             self._sums.add((targets.members[rows].T @ counted[rows]).ravel(), text)
@@ -212,11 +228,11 @@ class RelationMeter:
 
     def _found(self, batch: WatchedBatch, targets: DependencyTargets) -> Bool[Tensor, "target answer"]:
         """Whether each head is right about each target."""
-        place = (torch.from_numpy(array).to(batch.device) for array in (targets.texts, targets.words, targets.heads))
-        texts, words, heads = place
+        arrays = (targets.texts, targets.words, targets.heads[:, None, None], targets.ends[:, None, None])
+        texts, words, heads, ends = (torch.from_numpy(array).to(batch.device) for array in arrays)
         # By target first, since an index before a slice and one after it come to the front.
-        right = [most_attended(group)[:, texts, :, words] == heads[:, None, None] for group in batch.words]
-        return torch.cat(right, -1).flatten(1)
+        answers = (most_attended(group)[:, texts, :, words] for group in batch.words)
+        return torch.cat([(heads <= answer) & (answer < ends) for answer in answers], -1).flatten(1)
 
     def units(self) -> RelationHits:
         """What was counted in each document (or text, where there is one document only)."""
@@ -593,6 +609,20 @@ def _links(text: Text, example: RelationHead) -> set[tuple[int, int]]:
     return set(pairs) if example.direction == "dependent" else {(head, dependent) for dependent, head in pairs}
 
 
+@dataclass(frozen=True)
+class LinkedTexts(Treebank):
+    """A model and texts with dependencies, or with semantic roles where those are the relations."""
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> LoadedInputs:
+        """See `Reads.load`."""
+        roles = {"default": "propbank_ewt", "carrying": {"srl": "semantic roles"}}
+        return Texts.load(
+            replace(self, **roles) if settings["relations"] == "srl" else self, given, options, settings, runtime
+        )
+
+
 @analysis(
     title="Heads that find dependencies",
     question="Which single head points from a word to its syntactic head?",
@@ -604,10 +634,11 @@ def _links(text: Text, example: RelationHead) -> set[tuple[int, int]]:
         "scored on the other, and the other way round."
     ),
     cites=("Clark et al. 2019",),
-    reads=Treebank(),
+    reads=LinkedTexts(),
     # Both halves choose and are scored; documents are resampled; head and offset are paired (3). Max-T instead of Holm;
     # findings state the contrast that is tested, beside cross-fitted scores (4).
-    version=5,
+    # Spans can be right, as roles have them; combinations (6).
+    version=6,
     tables={
         "relations": Table(
             "One row per head, relation and direction. `difference`: head minus best fixed offset; `p_adjusted` and "
@@ -629,6 +660,18 @@ def _links(text: Text, example: RelationHead) -> set[tuple[int, int]]:
             optional=True,
         ),
         "examples": Table("One row per pair of words in an example sentence.", EXAMPLES),
+        "combinations": Table(
+            "One row per relation and baseline, with --combine only: what a weighted set of heads finds on documents "
+            "that it was not learned on; heads and heads_other: how many are enough, as either half says. difference: "
+            "the set minus the baseline, one-sided; family: all rows.",
+            COMBINATIONS,
+            optional=True,
+        ),
+        "combination_weights": Table(
+            "One row per head of a set, half that learned it and direction, with --combine only.",
+            WEIGHTS,
+            optional=True,
+        ),
     },
     chapter="heads",
     takes=4,
@@ -654,6 +697,17 @@ def heads(
     ] = False,
     stanford: Annotated[
         bool, Setting("Convert universal dependencies to basic Stanford ones by rule (prep and pobj, dobj, nn, poss).")
+    ] = False,
+    relations: Annotated[
+        Literal["dep", "srl"],
+        Setting("Which relations: dep (dependencies) or srl (from a predicate to the words of its argument, by role)."),
+    ] = "dep",
+    combine: Annotated[
+        bool,
+        Setting(
+            "Learn a weighted set of heads for every frequent relation on one half of the documents, and score it on "
+            "the other; beside it the best single head, the best offset and an untrained twin."
+        ),
     ] = False,
     samples: Samples = 500,
     seed: Seed = 0,
@@ -683,6 +737,10 @@ def heads(
         ['punct']
     """
     refuse_without_maps(encoder)
+    if relations == "srl":
+        if stanford:
+            raise InputError("stanford converts dependencies; leave it out with roles (--relations srl)")
+        corpus = in_roles(corpus)
     counts = _relations(corpus)
     if stanford:
         corpus = in_stanford(corpus)
@@ -694,7 +752,9 @@ def heads(
             "give more, or choose and score on the same one (faithful)"
         )
     meter = RelationMeter(encoder.blocks * encoder.heads, counts, halves, samples=samples, seed=seed)
-    skipped = yield Watch(encoder, corpus, [meter], rows=rows, total=len(corpus), weights=weights)
+    several = CombinationMeter(relations_to_combine(counts, (ALL, NO_PUNCTUATION)), seed=seed) if combine else None
+    meters = [meter] if several is None else [meter, several]
+    skipped = yield Watch(encoder, corpus, meters, rows=rows, total=len(corpus), weights=weights)
     everywhere = relations_table(meter, encoder.heads)
     best = best_table(meter, everywhere, faithful=faithful)
     skipped["dependencies lost where their text was cut"] = counts[ALL] - _counted(meter)
@@ -708,6 +768,12 @@ def heads(
         "documents": documents_table(meter, best),
         "examples": examples_table(encoder, corpus, best, rows, weights),
     }
+    if several is not None:
+        tables |= combined_tables(
+            encoder, corpus, several, halves, OFFSETS, rows=rows, weights=weights, samples=samples, seed=seed
+        )
+        left = len(several.targets) - tables["combinations"]["relation"].nunique()
+        skipped["relations with too few targets in a half to combine heads"] = left
     scored = {"dependencies": _counted(meter)}
     data = {"labels": corpus.scheme} if stanford else {}
     return Tables(tables, skipped, model={"first_token": first_token(encoder)}, data=data, scored=scored)
@@ -720,8 +786,13 @@ def _findings(result: Result) -> Iterable[Finding]:
     if best is None or best.empty or not set(BEST) <= set(best):
         return
     yield from relation_findings(best, "best")
+    every = "all dependencies without punctuation"
+    if result.provenance.parameters.get("relations") == "srl":
+        every = "all arguments"
     for row in rows_of(best[best["relation"] == NO_PUNCTUATION].dropna(subset=["diff_low"])):
-        yield lead_over_offset(row, "best", "all dependencies without punctuation", ("answers", "beats control"))
+        yield lead_over_offset(row, "best", every, ("answers", "beats control"))
+    if "combinations" in result.tables:
+        yield from combination_findings(result.tables["combinations"])
 
 
 def _relations(corpus: Corpus) -> Counter[str]:

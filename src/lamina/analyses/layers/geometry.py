@@ -17,12 +17,12 @@ from jaxtyping import Float
 from lamina.activations import ReadActivations, Runtime
 from lamina.activations.reading import WordVectors, sum_rows
 from lamina.corpora import Corpus
-from lamina.errors import CorpusError
+from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import ComparedLayers, LayerMeasure, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.models import Encoder
+from lamina.models import SPECIAL, Encoder
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, number, rows_of, where_best
@@ -53,6 +53,15 @@ CONTRASTS = (
     "p_beaten", "among_best",
 )  # fmt: skip
 """Columns of `contrasts`."""
+
+
+SPECIAL_COLUMNS = (
+    "measure", "layer", "value", "low", "high", "against", "baseline", "difference", "diff_low", "diff_high",
+    "p_adjusted", "units", "needed",
+)  # fmt: skip
+"""Columns of `special`."""
+WITH, ALIKE, CENTRING = "anisotropy_with", "first_alike", "first_centring"
+"""Measures of special tokens."""
 
 
 class GeometryWords(NamedTuple):
@@ -95,7 +104,7 @@ class GeometryWeights(NamedTuple):
         "95 % intervals resample documents or word types. Each layer is compared with that of the twin with random "
         "weights, which shows what the architecture does before any training (max-T over layers)."
     ),
-    cites=("Ethayarajh 2019",),
+    cites=("Ethayarajh 2019", "Zhou et al. 2019"),
     reads=Texts(),
     # Explainable variance has its baseline beside it (2). All layers and models see the same draws (3). Documents are
     # resampled, not texts; each layer is tested against the twin's (4).
@@ -113,6 +122,15 @@ class GeometryWeights(NamedTuple):
             "`compare` pairs models by.",
             DRAWS,
             format="parquet",
+        ),
+        "special": Table(
+            "One row per measure of special tokens and layer, with --special only: anisotropy_with (of words and "
+            "special tokens together, minus that of words), first_alike (mean cosine of the first special tokens of "
+            "different texts, [CLS] in BERT, minus that of words) and first_centring (length of their mean divided by "
+            "their mean length: 0 where they are centred, 1 where all are one vector; minus the twin's). Two-sided "
+            "max-T over the layers of a measure.",
+            SPECIAL_COLUMNS,
+            optional=True,
         ),
     },
     chapter="layers",
@@ -145,6 +163,9 @@ def geometry(
     *,
     samples: Samples = 1000,
     min_count: Annotated[int, Setting("Occurrences a word type needs.", min=2)] = 5,
+    special: Annotated[
+        bool, Setting("Look at special tokens too: anisotropy with them, and whether the first one is centred.")
+    ] = False,
     twin: Twin = True,
     seed: Seed = 0,
     runtime: Runtime,
@@ -171,16 +192,23 @@ def geometry(
     if twin and encoder.blocks:
         encoders.append(encoder.random_twin(seed))
     measured: list[list[dict[str, DrawnMeasure]]] = []
+    specials: list[list[dict[str, DrawnMeasure]]] = []
     for model in encoders:
         stored = runtime.extract(model, corpus)
         skipped |= _left_out(model, stored)
         with progress(f"geometry of {model.name}", model.layers) as advance:
             vectors = WordVectors(stored, words.lengths)
+            first = SpecialVectors(stored, model) if special else None
             layers = []
+            of_special: list[dict[str, DrawnMeasure]] = []
             for layer in range(model.layers):
-                layers.append(_measures(vectors.layer(layer), vectors.text, words, weights, seed))
+                of_layer = vectors.layer(layer)
+                layers.append(_measures(of_layer, vectors.text, words, weights, seed))
+                if first is not None:
+                    of_special.append(first.measures(layer, of_layer, vectors.text, words.texts, weights.texts))
                 advance()
         measured.append(layers)
+        specials.append(of_special)
     skipped |= {
         f"word types with fewer than {min_count} occurrences": words.rare_types,
         "texts of one word, without intra-sentence similarity": words.lengths.count(1),
@@ -201,6 +229,10 @@ def geometry(
         "contrasts": pd.concat(contrasts, ignore_index=True),
         "draws": draws_table({name: array for name, array in draws.items() if array.size}, range(encoder.layers)),
     }
+    if special:
+        tables["special"] = special_table(
+            specials[0], measured[0], specials[1] if len(specials) > 1 else None, len(words.texts)
+        )
     drawn = {f"{words.texts.kind}s": len(words.texts), "word types": len(words.types)}
     return Tables(tables, skipped, data={"drawn": drawn})
 
@@ -243,6 +275,101 @@ def _side_by_side(
     layers: Sequence[DrawnMeasure],
 ) -> tuple[Float[np.ndarray, " layer"], Float[np.ndarray, "sample layer"]]:
     return np.array([layer.value for layer in layers]), np.stack([layer.draws for layer in layers], 1)
+
+
+class SpecialVectors:
+    """The special tokens of a list of texts, one layer at a time."""
+
+    def __init__(self, stored: ReadActivations, encoder: Encoder) -> None:
+        """An encoder that adds none is refused."""
+        tokens = [tokens.words == SPECIAL for tokens in stored.tokenized()]
+        if not all(of_text.any() for of_text in tokens):
+            raise InputError(f"{encoder.name} adds no special tokens; leave --special out")
+        places, owners = np.concatenate(tokens), np.repeat(np.arange(len(tokens)), [len(one) for one in tokens])
+        self._stored = stored
+        self._tokens, self._text = (torch.from_numpy(part) for part in (np.flatnonzero(places), owners[places]))
+        self._first = torch.from_numpy(np.flatnonzero(np.diff(owners[places], prepend=-1)))
+
+    def measures(
+        self,
+        layer: int,
+        words: Float[torch.Tensor, "word width"],
+        text: torch.Tensor,
+        units: Units,
+        weights: Float[np.ndarray, "sample unit"],
+    ) -> dict[str, DrawnMeasure]:
+        """Anisotropy of words and special tokens, and how alike and how centred the first tokens are."""
+        tokens = self._stored.layer(layer)[self._tokens.to(words.device)].float()
+        owner, first = self._text.to(words.device), tokens[self._first.to(words.device)]
+        of_first = torch.arange(len(first), device=words.device)
+        both, whose = torch.cat([words, tokens]), torch.cat([text, owner])
+        normal = torch.nn.functional.normalize
+        return {
+            WITH: _across_and_within_texts(both, normal(both, dim=1), whose, units, weights)[0],
+            ALIKE: _across_and_within_texts(first, normal(first, dim=1), of_first, units, weights)[0],
+            CENTRING: _centring(first, units, weights),
+        }
+
+
+def _centring(
+    vectors: Float[torch.Tensor, "text width"], units: Units, weights: Float[np.ndarray, "sample unit"]
+) -> DrawnMeasure:
+    """The length of the mean vector divided by the mean length."""
+    sums = units.sums(vectors.double().cpu().numpy())
+    lengths = units.sums(vectors.double().norm(dim=1).cpu().numpy())
+    with np.errstate(invalid="ignore", divide="ignore"):
+        draws = np.linalg.norm(weights @ sums, axis=1) / (weights @ lengths)
+    return DrawnMeasure(float(np.linalg.norm(sums.sum(0)) / lengths.sum()), draws)
+
+
+def special_table(
+    special: Sequence[Mapping[str, DrawnMeasure]],
+    words: Sequence[Mapping[str, DrawnMeasure]],
+    twin: Sequence[Mapping[str, DrawnMeasure]] | None,
+    units: int,
+) -> pd.DataFrame:
+    """Measures of special tokens beside those of words, or beside the twin's; layers of a measure are one family."""
+    parts = []
+    for measure in (WITH, ALIKE, CENTRING):
+        values, draws = _side_by_side([layer[measure] for layer in special])
+        beside, theirs, against = np.zeros_like(values), np.zeros_like(draws), "zero"
+        if measure != CENTRING:
+            beside, theirs = _side_by_side([layer["anisotropy"] for layer in words])
+            against = "words"
+        elif twin is not None:
+            beside, theirs = _side_by_side([layer[measure] for layer in twin])
+            against = "twin"
+        tests = bootstrap_family(values - beside, draws - theirs, units, bounds=(-2.0, 2.0))
+        low, high = column_intervals(draws)
+        columns = {"measure": measure, "layer": range(len(values)), "value": values, "low": low, "high": high}
+        columns |= {"against": against, "baseline": beside, **tests.columns("diff_")}
+        parts.append(pd.DataFrame(columns).rename(columns={"diff_estimate": "difference"}))
+    return pd.concat(parts, ignore_index=True)[list(SPECIAL_COLUMNS)]
+
+
+def _special_finding(table: pd.DataFrame, corpus: Mapping[str, Any]) -> Iterator[Finding]:
+    """How far from centred the first special tokens are, where they differ most from the twin's."""
+    rows = table[table["measure"] == CENTRING].dropna(subset=["value", "difference"])
+    if rows.empty:
+        return
+    # At layer 0 it is one vector by construction, in any model.
+    row = next(rows_of(rows.sort_values("difference", key=abs, ascending=False, kind="stable")))
+    against = {"twin": "the random-weights twin's", "zero": "0"}[str(row.against)]
+    drawn: dict[str, int] = corpus.get("drawn", {})
+    kinds = [what for what, count in drawn.items() if count == row.units]
+    yield finding(
+        claim=f"The first special tokens of texts are not centred: at layer {row.layer} their mean has "
+        f"{number(row.value)} of their length; {against} {number(row.baseline)}",
+        whether=f"at layer {row.layer} the first special tokens are centred otherwise than {against} (mean of "
+        f"{number(row.value)} of their length)",
+        absent=f"At layer {row.layer} the first special tokens are as centred as {against}: their mean has "
+        f"{number(row.value)} of their length",
+        contrast="difference",
+        test=Contrast.of(row, "difference", "diff_low", "diff_high"),
+        source=Source("special", {"measure": CENTRING, "layer": row.layer}),
+        unit=kinds[0].removesuffix("s") if kinds else "document",
+        importance=("answers", "localised"),
+    )
 
 
 class GeometryClaim(NamedTuple):
@@ -288,6 +415,8 @@ def _findings(result: Result) -> Iterable[Finding]:
         if len(rows) > 1:
             chosen = (max if claim.extreme == "highest" else min)(rows, key=lambda row: row.value)
             yield _claim(measure, claim, rows, chosen, result.provenance.corpus)
+    if "special" in result.tables:
+        yield from _special_finding(result.tables["special"], result.provenance.corpus)
 
 
 def _claim(measure: str, claim: GeometryClaim, rows: Sequence[Any], row: Any, corpus: Mapping[str, Any]) -> Finding:

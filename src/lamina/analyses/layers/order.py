@@ -28,7 +28,7 @@ from lamina.analyses.layers.probe.tables import ControlScore, CorpusRuns, ProbeS
 from lamina.analyses.layers.probe.training import ProbeSetup, TaskRun
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.detection import FileSelection
-from lamina.corpora.loading import load_splits
+from lamina.corpora.loading import load_corpus, load_splits
 from lamina.corpora.splits import Splits
 from lamina.corpora.treebanks import with_features
 from lamina.errors import InputError
@@ -112,7 +112,7 @@ class OrderChange(NamedTuple):
 
     task: str
     kind: str
-    """linear, surface, structure or inflection."""
+    """linear, surface, structure, inflection or meaning."""
     metric: str
     first: float
     """At layer 0."""
@@ -193,7 +193,7 @@ class OrderReading(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """linear, surface, structure or inflection."""
+        """linear, surface, structure, inflection or meaning."""
         return BY_NAME[self.task].kind
 
     @property
@@ -378,9 +378,7 @@ def treebank_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     """Training and scored sentences; of a corpus without a training split, dev alone is scored."""
     if not isinstance(data, str | Path):
         return as_splits(data, {**options, "split": "dev" if options.get("split") == BOTH else options["split"]})
-    source_options = {
-        name: options[name] for name in ("unit", "format", "annotation", "limit", "first") if name in options
-    }
+    source_options = {name: options[name] for name in _OF_SOURCE if name in options}
     selection = FileSelection.of(options.get("include"), options.get("exclude"))
     if options["split"] != BOTH:
         return with_features(load_splits(data, options["split"], **source_options), data, options["format"], selection)
@@ -456,7 +454,17 @@ def order(
     tasks: Annotated[
         Sequence[str] | None,
         Setting(
-            f"A task: {', '.join(BY_NAME)}; by default all that the treebank allows.", option="--task", metavar="NAME"
+            f"A task: {', '.join(BY_NAME)}; by default all that the treebank allows but odd_man_out.",
+            option="--task",
+            metavar="NAME",
+        ),
+    ] = None,
+    frequencies: Annotated[
+        str | None,
+        Setting(
+            "Corpus whose training texts say how frequent words and pairs of words are, by name or path, for "
+            "odd_man_out; by default the treebank's own (wikitext2 has 2 million words).",
+            file=True,
         ),
     ] = None,
     items: Annotated[int, Setting("The most targets of a task, in training and in scored texts.", min=20)] = 1000,
@@ -482,7 +490,7 @@ def order(
 
     Linear: `index`, `bigram_shift`. Surface: `length`, `word_content`. Structure: `main_auxiliary`, `subject`,
     `subject_number_verb`, `depth`, `top_constituents`, `coordination`. Inflection: `subject_number`,
-    `subject_number_noun`, `object_number`, `tense`, `tense_verb`.
+    `subject_number_noun`, `object_number`, `tense`, `tense_verb`. Meaning: `odd_man_out`, where it is named.
 
     Probes learn from the treebank's train, a part of which decides when they stop, and are scored on dev and test.
     Intervals (95 %) resample documents and, from 5 seeds on, seeds. What is made of probes that have not converged is
@@ -492,7 +500,8 @@ def order(
         >>> result = order("minilm", "ewt", tasks=["index", "subject"])  # doctest: +SKIP
         >>> result.tables["changes"][["task", "lower", "upper", "change"]]  # doctest: +SKIP
     """
-    targets = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful)
+    counted = None if frequencies is None else load_corpus(frequencies, "train")
+    targets = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful, counted=counted)
     for part in (targets.splits.train, targets.splits.scored):
         refuse_seen(encoder, part)
     plan = _plan(encoder, targets, OrderTraining(preset, seeds, steps, faithful, seed), runtime.training_device)
@@ -562,10 +571,12 @@ def _task_rows(targets: OrderTargets) -> Iterator[tuple[Any, ...]]:
 @order.costs
 def _cost(
     estimator: Estimator, encoder: Encoder, splits: Splits, *, tasks: Sequence[str] | None, items: int, preset: str,
-    seeds: int | None, steps: int, faithful: bool, twin: bool, seed: int, samples: int, **_: Any,
+    frequencies: str | None, seeds: int | None, steps: int, faithful: bool, twin: bool, seed: int, samples: int,
+    **_: Any,
 ) -> Cost:  # fmt: skip
     """Encoding, training on single vectors, and the bootstrap; as if no run had been kept."""
-    targets = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful)
+    counted = None if frequencies is None else load_corpus(frequencies, "train")
+    targets = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful, counted=counted)
     plan = _plan(
         encoder, targets, OrderTraining(preset, seeds, steps, faithful, seed), estimator.runtime.training_device
     )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from zipfile import ZipFile
 
 from lamina.assets.origins import OriginFiles, read_manifest
-from lamina.assets.recipes.recipe import CorpusRecipe, DerivedFile, as_is, as_lines
+from lamina.assets.recipes import CorpusRecipe, DerivedFile, as_is, as_lines
 from lamina.assets.sources import Card
 from lamina.errors import AssetError
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from lamina.assets.origins import OriginFiles, read_manifest
-from lamina.assets.recipes.recipe import CorpusRecipe, Derive, DerivedFile
+from lamina.assets.recipes import CorpusRecipe, Derive, DerivedFile
 from lamina.assets.sources import Card
 from lamina.errors import AssetError
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lamina.assets.origins import Origin, OriginFiles, read_manifest
-from lamina.assets.recipes.recipe import CorpusRecipe, DerivedFile, as_is
+from lamina.assets.recipes import CorpusRecipe, DerivedFile, as_is
 from lamina.assets.sources import Card
 
 # WikiText-2 as PyTorch's examples have it: pre-tokenised, with `<unk>`.

@@ -37,7 +37,7 @@ from lamina.corpora.reading import (
     words_of,
 )
 from lamina.corpora.tokenising import find_words, split_words
-from lamina.files.writing import fresh_path
+from lamina.files.writing import fresh_path, make_folder
 from lamina.types import Edge, Span, Text
 
 _EXPECTED = '{"text": "...", "targets": [{"span1": [start, end), "span2": optional, "label": "..." or ["..."]}]}'
@@ -83,7 +83,7 @@ def write(texts: Iterable[Text], annotation: str, path: Path) -> int:
         >>> [text.edges["pos"][0].labels for text in read(path)]
         [('NOUN',)]
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     written = 0
     with fresh_path(path) as fresh, fresh.open("w", encoding="utf-8") as file:
         for text in texts:

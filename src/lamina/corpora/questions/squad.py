@@ -3,13 +3,16 @@
 JSON: articles with paragraphs with questions. `doc` is the article's title; the supporting fact is the sentence that
 holds the answer, with sentences from `lamina.corpora.tokenising` (none ends inside an answer). An answer has to be at
 its offset, or one character off (this occurs in SQuAD's own files and is noted); anything else is a fault, never a
-span. Questions without an answer (`is_impossible`, version 2) are left out and noted.
+span. Questions without an answer (`is_impossible`, version 2) are left out and noted. A view with `support="count"`
+labels the sentence that the released code of van Aken et al. (2019) counts to.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from lamina.types import Text
 IMPOSSIBLE = "questions without an answer (is_impossible)"
 SLIPPED = "questions with an answer one character off its offset (corrected)"
 _EXPECTED = '{"data": [{"title": ..., "paragraphs": [{"context": ..., "qas": [...]}]}]}'
+UNCOUNTED = "questions whose answer starts beyond the last sentence, counted without blanks: no sentence is labelled"
 _SLIPS = (0, 1, -1)
 
 
@@ -46,18 +50,20 @@ def questions(
     path: Path,
     report: Report = raise_fault,
     noted: Notes | None = None,
-    view: View | None = None,  # noqa: ARG001 - as any reader
+    view: View | None = None,
 ) -> Iterator[Question]:
-    """Every question that has an answer; there is one view of them."""
+    """Every question that has an answer."""
     document = QuestionFile(path, report)
-    noted = noted or Notes()
+    view, noted = view or View(), noted or Notes()
     for article in document.items("data", _EXPECTED):
         title = article.get("title")
         for paragraph in document.inner(article, "paragraphs", f"article {title!r}"):
-            yield from _of_paragraph(paragraph, title, document, noted)
+            yield from _of_paragraph(paragraph, title, document, view, noted)
 
 
-def _of_paragraph(paragraph: dict[str, Any], title: Any, document: QuestionFile, noted: Notes) -> Iterator[Question]:
+def _of_paragraph(
+    paragraph: dict[str, Any], title: Any, document: QuestionFile, view: View, noted: Notes
+) -> Iterator[Question]:
     context = paragraph.get("context")
     entries = document.inner(paragraph, "qas", f"a paragraph of article {title!r}")
     passage = QuestionContext(context) if isinstance(context, str) else None
@@ -69,12 +75,12 @@ def _of_paragraph(paragraph: dict[str, Any], title: Any, document: QuestionFile,
             document.fault(id, "the context is empty", "the text that holds the answer")
         elif qa.get("is_impossible"):
             noted.add(IMPOSSIBLE, id, str(title))
-        elif (question := _question(id, qa, passage, title, document, noted)) is not None:
+        elif (question := _question(id, qa, passage, title, document, view, noted)) is not None:
             yield question
 
 
 def _question(
-    id: str, qa: dict[str, Any], passage: QuestionContext, title: Any, document: QuestionFile, noted: Notes
+    id: str, qa: dict[str, Any], passage: QuestionContext, title: Any, document: QuestionFile, view: View, noted: Notes
 ) -> Question | None:
     question = qa.get("question")
     if not isinstance(question, str) or not question.strip():
@@ -87,9 +93,28 @@ def _question(
     if len(valid) < len(places):
         return None
     sentences = passage.sentences(whole=valid)
-    support = sentences_of(valid, sentences)
+    support = sentences_of(valid, sentences) if view.support == "sentence" else counted_sentence(valid[0][0], sentences)
     about: dict[str, Any] = {"doc": str(title), "task": "squad", "origin": passage.origin, "noted": noted}
-    return make_question(id, question, passage, sentences, valid, support, **about)
+    typed = make_question(id, question, passage, sentences, valid, support, **about)
+    if support or view.support == "sentence":
+        return typed
+    noted.add(UNCOUNTED, id, str(title))
+    edges = {name: targets for name, targets in typed.text.edges.items() if name != "sup"}
+    return replace(typed, text=replace(typed.text, edges=edges))
+
+
+def counted_sentence(start: int, sentences: Sequence[tuple[int, int]]) -> set[int]:
+    """The number of the sentence to which the released code of van Aken et al. counts; empty where it finds none.
+
+    Lengths are added up without the blanks between sentences, until they reach the answer's first character.
+
+    Example:
+        >>> sentences = [(0, 10), (11, 20), (21, 30)]
+        >>> [counted_sentence(start, sentences) for start in (11, 20, 29)]
+        [{1}, {2}, set()]
+    """
+    ends = accumulate(end - begin for begin, end in sentences)
+    return {next((number for number, end in enumerate(ends) if end >= start), -1)} - {-1}
 
 
 def _place(

@@ -3,11 +3,14 @@
 As Linzen et al. (2016) ask it, of any treebank with lemmas and numbers. The verb is the finite one that agrees with a
 noun before it: the subject's head, or the copula or auxiliary of that head. The other form is one that the treebank
 itself has, with the same lemma, tense and mood and the other number, so no rules of a language are needed. Attractors
-are nouns of the other number between subject and verb.
+are nouns of the other number between subject and verb. Beside them, where wanted, the same sentences without meaning
+(Gulordava et al. 2018): every content word replaced by another one of the treebank with the same part of speech, tag
+and features, so that only structure tells the number.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,6 +23,8 @@ from lamina.errors import CorpusError
 
 FIELD, TERM = "morphology", "subject_verb_agreement"
 """As BLiMP calls the same."""
+NONCE = "subject_verb_agreement_nonce"
+"""The term of pairs whose content words are replaced."""
 DEFAULT = "gum_open"
 """Its sentences are long enough to have attractors, and n-gram models are counted on another treebank by default."""
 _MANY = 3
@@ -44,6 +49,10 @@ _DISAGREE = "verbs annotated with another number than their subject"
 _UNSEEN = "verbs whose form in the other number is not in the treebank"
 _ALIKE = "verbs that look the same in both numbers"
 _WRITTEN = "verbs written as one with the word before or with others"
+_ALONE = "sentences without meaning that could not be made: no other verb of the same form with both numbers"
+
+_CONTENT = ("NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM")
+_VOWELS = tuple("aeiou")
 
 
 class _InflectedForm(NamedTuple):
@@ -98,8 +107,83 @@ def _by_form(forms: Counter[_InflectedForm]) -> Counter[str]:
     return often
 
 
-def agreement_pairs(name_or_path: str | Path = DEFAULT, split: str = "all", *, seed: int = 0) -> MinimalPairs:
+class ContentWords:
+    """The content words of a treebank by their form: part of speech, tag and features.
+
+    Words that occur with several parts of speech are left out, as they may be read otherwise.
+
+    Example:
+        >>> forms = (("dogs", "NNS"), ("cats", "NNS"), ("dog", "NN"))
+        >>> words = [TreebankWord(form, form[:3], "NOUN", tag, {}, 0, "") for form, tag in forms]
+        >>> ContentWords([TreebankSentence("1", None, tuple(words))]).others(words[0])
+        ['cats']
+    """
+
+    def __init__(self, sentences: Iterable[TreebankSentence]) -> None:
+        known: dict[tuple[str, ...], dict[str, TreebankWord]] = defaultdict(dict)
+        parts: dict[str, set[str]] = defaultdict(set)
+        for sentence in sentences:
+            for word in sentence.words:
+                parts[word.form.lower()].add(word.pos)
+                if _is_content(word):
+                    known[_form(word)].setdefault(word.form.lower(), word)
+        self._words = {
+            form: {name: word for name, word in sorted(words.items()) if len(parts[name]) == 1}
+            for form, words in known.items()
+        }
+
+    def others(self, word: TreebankWord) -> list[str]:
+        """The other words of its form, in alphabetical order."""
+        return [name for name in self._words.get(_form(word), ()) if name != word.form.lower()]
+
+    def another(self, word: TreebankWord, before: str, drawn: int, verbs: Inflections | None) -> TreebankWord | None:
+        """One of them by a number, written alike, fitting a or an `before` it; with `verbs`, one with both numbers."""
+        names = self.others(word)
+        if before.lower() in ("a", "an"):
+            names = [name for name in names if name.startswith(_VOWELS) == (before.lower() == "an")]
+        words = self._words.get(_form(word), {})
+        if verbs is not None:
+            names = [name for name in names if verbs.other(words[name])]
+        if not names:
+            return None
+        chosen = words[names[drawn % len(names)]]
+        return word._replace(form=_like(word.form, chosen.form.lower()), lemma=chosen.lemma)
+
+
+def _is_content(word: TreebankWord) -> bool:
+    plain = word.form.isalpha() and word.written is None and "Typo" not in word.features
+    return word.pos in _CONTENT and plain and len(word.form) > 1
+
+
+def _form(word: TreebankWord) -> tuple[str, ...]:
+    features = (f"{name}={value}" for name, value in sorted(word.features.items()))
+    return (word.pos, word.tag, *features)
+
+
+def without_meaning(
+    sentence: TreebankSentence, verb: int, words: ContentWords, inflections: Inflections, seed: int
+) -> TreebankSentence | None:
+    """The sentence with other content words; None where its verb is one that has no other of its form."""
+    changed = list(sentence.words)
+    for place, word in enumerate(sentence.words):
+        if not _is_content(word):
+            continue
+        key = hashlib.blake2b(f"{seed} {sentence.id} {place}".encode("utf-8", "surrogatepass"), digest_size=8)
+        before = changed[place - 1].form if place else ""
+        verbs = inflections if place == verb else None
+        another = words.another(word, before, int.from_bytes(key.digest()), verbs)
+        if another is None and place == verb:
+            return None
+        changed[place] = another or word
+    return sentence._replace(words=tuple(changed))
+
+
+def agreement_pairs(
+    name_or_path: str | Path = DEFAULT, split: str = "all", *, nonce: bool = False, seed: int = 0
+) -> MinimalPairs:
     """Pairs made of a treebank of the catalogue or of one's own; other forms of verbs are looked up in all its splits.
+
+    With `nonce`, each has one beside it whose content words are replaced.
 
     Example:
         >>> suite = agreement_pairs("ud_english_ewt", "dev")  # doctest: +SKIP
@@ -108,17 +192,27 @@ def agreement_pairs(name_or_path: str | Path = DEFAULT, split: str = "all", *, s
     treebank = load_treebank(name_or_path, split, seed=seed)
     inflections = Inflections([*treebank.sentences, *treebank.others])
     left_out: Counter[str] = Counter()
-    pairs = [pair for sentence in treebank.sentences for pair in pairs_of(sentence, inflections, left_out)]
+    words = ContentWords([*treebank.sentences, *treebank.others]) if nonce else None
+    pairs = [pair for sentence in treebank.sentences for pair in pairs_of(sentence, inflections, left_out, words, seed)]
     pairs = list(_once(pairs, left_out))
     if not pairs:
         raise CorpusError(_nothing(treebank, left_out))
     name = f"agreement in {treebank.name} ({split})"
-    fingerprint = fingerprint_of("agreement 1", dict(treebank.files), split, treebank.made_split or "")
+    nonce_seed = ("nonce 1", seed) if nonce else ()
+    fingerprint = fingerprint_of("agreement 1", dict(treebank.files), split, treebank.made_split or "", *nonce_seed)
     return MinimalPairs(name, fingerprint, tuple(sorted(pairs, key=_order)), treebank.files, dict(left_out))
 
 
-def pairs_of(sentence: TreebankSentence, inflections: Inflections, left_out: Counter[str]) -> Iterator[MinimalPair]:
+def pairs_of(
+    sentence: TreebankSentence,
+    inflections: Inflections,
+    left_out: Counter[str],
+    words: ContentWords | None = None,
+    seed: int = 0,
+) -> Iterator[MinimalPair]:
     """The pairs of one sentence, one per verb whose subject is a noun; why others are none is counted.
+
+    With `words`, a pair without meaning follows each.
 
     Example:
         >>> keys = TreebankWord("Keys", "key", "NOUN", "NNS", {}, 1, "nsubj")
@@ -143,9 +237,17 @@ def pairs_of(sentence: TreebankSentence, inflections: Inflections, left_out: Cou
         between = (word for word in sentence.words[place + 1 : verb_place] if word.pos in _NOUNS)
         attractors = sum(number_of(word) == _NUMBERS[number or ""] for word in between)
         id = f"{sentence.id}:{verb_place + 1}"
-        yield MinimalPair(
-            id, FIELD, TERM, _paradigm_of(attractors), sentence.text(), sentence.text({verb_place: other})
-        )
+        paradigm = _paradigm_of(attractors)
+        yield MinimalPair(id, FIELD, TERM, paradigm, sentence.text(), sentence.text({verb_place: other}))
+        if words is None:
+            continue
+        changed = without_meaning(sentence, verb_place, words, inflections, seed)
+        bad = None if changed is None else inflections.other(changed.words[verb_place])
+        if changed is None or not bad:
+            left_out[_ALONE] += 1
+        else:
+            texts = changed.text(), changed.text({verb_place: bad})
+            yield MinimalPair(f"{id} nonce", FIELD, NONCE, f"{paradigm}, nonce", *texts)
 
 
 def number_of(word: TreebankWord) -> str | None:

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.corpus import fingerprint_of, first_of_each, sample_of_each
 from lamina.corpora.reading import Fault, raise_fault
-from lamina.corpora.sampling import first_of_each, sample_of_each
 from lamina.corpora.suites.files import first_row, hashes_of, suite_root, table_files, table_rows
 from lamina.corpora.tables.files import TableRow
 from lamina.errors import CorpusError

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.corpus import fingerprint_of, sample_of_each
 from lamina.corpora.reading import Fault, raise_fault
-from lamina.corpora.sampling import sample_of_each
 from lamina.corpora.suites.files import hashes_of, table_rows
 from lamina.corpora.tables.files import TableRow
 from lamina.errors import CorpusError

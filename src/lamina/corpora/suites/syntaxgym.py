@@ -14,8 +14,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from lamina.corpora.corpus import fingerprint_of
-from lamina.corpora.sampling import first_of_each, sample_of_each
+from lamina.corpora.corpus import fingerprint_of, first_of_each, sample_of_each
 from lamina.corpora.suites.files import suite_root
 from lamina.errors import CorpusError, FormatError, InputError
 from lamina.files.checking import sha256_of

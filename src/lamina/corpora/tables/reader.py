@@ -457,7 +457,8 @@ def looks_like(path: Path) -> bool:
 def has_columns(path: Path, chosen: Mapping[str, str]) -> bool:
     """Whether a file is a table with the columns that a user named."""
     try:
-        return _planned(path, chosen, _LOOKED_AT) is not None
+        table = open_table(path, _header(chosen))
+        return table is not None and _planned_at_sight(table, chosen) is not None
     except CorpusError:
         return False
 
@@ -483,7 +484,7 @@ def why_not(path: Path) -> str | None:
     if table is None:
         return None
     try:
-        PlannedTable(table, {}, _LOOKED_AT)
+        _planned_at_sight(table, {})
     except CorpusError as error:
         return f"{path} is {table.in_words()}, and no reader fits: {str(error)[:_LONGEST_REASON]}: {_EXAMPLE}"
     return None
@@ -538,5 +539,22 @@ def parse_columns(text: str) -> dict[str, str]:
 
 def _planned(path: Path, chosen: Mapping[str, str], sampled: int) -> PlannedTable | None:
     """The table in a file, planned; None if the file is not a table; CorpusError if its columns are ambiguous."""
-    table = open_table(path, {"yes": True, "no": False}.get(chosen.get("header", "")))
+    table = open_table(path, _header(chosen))
     return None if table is None else PlannedTable(table, chosen, sampled)
+
+
+def _header(chosen: Mapping[str, str]) -> bool | None:
+    """Whether the first line names the columns, where a user chose that."""
+    return {"yes": True, "no": False}.get(chosen.get("header", ""))
+
+
+def _planned_at_sight(table: TableFile, chosen: Mapping[str, str]) -> PlannedTable:
+    """Planned by the first rows; by all of them where a column is empty in the first ones, which may be the texts."""
+    try:
+        return PlannedTable(table, chosen, _LOOKED_AT)
+    except CorpusError:
+        first, complete = table.sample(_LOOKED_AT)
+        filled = {column for row in first for column, cell in row.items() if not missing(cell)}
+        if complete or filled.issuperset(table.columns):
+            raise
+        return PlannedTable(table, chosen, SAMPLED)

@@ -34,10 +34,9 @@ from lamina.models.elmo import ElmoEncoder
 from lamina.models.interventions.edited_runs import Edit
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.running.anatomy import attention_by, embedding_table, only_causal, watch_blocks
-from lamina.models.running.attention_maps import AttentionCall, recorded_attention
+from lamina.models.running.attention_maps import VALUES_IN_LINEAR_LAYERS, AttentionCall, mixings, recorded_attention
 from lamina.models.running.devices import weights
 from lamina.models.running.huggingface import HuggingFaceEncoder
-from lamina.models.running.value_norms import VALUES_IN_LINEAR_LAYERS, mixings
 from lamina.types import Text
 
 # Checks of hidden states: batch invariance, padding, windows, maps, order of layers.

@@ -19,8 +19,8 @@ from lamina.models.checks.passports import LONGER, PLAIN, SHORT, Check, holds
 from lamina.models.contract import TOLERANCE, Encoder, apart
 from lamina.models.interventions.edited_runs import RESAMPLED, Edit
 from lamina.models.interventions.interventions import Interventions
+from lamina.models.running.attention_maps import is_linear
 from lamina.models.running.batching import InputRow
-from lamina.models.running.value_norms import is_linear
 
 _STEPS = (0.01, 0.001, 0.0002)
 """Of a gate, to see how fast the output changes with it: large ones bend, or lead to another expert; small ones are

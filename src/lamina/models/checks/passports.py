@@ -19,8 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lamina.errors import DamagedError, LaminaError, ModelError, WriteError
-from lamina.files.checking import read_json, write_json
-from lamina.files.places import cache_dir
+from lamina.files.checking import cache_dir, read_json, write_json
 from lamina.models.contract import SHARE, TOLERANCE, Activations, Encoder, apart
 from lamina.models.running.devices import running_devices
 from lamina.models.running.huggingface import HuggingFaceEncoder

@@ -14,9 +14,8 @@ from torch.nn import Module
 from lamina.errors import ModelError
 from lamina.models.contract import apart
 from lamina.models.running.anatomy import SAME, attention_by, given, watch_blocks
-from lamina.models.running.attention_maps import AttentionCall, recorded_attention
+from lamina.models.running.attention_maps import AttentionCall, is_linear, mixings, recorded_attention
 from lamina.models.running.huggingface import HuggingFaceEncoder
-from lamina.models.running.value_norms import is_linear, mixings
 
 Around = Callable[[int, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Runs instead of a block, given its number, its forward function and the arguments of that."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from lamina.errors import ModelError
-from lamina.files.places import cache_dir
+from lamina.files.checking import cache_dir
 from lamina.files.writing import hidden_name, sweep
 
 Placement = str | Mapping[str, int | str]

@@ -27,12 +27,11 @@ from lamina.models.running.anatomy import (
     only_tokens,
     text_part,
 )
-from lamina.models.running.attention_maps import map_batches, with_maps
+from lamina.models.running.attention_maps import ValueNorms, map_batches, with_maps
 from lamina.models.running.batching import BatchSize, InputRow, cut_ahead, padded, row_groups, rows_of, sent
 from lamina.models.running.devices import input_device, weights
 from lamina.models.running.state_batches import Chunk, Packing, chunks, lookahead, packs
 from lamina.models.running.tokens import InputFormat, TokenizedText, WordTokenizer, token_id
-from lamina.models.running.value_norms import ValueNorms
 from lamina.types import Text
 
 if TYPE_CHECKING:
@@ -203,6 +202,8 @@ class HuggingFaceEncoder(Encoder):
         self.pooler: torch.nn.Module | None = None
         """Taken off the model, which does without; a head for classes may read it."""
         self.tokenizer = tokenizer
+        self.rounded = False
+        """Whether the weights of linear layers are in 8 bits (`lamina.models.weights.rounding`)."""
         self.reading = reading or InputFormat()
         """How texts become ids: segments, chat template, side of an encoder-decoder."""
         self.word_tokenizer = WordTokenizer(tokenizer, self.reading)
@@ -398,7 +399,7 @@ class HuggingFaceEncoder(Encoder):
             span_model=self.span_model,
             reading=self.reading._replace(one_segment=True),
         )
-        one.whole, one.origin = self.whole, self.origin
+        one.whole, one.origin, one.rounded = self.whole, self.origin, self.rounded
         return one
 
     def lexical(self, *, layer_norm: bool = False) -> LexicalEncoder:

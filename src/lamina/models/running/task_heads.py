@@ -22,6 +22,7 @@ from lamina.models.running.devices import is_spread, refuse_spread
 from lamina.models.running.huggingface import HuggingFaceEncoder, has_weights_of
 from lamina.models.running.tokens import token_id
 from lamina.models.weights.hub import quiet_transformers
+from lamina.models.weights.rounding import round_weights
 from lamina.types import Text
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ def load_with_head(encoder: HuggingFaceEncoder, *, otherwise: str, **settings: A
             f"{encoder.name}: {len(absent)} weights of its head are not in the checkpoint (first: {absent[0]}), so it "
             f"would be a random head; use a checkpoint with its head, or {otherwise}"
         )
+    if encoder.rounded:
+        round_weights(model)
     if not has_weights_of(model, encoder):
         raise ModelError(
             f"{encoder.name} is not the checkpoint at {source} any more (changed in memory, or with an adapter added), "

@@ -12,6 +12,7 @@ from lamina.web.api import (
     results,
     search,
     sentence,
+    tables,
 )
 
 ROUTERS = (
@@ -28,4 +29,5 @@ ROUTERS = (
     results.router,
     search.router,
     jobs.router,
+    tables.router,
 )

@@ -10,8 +10,7 @@ from pydantic import BaseModel, Field
 
 from lamina.web.api.schema import ERRORS, Typed
 from lamina.web.models import base_of
-from lamina.web.settings import EXAMPLES
-from lamina.web.state import State
+from lamina.web.state import EXAMPLES, State
 
 router = APIRouter(tags=["about"], responses={code: ERRORS[code] for code in (401, 403)})
 

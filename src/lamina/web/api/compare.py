@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
-from lamina.comparison.probes import tasks_of
-from lamina.comparison.side_by_side import (
+from lamina.comparison.compare import (
     NO_RESULT,
-    ModelResults,
+    ModelEntries,
     NotComparable,
     all_layer_scores,
     comparable_results,
@@ -22,6 +21,7 @@ from lamina.comparison.side_by_side import (
     newest_results,
     why_not_comparable,
 )
+from lamina.comparison.probes import tasks_of
 from lamina.errors import InputError, LaminaError
 from lamina.figures import captions_for, draw, spec_of
 from lamina.framework.declare import ComparedLayers, ComparedValues
@@ -40,7 +40,7 @@ from lamina.web.workers import in_worker
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lamina.comparison.correspondence import ReadTexts
+    from lamina.comparison.similarity import ReadTexts
     from lamina.types import Text
 
 router = APIRouter(
@@ -204,7 +204,7 @@ def compared(app: State, several: ComparisonRequest) -> ModelComparison:
     )
 
 
-def _declared(app: AppState, sides: Sequence[ModelResults]) -> list[str]:
+def _declared(app: AppState, sides: Sequence[ModelEntries]) -> list[str]:
     """The analyses that any of the models has and that models are compared by, in the order of the report."""
     there = {analysis for side in sides if not side.twin for analysis in side.entries}
     return [analysis.name for analysis in app.analyses if analysis.compares is not None and analysis.name in there]
@@ -308,7 +308,7 @@ class ModelCorrespondence(BaseModel):
 @router.post("/correspondence")
 def correspondence(app: State, several: ComparisonRequest) -> ModelCorrespondence:
     """CKA of every pair of layers, and the best match of every head: of the first two models, whatever their depth."""
-    from lamina.comparison.correspondence import layer_matrix, match_heads
+    from lamina.comparison.similarity import layer_matrix, match_heads
 
     names = list(dict.fromkeys(several.models))[:2]
     if len(names) < 2:
@@ -331,7 +331,7 @@ _READ_SENTENCES = 200
 
 
 def _texts(app: AppState) -> list[Text]:
-    from lamina.comparison.correspondence import some_texts
+    from lamina.comparison.similarity import some_texts
     from lamina.corpora import load_corpus
 
     return some_texts(load_corpus(app.settings.corpora[0], split="dev", limit=_READ_SENTENCES))
@@ -353,7 +353,7 @@ class PackedReading(BaseModel):
 @in_worker
 def read_sentences(app: State, request: ReadingRequest) -> PackedReading:
     """The first sentences of the corpus, read by a model."""
-    from lamina.comparison.correspondence import read_texts
+    from lamina.comparison.similarity import read_texts
 
     texts = _texts(app)
     with app.model(request.model) as encoder:
@@ -363,21 +363,21 @@ def read_sentences(app: State, request: ReadingRequest) -> PackedReading:
 @lru_cache(maxsize=4)
 def _reading(app: AppState, name: str, _fingerprint: str) -> ReadTexts:
     """Read once per model: seconds."""
-    from lamina.comparison.correspondence import ReadTexts
+    from lamina.comparison.similarity import ReadTexts
 
     return ReadTexts.unpack(b64decode(read_sentences(app=app, request=ReadingRequest(model=name)).npz))
 
 
-def _side(app: AppState, name: str) -> ModelResults:
+def _side(app: AppState, name: str) -> ModelEntries:
     """The model's results, matched by its weights; those of a twin are in the results of its model."""
     base = app.models.twin_of(name)
     entries = app.results.of_model(app.models.fingerprint(base or name))
     if base is not None:
         entries = [entry for entry in entries if entry.parameters.get("twin")]
-    return ModelResults(name, base is not None, newest_results(entries))
+    return ModelEntries(name, base is not None, newest_results(entries))
 
 
-def _offer(app: AppState, baseline: ModelResults, name: str) -> ComparisonOffer:
+def _offer(app: AppState, baseline: ModelEntries, name: str) -> ComparisonOffer:
     base = app.models.twin_of(name)
     title = f"{base}, random twin" if base else name
     try:
@@ -406,7 +406,7 @@ def _base(app: AppState, name: str) -> str:
     return app.models.twin_of(name) or name
 
 
-def _shown(side: ModelResults) -> str:
+def _shown(side: ModelEntries) -> str:
     """The model's name in results."""
     entry = next(iter(side.entries.values()), None)
     model = side.name.removesuffix(TWIN) if entry is None else entry.model
@@ -414,7 +414,7 @@ def _shown(side: ModelResults) -> str:
 
 
 def _compared(
-    app: AppState, analysis: str, sides: Sequence[ModelResults], alike: Sequence[ModelResults]
+    app: AppState, analysis: str, sides: Sequence[ModelEntries], alike: Sequence[ModelEntries]
 ) -> tuple[Result | None, str]:
     """The comparison of one analysis, or why there is none; both empty where nobody has it."""
     if isinstance(get_analysis(analysis).compares, ComparedLayers | ComparedValues):
@@ -460,7 +460,7 @@ def load_comparison(results: ResultIndex, ids: tuple[tuple[str, int], ...]) -> R
     return get_analysis("compare")([results.result(id) for id, _ in ids])
 
 
-def _names(sides: Sequence[ModelResults]) -> dict[str, str]:
+def _names(sides: Sequence[ModelEntries]) -> dict[str, str]:
     """Names in results -> names in requests."""
     return {_shown(side): side.name for side in sides}
 
@@ -477,7 +477,7 @@ def _rows(comparison: Result, table: str) -> Iterator[dict]:
     yield from rows.to_dict("records")
 
 
-def _scores(analysis: str, comparison: Result, sides: Sequence[ModelResults]) -> list[ModelScore]:
+def _scores(analysis: str, comparison: Result, sides: Sequence[ModelEntries]) -> list[ModelScore]:
     names = _names(sides)
     return [
         _score(analysis, row | {"model": names.get(row["model"], row["model"])}) for row in _rows(comparison, "compare")
@@ -486,7 +486,7 @@ def _scores(analysis: str, comparison: Result, sides: Sequence[ModelResults]) ->
 
 def _score(analysis: str, row: dict) -> ModelScore:
     from lamina.figures.theme import title_of
-    from lamina.tasks.label_words import in_words
+    from lamina.tasks.catalogue import in_words
 
     return ModelScore(
         analysis=analysis,
@@ -500,7 +500,7 @@ def _score(analysis: str, row: dict) -> ModelScore:
     )
 
 
-def _differences(analysis: str, comparison: Result, sides: Sequence[ModelResults]) -> list[ScoreDifference]:
+def _differences(analysis: str, comparison: Result, sides: Sequence[ModelEntries]) -> list[ScoreDifference]:
     """Each model minus the baseline: rows of the table are a - b."""
     names, baseline, differences = _names(sides), sides[0].name, []
     for row in _rows(comparison, "differences"):
@@ -516,7 +516,7 @@ def _differences(analysis: str, comparison: Result, sides: Sequence[ModelResults
 
 
 def _twins(
-    app: AppState, sides: Sequence[ModelResults], scores: Sequence[ModelScore]
+    app: AppState, sides: Sequence[ModelEntries], scores: Sequence[ModelScore]
 ) -> tuple[list[ModelScore], list[ScoreDifference]]:
     """Scores of random twins, whose predictions are not saved: differences have no intervals."""
     twins = {side.name for side in sides if side.twin}
@@ -550,7 +550,7 @@ def _twins(
     return beside, apart
 
 
-def _curves(app: AppState, alike: dict[str, list[ModelResults]]) -> Iterator[AnalysisCurves]:
+def _curves(app: AppState, alike: dict[str, list[ModelEntries]]) -> Iterator[AnalysisCurves]:
     import pandas as pd
 
     from lamina.figures.compare import by_task

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -179,12 +180,13 @@ def cancel(app: State, id: Annotated[str, Path(max_length=40)]) -> JobProgress:
 
 def _results_of(app: AppState, jobs: Sequence[BackgroundJob]) -> dict[str, ResultSummary]:
     """Id of each job that is done -> the result that it left."""
-    done = {str(job.request.get("out", "")): job.id for job in jobs if job.state == "done"}
+    # The server may have been started with a folder as seen from where it was started.
+    done = {pathlib.Path(job.request.get("out", "")).resolve(): job.id for job in jobs if job.state == "done"}
     if not done:
         return {}
-    there = [entry for entry in app.results.entries() if str(entry.folder) in done]
+    there = [entry for entry in app.results.entries() if entry.folder.resolve() in done]
     summaries = summaries_of(app, there)
-    return {done[str(entry.folder)]: summary for entry, summary in zip(there, summaries, strict=True)}
+    return {done[entry.folder.resolve()]: summary for entry, summary in zip(there, summaries, strict=True)}
 
 
 def _progress(job: BackgroundJob, result: ResultSummary | None = None) -> JobProgress:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel
 
 from lamina.errors import LaminaError
-from lamina.results.finding import strongest_first
+from lamina.results.finding import plainly, strongest_first
 from lamina.results.index import ResultIndex, SavedResult, using, whole_first
 from lamina.web.api.results import FigureCard, FindingCard, ResultSummary, summaries_of
 from lamina.web.api.schema import ERRORS
@@ -37,6 +37,13 @@ class OverviewFinding(FindingCard):
     title: str
 
 
+class PlainFinding(FindingCard):
+    """A sentence of the paragraph: `text` has the test behind it."""
+
+    plain: str
+    """The claim without its statistics."""
+
+
 class ChapterOfModel(BaseModel):
     """What was measured of one side of a model."""
 
@@ -50,6 +57,8 @@ class ModelOverview(BaseModel):
     """What was measured of a model."""
 
     model: str
+    paragraph: list[PlainFinding]
+    """The model in a paragraph, sentence by sentence, as the report begins."""
     findings: list[OverviewFinding]
     """Clear ones first."""
     glance: FigureCard | None
@@ -70,10 +79,10 @@ def overview(app: State, name: ModelName) -> ModelOverview:
     entries = _newest(app, name)
     try:
         with using(*entries):
-            glance, captions = _glance(app.results, tuple((entry.id, entry.saved) for entry in entries))
+            paragraph, glance, captions = _glance(app.results, tuple((entry.id, entry.saved) for entry in entries))
     except LaminaError as error:
         # One result that cannot be read does not take the others away; its run says what is wrong with it.
-        glance, captions = None, [str(error)]
+        paragraph, glance, captions = [], None, [str(error)]
     chapters = []
     every = summaries_of(app, entries)
     for card in CHAPTERS:
@@ -86,6 +95,7 @@ def overview(app: State, name: ModelName) -> ModelOverview:
         chapters.append(ChapterOfModel(**about, results=summaries))
     return ModelOverview(
         model=name,
+        paragraph=paragraph,
         findings=_in_turn(chapters),
         glance=glance,
         captions=captions,
@@ -126,24 +136,31 @@ def _newest(app: AppState, name: str) -> list[SavedResult]:
 
 
 @lru_cache(maxsize=_CACHED_DRAWINGS)
-def _glance(index: ResultIndex, saved: tuple[tuple[str, int], ...]) -> tuple[FigureCard | None, list[str]]:
-    """Drawn once for the same results: a new one in a folder has another time."""
+def _glance(
+    index: ResultIndex, saved: tuple[tuple[str, int], ...]
+) -> tuple[list[PlainFinding], FigureCard | None, list[str]]:
+    """The paragraph, and the figure with its captions; made once for the same results: a new one has another time."""
     from lamina.analyses.overview import ability_layers, head_roles
+    from lamina.analyses.overview import summary as summary_of
     from lamina.figures import spec_of
     from lamina.figures.overview import CAPTIONS, abilities, beside, roles
 
     results = [index.result(id) for id, _ in saved]
+    paragraph = [
+        PlainFinding(text=finding.text, status=finding.status, weight=finding.weight, plain=plainly(finding))
+        for finding in summary_of(results)
+    ]
     able, heads = ability_layers(results), head_roles(results)
     panels = {
         **({"abilities": abilities(able)} if len(able) else {}),
         **({"roles": roles(heads)} if len(heads) else {}),
     }
     if not panels:
-        return None, []
+        return paragraph, None, []
     summary = " ".join(str(panel.to_dict().get("description", "")) for panel in panels.values())
     captions = [CAPTIONS[name] for name in panels]
     spec = spec_of(beside(*panels.values()))
-    return FigureCard(name="glance", spec=spec, summary=summary, caption=" ".join(captions)), captions
+    return paragraph, FigureCard(name="glance", spec=spec, summary=summary, caption=" ".join(captions)), captions
 
 
 class MissingAnalysis(BaseModel):
@@ -166,12 +183,20 @@ class MissingAnalysis(BaseModel):
 
 @router.get("/unmeasured/{name:path}")
 def unmeasured(app: State, name: ModelName) -> list[MissingAnalysis]:
-    """What a report would ask of a model and nobody has, with an estimate for this machine."""
+    """What a report would ask of a model and nobody has, with an estimate for this machine.
+
+    Not which layer to use: that is asked of a table with one kind of label, on a page of its own.
+    """
+    from lamina.framework.inputs import SeveralModels
+
     done = {entry.analysis for entry in _newest(app, name)}
     wanted = [
         analysis
         for analysis in app.analyses
-        if analysis.report is not None and is_job(analysis) and analysis.name not in done
+        if analysis.report is not None
+        and is_job(analysis)
+        and analysis.name not in done
+        and not isinstance(analysis.reads, SeveralModels)
     ]
     refused = _refused(app, name, wanted)
     return [_estimated(app, name, analysis, refused.get(analysis.name)) for analysis in wanted]

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path as FilePath
-from threading import BoundedSemaphore, Thread
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from lamina.errors import InputError
-from lamina.figures import captions_for, captions_of, draw, spec_of, to_svg
+from lamina.figures import captions_for, captions_of, draw, spec_of
 from lamina.files.reading import open_regular, parse_json
 from lamina.results import Result
 from lamina.results.finding import read_finding
@@ -37,10 +35,8 @@ from lamina.results.result import without_nan
 from lamina.stats.status import Status
 from lamina.web.api.schema import ERRORS
 from lamina.web.state import AppState, State
-from lamina.web.workers import BusyError, DeadlineError
+from lamina.web.workers import ChartImage
 
-_DRAWING = BoundedSemaphore(8)
-"""Images that are drawn at the same time."""
 _CACHED_CHARTS = 64
 """Sets of charts kept in memory."""
 _LARGEST = 64 * 1024**2
@@ -139,11 +135,7 @@ Name = Annotated[str, Path(description="Of a chart or table.", pattern=NAME)]
 Tasks = Annotated[
     list[str] | None, Query(alias="task", description="Only these tasks; all where none is named.", max_length=50)
 ]
-Image = Literal["svg", "png", "pdf"]
-
 _KINDS = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
-_SCALE = 2
-"""Pixels per point of a PNG."""
 
 
 class FindingCard(BaseModel):
@@ -238,44 +230,14 @@ def table(app: State, id: ResultId, name: Name) -> Response:
 
 
 @router.get("/{id}/charts/{name}.{kind}", response_class=Response)
-def image(app: State, id: ResultId, name: Name, kind: Image, tasks: Tasks = None) -> Response:
+def image(app: State, id: ResultId, name: Name, kind: ChartImage, tasks: Tasks = None) -> Response:
     """One chart as an image for a paper or a slide."""
-    import vl_convert
-
     entry = app.results.entry(id)
     known = _known(tasks_of(app.results.result(id)), tasks, entry) if tasks else ()
     spec = _named(charts_of(app.results, entry, known), name, "chart", entry)
-    drawings: dict[Image, Callable[[], str | bytes]] = {
-        "svg": lambda: to_svg(spec),
-        "png": lambda: vl_convert.vegalite_to_png(spec, scale=_SCALE, allowed_base_urls=[]),
-        "pdf": lambda: vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[]),
-    }
     with using(entry):
-        body = _drawn_within(app.settings.limits.answer_seconds, drawings[kind])
+        body = app.charts.draw(kind, spec)
     return _file(body, _KINDS[kind], f"{entry.analysis}-{name}.{kind}")
-
-
-def _drawn_within(seconds: float, drawing: Callable[[], str | bytes]) -> str | bytes:
-    """An image; a chart may be a program that never ends, so nobody waits for it longer than for a model."""
-    if not _DRAWING.acquire(blocking=False):
-        raise BusyError("other charts are being drawn; try again in a moment")
-    outcome: Future[str | bytes] = Future()
-
-    def work() -> None:
-        try:
-            outcome.set_result(drawing())
-        except BaseException as error:
-            outcome.set_exception(error)
-        finally:
-            _DRAWING.release()
-
-    Thread(target=work, name="drawing", daemon=True).start()
-    try:
-        return outcome.result(seconds)
-    except TimeoutError:
-        raise DeadlineError(
-            f"the chart was not drawn within {seconds:g} seconds, the most that a request may take here"
-        ) from None
 
 
 def _known(there: list[str], requested: Sequence[str] | None, entry: SavedResult) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def _layers(app: AppState, wanted: str, model: str) -> Iterator[SearchHit]:
 def _finding_heads(results: dict[str, Result], wanted: str, model: str) -> Iterator[SearchHit]:
     """Heads by the relation that they find best: "objects", "dobj"."""
     from lamina.results.finding import percent, rows_of
-    from lamina.tasks.label_words import in_words, plural_of, word_for
+    from lamina.tasks.catalogue import in_words, plural_of, word_for
 
     best = results["heads"].tables.get("best") if "heads" in results else None
     if best is None:
@@ -304,7 +304,7 @@ def _numbers(app: AppState, entry: SavedResult, layer: int) -> Iterator[LayerNum
 
 @lru_cache(maxsize=32)
 def _curves(results: ResultIndex, id: str, _saved: int):
-    from lamina.comparison.side_by_side import layer_curves
+    from lamina.comparison.compare import layer_curves
 
     return layer_curves(results.result(id), twin=False)
 
@@ -339,6 +339,23 @@ class TaskOfModel(BaseModel):
     """The layers that can be the best, in words; empty where the result has no such table."""
 
 
+class TaskExample(BaseModel):
+    """One target of a task, as the probes of the first and of all layers read it."""
+
+    words: list[str]
+    spans: list[tuple[int, int]]
+    """Of words, half-open."""
+    label: str
+    """The gold label."""
+    first: float
+    """Its probability under the probe of the embeddings, the mean over seeds."""
+    last: float
+    """Its probability under the probe of all layers."""
+    rival: str
+    """The most probable other label in the end."""
+    rival_last: float
+
+
 class TaskEntry(BaseModel):
     """What is known of one task."""
 
@@ -349,6 +366,14 @@ class TaskEntry(BaseModel):
     """Of this model first, then of the others."""
     findings: list[FindingCard]
     """Of this model, those that name the task."""
+    right: list[TaskExample]
+    """Targets that the probes of this model get right, the first of those whose way its probing result traces: of
+    sentences that its probes are unsure of."""
+    wrong: list[TaskExample]
+    """Those that they get wrong."""
+    traced: int
+    """Targets that the result traces."""
+    traced_right: int
 
 
 @router.post("/task")
@@ -363,9 +388,16 @@ def task(app: State, wanted: TaskRequest) -> TaskEntry:
     results = list(_with_task(app, every, wanted.task))
     if known is None and not results:
         raise InputError(f"there is no task {wanted.task!r} here; search for another")
+    examples = list(_task_examples(_results(app, wanted.model).get("probe"), wanted.task))
+    right = [example for example in examples if example.last > example.rival_last]
+    wrong = [example for example in examples if example not in right]
     return TaskEntry(
         task=wanted.task,
         title=title,
+        right=right[:_EXAMPLES],
+        wrong=wrong[:_EXAMPLES],
+        traced=len(examples),
+        traced_right=len(right),
         about=known.what if known else "",
         results=results,
         findings=_naming(app, entries, rf"\b{re.escape(title)}\b"),
@@ -389,6 +421,47 @@ def _with_task(app: AppState, entries: Sequence[SavedResult], task: str) -> Iter
             title = app.words_of(entry.analysis)[0]
             best = _best(result, task)
             yield TaskOfModel(model=entry.model, analysis=entry.analysis, title=title, result=entry.id, best=best)
+
+
+_EXAMPLES = 5
+"""Right and wrong ones, at most."""
+
+
+def _task_examples(result: Result | None, task: str) -> Iterator[TaskExample]:
+    """The traced targets of a task, in the order of the corpus."""
+    if result is None or not {"traces", "words"} <= result.tables.keys():
+        return
+    traces = result.tables["traces"]
+    # Of a task of single spans the second is empty.
+    spans = {name: traces[name].astype(object).where(traces[name].notna(), "") for name in ("span1", "span2")}
+    traces = traces.assign(**spans)
+    traces = traces[traces["task"] == task]
+    words = {
+        str(text): [str(word) for word in rows["word"]] for text, rows in result.tables["words"].groupby("text_id")
+    }
+    for (text, one, other), rows in traces.groupby(["text_id", "span1", "span2"], sort=False):
+        by_label = rows.groupby(["label", "gold", "layer"])["probability"].mean().reset_index()
+        gold = by_label[by_label["gold"].astype(str) == "True"]
+        ends = by_label[by_label["layer"] == by_label["layer"].max()]
+        rivals = ends[~ends["label"].isin(gold["label"])].nlargest(1, "probability")
+        # Of several gold labels there is no one answer.
+        if str(text) not in words or gold["label"].nunique() != 1 or rivals.empty:
+            continue
+        probabilities = gold.sort_values("layer")["probability"]
+        yield TaskExample(
+            words=words[str(text)],
+            spans=[_span(str(span)) for span in (one, other) if span],
+            label=str(gold["label"].iloc[0]),
+            first=float(probabilities.iloc[0]),
+            last=float(probabilities.iloc[-1]),
+            rival=str(rivals["label"].iloc[0]),
+            rival_last=float(rivals["probability"].iloc[0]),
+        )
+
+
+def _span(text: str) -> tuple[int, int]:
+    start, _, end = text.partition(":")
+    return int(start), int(end)
 
 
 def _best(result: Result, task: str) -> str:

@@ -18,14 +18,17 @@ from lamina.analyses.behaviour.cloze.scores import (
     CHANCE,
     CLOZE,
     CONTRASTS,
+    GIVEN_AWAY,
     ITEMS,
     MOST_FREQUENT,
+    NAMED,
     NEGATION,
     PARTS,
     PIECES,
     SCORES,
     TOP_WORDS,
     TWIN,
+    UNNAMED,
     AnswerRow,
     ClozeEstimates,
     ClozeOutcome,
@@ -44,6 +47,7 @@ from lamina.analyses.behaviour.cloze.suites import (
     FACTS,
     FREQUENCIES,
     OBJECTS,
+    WITHIN,
     ask_diagnostics,
     ask_relations,
     frequency_effects,
@@ -83,14 +87,16 @@ def _read(suite: str | Path, _: Mapping[str, Any]) -> Suite:
         "Ettinger (2020): whether an expected word is among the k likeliest (accuracy), and whether the good word is "
         "likelier than all bad ones (sensitivity). Facts are scored with all patterns of their relation: whether the "
         "object is among the k likeliest tokens (precision), whether it is the likeliest of the relation's objects, "
-        "and whether paraphrases get the same object (consistency). Words of several tokens are filled in with as many "
+        "and whether paraphrases get the same object (consistency); measures in `_unnamed` leave out facts whose "
+        "object is in the subject's name (Poerner et al. 2020). Words of several tokens are filled in with as many "
         "masks, or token by token; their probability is the product over tokens. The baselines are chance, the most "
         "frequent answer of the other items, and the twin with random weights, on the same items; 95 % intervals "
         "resample items (facts by subject)."
     ),
-    cites=("Ettinger 2020", "Petroni et al. 2019", "Elazar et al. 2021b"),
+    cites=("Ettinger 2020", "Petroni et al. 2019", "Elazar et al. 2021b", "Poerner et al. 2020"),
     reads=SpokenSuite(read=_read, known=("lm_diagnostics", "pararel")),
-    version=3,  # a limit draws items within parts
+    # A limit draws items within parts (3); categories of completions, objects in the subject's name (4).
+    version=4,
     tables={
         "cloze": Table("One row per part (`all`: the mean over parts) and measure.", CLOZE),
         "baselines": Table(
@@ -101,7 +107,8 @@ def _read(suite: str | Path, _: Mapping[str, Any]) -> Suite:
         ),
         "contrasts": Table(
             "One row per part and contrast: negative minus affirmative contexts (family: all parts; signs of items are "
-            "flipped); facts of words of one token minus those of several; correlations with frequency (families of "
+            "flipped); facts of words of one token minus those of several, all facts minus those "
+            "whose object is not in the subject's name; correlations with frequency (families of "
             "one; subjects are resampled). Two-sided.",
             CONTRASTS,
         ),
@@ -440,6 +447,25 @@ def _of_diagnostics(rows: ClozeRows) -> Iterator[Finding]:
                 unit="item",
                 note=_pieces_note(rows.parts[part]),
             )
+            yield from _categories(rows, part)
+
+
+def _categories(rows: ClozeRows, part: str) -> Iterator[Finding]:
+    """Whether of two words that are not expected, the one of the right category is preferred."""
+    score, chance = rows.get(part, WITHIN), rows.beside(part, WITHIN, CHANCE)
+    if score is None or chance is None:
+        return
+    kind = "an unexpected word of the expected category is likelier than one of another category"
+    yield finding(
+        claim=f"{part}: {kind} in {percent(score.value)} of {score.n} items; chance is {percent(chance.value)}",
+        whether=f"in {part}, {kind} more often than by chance",
+        absent=f"{part}: {kind} as often as by chance",
+        contrast="difference",
+        test=_of_row(chance),
+        source=_sources(part, [WITHIN], CHANCE),
+        unit="item",
+        note=_pieces_note(rows.parts[part]),
+    )
 
 
 def _negation(rows: ClozeRows, part: str) -> Iterator[Finding]:
@@ -492,6 +518,7 @@ def _of_facts(rows: ClozeRows) -> Iterator[Finding]:
     )
     yield from _consistency(rows)
     yield from _pieces(rows)
+    yield from _given_away(rows)
     row = rows.contrasts.get((whole, FREQUENCIES[0]))
     if row is not None:
         within = " within relations" if whole == ALL else ""
@@ -551,6 +578,28 @@ def _pieces(rows: ClozeRows) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def _given_away(rows: ClozeRows) -> Iterator[Finding]:
+    """What is left without the facts whose object is in the subject's letters."""
+    score, named, others = (rows.get(rows.whole, f"{OBJECTS}{which}") for which in ("", NAMED, UNNAMED))
+    row = rows.contrasts.get((rows.whole, GIVEN_AWAY))
+    if named is None or others is None or row is None:
+        return
+    yield finding(
+        claim=f"Without {named.n:,} facts whose object is in the subject's name, the right object comes first in "
+        f"{percent(others.value)}; with them in {percent(score.value)}",
+        whether="facts whose object is in the subject's name change how often the right object comes first",
+        absent="Facts whose object is in the subject's name do not change how often the right object comes first",
+        contrast="with them minus without",
+        test=_of_row(row),
+        source=[
+            Source("contrasts", {"part": rows.whole, "contrast": GIVEN_AWAY}),
+            *(Source("cloze", {"part": rows.whole, "measure": f"{OBJECTS}{which}"}) for which in ("", NAMED, UNNAMED)),
+        ],
+        unit="item",
+        importance=("localised",),
+    )
+
+
 def _of_clozes(rows: ClozeRows) -> Iterator[Finding]:
     for measure, what, baseline in (
         (CHOICE, "the answer is the likeliest candidate", CHANCE),
@@ -576,16 +625,16 @@ def _of_clozes(rows: ClozeRows) -> Iterator[Finding]:
 
 _MEASURES_OF_SUITE = {
     OBJECTS: ("precision_at_1", "precision_at_10", OBJECTS, "consistency"),
-    "sensitivity": ("accuracy_at_5", "sensitivity", _AFFIRMED, _NEGATED),
+    "sensitivity": ("accuracy_at_5", "sensitivity", WITHIN, _AFFIRMED, _NEGATED),
     "accuracy_at_1": ("accuracy_at_1", "accuracy_at_5", "accuracy_at_10", CHOICE),
 }
 """The measure that identifies the kind of suite -> the measures that the terminal shows."""
 _FEW = 12
 """Parts that are shown with an interval."""
-_HEADINGS = {
+_HEADINGS: dict[str, str] = {
     "accuracy_at_1": "at 1", "accuracy_at_5": "at 5", "accuracy_at_10": "at 10", _AFFIRMED: "affirmed",
     _NEGATED: "negated", "precision_at_1": "P@1", "precision_at_10": "P@10", OBJECTS: "objects",
-    CHANCE: "chance", MOST_FREQUENT: "most frequent",
+    CHANCE: "chance", MOST_FREQUENT: "most frequent", WITHIN: "category",
 }  # fmt: skip
 
 
@@ -615,7 +664,7 @@ def overview_of(result: Result) -> Iterable[Overview]:
     columns = (
         "part",
         "items",
-        *(_HEADINGS.get(measure, measure.replace("_", " ")) for measure in measures),
+        *(_HEADINGS[measure] if measure in _HEADINGS else measure.replace("_", " ") for measure in measures),
         _HEADINGS[beside],
     )
     yield Overview(f"{rows.model} on {suite}", columns, table)

@@ -21,6 +21,8 @@ ALL = "all"
 """In place of a part: the mean over parts."""
 ONE_PIECE = "one_piece"
 """Added to a measure that is of items whose words are one token each."""
+NAMED, UNNAMED = "_named", "_unnamed"
+"""Added to a measure that is of facts whose object is in the subject's name, or of all others."""
 TWIN, CHANCE, MOST_FREQUENT = "twin", "chance", "most_frequent"
 BESIDE = (TWIN, MOST_FREQUENT)
 """Baselines that are scored item by item."""
@@ -304,7 +306,11 @@ def _beside_items(
 def contrast_table(
     outcomes: Sequence[ClozeOutcome], means: ClozeEstimates, correlations: Iterable[str], seed: int
 ) -> pd.DataFrame:
-    """The table `contrasts`: negative beside affirmative contexts, words of one token beside others, correlations."""
+    """The table `contrasts`.
+
+    Negative beside affirmative contexts, words of one token beside others, facts with and
+    without those whose object is in the subject's name, correlations.
+    """
     rows = [(part, NEGATION, *test) for part, test in _negated(outcomes, seed).items()]
     for (part, measure), one in means.items():
         stem = measure.removesuffix(f"_{ONE_PIECE}")
@@ -312,6 +318,11 @@ def contrast_table(
         if stem != measure and several is not None and (part == ALL or (ALL, measure) not in means):
             test = drawn_contrast(one.value - several.value, one.draws - several.draws, min(one.units, several.units))
             rows.append((part, PIECES, *test))
+        others = means.get((part, f"{measure}{UNNAMED}"))
+        named = means.get((part, f"{measure}{NAMED}"))
+        if named is not None and others is not None and (part == ALL or (ALL, measure) not in means):
+            test = drawn_contrast(one.value - others.value, one.draws - others.draws, min(one.units, others.units))
+            rows.append((part, GIVEN_AWAY, *test))
     for measure in correlations:
         by_part = [(part, item) for (part, name), item in means.items() if name == measure]
         whole = [pair for pair in by_part if pair[0] == ALL] or by_part[:1]
@@ -321,6 +332,7 @@ def contrast_table(
 
 
 NEGATION, PIECES = "negative minus affirmative", "one token minus several"
+GIVEN_AWAY = "all facts minus those whose object is not in the subject's name"
 """Contrasts of diagnostics and of facts."""
 
 

@@ -15,7 +15,9 @@ import pandas as pd
 
 from lamina.analyses.behaviour.cloze.scores import (
     ALL,
+    NAMED,
     TOP_WORDS,
+    UNNAMED,
     AnswerRow,
     ClozeEstimate,
     ClozeEstimates,
@@ -36,6 +38,8 @@ DIAGNOSTIC_RANKS = (1, 5)
 THRESHOLD = 0.01
 """Least difference in probability of the stricter sensitivity."""
 OVER = f"_over_{str(THRESHOLD).removeprefix('0')}"
+WITHIN = "within_over_between"
+"""Whether an unexpected word of the expected one's category is likelier than one of another category."""
 LICENSED = {True: "licensed", False: "unlicensed", None: ""}
 _POLARITIES: tuple[Polarity, ...] = ("affirmative", "negative")
 _MOST = 10
@@ -168,6 +172,8 @@ def _completion(item: Completion, rating: WordRatings) -> ItemMeasures:
     good, *bad = (math.exp(rating.logprob[word]) for word in (item.expected, item.within, item.between))
     one_piece = all(rating.one_piece.values())
     yield "sensitivity", _ItemMeasure(float(all(good > other for other in bad)), one_piece, 1 / 3)
+    # Neither is expected here; one is of the kind of thing that is.
+    yield WITHIN, _ItemMeasure(float(bad[0] > bad[1]), one_piece, 0.5)
     yield f"sensitivity{OVER}", _ItemMeasure(float(all(good - other > THRESHOLD for other in bad)), one_piece)
 
 
@@ -227,6 +233,16 @@ FREQUENCIES = ("frequency_correlation", "corpus_frequency_correlation")
 """Correlation of whether an object is predicted with its number of facts, or its count in texts."""
 _FEWEST = 10
 """Facts that a correlation needs."""
+
+
+def names_object(fact: Fact) -> bool:
+    """Whether the letters of the subject give the object away: the string filter of Poerner et al. (2020).
+
+    Example:
+        >>> names_object(Fact("Apple Watch", "apple")), names_object(Fact("Mac Pro", "Apple"))
+        (True, False)
+    """
+    return fact.object.casefold() in fact.subject.casefold()
 
 
 class PatternOutcome(NamedTuple):
@@ -378,8 +394,12 @@ def fact_outcomes(relation: Relation, answers: FactOutcomes, vocabulary: int) ->
         hits = [float(question.ranks[number]) for question in questions if question.ranks is not None]
         if hits:
             yield outcome(f"precision_at_{k}", float(np.mean(hits)), k / vocabulary)
+            if not names_object(fact):
+                yield outcome(f"precision_at_{k}{UNNAMED}", float(np.mean(hits)), k / vocabulary)
     right = [float(question.right) for question in questions]
     yield outcome(OBJECTS, float(np.mean(right)), by_chance, split=True, group=relation.id)
+    which = NAMED if names_object(fact) else UNNAMED
+    yield outcome(f"{OBJECTS}{which}", float(np.mean(right)), by_chance)
     if not answers.one_piece:
         yield outcome(f"{OBJECTS}_several_pieces", float(np.mean(right)), by_chance)
     if first := [question.right for question in questions if question.first]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lamina.analyses.behaviour.lens.readings import Lens, LensReadings, LensRow, intervals_of, read_layers, wanted_of
-from lamina.corpora.sampling import sample_of_each
+from lamina.corpora.corpus import sample_of_each
 from lamina.corpora.suites.cloze import Clozes, read_cloze
 from lamina.corpora.suites.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
 from lamina.corpora.suites.minimal_pairs import MinimalPair, read_pairs

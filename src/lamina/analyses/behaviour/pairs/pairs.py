@@ -25,7 +25,7 @@ from lamina.analyses.behaviour.pairs.judging import (
     n_grams_of,
     sentences_of,
 )
-from lamina.corpora.sampling import sample_of_each
+from lamina.corpora.corpus import sample_of_each
 from lamina.corpora.suites import read_suite
 from lamina.corpora.suites.agreement_pairs import DEFAULT as TREEBANK
 from lamina.corpora.suites.agreement_pairs import agreement_pairs
@@ -269,10 +269,10 @@ _TIMED = 24
 
 def _read(suite: str | Path, options: Mapping[str, Any]) -> MinimalPairs | RegionSuites:
     if str(suite) == AGREEMENT:
-        return agreement_pairs(options["corpus"], options["split"])
-    if (options["corpus"], options["split"]) != (TREEBANK, ALL):
+        return agreement_pairs(options["corpus"], options["split"], nonce=options["nonce"])
+    if (options["corpus"], options["split"], options["nonce"]) != (TREEBANK, ALL, False):
         raise InputError(
-            f"--corpus and --split are for --suite {AGREEMENT}; {suite} is read whole (see --only, --limit)"
+            f"--corpus, --split and --nonce are for --suite {AGREEMENT}; {suite} is read whole (see --only, --limit)"
         )
     return read_suite(suite, skip_equal=options["skip_equal"], columns=options["columns"])
 
@@ -286,6 +286,15 @@ _OPTIONS = (
     ),
     DeclaredSetting(
         "split", str, ALL, Setting(f"Its part of which --suite {AGREEMENT} is made: train, dev, test or all.")
+    ),
+    DeclaredSetting(
+        "nonce",
+        bool,
+        False,
+        Setting(
+            f"With --suite {AGREEMENT}: beside each sentence the same one without meaning, its content words replaced "
+            "by others of the same form (Gulordava et al. 2018)."
+        ),
     ),
     DeclaredSetting(
         "columns",
@@ -314,7 +323,13 @@ _OPTIONS = (
         "resample items within paradigms. Chance is drawn: items answered at random, for all paradigms together "
         "(max-T). The untrained twin and an n-gram model of words are compared with it, paired by item."
     ),
-    cites=("Warstadt et al. 2020", "Salazar et al. 2020", "Hu et al. 2020", "Linzen et al. 2016"),
+    cites=(
+        "Warstadt et al. 2020",
+        "Salazar et al. 2020",
+        "Hu et al. 2020",
+        "Linzen et al. 2016",
+        "Gulordava et al. 2018",
+    ),
     reads=SpokenSuite(read=_read, known=("blimp", "syntaxgym", AGREEMENT), more=_OPTIONS),
     version=3,  # a limit, and the twin's, draws pairs within paradigms
     tables={
@@ -345,7 +360,8 @@ _OPTIONS = (
     chapter="abilities",
     report={"limit": 10},
     compares=ComparedItems(
-        harmless=("limit", "first", "only", "ngrams", "order", "samples", "twin", "twin_limit", "seed")
+        harmless=("limit", "first", "only", "ngrams", "order", "samples", "twin", "twin_limit", "seed"),
+        chance=0.5,
     ),
     example="lamina pairs smollm2 --suite blimp --limit 10 --out results/pairs",
 )

@@ -14,7 +14,7 @@ import pandas as pd
 from lamina import assets
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.inputs import speaking, texts_to_score
-from lamina.analyses.behaviour.perturb.perturbations import HOWS, Lexicon, Perturbation, Way, plan
+from lamina.analyses.behaviour.perturb.perturbations import HOWS, PARTIAL, REMOVED, Lexicon, Perturbation, Way, plan
 from lamina.analyses.behaviour.perturb.scores import (
     BY_WORD,
     CONTRASTS,
@@ -131,7 +131,9 @@ class PerturbedTexts(TrainedTexts):
     ),
     cites=("Ettinger 2020", "Pham et al. 2021", "Sinha et al. 2021", "Sinha et al. 2022"),
     reads=PerturbedTexts(),
-    version=2,  # perturbations of a target are one family; findings name the remaining score
+    # Perturbations of a target are one family; findings name the remaining score (2). Subject and object removed, and
+    # the parts of a question alone, are of the family (3).
+    version=3,
     tables={
         "perturb": Table(
             "One row per perturbation and target; baseline: the same words unperturbed; difference: value minus "
@@ -177,7 +179,8 @@ def perturb(
         Sequence[Way] | None,
         Setting(
             "Perturbations: shuffled (n-grams stay whole; of 1 word: all words), shuffled_within (n-grams stay in "
-            "their places), phrases, cut_first, cut_last, content, function, positions; all by default."
+            "their places), phrases, cut_first, cut_last, content, function, positions, subject, object, arguments "
+            "(both removed), and of questions no_question and no_context (the other part alone); all by default."
         ),
     ] = None,
     # Which pairs and questions that means is found when inputs are loaded.
@@ -271,8 +274,8 @@ def overview_of(result: Result) -> Iterator[Overview]:
     about = result.provenance
     rows: dict[tuple[str, float], dict[str, str]] = {}
     for row in rows_of(table):
-        # Of content and function words, the share left out differs from target to target.
-        key = (row.how, 0.0 if row.how in ("content", "function") else row.strength)
+        # Of words of a kind, the share left out differs from target to target.
+        key = (row.how, 0.0 if row.how in REMOVED else row.strength)
         rows.setdefault(key, {})[row.target] = number(row.difference, row.diff_low, row.diff_high)
     lines: list[tuple[str | int, ...]] = [
         (in_words(Perturbation(how, strength)), *(cells.get(target, "-") for target in targets))  # type: ignore[arg-type]
@@ -404,7 +407,7 @@ def _what(target: str) -> str:
 
 def _unperturbed(table: pd.DataFrame, targets: list[str]) -> Mapping[str, str]:
     """Target -> the score of all words, which every perturbation that leaves none out is compared with."""
-    whole = table[~table["how"].isin(["cut_first", "cut_last", "content", "function"])]
+    whole = table[~table["how"].isin(["cut_first", "cut_last", *REMOVED, *PARTIAL])]
     scores = {}
     for target in targets:
         of_target = whole[whole["target"] == target]

@@ -17,7 +17,10 @@ import numpy as np
 
 from lamina.types import Span, Text
 
-Way = Literal["shuffled", "shuffled_within", "phrases", "cut_first", "cut_last", "content", "function", "positions"]
+Way = Literal[
+    "shuffled", "shuffled_within", "phrases", "cut_first", "cut_last", "content", "function", "positions", "subject",
+    "object", "arguments", "no_question", "no_context",
+]  # fmt: skip
 HOWS: tuple[Way, ...] = get_args(Way)
 FUNCTION = frozenset({"ADP", "AUX", "CCONJ", "CONJ", "DET", "PART", "PRON", "SCONJ"})
 CONTENT = frozenset({"ADJ", "ADV", "INTJ", "NOUN", "NUM", "PROPN", "VERB"})
@@ -26,6 +29,17 @@ UPOS = FUNCTION | CONTENT | _NEITHER
 """The universal parts of speech, which distinguish content words from function words; CONJ is of the first version."""
 RANDOM: frozenset[Way] = frozenset({"shuffled", "shuffled_within", "phrases"})
 """What is drawn at random, so that it can be drawn more than once."""
+PARTIAL: frozenset[Way] = frozenset({"no_question", "no_context"})
+"""One of the two parts of a question's input alone; nothing else has two parts."""
+REMOVED: frozenset[Way] = frozenset({"content", "function", "subject", "object", "arguments"})
+"""What leaves out as many words as a text has of a kind: its strength comes from the texts."""
+_SUBJECTS, _OBJECTS = frozenset({"nsubj", "nsubjpass", "csubj", "csubjpass"}), frozenset({"obj", "dobj", "iobj"})
+_RELATIONS: dict[str, frozenset[str]] = {
+    "subject": _SUBJECTS,
+    "object": _OBJECTS,
+    "arguments": _SUBJECTS | _OBJECTS,
+}
+"""What is removed from the main clause -> the relations of its phrases, without subtypes."""
 _DEPTHS = (1, 2)
 """Phrases whose words are shuffled: those right below the root, and those one step further down."""
 
@@ -58,11 +72,13 @@ class PerturbableText:
     """[word] Universal parts of speech; None where they are not known."""
     heads: tuple[int, ...] | None = None
     """[word] Its head, itself for a root; None where dependencies are not known."""
+    relations: tuple[str, ...] | None = None
+    """[word] Its relation to its head, without its subtype."""
 
     @classmethod
     def of(cls, text: Text) -> PerturbableText:
         """The words of a text, with its parts of speech and dependencies where it has them for every word."""
-        return cls(text.id, text.words, _sentences(text), None, _tags(text), _heads(text))
+        return cls(text.id, text.words, _sentences(text), None, _tags(text), *_dependencies(text))
 
 
 def plan(
@@ -76,7 +92,7 @@ def plan(
     """
     strengths: dict[Way, Sequence[float]] = {
         "shuffled": ngrams, "shuffled_within": ngrams, "phrases": _DEPTHS, "cut_first": cuts, "cut_last": cuts,
-        "content": (np.nan,), "function": (np.nan,), "positions": shifts,
+        **dict.fromkeys(REMOVED, (np.nan,)), "positions": shifts, **dict.fromkeys(PARTIAL, (1,)),
     }  # fmt: skip
     wanted = set(ways)
     return [Perturbation(how, strength) for how in HOWS if how in wanted for strength in dict.fromkeys(strengths[how])]
@@ -85,8 +101,13 @@ def plan(
 def missing(perturbation: Perturbation, written: PerturbableText) -> str | None:
     """What the text lacks to be perturbed so; None if it lacks nothing."""
     how = perturbation.how
-    if how == "phrases" and written.heads is None:
+    if (how == "phrases" or how in _RELATIONS) and written.heads is None:
         return "dependencies"
+    if how in _RELATIONS:
+        kinds = {"subject": (_SUBJECTS,), "object": (_OBJECTS,), "arguments": (_SUBJECTS, _OBJECTS)}[how]
+        there = {relation for word, relation in enumerate(written.relations or ()) if _below_root(written, word)}
+        if any(kind.isdisjoint(there) for kind in kinds):
+            return {"subject": "a subject", "object": "an object"}.get(how, "a subject and an object")
     if how in ("content", "function") and written.tags is None:
         return "universal parts of speech"
     return None
@@ -173,6 +194,27 @@ def _function(written: PerturbableText, inner: list[int], _: float, __: np.ndarr
     return [word for word in inner if (written.tags or ())[word] in FUNCTION]
 
 
+def _without(how: str) -> Callable[[PerturbableText, list[int], float, np.ndarray], list[int]]:
+    """Leaves out the main clause's phrases of some relations."""
+
+    def stay(written: PerturbableText, inner: list[int], _: float, __: np.ndarray) -> list[int]:
+        heads, relations = written.heads or (), written.relations or ()
+        gone: set[int] = set()
+        for phrase in phrases_of(heads, 1):
+            top = next(word for word in phrase if _below_root(written, word))
+            if relations[top] in _RELATIONS[how]:
+                gone.update(phrase)
+        return [word for word in inner if word not in gone]
+
+    return stay
+
+
+def _below_root(written: PerturbableText, word: int) -> bool:
+    """Whether a word depends on the root."""
+    heads = written.heads or ()
+    return heads[word] != word and heads[heads[word]] == heads[word]
+
+
 def _as_it_is(_: PerturbableText, inner: list[int], __: float, ___: np.ndarray) -> list[int]:
     return inner
 
@@ -184,6 +226,7 @@ _WAYS: dict[str, Callable[[PerturbableText, list[int], float, np.ndarray], list[
     "content": _content,
     "function": _function,
     "positions": _as_it_is,
+    **{how: _without(how) for how in _RELATIONS},
 }
 
 
@@ -230,14 +273,17 @@ def _tags(text: Text) -> tuple[str, ...] | None:
     return tags if UPOS.issuperset(tags) else None
 
 
-def _heads(text: Text) -> tuple[int, ...] | None:
+def _dependencies(text: Text) -> tuple[tuple[int, ...] | None, tuple[str, ...] | None]:
+    """Heads and relations, where every word has them."""
     by_word = {
-        edge.span.start: edge.other.start
+        edge.span.start: (edge.other.start, edge.labels[0].partition(":")[0])
         for edge in text.edges.get("dep", ())
-        if edge.other is not None and len(edge.span) == len(edge.other) == 1
+        if edge.other is not None and len(edge.span) == len(edge.other) == 1 and edge.labels
     }
-    whole = len(by_word) == len(text.words)
-    return tuple(by_word[word] for word in range(len(text.words))) if whole else None
+    if len(by_word) != len(text.words):
+        return None, None
+    heads, relations = zip(*(by_word[word] for word in range(len(text.words))), strict=True)
+    return heads, relations
 
 
 class Lexicon:

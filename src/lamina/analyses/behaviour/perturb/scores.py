@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.perturb.perturbations import (
+    PARTIAL,
     RANDOM,
     Lexicon,
     PerturbableText,
@@ -47,7 +48,7 @@ from lamina.stats.status import SURE
 from lamina.stats.units import Units, unit_of
 from lamina.targets.target import LOSS, PAIRS, PROBE, QA
 from lamina.tasks import Task, label_set
-from lamina.tasks.scoring import best
+from lamina.tasks.task import best
 from lamina.training.answering import Answerer
 from lamina.types import Edge, Span, Text
 
@@ -263,6 +264,8 @@ class PerturbationPlan(NamedTuple):
         """The new order of the words of every text, once per draw; texts that cannot be perturbed so are counted."""
         orders_of: dict[int, list[list[int]]] = {}
         left_out: Counter[str] = Counter()
+        if perturbation.how in PARTIAL:
+            return WordOrders(perturbation, orders_of)
         for number, text in enumerate(written):
             lacking = missing(perturbation, text)
             if lacking is not None:
@@ -458,6 +461,11 @@ def in_words(perturbation: Perturbation) -> str:
         "content": "content words only",
         "function": "function words only",
         "positions": f"positions shifted by {strength:g}",
+        "subject": "the subject removed",
+        "object": "the object removed",
+        "arguments": "subject and object removed",
+        "no_question": "the context without its question",
+        "no_context": "the question without its context",
     }[how]
 
 
@@ -480,6 +488,14 @@ def answer_items(
     for planned in drawing.plan:
         if planned.how == "positions":
             drawing.note({_POSITIONS: len(questions)})
+            continue
+        if planned.how in PARTIAL:
+            scores = _f1(
+                answerer, [partial_question(question, planned.how) for question in as_it_is], in_words(planned)
+            )
+            one = np.ones(len(questions))
+            names = tuple(question.text.id for question in questions)
+            yield PerturbedItems(QA, planned, names, units, scores, one, clean, one, chance=0.0)
             continue
         perturbation, orders = drawing.orders(planned, written, "contexts")
         if not orders:
@@ -535,6 +551,31 @@ def perturbed_question(question: Question, order: Sequence[int]) -> Question:
         question.text.origin,
     )
     return replace(question, text=text, context=" ".join(words), offsets=offsets)
+
+
+_NOTHING = "the"
+"""A word that says nothing, in the place of words that are not shown."""
+
+
+def partial_question(question: Question, how: str) -> Question:
+    """One part of the input alone (partial-input baselines of reading comprehension).
+
+    Without its question, a context has one word in the question's place. Without its context, a question has the same
+    word in the place of every word there; what an answer says is read off the words that were there, so that only
+    where answers stand, and how long they are, can be known.
+
+    Example:
+        >>> text = Text("q", ("Who", "left", "?", "Ann", "left", "."), (Span(0, 3), Span(3, 6)))
+        >>> question = Question(text, "Who left?", "Ann left .", ((0, 3), (4, 8), (9, 10)), ())
+        >>> partial_question(question, "no_context").text.words, partial_question(question, "no_question").text.words
+        (('Who', 'left', '?', 'the', 'the', 'the'), ('the', 'Ann', 'left', '.'))
+    """
+    first, context = question.text.segments
+    before = question.text.words[: first.end] if how == "no_context" else (_NOTHING,)
+    there = question.text.words[context.start :]
+    words = (*before, *((_NOTHING,) * len(there) if how == "no_context" else there))
+    segments = (Span(0, len(before)), Span(len(before), len(words)))
+    return replace(question, text=replace(question.text, words=words, segments=segments, edges={}, glued=()))
 
 
 def _f1(answerer: Answerer, questions: Sequence[Question], what: str) -> np.ndarray:

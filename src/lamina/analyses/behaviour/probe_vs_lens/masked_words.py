@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 
 from lamina.corpora.suites.pararel import Fact, Pattern, Relation, Relations
+from lamina.corpora.treebanks import FEATURES
 from lamina.models.language.language_model import LanguageModel, TokenQueries, WrittenPassage
 from lamina.models.language.lens import layer_states, lens_logits
 from lamina.models.language.slots import PassageWord, first_tokens, masked_words, unmasked_words
@@ -43,12 +44,14 @@ class MaskedWordTask:
     title: str
     """In a sentence."""
     needs: tuple[str, ...]
-    """Annotations that the texts must have."""
+    """Annotations that the texts must have; features stand in for `xpos`."""
     mark: Callable[[Text], Mapping[int, MaskedWordClass]]
     """Word -> its class; words of no class are missing."""
 
 
 _NUMBERS = {"NN": "singular", "NNS": "plural"}
+_NUMBER_FEATURES = {"Number=Sing": "singular", "Number=Plur": "plural"}
+_THIRD_PERSON = frozenset({"VerbForm=Fin", "Person=3"})
 _FINITE = {"VBZ": "singular", "VBP": "plural"}
 _ROLES = {
     **dict.fromkeys(("nsubj", "nsubj:pass", "nsubjpass"), "subject"),
@@ -74,36 +77,62 @@ def _pos(text: Text) -> dict[int, MaskedWordClass]:
     return {word: MaskedWordClass(tag) for word, tag in _tags(text, "pos").items()}
 
 
+def _features(text: Text) -> dict[int, frozenset[str]]:
+    """Word -> its features, of treebanks whose tags are not the Penn Treebank's."""
+    return {edge.span.start: frozenset(edge.labels) for edge in text.edges.get(FEATURES, ())}
+
+
+def _number_feature(features: frozenset[str]) -> str | None:
+    return next((_NUMBER_FEATURES[feature] for feature in features if feature in _NUMBER_FEATURES), None)
+
+
 def _number(text: Text) -> dict[int, MaskedWordClass]:
-    """Common nouns: NN is singular, NNS plural."""
-    return {word: MaskedWordClass(_NUMBERS[tag]) for word, tag in _tags(text, "xpos").items() if tag in _NUMBERS}
+    """Common nouns: NN is singular, NNS plural; without Penn tags, nouns with the feature Number."""
+    tagged = {word: _NUMBERS[tag] for word, tag in _tags(text, "xpos").items() if tag in _NUMBERS}
+    nouns = {word for word, tag in _tags(text, "pos").items() if tag == "NOUN"}
+    featured = {word: _number_feature(features) for word, features in _features(text).items() if word in nouns}
+    return {word: MaskedWordClass(number) for word, number in (tagged | featured).items() if number is not None}
 
 
 def _agreement(text: Text) -> dict[int, MaskedWordClass]:
     """Verbs in the present: VBZ goes with a singular subject, VBP with a plural one.
 
-    Masked where there is a subject whose number the verb's form shows, so not after I and you.
+    Masked where there is a subject whose number the verb's form shows, so not after I and you. Without Penn tags:
+    finite verbs in the third person, by their features.
     """
     heads = {edge.span.start: (edge.labels[0], edge.other.start) for edge in text.edges["dep"] if edge.other}
     subjects = {head: word for word, (label, head) in heads.items() if _ROLES.get(label) == "subject"}
+    finite = {
+        word: _FINITE[tag]
+        for word, tag in _tags(text, "xpos").items()
+        if tag in _FINITE and text.words[word].lower() not in _FIRST_PERSON
+    }
+    for word, features in _features(text).items():
+        number = _number_feature(features) if features >= _THIRD_PERSON else None
+        if number is not None:
+            finite[word] = number
     marked = {}
-    for word, tag in _tags(text, "xpos").items():
-        if tag not in _FINITE or text.words[word].lower() in _FIRST_PERSON:
-            continue
+    for word, number in finite.items():
         label, head = heads.get(word, ("", word))
         subject = subjects.get(head if label in _LEANS else word)
         maskable = subject is not None and text.words[subject].lower() not in _NO_NUMBER
-        marked[word] = MaskedWordClass(_FINITE[tag], maskable)
+        marked[word] = MaskedWordClass(number, maskable)
     return marked
 
 
 def _role(text: Text) -> dict[int, MaskedWordClass]:
-    """Personal pronouns that are a subject or an object: the English words whose form shows it (he, him)."""
-    pos, tags = _tags(text, "pos"), _tags(text, "xpos")
+    """Personal pronouns that are a subject or an object: words whose form may show it (he, him)."""
+    pos, tags, features = _tags(text, "pos"), _tags(text, "xpos"), _features(text)
+
+    def is_personal(word: int) -> bool:
+        known = features.get(word, frozenset())
+        is_other = any(feature.startswith("PronType=") for feature in known) and "PronType=Prs" not in known
+        return pos.get(word) == "PRON" and tags.get(word, "PRP") == "PRP" and not is_other
+
     return {
         edge.span.start: MaskedWordClass(_ROLES[edge.labels[0]])
         for edge in text.edges["dep"]
-        if edge.labels[0] in _ROLES and pos.get(edge.span.start) == "PRON" and tags.get(edge.span.start, "PRP") == "PRP"
+        if edge.labels[0] in _ROLES and is_personal(edge.span.start)
     }
 
 

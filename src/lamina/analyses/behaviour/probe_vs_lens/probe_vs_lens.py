@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,8 +30,11 @@ from lamina.analyses.behaviour.probe_vs_lens.masked_words import (
     relation_data,
     vocabularies,
 )
+from lamina.corpora.corpus import Corpus
+from lamina.corpora.detection import FileSelection
 from lamina.corpora.splits import Splits, divide
 from lamina.corpora.suites.pararel import Relations
+from lamina.corpora.treebanks import FEATURES, with_features
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
@@ -407,6 +411,13 @@ class SpokenFacts(SpokenSplits):
             data |= {"fingerprint": fingerprint, "facts": facts.describe()}
         return replace(loaded, arguments=(*loaded.arguments, facts), data=data)
 
+    def _prepared(self, splits: Splits, data: Any, options: Mapping[str, Any]) -> Splits:
+        """With features where tags are not the Penn Treebank's."""
+        if not isinstance(data, str | Path):
+            return splits
+        selection = FileSelection.of(options.get("include"), options.get("exclude"))
+        return with_features(splits, data, options.get("format"), selection)
+
 
 def _facts(name: str | None) -> Relations | None:
     from lamina import assets
@@ -433,7 +444,8 @@ def _facts(name: str | None) -> Relations | None:
     ),
     cites=("nostalgebraist 2020", "Elazar et al. 2021a"),
     reads=SpokenFacts(),
-    version=2,  # probe and lens are compared for all tasks together, the best layers are a set
+    # 2: probe and lens are compared for all tasks together, the best layers are a set. 3: features without Penn tags.
+    version=3,
     tables={
         "scores": Table(
             "One row per task, way (of: probe, lens, seen: a probe on the visible word, gap: probe minus lens), model, "
@@ -523,6 +535,14 @@ def _translators(model: LanguageModel, splits: Splits, seed: int, runtime: Runti
     return tuned_lens(model, learning, positions=positions, steps=steps, seed=seed, runtime=runtime)
 
 
+_NEEDED = {"xpos": "xpos (tags of the Penn Treebank, or features as in Universal Dependencies)"}
+
+
+def _annotations(corpus: Corpus) -> set[str]:
+    """What masked words can be classed by; features stand in for Penn tags."""
+    return {"xpos" if name == FEATURES else name for name in corpus.annotations}
+
+
 def _data(
     model: LanguageModel,
     splits: Splits,
@@ -533,11 +553,11 @@ def _data(
 ) -> Iterable[MaskedWordData]:
     """The treebank's tasks, then the facts'."""
     wanted = _wanted(tasks)
-    has = set(splits.train.annotations) & set(splits.scored.annotations)
+    has = set.intersection(*(_annotations(part) for part in (splits.train, splits.scored)))
     available = [task for task in TREEBANK_TASKS if task.name in wanted and has.issuperset(task.needs)]
     for task in TREEBANK_TASKS:
         if task.name in wanted and task not in available:
-            missing = ", ".join(sorted(set(task.needs) - has))
+            missing = ", ".join(_NEEDED.get(name, name) for name in sorted(set(task.needs) - has))
             if tasks is not None:
                 raise CorpusError(
                     f"{splits.name} has no {missing}, which the task {task.name} needs; name a corpus that has it, for "

@@ -38,7 +38,7 @@ from lamina.models.running.task_heads import HeadOnStates
 from lamina.progress import progress
 from lamina.stats.units import unit_of
 from lamina.targets.target import TargetScores
-from lamina.tasks.scoring import best
+from lamina.tasks.task import best
 from lamina.training.answering import Answer, Answerer
 from lamina.training.objective import TrainingRow as Window
 from lamina.training.spans import best_spans

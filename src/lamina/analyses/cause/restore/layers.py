@@ -18,7 +18,6 @@ from lamina.probes import linear as pointing
 from lamina.probes import linear as softmax
 from lamina.progress import progress
 from lamina.targets.target import some_texts
-from lamina.training.classes import ClassObjective
 from lamina.training.objective import (
     IGNORED,
     Item,
@@ -34,7 +33,7 @@ from lamina.training.objective import (
 from lamina.training.reading import Sets
 from lamina.training.settings import TrainingPlan
 from lamina.training.spans import SpanObjective
-from lamina.training.tags import TagObjective, last_tokens
+from lamina.training.tags import ClassObjective, TagObjective, last_tokens
 
 if TYPE_CHECKING:
     from lamina.training.finetune import Finetuning

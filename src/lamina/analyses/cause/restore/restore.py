@@ -33,7 +33,17 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, InputError, LaminaError, ModelError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
-from lamina.framework.inputs import FORMAT, Input, LoadedInputs, Reads, as_encoder, describe_models, short_name
+from lamina.framework.inputs import (
+    FILES,
+    FORMAT,
+    SPLIT_FROM,
+    Input,
+    LoadedInputs,
+    Reads,
+    as_encoder,
+    describe_models,
+    short_name,
+)
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
 from lamina.models import Encoder
 from lamina.models.interventions.pruned import layer_weights, refuse_unlike
@@ -107,7 +117,7 @@ class TunedModel(Reads):
     @property
     def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
-        return (FORMAT, LEARNED, *LIMITS_OF_SETS)
+        return (FORMAT, *FILES, SPLIT_FROM, LEARNED, *LIMITS_OF_SETS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -533,7 +543,8 @@ def _sets(tuned: FinetunedFolder, data: Any, options: Mapping[str, Any]) -> Sets
     if any(options.get(name) is not None for name in ("limit", "first")):
         tuned_on |= {"limit": None, "first": None}
     if data is None:
-        chosen = {name: tuned_on.get(name) if options[name] is None else options[name] for name in options}
+        chosen = {name: options[name] or tuned_on.get(name) for name in options}
+        chosen["skip_faulty"] = chosen.get("skip_faulty") or 0.0
         data, options = tuned_on.get("data", about["data"]["name"]), {**options, **chosen}
         named = False
     else:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -57,12 +56,12 @@ class PooledVectors:
     def __init__(self, poolings: Sequence[str], layers: int, examples: int, width: int) -> None:
         self.poolings, self.layers, self.width = tuple(poolings), layers, width
         shape = (len(poolings), layers, examples, width)
-        self._folder = None
         if 4 * int(np.prod(shape)) <= _MOST_HELD:
             self._vectors: np.ndarray = np.empty(shape, np.float32)
         else:
-            self._folder = tempfile.TemporaryDirectory(prefix="lamina-choose-")
-            self._vectors = np.memmap(Path(self._folder.name) / "vectors", np.float32, "w+", shape=shape)
+            # Without a name: the file is gone with the process, however that ends.
+            with tempfile.TemporaryFile() as file:
+                self._vectors = np.memmap(file, np.float32, "w+", shape=shape)
 
     def put(self, pooling: int, example: int, vectors: Float[np.ndarray, "layer width"]) -> None:
         """The vectors of one example."""

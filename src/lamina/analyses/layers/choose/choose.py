@@ -164,6 +164,7 @@ class Candidates:
     chapter="abilities",
     cites=("Hansen et al. 2011", "Hsu 1981", "Skean et al. 2025"),
     needs=("states",),
+    report={"poolings": ["mean"]},
     example="lamina choose minilm glove --corpus reviews.csv --task label",
 )
 def choose(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -106,7 +106,7 @@ def find_examples(corpus: Corpus, task: str | Task | None, *, most: int | None, 
         >>> len(found), found.labels, found.folds
         (20, ('bad', 'good'), 5)
     """
-    chosen = _task(corpus, task)
+    chosen = task_of(corpus, task)
     texts = [text for text in corpus if chosen.targets(text)]
     if not texts:
         raise TaskError(f"{corpus.name} has no targets of {chosen.name}; name another task")
@@ -143,7 +143,8 @@ def find_examples(corpus: Corpus, task: str | Task | None, *, most: int | None, 
     return LabelledExamples(chosen, tuple(texts), labels, gold, rated, single, what, units, fold, folds, dict(+skipped))
 
 
-def _task(corpus: Corpus, name: str | Task | None) -> Task:
+def task_of(corpus: Corpus, name: str | Task | None) -> Task:
+    """The task that is named, or the only one; an error where there are several, or none."""
     carried = choose_tasks(None if name is None else [name], Splits(corpus, corpus), faithful=False)
     if len(carried) > 1:
         names = ", ".join(task.name for task in carried)
@@ -436,43 +437,56 @@ def surface_vectors(examples: LabelledExamples) -> Float[np.ndarray, "example fe
         >>> surface_vectors(find_examples(corpus_from(rows), "label", most=None, seed=0)).shape[0]
         20
     """
+    # Counted twice instead of kept: the counts of many texts take far more room than the table.
+    return np.concatenate([_weighed(lambda: _word_counts(examples)), _weighed(lambda: _run_counts(examples))], 1)
+
+
+def _word_counts(examples: LabelledExamples) -> Iterator[Counter[str]]:
+    """Of every example: words and pairs of words; of a span, the words around it too."""
     whole = examples.what == "whole texts"
-    words: list[Counter[str]] = []
-    runs: list[Counter[str]] = []
     for text, edge in examples.edges():
-        sides = [[text.words[word].casefold() for word in span] for span in (edge.span, edge.other) if span is not None]
+        sides = _sides(text, edge)
         counted = Counter(f"{side}:{word}" for side, some in enumerate(sides) for word in some)
         counted.update(f"{side}:{one} {other}" for side, some in enumerate(sides) for one, other in pairwise(some))
         if not whole:
-            first, last = (
-                min(edge.span.start, (edge.other or edge.span).start),
-                max(edge.span.end, (edge.other or edge.span).end),
-            )
+            other_side = edge.other or edge.span
+            first, last = min(edge.span.start, other_side.start), max(edge.span.end, other_side.end)
             counted.update(f"near:{word.casefold()}" for word in text.words[first:last])
             counted.update(f"before:{word.casefold()}" for word in text.words[max(0, first - 1) : first])
             counted.update(f"after:{word.casefold()}" for word in text.words[last : last + 1])
-        words.append(counted)
-        runs.append(
-            Counter(
-                f"{side}:{padded[start : start + size]}"
-                for side, some in enumerate(sides)
-                for padded in (f" {word} " for word in some)
-                for size in (2, 3, 4)
-                for start in range(max(0, len(padded) - size + 1))
-            )
+        yield counted
+
+
+def _run_counts(examples: LabelledExamples) -> Iterator[Counter[str]]:
+    """Of every example: runs of 2 to 4 characters."""
+    for text, edge in examples.edges():
+        yield Counter(
+            f"{side}:{padded[start : start + size]}"
+            for side, some in enumerate(_sides(text, edge))
+            for padded in (f" {word} " for word in some)
+            for size in (2, 3, 4)
+            for start in range(max(0, len(padded) - size + 1))
         )
-    return np.concatenate([_weighed(words), _weighed(runs)], 1)
 
 
-def _weighed(counts: Sequence[Counter[str]]) -> Float[np.ndarray, "example feature"]:
+def _sides(text: Text, edge: Edge) -> list[list[str]]:
+    """The words of the span, or of both spans."""
+    return [[text.words[word].casefold() for word in span] for span in (edge.span, edge.other) if span is not None]
+
+
+def _weighed(counts: Callable[[], Iterator[Counter[str]]]) -> Float[np.ndarray, "example feature"]:
     """Rows of length 1: logarithms of counts times inverse document frequencies, of the most frequent features."""
-    occurring = Counter(feature for counted in counts for feature in counted)
+    occurring: Counter[str] = Counter()
+    size = 0
+    for counted in counts():
+        occurring.update(counted.keys())
+        size += 1
     common = [feature for feature, count in occurring.items() if count >= _LEAST_TEXTS]
     chosen = sorted(common, key=lambda feature: (-occurring[feature], feature))[:_MOST_FEATURES]
     place = {feature: number for number, feature in enumerate(chosen)}
-    rarity = np.log((1 + len(counts)) / (1 + np.array([occurring[feature] for feature in chosen], float))) + 1
-    table = np.zeros((len(counts), len(chosen)), np.float32)
-    for row, counted in enumerate(counts):
+    rarity = np.log((1 + size) / (1 + np.array([occurring[feature] for feature in chosen], float))) + 1
+    table = np.zeros((size, len(chosen)), np.float32)
+    for row, counted in enumerate(counts()):
         for feature, count in counted.items():
             if (column := place.get(feature)) is not None:
                 table[row, column] = (1 + np.log(count)) * rarity[column]

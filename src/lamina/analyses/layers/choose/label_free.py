@@ -7,16 +7,24 @@ paths, low anisotropy and agreement with other models are said to mark good laye
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float
 
 from lamina.activations.runtime import Runtime
-from lamina.analyses.layers.choose.examples import LabelledExamples
-from lamina.corpora import corpus_from
+from lamina.analyses.layers.choose.cells import cross_validate, metric_of, pooled_vectors
+from lamina.analyses.layers.choose.examples import LabelledExamples, by_hash, find_examples, surface_vectors
+from lamina.corpora import Corpus, corpus_from
 from lamina.models import Encoder
+from lamina.results.finding import Finding, Source, finding
+from lamina.stats.family import sign_flip_family
+from lamina.stats.intervals import widened_intervals
+from lamina.stats.status import Contrast
+from lamina.stats.units import Units
 
 MEASURES: dict[str, bool] = {
     "effective rank": True,
@@ -216,3 +224,202 @@ def linear_cka(one: Float[np.ndarray, "text width"], other: Float[np.ndarray, "t
     one, other = one - one.mean(0), other - other.mean(0)
     size = np.linalg.norm(one @ one.T) * np.linalg.norm(other @ other.T)
     return float(np.square(one.T @ other).sum() / max(size, 1e-300))
+
+
+# What picking a layer costs, on many tasks: by a measure, by habit, by a few labels.
+
+HABITS = ("last layer", "two thirds of the depth", "random layer")
+FEW_LABELS = 200
+BY_LABELS = f"{FEW_LABELS} labels"
+_PENALTIES = (1e-1, 1e-2, 1e-3)
+_WORDS = "words and characters"
+
+
+@dataclass(frozen=True)
+class LayerScores:
+    """Scores of one task by layer of one model, and the layer that each measure picks; one line of a file.
+
+    Example:
+        >>> scores = LayerScores("trec", "ques", "m", "accuracy", 300, (0, 1), (0.5, 0.75), {"curvature": 0})
+        >>> scores.regret(0), scores.regret_of("random layer")
+        (0.25, 0.125)
+    """
+
+    corpus: str
+    task: str
+    model: str
+    metric: str
+    examples: int
+    layers: tuple[int, ...]
+    scores: tuple[float, ...]
+    """Cross-validated with all labels."""
+    picks: dict[str, int]
+    """Measure -> layer."""
+    few: tuple[tuple[float, ...], ...] = ()
+    """Cross-validated with few labels, of every draw."""
+
+    def regret(self, layer: int) -> float:
+        """What is lost beside the best layer."""
+        return float(max(self.scores) - self.scores[self.layers.index(layer)])
+
+    def regret_of(self, rule: str) -> float:
+        """Of a habit, a measure or of choosing by few labels; NaN where it picks nothing."""
+        if rule == HABITS[2]:
+            return float(max(self.scores) - np.mean(self.scores))
+        if rule in HABITS:
+            wanted = self.layers[-1] * (1.0 if rule == HABITS[0] else 2 / 3)
+            return self.regret(min(self.layers, key=lambda layer: abs(layer - wanted)))
+        if rule in self.picks:
+            return self.regret(self.picks[rule])
+        if rule != BY_LABELS:
+            return float("nan")
+        chosen = [self.layers[int(np.nanargmax(scores))] for scores in self.few]
+        return float(np.mean([self.regret(layer) for layer in chosen])) if chosen else float("nan")
+
+
+def score_layers(
+    encoders: Sequence[Encoder],
+    corpus: Corpus,
+    task: str,
+    *,
+    examples: int,
+    depths: int | None,
+    draws: int,
+    runtime: Runtime,
+) -> list[LayerScores]:
+    """Every layer of every model on one task, and the words alone; raises a TaskError where nothing can be scored.
+
+    Args:
+        encoders: the models.
+        corpus: the texts.
+        task: an annotation or a task.
+        examples: most labelled targets.
+        depths: most layers of a model, at equal distances; all of them where None.
+        draws: how often a layer is also chosen by `FEW_LABELS` labels, in whole documents.
+        runtime: where models run.
+    """
+    labelled = find_examples(corpus, task, most=examples, seed=0)
+    metric = metric_of(labelled, "accuracy")
+    rows = [_few_rows(labelled, draw) for draw in range(draws if len(labelled) > FEW_LABELS else 0)]
+    few = [labelled.some(some, number) for number, some in enumerate(rows)]
+
+    def scores_of(vectors: torch.Tensor) -> tuple[float, list[float]]:
+        values = [cross_validate(vectors, labelled, metric, _PENALTIES)]
+        values += [
+            cross_validate(vectors[torch.from_numpy(s)], f, metric, _PENALTIES) for s, f in zip(rows, few, strict=True)
+        ]
+        whole, *parts = (
+            float(metric.value(metric.sums(of, value.answers).sum(0)))
+            for of, value in zip((labelled, *few), values, strict=True)
+        )
+        return whole, parts
+
+    views = {encoder.name: views_of(encoder, labelled, runtime) for encoder in encoders}
+    measured = measure_layers(views)
+    scores: list[LayerScores] = []
+    for encoder in encoders:
+        pooled = pooled_vectors(encoder, labelled, ("mean",), runtime)
+        last = pooled.layers - 1
+        layers = sorted({round(place) for place in np.linspace(0, last, min(depths or last + 1, last + 1))})
+        scored = [scores_of(pooled.of(pooled.poolings[0], layer)) for layer in layers]
+        here = measured[(measured["model"] == encoder.name) & measured["layer"].isin(layers)]
+        by_measure = {str(name): _picked(some, str(name)) for name, some in here.groupby("measure", sort=False)}
+        picks = {name: layer for name, layer in by_measure.items() if layer is not None}
+        scores.append(
+            LayerScores(
+                corpus.name, labelled.task.name, encoder.name, metric.name, len(labelled), tuple(layers),
+                tuple(whole for whole, _ in scored), picks,
+                tuple(zip(*(parts for _, parts in scored), strict=True)),
+            )
+        )  # fmt: skip
+    whole, parts = scores_of(torch.from_numpy(surface_vectors(labelled)))
+    surface = (corpus.name, labelled.task.name, _WORDS, metric.name, len(labelled), (0,), (whole,), {})
+    return [*scores, LayerScores(*surface, tuple((part,) for part in parts))]
+
+
+def _picked(rows: pd.DataFrame, measure: str) -> int | None:
+    known = rows.dropna(subset="value")
+    if known.empty:
+        return None
+    values = known["value"].to_numpy()
+    return int(known["layer"].to_numpy()[values.argmax() if MEASURES[measure] else values.argmin()])
+
+
+def _few_rows(examples: LabelledExamples, draw: int) -> np.ndarray:
+    """About `FEW_LABELS` examples, in whole documents."""
+    owner, names = np.array(examples.units.owner), examples.units.names
+    place = {name: number for number, name in enumerate(by_hash(names, 1000 + draw))}
+    order = np.argsort(np.array([place[name] for name in names])[owner], kind="stable")
+    return np.sort(order[:FEW_LABELS])
+
+
+def regrets_by_rule(cells: Sequence[LayerScores], samples: int = 2000, seed: int = 0) -> pd.DataFrame:
+    """The mean regret of every rule over tasks, and each measure's beside every habit's, in pairs of tasks.
+
+    Models of a task are averaged first: tasks are what varies. All measures beside all habits are one family.
+
+    Example:
+        >>> cells = [LayerScores("c", str(n), "m", "accuracy", 300, (0, 1), (0.5, 0.75), {"DiME": 1}) for n in range(8)]
+        >>> table = regrets_by_rule(cells).set_index("rule")
+        >>> [float(table.loc[rule, "regret"]) for rule in ("DiME", "last layer", "random layer")]
+        [0.0, 0.0, 0.125]
+    """
+    cells = [one for one in cells if len(one.layers) > 1]
+    tasks = sorted({(one.corpus, one.task) for one in cells})
+    rules = [name for name in MEASURES if any(name in one.picks for one in cells)]
+    rules += [BY_LABELS] if any(one.few for one in cells) else []
+    table = np.full((len(tasks), len(rules) + len(HABITS)), np.nan)
+    for column, rule in enumerate((*rules, *HABITS)):
+        for row, task in enumerate(tasks):
+            values = [one.regret_of(rule) for one in cells if (one.corpus, one.task) == task]
+            if np.isfinite(values).any():
+                table[row, column] = np.nanmean(values)
+    units = Units.of((f"{corpus} {task}" for corpus, task in tasks), "item")
+    weights = units.weights(samples=samples, seed=seed)
+    known = np.isfinite(table)
+    with np.errstate(invalid="ignore"):
+        means = np.nanmean(table, 0)
+        drawn = weights @ np.where(known, table, 0) / (weights @ known)
+    low, high = widened_intervals(means, drawn, known.sum(0))
+    frame = pd.DataFrame({"rule": [*rules, *HABITS], "tasks": known.sum(0), "regret": means, "low": low, "high": high})
+    frame["median"] = np.nanmedian(table, 0)
+    both = known[:, : len(rules), None] & known[:, None, len(rules) :]
+    ahead = np.where(both, table[:, : len(rules), None] - table[:, None, len(rules) :], 0)
+    tests = sign_flip_family(ahead, both.astype(float), bounds=(-1.0, 1.0), seed=seed)
+    for place, habit in enumerate(HABITS):
+        for name, values in (
+            ("", tests.estimate),
+            (" low", tests.low),
+            (" high", tests.high),
+            (" p_adjusted", tests.p),
+        ):
+            column = np.full(len(frame), np.nan)
+            column[: len(rules)] = values[:, place]
+            frame[f"beside {habit}{name}"] = column
+    return frame
+
+
+def regret_findings(table: pd.DataFrame) -> list[Finding]:
+    """Every measure beside two thirds of the depth, and the best measure beside the other habits."""
+    findings = []
+    rules = table[~table["rule"].isin(HABITS)]
+    for habit in HABITS:
+        taken = {HABITS[0]: "the last layer", HABITS[2]: "a random layer"}.get(habit, habit)
+        some = rules if habit == HABITS[1] else rules.nsmallest(1, "regret")
+        for row in some.to_dict("records"):
+            name = f"choosing by {row['rule']}"
+            estimate, low, high, p = (row[f"beside {habit}{part}"] for part in ("", " low", " high", " p_adjusted"))
+            test = Contrast(estimate, low, high, p, row["tasks"])
+            more = "more" if test.estimate > 0 else "less"
+            findings.append(
+                finding(
+                    claim=f"{name[0].upper()}{name[1:]} costs {more} than taking {taken}",
+                    whether=f"{name} costs {more} than taking {taken}",
+                    absent=f"{name[0].upper()}{name[1:]} costs as much as taking {taken}",
+                    contrast="difference",
+                    test=test,
+                    source=Source("regret", {"rule": row["rule"]}),
+                    unit="task",
+                )
+            )
+    return findings

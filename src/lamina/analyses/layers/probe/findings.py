@@ -12,7 +12,7 @@ from lamina.results import Result
 from lamina.results.finding import Finding, Source, Worth, best_in_words, cell, finding, not_tested, number, rows_of
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.stats.status import Contrast
-from lamina.tasks import TASKS
+from lamina.tasks import title_of
 from lamina.tasks.task import METRIC_NAMES
 
 TWIN, CONSTANT = "untrained twin", "constant answer"
@@ -289,7 +289,7 @@ def _metric_name(metric: str) -> str:
 
 
 def _title(task: str) -> str:
-    return {entry.name: entry.title for entry in TASKS}.get(task, task)
+    return title_of(task)
 
 
 def _inside(title: str) -> str:

@@ -17,6 +17,8 @@ from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import known_splits
 from lamina.corpora.splits import Splits, divide, thin
+from lamina.corpora.suites.npi import TASKS as NPI_TASKS
+from lamina.corpora.suites.npi import npi_splits
 from lamina.errors import InputError, LaminaError, TaskError
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import (
@@ -88,8 +90,28 @@ SUITES = {
         probes=("layer",),
         over_all_labels=True,
     ),
+    "liu": ProbeSuite(
+        {
+            "pos": "ewt",
+            "arc": "ewt",
+            "dep": "ewt",
+            "conjunct": "ewt",
+            "factuality": "ewt",
+            "chunk": "propbank_ewt",
+            "parent": "propbank_ewt",
+            "grandparent": "propbank_ewt",
+            "great_grandparent": "propbank_ewt",
+            "ner": "gum_open",
+            "coref": "gum_open",
+            "supersense_prep": "streusle",
+            "supersense_prep_function": "streusle",
+        },
+        probes=("layer",),
+    ),
+    "npi": ProbeSuite(dict.fromkeys(NPI_TASKS, "blimp"), probes=("layer",)),
 }
-"""`pipeline`: the eight tasks of Tenney, Das and Pavlick (2019). `qa`: the five of van Aken et al. (2019)."""
+"""`pipeline`: the eight tasks of Tenney, Das and Pavlick (2019). `qa`: the five of van Aken et al. (2019). `liu`: those
+of Liu et al. (2019) whose annotation is open. `npi`: those of Warstadt et al. (2019), made of minimal pairs."""
 
 
 def probes_of(requested: Sequence[str] | None, suite: str | None) -> list[str]:
@@ -162,6 +184,8 @@ def _tuned(model: Any) -> tuple[Encoder | Path, ...]:
 def _sources(suite: str, requested: Sequence[str | Task] | None, options: Mapping[str, Any]) -> tuple[TaskSource, ...]:
     whole = SUITES[suite]
     tasks = whole.corpora
+    if suite == "npi":
+        return (_npi_source(requested),)
     strangers = [str(getattr(task, "name", task)) for task in requested or () if task not in tasks]
     if strangers:
         raise InputError(f"the suite {suite} has no task {strangers[0]!r}; it has: {', '.join(tasks)}")
@@ -178,6 +202,15 @@ def _sources(suite: str, requested: Sequence[str | Task] | None, options: Mappin
         TaskSource(as_splits(corpus, options), tuple(whole.task(name) for name in _tasks_of(chosen, corpus)))
         for corpus in dict.fromkeys(chosen.values())
     )
+
+
+def _npi_source(requested: Sequence[str | Task] | None) -> TaskSource:
+    """Tasks that are made of minimal pairs instead of a corpus."""
+    splits = npi_splits(SUITES["npi"].corpora["npi_presence"])
+    strangers = [str(task) for task in requested or () if task not in SUITES["npi"].corpora]
+    if strangers:
+        raise InputError(f"the suite npi has no task {strangers[0]!r}; it has: {', '.join(SUITES['npi'].corpora)}")
+    return TaskSource(splits, tuple(requested or splits.scored.annotations))
 
 
 def _not_at_hand(suite: str, chosen: Mapping[str, str], missing: Mapping[str, str]) -> str:

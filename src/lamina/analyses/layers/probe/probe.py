@@ -131,8 +131,8 @@ def reference_table(tasks: Iterable[str]) -> pd.DataFrame:
     # 3: `quick` trains tasks of fewer than 2,000 targets more carefully; no centre of gravity of equal weights.
     # 4: documents are resampled; families by max-T, best layers as sets, no order below 5 seeds; mixing weights have a
     # rate of their own; expected layers of gains alone; a probe that has overfitted has not converged.
-    # 5: `standard` trains in cycles.
-    version=6,
+    # 5: `standard` trains in cycles. 7: in up to fourteen of them.
+    version=7,
     tables={
         "scores": Table("One row per task, metric, probe, layer and seed; `all` stands for all seeds.",
                         ProbeScore.__annotations__),
@@ -175,22 +175,24 @@ def probe(
         Sequence[str | Task] | None,
         Setting(
             "A task, or any annotation of the corpus; by default the tasks of the catalogue that it carries, and all "
-            "annotations of data that names its own.",
+            "annotations of data that names its own. Made where named: chunk, parent, grandparent, great_grandparent "
+            "(from constituents), arc, conjunct (from dependencies).",
             option="--task",
         ),
     ] = None,
     suite: Annotated[
-        Literal["pipeline", "qa"] | None,
+        Literal["pipeline", "qa", "liu", "npi"] | None,
         Setting(
             "Instead of a corpus: the tasks of a paper, each from the corpus that has it; the eight of the pipeline "
-            "paper, or the five of the paper on question answering (single layers, macro-F1 over all labels)."
+            "paper, the five of the paper on question answering (single layers, macro-F1 over all labels), 13 of the "
+            "16 of Liu et al., or three of negative polarity made of BLiMP (both single layers)."
         ),
     ] = None,
     probes: Annotated[
         Sequence[Literal["cumulative", "layer", "mix"]] | None,
         Setting(
             "Probes: cumulative (layers 0 to l mixed, for every l), layer (layer l alone), mix (all mixed); all by "
-            "default, only layer in the suite qa."
+            "default, only layer in the suites qa, liu and npi."
         ),
     ] = None,
     preset: Annotated[

@@ -147,10 +147,10 @@ FULL, SOME, POWERS = "full", "some", "powers"
     compares=ComparedLayers(
         "best",
         (
-            LayerMeasure("uuas", "Links of the tree (UUAS)", "share of links"),
-            LayerMeasure("root", "Root", "share of sentences"),
-            LayerMeasure("dspr", "Distances in the tree", "rank correlation"),
-            LayerMeasure("nspr", "Depths in the tree", "rank correlation"),
+            LayerMeasure("uuas", "Links of the tree (UUAS)", "share of links", ability=True),
+            LayerMeasure("root", "Root", "share of sentences", ability=True),
+            LayerMeasure("dspr", "Distances in the tree", "rank correlation", ability=True),
+            LayerMeasure("nspr", "Depths in the tree", "rank correlation", ability=True),
         ),
         draws="",
     ),
@@ -338,6 +338,11 @@ def _from_attention(
     """Trees from maps, on a part of the texts: maps are not stored."""
     learned = {trees.train[number].key for number in trees.learn}
     train = [text for text in thin(splits.train, learn, seed) if text.id in learned]
+    if not train:
+        raise InputError(
+            f"none of the training texts drawn by --learn {learn} is among those that probes learned from; "
+            "give a larger --learn, a larger --texts, or --attention 0"
+        )
     scored = list(thin(splits.scored, attention, seed))
     by_id = {tree.key: tree for tree in trees.train}
     gold = {tree.key: tree for tree in trees.scored}

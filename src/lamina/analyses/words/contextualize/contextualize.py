@@ -138,7 +138,7 @@ _SCORED = (
     report={"preset": "quick", "context_sizes": (0, 4)},
     compares=ComparedLayers(
         "sclass",
-        (LayerMeasure("full", "Classes of words in context", "F1"),),
+        (LayerMeasure("full", "Classes of words in context", "F1", ability=True),),
         "context",
         rows={"representation": "{model}", "class": "all", "seed": "all", "split": "test"},
         draws="",

@@ -133,9 +133,9 @@ _TWIN_DESIGNS = ("both", "inner")
     compares=ComparedLayers(
         "senses",
         (
-            LayerMeasure("ami", "Clusters of occurrences and senses", "adjusted mutual information"),
-            LayerMeasure("knn1.ambiguous", "Senses by the nearest neighbour", "accuracy"),
-            LayerMeasure("knn5.ambiguous", "Senses by five neighbours", "accuracy"),
+            LayerMeasure("ami", "Clusters of occurrences and senses", "adjusted mutual information", ability=True),
+            LayerMeasure("knn1.ambiguous", "Senses by the nearest neighbour", "accuracy", ability=True),
+            LayerMeasure("knn5.ambiguous", "Senses by five neighbours", "accuracy", ability=True),
             LayerMeasure("position.both", "Position in the sentence", "share of variance"),
         ),
         draws="",

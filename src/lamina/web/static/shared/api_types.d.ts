@@ -192,6 +192,12 @@ export interface FindingCard {
   weight?: number;
 }
 
+/** A table as text. */
+export interface GivenTable {
+  name: string;
+  text: string;
+}
+
 /** What one layer says in the place of one token. */
 export interface GridCell {
   top: TokenGuess[];
@@ -343,6 +349,14 @@ export interface InterventionRequest {
   top?: number;
 }
 
+/** What a computation would take on this machine. */
+export interface JobEstimate {
+  state: "waiting" | "trying" | "known" | "failed" | "off";
+  seconds: number | null;
+  memory: number | null;
+  why: string;
+}
+
 /** A computation and its progress. */
 export interface JobProgress {
   id: string;
@@ -366,6 +380,13 @@ export interface JobRequest {
   /** As `GET /api/analyses` describes them. */
   settings?: Record<string, any>;
   [name: string]: unknown;
+}
+
+/** A table that jobs can read. */
+export interface KeptTable {
+  name: string;
+  rows: number;
+  columns: TableColumn[];
 }
 
 /** One label's probability under the probes P(0)..P(L). */
@@ -553,6 +574,7 @@ export interface ModelCorrespondence {
 /** What was measured of a model. */
 export interface ModelOverview {
   model: string;
+  paragraph: PlainFinding[];
   findings: OverviewFinding[];
   glance: FigureCard | null;
   captions: string[];
@@ -648,6 +670,14 @@ export interface PairVerdict {
   right: number;
   right_per_token: number;
   margin: number;
+}
+
+/** A sentence of the paragraph: `text` has the test behind it. */
+export interface PlainFinding {
+  text: string;
+  status: "clear" | "null" | "open" | "untested";
+  weight?: number;
+  plain: string;
 }
 
 /** An example, or a question about a context. */
@@ -836,6 +866,14 @@ export interface TableCard {
   format: "csv" | "parquet";
 }
 
+/** One column of a table. */
+export interface TableColumn {
+  name: string;
+  looks_like: "text" | "labels" | "values" | "ids" | "other";
+  values: number;
+  examples: string[];
+}
+
 /** A question that there are probes for. */
 export interface TaskCard {
   name: string;
@@ -853,6 +891,21 @@ export interface TaskEntry {
   about: string;
   results: TaskOfModel[];
   findings: FindingCard[];
+  right: TaskExample[];
+  wrong: TaskExample[];
+  traced: number;
+  traced_right: number;
+}
+
+/** One target of a task, as the probes of the first and of all layers read it. */
+export interface TaskExample {
+  words: string[];
+  spans: [number, number][];
+  label: string;
+  first: number;
+  last: number;
+  rival: string;
+  rival_last: number;
 }
 
 /** A layer that a task is read from. */
@@ -1019,6 +1072,8 @@ export interface Post {
   "/layer": { takes: LayerRequest; gives: LayerEntry };
   "/task": { takes: TaskRequest; gives: TaskEntry };
   "/jobs": { takes: JobRequest; gives: JobProgress };
+  "/tables": { takes: GivenTable; gives: KeptTable };
+  "/tables/estimate": { takes: JobRequest; gives: JobEstimate };
 }
 
 export interface Delete {

@@ -86,7 +86,7 @@ export function address(path, more = {}) {
 /** Links between views carry the selection. */
 export function carry() {
   for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[data-keep]"))) {
-    link.href = address(link.pathname);
+    link.href = address(link.pathname) + link.hash;
   }
 }
 

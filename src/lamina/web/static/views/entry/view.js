@@ -1,6 +1,6 @@
 // @ts-check
 // The permanent page of one head, one layer or one task.
-/** @import { AboutServer, HeadMatchCard, LayerNumber, TaskOfModel } from "../../shared/api_types.js" */
+/** @import { AboutServer, HeadMatchCard, LayerNumber, TaskEntry, TaskExample, TaskOfModel } from "../../shared/api_types.js" */
 import { analyses, asInReport } from "../../shared/analyses.js";
 import { post, read } from "../../shared/api.js";
 import { figure } from "../../shared/charts.js";
@@ -14,7 +14,7 @@ import { load } from "../../shared/waiting.js";
 import { headSwitch } from "../../panels/switch.js";
 import { showCard } from "../heads/card.js";
 import { told } from "../heads/evidence.js";
-import { examples } from "../heads/examples.js";
+import { examples, marked } from "../heads/examples.js";
 
 const NEAREST = 5; // of the heads of another model
 const about = await ready;
@@ -29,8 +29,8 @@ function title(text, under) {
   inside(byId("main"), ".about").textContent = under;
 }
 
-/** @param {string} path @param {string} text @param {Record<string, string>} more */
-const link = (path, text, more = {}) => el("a", { href: state.address(path, more) }, text);
+/** @param {string} path @param {string} text @param {Record<string, string>} more @param {string} part of the page */
+const link = (path, text, more = {}, part = "") => el("a", { href: `${state.address(path, more)}${part && `#${part}`}` }, text);
 
 /** @param {string} heading @param {...(import("../../shared/dom.js").Child | import("../../shared/dom.js").Child[])} parts */
 const card = (heading, ...parts) => el("section", { class: "card" }, el("h2", {}, heading), ...parts);
@@ -49,7 +49,7 @@ async function showHead() {
     relation ||= found.relations.find((row) => row.held_out)?.relation ?? "";
     const everything = el("div");
     showCard(everything, found, [], (head) => (location.href = state.address(`/head/${head}`)));
-    const sentence = el("p", { class: "steps" }, link("/heads", "Where it looks in a sentence", { head: name }), link("/sentence", "Switch it off in a sentence", { head: name }), link(`/layer/${name.split("-")[0]}`, `Layer ${name.split("-")[0]}`, { head: "" }));
+    const sentence = el("p", { class: "steps" }, link("/sentence", "Where it looks in a sentence", { head: name }, "heads"), link("/sentence", "Switch it off in a sentence", { head: name }), link(`/layer/${name.split("-")[0]}`, `Layer ${name.split("-")[0]}`, { head: "" }));
     return [card("What it does", ...told(found, computing), sentence), card("All that was measured of it", everything)];
   }, { lines: 10 });
   const [shown, off, like] = [el("div", { "data-slow": "" }), el("div"), el("div", { class: "twins", "data-slow": "" })];
@@ -57,7 +57,7 @@ async function showHead() {
   if (!state.get("sentence")) state.set({ sentence: about.sentence }, { quiet: true });
   replace(off, headSwitch(name));
   likeIt(like);
-  await load(shown, async (signal) => examples(await post("/heads/examples", { model: model(), head: name, relation }, signal), () => (location.href = state.address("/heads", { head: name }))), { lines: 8, saying: `Looking through the corpus with all heads of ${model()}: a few seconds, once.` });
+  await load(shown, async (signal) => examples(await post("/heads/examples", { model: model(), head: name, relation }, signal), () => (location.href = `${state.address("/sentence", { head: name })}#heads`)), { lines: 8, saying: `Looking through the corpus with all heads of ${model()}: a few seconds, once.` });
 }
 
 /** Its matches in the other models: those in memory at once, others when asked for. @param {HTMLElement} box */
@@ -125,9 +125,23 @@ async function showTask() {
       el("p", { class: "steps" }, link("/sentence", "Ask about a sentence"), link("/compare", "Compare models")),
       found.findings.length ? card(`What was found of ${model()}`, listed(found.findings)) : null,
       card("Where it is read", found.results.length ? table(["model", "result", "layers"], found.results.map(row)) : [el("p", {}, `Nobody measured it yet. `), button("Measure it", async () => ({ ...(await asInReport("probe", { model: model() })), settings: { tasks: [name] } }))]),
+      found.traced ? card("Examples and failures", ...examplesOf(found)) : null,
       ...(await Promise.all(mine.slice(0, 2).map((each) => chartsOf(each, signal)))),
     ];
   }, { lines: 12 });
+}
+
+/** Targets whose way through the layers was traced, those that are read rightly first. @param {TaskEntry} found */
+function examplesOf({ right, wrong, traced, traced_right: hits }) {
+  const item = (/** @type {TaskExample} */ { words, spans, label, first, last, rival, rival_last: beside }) => {
+    const marks = Object.fromEntries(spans.flatMap(([start, end], at) => Array.from({ length: end - start }, (_, step) => [start + step, at ? "to" : "from"])));
+    return el("li", {}, el("p", { class: "example" }, marked(words, marks)), el("p", { class: "soft" }, `${label}: ${short(first)} at the embeddings, ${short(last)} with all layers; the strongest other label: ${rival} ${short(beside)}`));
+  };
+  return [
+    el("p", { class: "soft" }, `From the ${traced} targets whose way through the layers the result traces: of sentences that probes are unsure of, so that more is wrong than usual. The probes of all layers get ${hits} of them right. Numbers are probabilities, the mean over seeds.`),
+    right.length ? el("ol", { class: "examples" }, right.map(item)) : null,
+    wrong.length ? [el("h3", {}, "Where it fails"), el("ol", { class: "misses" }, wrong.map(item))].flat() : el("p", {}, "It fails at none of them."),
+  ].flat();
 }
 
 /** @param {TaskOfModel} each @param {AbortSignal} signal */

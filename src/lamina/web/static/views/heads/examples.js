@@ -11,7 +11,7 @@ import { short } from "../../shared/scales.js";
  * @param {string[]} words
  * @param {Record<number, string>} marks
  */
-const marked = (words, marks) => words.flatMap((word, at) => [at in marks ? el("mark", { class: marks[at] }, word) : word, " "]);
+export const marked = (words, marks) => words.flatMap((word, at) => [at in marks ? el("mark", { class: marks[at] }, word) : word, " "]);
 
 const counted = (/** @type {number} */ count, /** @type {string} */ what) => `${count} ${what}${count === 1 ? "" : "s"}`;
 

@@ -1,15 +1,14 @@
 // @ts-check
-// The view Heads: the atlas, the pane with the chosen heads' lines, and the page of the head chosen last.
+// All heads on the sentence: the atlas, the pane with the chosen heads' lines, and what is known of the one chosen last.
 /** @import { AnalysisCard, HeadAtlas, HeadExamplesRequest, HeadMeasure, HeadRequest } from "../../shared/api_types.js" */
 import { analyses, asInReport } from "../../shared/analyses.js";
 import { post } from "../../shared/api.js";
-import { headSwitch } from "../../panels/switch.js";
 import { attempt, byId, el, input, replace, say, select } from "../../shared/dom.js";
 import { button, onDone } from "../../shared/jobs.js";
 import { ready } from "../../shared/page.js";
 import { short } from "../../shared/scales.js";
 import * as state from "../../shared/state.js";
-import { done, load as filled, wait } from "../../shared/waiting.js";
+import { done, load as filled, placed, wait } from "../../shared/waiting.js";
 import { makeAtlas } from "./atlas.js";
 import { showCard } from "./card.js";
 import { told } from "./evidence.js";
@@ -73,7 +72,6 @@ async function pick() {
   chosen = [...new Set(asked)].filter(exists).slice(0, MOST);
   if (asked.length > chosen.length) say(`${model()} has layers 1 to ${atlas.layers} with heads 1 to ${atlas.heads}; other heads are left out`);
   if (!chosen.length) chosen = [telling(measure()) ?? atlas.outstanding.at(-1)?.head ?? "1-1"];
-  if (chosen.join() !== asked.join()) state.set({ head: chosen }, { quiet: true });
   input("several").checked ||= chosen.length > 1;
   await showHeads();
 }
@@ -166,7 +164,7 @@ async function showPage() {
     const rest = el("div");
     showCard(rest, card, live, move);
     replace(byId("more"), el("details", { class: "all" }, el("summary", {}, "All that was measured of it"), rest));
-    return [headSwitch(head), ...told(card, (needs) => needs.map(computing).find((each) => each !== null) ?? el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), "."))];
+    return told(card, (needs) => needs.map(computing).find((each) => each !== null) ?? el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), "."));
   }, { lines: 6 });
   showExamples();
 }
@@ -182,12 +180,39 @@ async function showExamples() {
   await filled(byId("examples"), async (signal) => examples(await post("/heads/examples", asked, signal), (drawn) => attempt("drawing the example …", () => showExample(drawn))), { lines: 5, saying: first });
 }
 
-for (const id of ["card", "lines"]) wait(byId(id), { lines: 6 });
+let begun = false;
+
+/** Nothing is asked for before somebody comes here: all heads of a large model take seconds. */
+function begin() {
+  if (begun) return;
+  begun = true;
+  byId("atlas").setAttribute("aria-busy", "true"); // it has its grid already
+  for (const id of ["card", "lines"]) wait(byId(id), { lines: 8 });
+  ready.then(load);
+}
+
+/** From a link to the heads: there at once, and in sight. */
+async function arrive() {
+  if (location.hash !== "#heads") return;
+  begin();
+  await placed(byId("heads"));
+  byId("heads").scrollIntoView();
+}
+
+const coming = new IntersectionObserver((seen) => {
+  if (!seen.some(({ isIntersecting }) => isIntersecting)) return;
+  coming.disconnect();
+  begin();
+}, { rootMargin: "300px" });
+arrive();
+addEventListener("hashchange", arrive);
 await ready;
+coming.observe(byId("heads"));
 beginPane({ onRemove: (head) => choose(head, true) });
 select("measure").addEventListener("change", () => state.set({ measure: select("measure").value }));
 select("weights").addEventListener("change", () => state.set({ weights: select("weights").value === "norm" ? "norm" : "" }));
 state.onChange((changed) => {
+  if (!begun) return;
   if ("model" in changed || "sentence" in changed || "weights" in changed) load();
   else if ("head" in changed) attempt("looking at the head …", pick);
   else if ("level" in changed || "lines" in changed || "sinks" in changed) attempt("looking at the head …", () => showLines(chosen));
@@ -196,5 +221,4 @@ state.onChange((changed) => {
     if (chosen.length && relation() !== sought) showExamples();
   }
 });
-onDone(load);
-await load();
+onDone(() => begun && load());

@@ -14,7 +14,7 @@ import { ready } from "../../shared/page.js";
 import * as state from "../../shared/state.js";
 import { load, placed } from "../../shared/waiting.js";
 
-const FIRST = 6; // findings that are seen at once
+const FIRST = 6; // findings that are seen at once, where there is no paragraph
 const PAUSE = 2000; // between two looks at estimates that are being made
 const LINK = "layer"; // the selection that both figures share
 /** @type {number | undefined} */
@@ -27,12 +27,14 @@ const path = () => /** @type {const} */ (`/overview/${encodeURIComponent(model()
 const whole = ({ text, status, result, title }) => ({ text, status, link: el("a", { href: state.address("/runs", { result }) }, title) });
 
 /** @param {ModelOverview} seen */
-function findings({ findings: all, report }) {
+function findings({ paragraph, findings: all, report }) {
   if (!all.length) return el("p", {}, `Nothing has been measured of ${model()} in the folders named at the start.`);
-  const [first, rest] = [all.slice(0, FIRST), all.slice(FIRST)];
+  const rest = paragraph.length ? all : all.slice(FIRST);
   return [
-    listed(first.map(whole)),
-    rest.length ? el("details", {}, el("summary", {}, `${rest.length} more findings`), listed(rest.map(whole))) : null,
+    ...(paragraph.length
+      ? [el("p", { class: "summary" }, paragraph.map(({ plain }) => plain).join(" ")), el("details", {}, el("summary", {}, "How sure: the test behind each sentence"), listed(paragraph))]
+      : [listed(all.slice(0, FIRST).map(whole))]),
+    rest.length ? el("details", {}, el("summary", {}, paragraph.length ? `All ${rest.length} findings, the clearest and most important first` : `${rest.length} more findings`), listed(rest.map(whole))) : null,
     report ? el("p", {}, el("a", { href: "/report" }, "The report"), " has all of it on one page, to print and to send.") : null,
   ];
 }

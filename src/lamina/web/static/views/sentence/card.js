@@ -1,12 +1,11 @@
 // @ts-check
-// The card of the head that is looked at: what it does, its evidence, and a switch.
+// The card of the head that is looked at: what it does, and a switch; its evidence and examples are below, with all heads.
 /** @import { Intervention } from "../../shared/api_types.js" */
 import { post } from "../../shared/api.js";
 import { byId, el, replace } from "../../shared/dom.js";
 import * as state from "../../shared/state.js";
 import { load } from "../../shared/waiting.js";
 import { headSwitch } from "../../panels/switch.js";
-import { told } from "../heads/evidence.js";
 
 /**
  * @param {string} head
@@ -21,11 +20,10 @@ export function showHead(head, onSwitch) {
   replace(byId("head-title"), `Head ${head} `, close);
   load(byId("head-card"), async (signal) => {
     const card = await post("/heads/card", { model: state.get("model"), head }, signal);
-    const missing = (/** @type {string[]} */ needs) => el("span", { class: "soft" }, `Its page offers to compute it (${needs[0]}).`);
     return [
       headSwitch(head, onSwitch),
-      ...told(card, missing),
-      el("p", {}, el("a", { href: state.address("/heads", { head }) }, `The page of head ${head}`), ": examples, failures, where it looks, and heads like it."),
+      el("p", { class: "says" }, card.says),
+      el("p", {}, el("a", { href: "#heads" }, "Where it looks, its evidence, examples and failures"), " are below; ", el("a", { href: state.address(`/head/${head}`) }, `the page of head ${head}`), " has heads like it, in other models too."),
     ];
   }, { lines: 5 });
 }

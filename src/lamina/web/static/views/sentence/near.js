@@ -5,6 +5,7 @@ import { el, replace } from "../../shared/dom.js";
 import { follow } from "../../shared/layer.js";
 
 const BRIEF = 5; // of each layer in the overview
+const MOST_ROWS = 14; // layers that are all in sight
 const LONG = 18; // characters of a word there; addresses and rules of signs are words too
 
 /** @param {string} word */
@@ -29,7 +30,7 @@ export function near(answer, { layers }) {
     bringIntoSight(rows[layer]);
   });
   return [
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Nearest words by layer" }, el("table", { class: "brief" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "layer"), el("th", { scope: "col" }, "nearest words, cosine"))), el("tbody", {}, rows))),
+    el("div", { class: layers.length > MOST_ROWS ? "scroll" : "scroll whole", tabindex: "0", role: "region", "aria-label": "Nearest words by layer" }, el("table", { class: "brief" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "layer"), el("th", { scope: "col" }, "nearest words, cosine"))), el("tbody", {}, rows))),
     close,
     el("p", { class: "soft" }, `Among ${answer.words.toLocaleString("en")} words of ${answer.sentences} sentences of ${answer.corpus}; each word once, at its nearest occurrence.`),
   ];

@@ -132,7 +132,7 @@ function light() {
   if (reading) {
     replace(pathBox, path(reading, seen.words, word));
     replace(attendedBox, attended(reading, seen.words, word, open));
-    grid?.draw(word, partnersOf(reading, word), linksOf(reading, state.get("head")));
+    grid?.draw(word, partnersOf(reading, word), linksOf(reading, activeHead()));
   }
   const near_ = known.get(word);
   if (near_) replace(nearBox, near(near_.answer, near_.found));
@@ -172,9 +172,12 @@ async function nearby(answer) {
   if (seen === answer) pickLayer();
 }
 
+/** Of the heads in the address, the one chosen last. */
+const activeHead = () => state.getAll("head").findLast((head) => /^\d+-\d+$/.test(head)) ?? "";
+
 /** The card of the head in the address, and what is different where it is switched off. */
 function showCard() {
-  const head = /^\d+-\d+$/.test(state.get("head")) ? state.get("head") : "";
+  const head = activeHead();
   showHead(head, (found) => grid?.compare(found ? besideOf(found, head) : null));
   light();
 }

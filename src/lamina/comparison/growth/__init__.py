@@ -1,0 +1,1 @@
+"""How models grow: analyses asked at every checkpoint of a training."""
