@@ -18,8 +18,7 @@ from lamina.studies.atlas import build_atlas
 from lamina.studies.declaration import parse_study
 from lamina.studies.plan import CellRecord, StudyCell, cells_of, claim_folder, write_record
 from lamina.studies.running import CellProcesses, Place, run_crew, run_here
-from lamina.studies.summary import packed_script, study_part
-from lamina.studies.table import CellRow, write_rows, write_table
+from lamina.studies.table import CellRow, packed_script, study_part, write_rows, write_table
 from tests.studies.tiny_study import write_checkpoints, write_treebank
 
 ROWS, CELLS = 1_000_000, 1000

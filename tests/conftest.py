@@ -24,7 +24,7 @@ SHAPED = (
     "lamina.analyses.layers.geometry",
     "lamina.comparison.similarity",
     "lamina.analyses.answering",
-    "lamina.analyses.layers.trace.trace",
+    "lamina.analyses.layers.trace",
     "lamina.probes",
     "lamina.stats",
 )

@@ -16,13 +16,13 @@ from lamina.analyses.behaviour.cloze.scores import (
     contrast_table,
 )
 from lamina.analyses.behaviour.cloze.suites import OBJECTS
-from lamina.analyses.behaviour.lens.lens import NEGLIGIBLE_LAYERS, NEGLIGIBLE_NATS, depth_contrasts, tuned_gain
-from lamina.analyses.behaviour.lens.suites import above
-from lamina.analyses.behaviour.pairs.judging import SCORES, Verdicts
-from lamina.analyses.behaviour.pairs.pairs import Accuracies, beside_chance, compared_groups
+from lamina.analyses.behaviour.judging import SCORES, Verdicts
+from lamina.analyses.behaviour.layer_predictions import above
+from lamina.analyses.behaviour.lens import NEGLIGIBLE_LAYERS, NEGLIGIBLE_NATS, depth_contrasts, tuned_gain
+from lamina.analyses.behaviour.pairs import Accuracies, beside_chance, compared_groups
 from lamina.analyses.behaviour.perturb.perturbations import Perturbation
 from lamina.analyses.behaviour.perturb.scores import PerturbedItems, above_chance, beyond, changes
-from lamina.analyses.behaviour.probe_vs_lens.probe_vs_lens import SAME_LAYER, LayerCurve, first, gains, later_family
+from lamina.analyses.behaviour.probe_vs_lens import SAME_LAYER, LayerCurve, first, gains, later_family
 from lamina.analyses.behaviour.surprisal import NEGLIGIBLE_BITS, NEGLIGIBLE_RHO, more_bits, rho_differences
 from lamina.corpora.suites.minimal_pairs import MinimalPair
 from lamina.stats.correlations import Correlations

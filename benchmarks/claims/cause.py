@@ -26,8 +26,10 @@ from lamina.analyses.cause.ablate import (
     findings_of,
 )
 from lamina.analyses.cause.effects import AblatedPart
-from lamina.analyses.cause.erase.concepts import CONCEPT, CONTROL, RANDOM
-from lamina.analyses.cause.erase.effects import (
+from lamina.analyses.cause.erasure import (
+    CONCEPT,
+    CONTROL,
+    RANDOM,
     USED,
     ErasureScores,
     ProbeHits,
@@ -35,14 +37,22 @@ from lamina.analyses.cause.erase.effects import (
     readable_layers,
     verdict_of,
 )
+from lamina.analyses.cause.exchanged_states import CONTRASTS as PAIR_CONTRASTS
+from lamina.analyses.cause.exchanged_states import (
+    CONTROLS,
+    DIFFERENCES,
+    GAPS,
+    PATCH,
+    ROLE_TOKENS,
+    PairPatch,
+    pair_tables,
+    turned_tables,
+)
+from lamina.analyses.cause.exchanged_states import EFFECTS as PAIR_EFFECTS
+from lamina.analyses.cause.exchanged_states import RANDOM as RANDOM_TOKENS
 from lamina.analyses.cause.importance import GateGradients
-from lamina.analyses.cause.patch.pairs import CONTRASTS as PAIR_CONTRASTS
-from lamina.analyses.cause.patch.pairs import EFFECTS as PAIR_EFFECTS
-from lamina.analyses.cause.patch.pairs import GAPS, PairPatch, pair_tables
-from lamina.analyses.cause.patch.patch import findings_of as patch_findings
-from lamina.analyses.cause.patch.questions import CONTROLS, DIFFERENCES, PATCH, ROLE_TOKENS, turned_tables
-from lamina.analyses.cause.patch.questions import RANDOM as RANDOM_TOKENS
-from lamina.analyses.cause.roles.heads import (
+from lamina.analyses.cause.patch import findings_of as patch_findings
+from lamina.analyses.cause.role_heads import (
     GROUPS,
     ROLES,
     HeadAblations,
@@ -52,7 +62,7 @@ from lamina.analyses.cause.roles.heads import (
     group_rows,
     role_rows,
 )
-from lamina.analyses.cause.roles.roles import findings_of as roles_findings
+from lamina.analyses.cause.roles import findings_of as roles_findings
 from lamina.models.interventions.edited_runs import Edit
 from lamina.results import Provenance, Result
 from lamina.results.finding import Finding

@@ -7,7 +7,7 @@ import pandas as pd
 
 from benchmarks.claims import Simulation
 from lamina.analyses.layers.probe.predictions import ProbeDecisions, SavedTargets
-from lamina.analyses.layers.trace.revisions import revision_tables
+from lamina.analyses.layers.revisions import revision_tables
 from lamina.comparison.agreement import orders_of
 from lamina.comparison.compare import SAME_DEPTH
 from lamina.comparison.measures import PairedMeasure, layer_family, values_beside

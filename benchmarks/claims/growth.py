@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.claims import Simulation
-from lamina.comparison.growth.onsets import bottom_up, grown, orders
-from lamina.comparison.growth.trajectories import SETTLING, Measurement, Quantity
+from lamina.comparison.trajectories import SETTLING, Measurement, Quantity, bottom_up, grown, orders
 from lamina.stats import status_of, widening
 
 STEPS = (0, 10, 20, 40, 80, 160)

@@ -13,11 +13,10 @@ from lamina.analyses.heads import corefheads, headmap, parse
 from lamina.analyses.heads.attention_distance import beside_uniform
 from lamina.analyses.heads.corefheads import BASELINES as RULES
 from lamina.analyses.heads.corefheads import KINDS, CorefHits
-from lamina.analyses.heads.head_means import HeadMeans
 from lamina.analyses.heads.headmap import DIVERGENCES, closeness
 from lamina.analyses.heads.heads import BASELINES, DIRECTIONS, OFFSETS, RelationHits, best_offsets, leads
 from lamina.analyses.heads.parse import RIGHT, ParserHits
-from lamina.analyses.heads.surface import InductionMeter, induction_table
+from lamina.analyses.heads.surface import HeadMeans, InductionMeter, induction_table
 from lamina.stats.family import Contrasts
 from lamina.stats.status import SURE, status_of
 from lamina.testing import TinyEncoder

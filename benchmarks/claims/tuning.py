@@ -10,7 +10,8 @@ import pandas as pd
 from benchmarks.claims import Simulation
 from lamina.analyses.answering.finetune import finetune
 from lamina.analyses.cause.effects import ScoreChange, effects_of
-from lamina.analyses.cause.prune.curve import (
+from lamina.analyses.cause.prune import RETRAINED, prune
+from lamina.analyses.cause.removal_curve import (
     CONTRASTS,
     CURVE,
     SHARES,
@@ -19,9 +20,8 @@ from lamina.analyses.cause.prune.curve import (
     score_draws,
     share_rows,
 )
-from lamina.analyses.cause.prune.prune import RETRAINED, prune
-from lamina.analyses.cause.restore.layers import ChangedLayers, LayerRange
-from lamina.analyses.cause.restore.restore import best_table, effect_table, restore
+from lamina.analyses.cause.restore import best_table, effect_table, restore
+from lamina.analyses.cause.restored_layers import ChangedLayers, LayerRange
 from lamina.analyses.words.windows import difference_table, windows
 from lamina.comparison.diff import DiffRow, changed_layers, diff, with_test
 from lamina.comparison.diff import best_table as layers_changed

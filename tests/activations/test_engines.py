@@ -13,7 +13,7 @@ import torch
 
 from lamina import progress
 from lamina.activations import ActivationStore, extract, workers
-from lamina.activations.engines import engine_named
+from lamina.activations.runtime import engine_named
 from lamina.activations.workers import EncodingJob, ProcessEngine, Reply, Worker, deal
 from lamina.corpora import corpus_from
 from lamina.errors import InputError, ModelError, StoreError

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lamina.activations import ActivationStore, StoredActivations, extract, workers
-from lamina.activations.engines import engine_named
+from lamina.activations.runtime import engine_named
 from lamina.activations.workers import RayEngine, Reply
 from lamina.corpora import corpus_from
 from lamina.errors import InputError

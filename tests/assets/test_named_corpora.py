@@ -13,7 +13,7 @@ import pytest
 from lamina import assets
 from lamina.assets.cache import fetch
 from lamina.assets.origins import Allowance, Origin, OriginFiles, blob_id
-from lamina.assets.recipes import CorpusRecipe, as_is, gum, published
+from lamina.assets.recipes import CorpusRecipe, as_is, published, treebanks
 from lamina.assets.recipes.published import (
     BABI,
     LITBANK_ENTITIES,
@@ -66,7 +66,7 @@ SPLITS = "# Splits\n\n## dev\n\n  * GUM_bio_b\n  * GUM_fiction_x\n\n## train\n\n
 def test_gum_is_derived_without_its_discourse_and_read(shelf: Path, tmp_path: Path) -> None:
     files = {**document("GUM_bio_a"), **document("GUM_bio_b"), "splits.md": SPLITS, "LICENSE.txt": "CC\n"}
     given = {"me/mine": OriginFiles(origin(shelf, files))}
-    parts = {part.path: part for part in gum.derive_layers("dep/", "coref/ontogum/")(given)}
+    parts = {part.path: part for part in treebanks.derive_layers("dep/", "coref/ontogum/")(given)}
 
     assert "const/GUM_bio_a.ptb" not in parts
     dep = parts["dep/GUM_bio_a.conllu"].content.decode()
@@ -94,7 +94,7 @@ def test_gum_is_derived_without_its_discourse_and_read(shelf: Path, tmp_path: Pa
 def test_a_document_in_no_split_is_an_error(shelf: Path) -> None:
     files = {**document("GUM_bio_z"), "splits.md": SPLITS, "LICENSE.txt": "CC\n"}
     with pytest.raises(AssetError, match=r"splits\.md of .* does not list GUM_bio_z"):
-        list(gum.derive_layers("dep/")({"me/mine": OriginFiles(origin(shelf, files))}))
+        list(treebanks.derive_layers("dep/")({"me/mine": OriginFiles(origin(shelf, files))}))
 
 
 def lines(content: bytes) -> Mapping[str, int]:
@@ -137,7 +137,7 @@ def test_what_is_left_out_because_it_cannot_be_had_is_said(shelf: Path, capfd: p
 
 def test_every_named_corpus_and_suite_lists_what_its_origin_has() -> None:
     sources = {
-        "gum_open": gum.OPEN,
+        "gum_open": treebanks.OPEN,
         "babi_en": BABI,
         "wikitext2": WIKITEXT_CARD,
         "litbank_entities": LITBANK_ENTITIES,

@@ -21,7 +21,12 @@ from lamina.assets import origins
 from lamina.assets.cache import cached, fetch
 from lamina.assets.origins import Origin, OriginFiles, blob_id
 from lamina.assets.recipes import CorpusRecipe, DerivedFile, as_is
-from lamina.assets.recipes.ewt import derive_propbank, derive_protoroles, derive_streusle, derive_wordsense_factuality
+from lamina.assets.recipes.treebanks import (
+    derive_propbank,
+    derive_protoroles,
+    derive_streusle,
+    derive_wordsense_factuality,
+)
 from lamina.assets.sources import Card, Url
 from lamina.cli.main import app
 from lamina.corpora.formats.propbank import read as read_propbank

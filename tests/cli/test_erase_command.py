@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.analyses.cause.erase.effects import ERASE
+from lamina.analyses.cause.erasure import ERASE
 from lamina.figures import to_svg
 from lamina.figures.erase import draw
 from lamina.results import Result

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.analyses.behaviour.probe_vs_lens.masked_words import TREEBANK_TASKS
+from lamina.analyses.behaviour.masked_words import TREEBANK_TASKS
 from lamina.analyses.heads.corefheads import MentionReader
 from lamina.corpora import load_splits
 from lamina.corpora.treebanks import with_features

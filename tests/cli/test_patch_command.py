@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.analyses.cause.patch.pairs import EFFECTS, GAPS
+from lamina.analyses.cause.exchanged_states import EFFECTS, GAPS
 from lamina.figures import to_svg
 from lamina.figures.patch import draw
 from lamina.results import Result

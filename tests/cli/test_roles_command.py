@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.analyses.cause.roles.heads import ROLES
+from lamina.analyses.cause.role_heads import ROLES
 from tests.cli.conftest import Done
 from tests.language_models import save
 from tests.planted_language import agreement_pairs, copying_head, planted

@@ -14,8 +14,15 @@ import torch
 from lamina.analyses.layers.probe.probe import probe
 from lamina.comparison import similarity as head_similarity
 from lamina.comparison.diff import DiffRow, best_table, changed_layers, compare_probes, diff, with_test
-from lamina.comparison.similarity import CkaSums, LeaveOneOut, grouped, jackknife_draws, word_vectors
-from lamina.comparison.special_attention import SPECIAL, special_attention
+from lamina.comparison.similarity import (
+    SPECIAL,
+    CkaSums,
+    LeaveOneOut,
+    grouped,
+    jackknife_draws,
+    special_attention,
+    word_vectors,
+)
 from lamina.corpora import Corpus, corpus_from
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError, ModelError

@@ -16,8 +16,16 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import lamina
-from lamina.comparison.growth.onsets import bottom_up, grown, halfway, orders, position
-from lamina.comparison.growth.trajectories import SETTLING, Measurement, Quantity
+from lamina.comparison.trajectories import (
+    SETTLING,
+    Measurement,
+    Quantity,
+    bottom_up,
+    grown,
+    halfway,
+    orders,
+    position,
+)
 from lamina.corpora import Splits, corpus_from
 from lamina.errors import InputError, ModelError
 from lamina.testing import TinyEncoder

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora.suites.cloze import Clozes, read_cloze
-from lamina.corpora.suites.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
-from lamina.corpora.suites.pararel import Fact, Relations
+from lamina.corpora.suites.cloze import Clozes, Completion, Diagnostics, Fact, Negation, Relations, RolePair, read_cloze
 from lamina.errors import CorpusError, FormatError
 
 CPRAG = "item\tcontext_s1\tcontext_s2\texpected\twithin_category\tbetween_category\tconstraint\n"

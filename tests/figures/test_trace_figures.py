@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.layers.probe.predictions import TraceRow
-from lamina.analyses.layers.trace.revisions import RevisedAfter, Revision
+from lamina.analyses.layers.revisions import RevisedAfter, Revision
 from lamina.figures import captions_of, draw, spec_of, to_svg
 from lamina.figures.trace import traces
 from lamina.results import Provenance, Result

@@ -154,7 +154,7 @@ def test_batching_changes_neither_order_nor_numbers(name, tiny_encoder, monkeypa
     expected = list(small.encode(texts))
     assert [made.text for made in expected] == [text.id for text in texts]
     loose = {made.text: made for made in big.encode(texts, ordered=False)}
-    monkeypatch.setattr("lamina.models.running.state_batches._TOKENS_FIRST", 40)
+    monkeypatch.setattr("lamina.models.running.batching._TOKENS_FIRST", 40)
     for made, alone in zip(big.encode(texts), expected, strict=True):
         assert made.text == alone.text
         assert close(made.states, alone.states)

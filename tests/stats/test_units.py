@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from lamina.stats.best import cross_fit
-from lamina.stats.paired import paired_difference
+from lamina.stats.family import paired_difference
 from lamina.stats.units import CHOOSING, SCORED, Units, UnitSums, halve, weights_of
 from lamina.types import Text
 

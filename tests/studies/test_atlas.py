@@ -15,8 +15,7 @@ from lamina.__main__ import main
 from lamina.errors import LaminaError
 from lamina.studies.atlas import build_atlas, verify_atlas
 from lamina.studies.sharing import open_bundle
-from lamina.studies.summary import packed_script, study_part
-from lamina.studies.table import CellRow
+from lamina.studies.table import CellRow, packed_script, study_part
 
 WIDTHS = (360, 768, 1280, 1920)
 

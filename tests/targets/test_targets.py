@@ -13,7 +13,7 @@ import pytest
 import torch
 import transformers
 
-from lamina.analyses.behaviour.pairs.judging import score_pairs
+from lamina.analyses.behaviour.judging import score_pairs
 from lamina.analyses.cause.effects import measure
 from lamina.corpora import corpus_from
 from lamina.corpora.question_sets import questions_from, typed_question

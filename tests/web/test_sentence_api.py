@@ -8,7 +8,7 @@ from threading import BoundedSemaphore
 import numpy as np
 import pytest
 
-from lamina.analyses.layers.trace.trace import trace
+from lamina.analyses.layers.trace import trace
 from lamina.probes.edge import EdgeProbes, LayerCut, save_probes
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder

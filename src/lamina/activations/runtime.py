@@ -1,10 +1,14 @@
-"""Where data is stored and computations run; affects speed, but never results beyond rounding."""
+"""Where data is stored and computations run; affects speed, but never results beyond rounding.
+
+An engine encodes with several processes: one per GPU of this machine, or Ray's workers on any number of machines.
+"""
 
 from __future__ import annotations
 
 import gc
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import torch
 
@@ -21,6 +25,7 @@ from lamina.activations.in_memory import (
 from lamina.activations.reading import ReadActivations
 from lamina.activations.shards import HalfOverflowError
 from lamina.activations.store import ActivationStore, default_precision
+from lamina.activations.workers import Task
 from lamina.corpora import Corpus
 from lamina.errors import InputError
 from lamina.models import Encoder
@@ -140,3 +145,43 @@ class Runtime:
         if self.device in (None, "auto"):
             return "cuda" if torch.cuda.is_available() else "cpu"
         return self.device
+
+
+EngineName = Literal["gpus", "ray"]
+
+
+@runtime_checkable
+class RunsTasks(Protocol):
+    """An engine that can run other work too, such as the tasks of a probing suite."""
+
+    def run_tasks(self, tasks: list[Task], *, what: str, device: str) -> None:
+        """Run functions without arguments, some at once and each in a process of its own; the first error is raised."""
+        ...
+
+
+def engine_named(name: EngineName | None, workers: int | None = None) -> Engine | None:
+    """The engine that is called so; None for this process.
+
+    Example:
+        >>> engine_named(None) is None, type(engine_named("gpus", 2)).__name__
+        (True, 'ProcessEngine')
+        >>> engine_named(None, 2)
+        Traceback (most recent call last):
+        lamina.errors.InputError: --workers is for an engine with workers; give --engine gpus or ray too
+    """
+    if workers is not None and workers < 1:
+        raise InputError(f"there must be at least 1 worker; got {workers}")
+    if name is None:
+        if workers is not None:
+            raise InputError("--workers is for an engine with workers; give --engine gpus or ray too")
+        return None
+    if name == "gpus":
+        from lamina.activations.workers import ProcessEngine
+
+        return ProcessEngine(workers)
+    if name == "ray":
+        from lamina.activations.workers import RayEngine, import_ray
+
+        import_ray()
+        return RayEngine(workers)
+    raise InputError(f"there is no engine {name!r}; there are {' and '.join(get_args(EngineName))}")

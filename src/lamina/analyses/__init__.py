@@ -1,6 +1,6 @@
 """The questions lamina asks: one module per question, each with a function that declares itself.
 
-A module is imported when its analysis is needed; `lamina.framework.registry` finds it by its name.
+A module is imported when its analysis is needed; `lamina.framework.outline` finds it by its name.
 """
 
 ANALYSES = (
@@ -8,7 +8,7 @@ ANALYSES = (
     "lamina.analyses.layers.dimensions:dimensions",
     "lamina.analyses.layers.probe.probe:probe",
     "lamina.analyses.layers.choose.choose:choose",
-    "lamina.analyses.layers.trace.trace:trace",
+    "lamina.analyses.layers.trace:trace",
     "lamina.analyses.layers.order:order",
     "lamina.analyses.layers.structure.structure:structure",
     "lamina.analyses.layers.numbers:numbers",
@@ -27,21 +27,21 @@ ANALYSES = (
     "lamina.analyses.words.senses.senses:senses",
     "lamina.analyses.words.windows:windows",
     "lamina.analyses.behaviour.surprisal:surprisal",
-    "lamina.analyses.behaviour.pairs.pairs:pairs",
+    "lamina.analyses.behaviour.pairs:pairs",
     "lamina.analyses.behaviour.cloze.cloze:cloze",
     "lamina.analyses.behaviour.perturb.perturb:perturb",
-    "lamina.analyses.behaviour.lens.lens:lens",
-    "lamina.analyses.behaviour.probe_vs_lens.probe_vs_lens:probe_vs_lens",
+    "lamina.analyses.behaviour.lens:lens",
+    "lamina.analyses.behaviour.probe_vs_lens:probe_vs_lens",
     "lamina.analyses.cause.ablate:ablate",
-    "lamina.analyses.cause.prune.prune:prune",
-    "lamina.analyses.cause.erase.erase:erase",
-    "lamina.analyses.cause.restore.restore:restore",
-    "lamina.analyses.cause.patch.patch:patch",
-    "lamina.analyses.cause.roles.roles:roles",
+    "lamina.analyses.cause.prune:prune",
+    "lamina.analyses.cause.erase:erase",
+    "lamina.analyses.cause.restore:restore",
+    "lamina.analyses.cause.patch:patch",
+    "lamina.analyses.cause.roles:roles",
     "lamina.analyses.answering.finetune:finetune",
     "lamina.analyses.answering.token_map:token_map",
     "lamina.analyses.answering.phases:phases",
-    "lamina.comparison.growth.growth:grow",
+    "lamina.comparison.growth:grow",
     "lamina.comparison.diff:diff",
 )
 """Every analysis, in the order of the report."""

@@ -567,7 +567,7 @@ def _uses(result: Result) -> Iterator[tuple[Any, ...]]:
             yield "block ablated", str(row.target), int(row.layer), row.effect, row.low, row.high, status
     elif result.analysis == "erase":
         # A report without it does not load its analysis.
-        from lamina.analyses.cause.erase.effects import UNUSED, USED
+        from lamina.analyses.cause.erasure import UNUSED, USED
 
         table = result.tables["erase"]
         table = table[(table["what"] == "concept") & (table["target"] == table["target"].iloc[0])]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lamina.assets.recipes import ewt, gum, published
-from lamina.assets.recipes.ewt import PROPBANK_CARD, PROTOROLES, STREUSLE_CARD, UNER_CARD, WORDSENSE_FACTUALITY
+from lamina.assets.recipes import published, treebanks
 from lamina.assets.recipes.published import (
     BABI,
     HOTPOT,
@@ -13,6 +12,7 @@ from lamina.assets.recipes.published import (
     WIKITEXT_CARD,
     WNUT17_CARD,
 )
+from lamina.assets.recipes.treebanks import PROPBANK_CARD, PROTOROLES, STREUSLE_CARD, UNER_CARD, WORDSENSE_FACTUALITY
 from lamina.assets.sources import Card, Hub, Npm, Registry, Url
 
 _UDS = tuple(f"uds-ewt-sentences-{split}-normalized.json" for split in ("train", "dev", "test"))
@@ -41,8 +41,8 @@ CORPORA = (
         ),
         origin="https://github.com/decompositional-semantics-initiative/decomp",
     ),
-    ewt.EWT_CARD,
-    gum.OPEN,
+    treebanks.EWT_CARD,
+    treebanks.OPEN,
     PROPBANK_CARD,
     PROTOROLES,
     WORDSENSE_FACTUALITY,
@@ -151,7 +151,7 @@ CORPORA = (
     WNUT17_CARD,
     LITBANK_CHAINS,
     LITBANK_ENTITIES,
-    gum.ONTOGUM,
+    treebanks.ONTOGUM,
     MASC_CARD,
     Card(
         "coarsewsd",

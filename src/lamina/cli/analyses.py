@@ -32,7 +32,7 @@ from lamina.results.result import COMMAND
 
 if TYPE_CHECKING:
     from lamina.activations import Engine
-    from lamina.activations.engines import EngineName
+    from lamina.activations.runtime import EngineName
     from lamina.framework.declare import Query
     from lamina.results import Result
 
@@ -261,7 +261,7 @@ def _engine(analysis: Outline, name: EngineName | None, workers: int | None) -> 
     """The engine of `--engine` and `--workers`; an analysis that stores no states has none."""
     if name is None and workers is None:
         return None
-    from lamina.activations.engines import engine_named
+    from lamina.activations.runtime import engine_named
 
     if not analysis.encodes:
         raise InputError(f"{analysis.command} stores no states, so there is nothing to share out; leave --engine out")

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from lamina.cli import analyses, apply, assets, data, doctor, model, report, results, serve, share, store, study
+from lamina.cli import analyses, apply, assets, data, doctor, model, report, results, serve, store, study
 from lamina.cli.terminal import in_one_sentence
 from lamina.errors import InputError
 
@@ -41,11 +41,11 @@ app.command()(apply.apply)
 app.command()(store.encode)
 app.command()(results.verify)
 app.command()(doctor.doctor)
-app.command()(share.bundle)
-app.command("open")(share.open_bundle)
-app.command()(share.push)
+app.command()(study.bundle)
+app.command("open")(study.open_bundle)
+app.command()(study.push)
 app.add_typer(study.app, name="study")
-app.add_typer(share.atlas_app, name="atlas")
+app.add_typer(study.atlas_app, name="atlas")
 app.add_typer(results.results_app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(model.app, name="model")

@@ -102,7 +102,7 @@ def report(
     choose(wanted, unwanted, several=len(model) > 1)
 
     from lamina.activations import Runtime
-    from lamina.activations.engines import engine_named
+    from lamina.activations.runtime import engine_named
 
     runtime = Runtime(store, device, engine_named(engine, workers), trust_remote_code=trust_remote_code, keep=keep)
     if dry_run:

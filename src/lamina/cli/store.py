@@ -146,8 +146,8 @@ def encode(
     terminal.refuse_misspelt([model], corpus)
     rank = _rank(shard, repair=repair)
     from lamina.activations import ActivationStore, extract
-    from lamina.activations.engines import engine_named
     from lamina.activations.extraction import part_of
+    from lamina.activations.runtime import engine_named
     from lamina.corpora import load_corpus
     from lamina.models import load_encoder
     from lamina.models.checks.passports import passport_of

@@ -17,8 +17,15 @@ from lamina.analyses.behaviour.inputs import SpokenSuite, speaking
 from lamina.analyses.layers.probe.probe import probe
 from lamina.comparison.predictions import ALL, GroupDifference, GroupMean, SharedItems, shared_items
 from lamina.comparison.probes import layer_differences
-from lamina.comparison.similarity import LayerSimilarity, compare_heads, compare_layer, over_models
-from lamina.comparison.special_attention import SPECIAL, special_attention, special_findings
+from lamina.comparison.similarity import (
+    SPECIAL_COLUMNS,
+    LayerSimilarity,
+    compare_heads,
+    compare_layer,
+    over_models,
+    special_attention,
+    special_findings,
+)
 from lamina.comparison.tables import ModelLead, ModelResults, leads_in_words
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
@@ -319,7 +326,7 @@ _SAME = 1e-9
             "One row per layer and place, with --special only: the mean share of attention of all heads and tokens to "
             "separators ([SEP]) and to the first token ([CLS]) before and after; difference: after - before, paired by "
             "document, two-sided; family: all rows (sign flips).",
-            SPECIAL,
+            SPECIAL_COLUMNS,
             optional=True,
         ),
         "items": Table(

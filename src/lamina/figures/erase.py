@@ -7,8 +7,7 @@ import math
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.cause.erase.concepts import CONCEPT, CONTROL, RANDOM
-from lamina.analyses.cause.erase.effects import OPEN, UNKNOWN, UNUSED, USED
+from lamina.analyses.cause.erasure import CONCEPT, CONTROL, OPEN, RANDOM, UNKNOWN, UNUSED, USED
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed, title_of
 from lamina.results import Result
 from lamina.targets.target import LOSS, phrase_at_start

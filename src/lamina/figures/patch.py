@@ -5,8 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.cause.patch.pairs import EVERYWHERE
-from lamina.analyses.cause.patch.questions import RANDOM, ROLES
+from lamina.analyses.cause.exchanged_states import EVERYWHERE, RANDOM, ROLES
 from lamina.figures.theme import GREY, INK, Table, layer_axis, series, themed
 from lamina.results import Result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.behaviour.probe_vs_lens.masked_words import TITLES
+from lamina.analyses.behaviour.masked_words import TITLES
 from lamina.figures.theme import INK, layer_axis, series, themed
 from lamina.results import Result
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.cause.prune.curve import POINT, RANDOM
-from lamina.analyses.cause.prune.prune import HOW
+from lamina.analyses.cause.prune import HOW
+from lamina.analyses.cause.removal_curve import POINT, RANDOM
 from lamina.figures.theme import COLOURS, DASHES, FAINT, GREY, INK, SHAPES, Table, themed
 from lamina.results import Result
 

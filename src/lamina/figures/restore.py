@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.cause.restore.restore import metric_of
+from lamina.analyses.cause.restore import metric_of
 from lamina.figures.theme import COLOURS, DASHES, GREY, INK, SHAPES, Table, layer_axis, themed
 from lamina.results import Result
 from lamina.results.finding import number

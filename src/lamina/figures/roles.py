@@ -6,11 +6,11 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.cause.effects import harm_of
-from lamina.analyses.cause.roles.roles import SURFACE, target_in_words
+from lamina.analyses.cause.roles import SURFACE, target_in_words
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed
 from lamina.results import Result
 from lamina.results.finding import number, rows_of
-from lamina.targets.links import ALL_LINKS
+from lamina.targets.probes import ALL_LINKS
 from lamina.targets.target import LINK, LOSS
 
 CAPTIONS = {

@@ -21,10 +21,20 @@ from lamina.errors import ModelError
 from lamina.extras import require_package
 from lamina.files.reading import check_regular, open_regular, parse_json, read_regular
 from lamina.models.contract import STATES, Activations, Encoder, Packed, Room, Tokens, Want
-from lamina.models.running.batching import BatchSize, InputRow, cut_ahead, rows_of, sent
+from lamina.models.running.batching import (
+    BatchSize,
+    Chunk,
+    InputRow,
+    Packing,
+    chunks,
+    cut_ahead,
+    lookahead,
+    packs,
+    rows_of,
+    sent,
+)
 from lamina.models.running.devices import Placement, check_precision, choose_device, format_size, free_in_memory
 from lamina.models.running.reloading import RandomTwin, loader_of
-from lamina.models.running.state_batches import Chunk, Packing, chunks, lookahead, packs
 from lamina.models.running.tokens import TokenizedText
 from lamina.models.weights.bounds import refuse_claim
 from lamina.types import Text

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
         alike_in_all_units,
         bootstrap_family,
         chance_family,
+        drawn_contrast,
+        paired_difference,
         permutation_family,
         random_signs,
+        ratio_differences,
         sign_flip_family,
         sign_flip_strata,
     )
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
         widened_intervals,
         widening,
     )
-    from lamina.stats.paired import drawn_contrast, paired_difference, ratio_differences
     from lamina.stats.seeds import (
         ENOUGH_SEEDS,
         draws_over_seeds,

@@ -26,8 +26,7 @@ from lamina.report.page import page_template, read_part
 from lamina.results.folder import HEAD, read_head, refuse_unwritable
 from lamina.studies.plan import CELLS, RECORD, RESULTS
 from lamina.studies.sharing import SUFFIX, files_of, open_bundle, pack
-from lamina.studies.summary import counted, packed_script, study_part
-from lamina.studies.table import read_cells
+from lamina.studies.table import counted, packed_script, read_cells, study_part
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime

@@ -18,9 +18,8 @@ from lamina.errors import ModelError
 from lamina.models.contract import SPECIAL
 from lamina.models.running.tokens import WordTokenizer, token_id
 from lamina.stats.bootstrap import ratio_draws
-from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
+from lamina.stats.family import Contrasts, bootstrap_family, ratio_differences, sign_flip_family
 from lamina.stats.intervals import interval
-from lamina.stats.paired import ratio_differences
 from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds, seed_spread
 from lamina.stats.units import UnitKind, Units
 from lamina.types import Text

@@ -45,9 +45,17 @@ from lamina.analyses.behaviour.cloze.suites import (
     object_counts,
     sampled,
 )
-from lamina.corpora.suites.cloze import Cloze
-from lamina.corpora.suites.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
-from lamina.corpora.suites.pararel import Fact, Pattern, Relation, Relations
+from lamina.corpora.suites.cloze import (
+    Cloze,
+    Completion,
+    Diagnostics,
+    Fact,
+    Negation,
+    Pattern,
+    Relation,
+    Relations,
+    RolePair,
+)
 from lamina.framework.verify import check_findings
 from lamina.models.language.language_model import language_model
 from lamina.models.language.slots import Gap, RatedCandidates

@@ -12,10 +12,16 @@ import torch
 from scipy.special import log_softmax, rel_entr
 
 import lamina
-from lamina.analyses.behaviour.lens import readings as readings_module
-from lamina.analyses.behaviour.lens.lens import TWIN_CONTRAST, depth_contrasts, lens_findings
-from lamina.analyses.behaviour.lens.readings import draw_positions, read_layers, token_table
-from lamina.analyses.behaviour.lens.suites import above, read_lens_suite, suite_tables
+from lamina.analyses.behaviour import layer_predictions as readings_module
+from lamina.analyses.behaviour.layer_predictions import (
+    above,
+    draw_positions,
+    read_layers,
+    read_lens_suite,
+    suite_tables,
+    token_table,
+)
+from lamina.analyses.behaviour.lens import TWIN_CONTRAST, depth_contrasts, lens_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.errors import InputError, ModelError
 from lamina.figures import to_svg

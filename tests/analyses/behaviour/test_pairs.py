@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binomtest
 
 import lamina
-from lamina.analyses.behaviour.pairs.judging import SCORES, Verdicts, n_grams_of, score_pairs
-from lamina.analyses.behaviour.pairs.pairs import Accuracies
+from lamina.analyses.behaviour.judging import SCORES, Verdicts, n_grams_of, score_pairs
+from lamina.analyses.behaviour.pairs import Accuracies
 from lamina.corpora.suites.minimal_pairs import MinimalPair, MinimalPairs, pairs_from
 from lamina.corpora.suites.syntaxgym import RegionItem, RegionSuites, parse
 from lamina.figures import captions_of, draw

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import lamina
-from lamina.analyses.behaviour.probe_vs_lens import masked_words as answers_module
-from lamina.analyses.behaviour.probe_vs_lens.masked_words import (
+from lamina.analyses.behaviour import masked_words as answers_module
+from lamina.analyses.behaviour.masked_words import (
     RELATION,
     TREEBANK_TASKS,
     ClassedTexts,
@@ -18,9 +18,9 @@ from lamina.analyses.behaviour.probe_vs_lens.masked_words import (
     relation_data,
     vocabularies,
 )
-from lamina.analyses.behaviour.probe_vs_lens.probe_vs_lens import NOT_ABOVE, LayerCurve, first, gains
+from lamina.analyses.behaviour.probe_vs_lens import NOT_ABOVE, LayerCurve, first, gains
 from lamina.corpora import Splits, corpus_from
-from lamina.corpora.suites.pararel import Fact, Pattern, Relation, Relations
+from lamina.corpora.suites.cloze import Fact, Pattern, Relation, Relations
 from lamina.figures.probe_vs_lens import draw
 from lamina.framework.verify import check_findings
 from lamina.models.language.language_model import language_model

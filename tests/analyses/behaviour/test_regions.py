@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lamina.analyses.behaviour.inputs import NGrams
-from lamina.analyses.behaviour.pairs.judging import counted, judge_item, passages_of
+from lamina.analyses.behaviour.judging import counted, judge_item, passages_of
 from lamina.corpora.suites.syntaxgym import Metric, RegionItem, parse
 from lamina.models.language.language_model import PassageScore, language_model, score_passages
 from tests.language_models import tiny_causal, tiny_masked

@@ -13,22 +13,25 @@ import pytest
 import torch
 
 import lamina
+from lamina.analyses.cause import erasure as erase_effects
 from lamina.analyses.cause.effects import Effect
-from lamina.analyses.cause.erase import effects as erase_effects
-from lamina.analyses.cause.erase.concepts import CONCEPT, CONTROL, RANDOM, LayerErasers
-from lamina.analyses.cause.erase.effects import (
+from lamina.analyses.cause.erase import erase, findings_of
+from lamina.analyses.cause.erasure import (
+    CONCEPT,
+    CONTROL,
     OPEN,
+    RANDOM,
     UNKNOWN,
     UNUSED,
     USED,
     ErasureEffects,
     ErasureScores,
+    LayerErasers,
     compare_layers,
     measure_target,
     variances_alike,
     verdict_of,
 )
-from lamina.analyses.cause.erase.erase import erase, findings_of
 from lamina.corpora import corpus_from
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, TaskError

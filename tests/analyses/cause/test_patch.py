@@ -12,34 +12,32 @@ import pytest
 import torch
 import transformers
 
-from lamina.analyses.behaviour.pairs.judging import score_pairs
+from lamina.analyses.behaviour.judging import score_pairs
 from lamina.analyses.cause.effects import PatchTokens, put_in
-from lamina.analyses.cause.patch.pairs import CONTRASTS as PAIR_CONTRASTS
-from lamina.analyses.cause.patch.pairs import (
+from lamina.analyses.cause.exchanged_states import CONTRASTS as PAIR_CONTRASTS
+from lamina.analyses.cause.exchanged_states import (
+    CONTROLS,
+    DIFFERENCES,
     EFFECTS,
     EVERYWHERE,
     GAPS,
-    POSITIONS,
-    PairPatch,
-    ask_pairs,
-    measure_pairs,
-    pair_tables,
-)
-from lamina.analyses.cause.patch.patch import findings_of
-from lamina.analyses.cause.patch.questions import (
-    CONTROLS,
-    DIFFERENCES,
     PATCH,
+    POSITIONS,
     RANDOM,
     ROLE_TOKENS,
     ROLES,
     UNCHANGED,
+    PairPatch,
     TwoContexts,
+    ask_pairs,
     find_pairs,
+    measure_pairs,
     measure_turns,
+    pair_tables,
     places_of,
     turned_tables,
 )
+from lamina.analyses.cause.patch import findings_of
 from lamina.corpora.questions.question import Question, answer_text, make_question
 from lamina.corpora.suites.minimal_pairs import pairs_from
 from lamina.framework.verify import check_findings

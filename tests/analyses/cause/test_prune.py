@@ -15,7 +15,8 @@ from scipy.stats import t as student
 
 import lamina
 from lamina.analyses.cause.effects import ScoreChange, effects_of, measure
-from lamina.analyses.cause.prune.curve import (
+from lamina.analyses.cause.prune import CurvePoint, prune, save_point
+from lamina.analyses.cause.removal_curve import (
     CONTRASTS,
     CURVE,
     SHARES,
@@ -33,7 +34,6 @@ from lamina.analyses.cause.prune.curve import (
     score_draws,
     share_rows,
 )
-from lamina.analyses.cause.prune.prune import CurvePoint, prune, save_point
 from lamina.corpora import Splits, corpus_from
 from lamina.errors import CorpusError
 from lamina.framework.verify import check_findings

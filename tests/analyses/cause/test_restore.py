@@ -13,8 +13,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import lamina
-from lamina.analyses.cause.restore.layers import ChangedLayers, LayerRange, linear_heads
-from lamina.analyses.cause.restore.restore import best_table, effect_table, restore
+from lamina.analyses.cause.restore import best_table, effect_table, restore
+from lamina.analyses.cause.restored_layers import ChangedLayers, LayerRange, linear_heads
 from lamina.corpora.questions.question import make_question
 from lamina.figures.restore import draw
 from lamina.framework.verify import check_findings

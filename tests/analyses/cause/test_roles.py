@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from lamina.analyses.cause.roles.heads import (
+from lamina.analyses.cause.role_heads import (
     GROUPS,
     ROLES,
     HeadAblations,
@@ -22,7 +22,7 @@ from lamina.analyses.cause.roles.heads import (
     roles_of,
     within_layers,
 )
-from lamina.analyses.cause.roles.roles import findings_of, roles
+from lamina.analyses.cause.roles import findings_of, roles
 from lamina.analyses.heads.atlas import NOTHING, card, result_atlas
 from lamina.corpora import corpus_from
 from lamina.corpora.splits import Splits
@@ -31,7 +31,7 @@ from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 from lamina.results.finding import rows_of
 from lamina.targets.choice import TargetData
-from lamina.targets.links import ALL_LINKS, BESIDES, LinksTarget
+from lamina.targets.probes import ALL_LINKS, BESIDES, LinksTarget
 from lamina.targets.target import TargetScores
 from lamina.types import Edge, Text
 from tests.planted_language import agreement_pairs, copying_head, planted

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.heads.examples import MOST, LinkQuery, examples_of, queries_for
 from lamina.analyses.heads.heads import heads
+from lamina.analyses.heads.look import MOST_EXAMPLES, LinkQuery, examples_of, queries_for
 from lamina.models import Tokens
 from lamina.testing import TinyEncoder
 from lamina.types import Text
@@ -58,7 +58,7 @@ def test_five_misses_are_kept_one_per_sentence_those_with_the_most_on_a_wrong_wo
     maps["again"] = maps[texts[-1].id]
     shown = examples_of(Painted(maps), [*texts, twice], {(1, 1): LinkQuery("obj", "dependent")})[1, 1]
     assert [each.weight for each in shown.misses] == pytest.approx([0.4, 0.35, 0.3, 0.25, 0.2])
-    assert len({each.text.id for each in shown.misses}) == MOST
+    assert len({each.text.id for each in shown.misses}) == MOST_EXAMPLES
     assert (shown.targets, shown.hits) == (8, 0)
 
 

@@ -13,10 +13,9 @@ import pytest
 from lamina.analyses.heads.attention import attention
 from lamina.analyses.heads.behaviours import LEAD
 from lamina.analyses.heads.corefheads import BEST_ANTECEDENTS, corefheads
-from lamina.analyses.heads.head_means import LAYERS
 from lamina.analyses.heads.headmap import DIVERGENCES, headmap, likeness
 from lamina.analyses.heads.heads import BEST, heads, kind_of
-from lamina.analyses.heads.surface import SURFACE
+from lamina.analyses.heads.surface import LAYERS, SURFACE
 from lamina.framework.declare import Analysis
 from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result

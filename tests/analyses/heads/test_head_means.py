@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.heads.head_means import LAYERS, HeadMeans, UnitRows, head_table, layer_table
-from lamina.analyses.heads.surface import PATTERNS, SHARE_OF_TEXTS
+from lamina.analyses.heads.surface import LAYERS, PATTERNS, SHARE_OF_TEXTS, HeadMeans, UnitRows, head_table, layer_table
 from lamina.stats.units import BY_DOCUMENT, BY_TEXT, unit_of
 from lamina.testing import TinyEncoder
 from lamina.types import Text

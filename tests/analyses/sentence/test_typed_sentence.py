@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lamina.activations import extract
 from lamina.activations.reading import WordVectors
 from lamina.analyses.heads.look import attended
-from lamina.analyses.layers.trace.trace import encode_sentence, farthest_travelled, token_paths, word_vectors
+from lamina.analyses.layers.trace import encode_sentence, farthest_travelled, token_paths, word_vectors
 from lamina.analyses.words.neighbours import index_words, nearest_in_corpus
 from lamina.corpora import corpus_from
 from lamina.errors import ModelError

@@ -38,9 +38,8 @@ from lamina.results.finding import (
     rows_of,
 )
 from lamina.stats.bootstrap import ratio_draws
-from lamina.stats.family import sign_flip_family
+from lamina.stats.family import ratio_differences, sign_flip_family
 from lamina.stats.intervals import interval, share_interval
-from lamina.stats.paired import ratio_differences
 from lamina.stats.status import NEGLIGIBLE, SURE, status_of
 from lamina.stats.units import Units
 from lamina.targets.answers import has_span_head

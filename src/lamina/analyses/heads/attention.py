@@ -14,10 +14,10 @@ import pandas as pd
 import torch
 
 from lamina.analyses.heads.behaviours import FIRST, LEAD, digits_of
-from lamina.analyses.heads.head_means import LAYERS, HeadMeans, head_table, layer_table
 from lamina.analyses.heads.surface import (
     ENCODER,
     INDUCTION,
+    LAYERS,
     MEASURES,
     PATTERN_TRUST,
     REPEATED,
@@ -25,11 +25,14 @@ from lamina.analyses.heads.surface import (
     SURFACE,
     TOO_FEW,
     UNCLASSIFIED,
+    HeadMeans,
     InductionMeter,
     PatternMeter,
     SurfaceMeter,
+    head_table,
     induction_heads,
     induction_table,
+    layer_table,
     sequences_of,
 )
 from lamina.corpora import Corpus

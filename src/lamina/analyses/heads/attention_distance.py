@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 
 from lamina.analyses.heads.behaviours import LEAD
-from lamina.analyses.heads.head_means import UnitRows
-from lamina.analyses.heads.surface import uniform_maps
+from lamina.analyses.heads.surface import UnitRows, uniform_maps
 from lamina.corpora import Corpus
 from lamina.errors import CorpusError
 from lamina.framework.declare import Table, Tables, analysis

@@ -17,7 +17,6 @@ from lamina.analyses.heads.attention import sample_texts
 from lamina.analyses.heads.behaviours import LEAD, HeadBehaviour, behaviours, digits_of, named
 from lamina.analyses.heads.corefheads import CorefMeter
 from lamina.analyses.heads.corefheads import best_table as best_antecedents
-from lamina.analyses.heads.head_means import UnitRows
 from lamina.analyses.heads.heads import (
     BEST,
     RelationMeter,
@@ -26,7 +25,14 @@ from lamina.analyses.heads.heads import (
     relations_of,
     relations_table,
 )
-from lamina.analyses.heads.surface import REPEATED, InductionMeter, SurfaceMeter, induction_table, sequences_of
+from lamina.analyses.heads.surface import (
+    REPEATED,
+    InductionMeter,
+    SurfaceMeter,
+    UnitRows,
+    induction_table,
+    sequences_of,
+)
 from lamina.corpora import Corpus
 from lamina.corpora.loading import load_corpus, scored_split
 from lamina.errors import CorpusError, ModelError
@@ -37,9 +43,8 @@ from lamina.framework.watch import Meter, Watch, WatchedBatch, Watching, refuse_
 from lamina.models import Encoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, finding, not_tested, number, rows_of
-from lamina.stats.family import Contrasts, sign_flip_family
+from lamina.stats.family import Contrasts, drawn_contrast, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
-from lamina.stats.paired import drawn_contrast
 from lamina.stats.status import Contrast
 from lamina.stats.units import BY_DOCUMENT, CHOOSING, MOST_UNITS, SCORED, Unit, Units, halve, unit_of
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.activations import Runtime
-from lamina.activations.engines import RunsTasks
+from lamina.activations.runtime import RunsTasks
 from lamina.analyses.layers.probe.planning import (
     ProbePlan,
     TaskSource,

@@ -19,15 +19,16 @@ from torch.nn import Module
 
 from lamina.errors import ModelError
 from lamina.models.contract import Encoder
-from lamina.models.interventions.block_calls import BlockCalls, head_outputs
 from lamina.models.interventions.edited_runs import (
     RESAMPLED,
+    BlockCalls,
     CleanRun,
     Edit,
     EditedStates,
     Fill,
     HeadEdit,
     ResumedRuns,
+    head_outputs,
 )
 from lamina.models.running.anatomy import attention_by
 from lamina.models.running.batching import InputRow, is_out_of_memory, row_groups

@@ -19,8 +19,7 @@ from torch.nn import Linear, Module, ModuleList
 from lamina.errors import ModelError
 from lamina.files.writing import fresh_folder, write_text
 from lamina.models.contract import TOLERANCE, apart
-from lamina.models.interventions.block_calls import blocks_of
-from lamina.models.interventions.edited_runs import Edit
+from lamina.models.interventions.edited_runs import Edit, blocks_of
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.running.anatomy import attention_by, given
 from lamina.models.running.huggingface import HuggingFaceEncoder

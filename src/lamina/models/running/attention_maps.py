@@ -19,9 +19,18 @@ from torch.nn import Module
 from lamina.errors import ModelError
 from lamina.models.contract import Activations, MapBatch, Want, apart
 from lamina.models.running.anatomy import Anatomy, attention_by, block_number, run
-from lamina.models.running.batching import InputRow, row_groups
+from lamina.models.running.batching import (
+    Carrier,
+    Chunk,
+    InputRow,
+    Packing,
+    RowBatch,
+    RunsRows,
+    row_groups,
+    run_batches,
+    start_batch,
+)
 from lamina.models.running.devices import input_device, weight_of
-from lamina.models.running.state_batches import Carrier, Chunk, Packing, RowBatch, RunsRows, run_batches, start_batch
 from lamina.models.running.tokens import TokenizedText, WordTokenizer
 from lamina.types import Text
 

@@ -28,9 +28,21 @@ from lamina.models.running.anatomy import (
     text_part,
 )
 from lamina.models.running.attention_maps import ValueNorms, map_batches, with_maps
-from lamina.models.running.batching import BatchSize, InputRow, cut_ahead, padded, row_groups, rows_of, sent
+from lamina.models.running.batching import (
+    BatchSize,
+    Chunk,
+    InputRow,
+    Packing,
+    chunks,
+    cut_ahead,
+    lookahead,
+    packs,
+    padded,
+    row_groups,
+    rows_of,
+    sent,
+)
 from lamina.models.running.devices import input_device, weights
-from lamina.models.running.state_batches import Chunk, Packing, chunks, lookahead, packs
 from lamina.models.running.tokens import InputFormat, TokenizedText, WordTokenizer, token_id
 from lamina.types import Text
 

@@ -5,14 +5,12 @@ from lamina.web.api import (
     behaviour,
     compare,
     heads,
-    interventions,
     jobs,
     overview,
     questions,
     results,
     search,
     sentence,
-    tables,
 )
 
 ROUTERS = (
@@ -24,10 +22,10 @@ ROUTERS = (
     heads.examples_router,
     questions.router,
     behaviour.router,
-    interventions.router,
+    sentence.interventions_router,
     compare.router,
     results.router,
     search.router,
     jobs.router,
-    tables.router,
+    jobs.tables_router,
 )

@@ -193,7 +193,7 @@ def cloze(app: State, request: TypedCloze) -> list[ClozeAnswer]:
 @in_worker
 def logit_lens(app: State, request: LensText) -> LogitLens:
     """Every layer of a text through the model's own head, token by token, as `lamina lens --text` prints it."""
-    from lamina.analyses.behaviour.lens.readings import token_table
+    from lamina.analyses.behaviour.layer_predictions import token_table
 
     app.check_length(request.text)
     with _speaking(app, request.model) as model:
@@ -251,7 +251,7 @@ def _check_tokens(model: LanguageModel, *texts: str) -> None:
 def _verdict(name: str, model: LanguageModel, good: str, bad: str, masking: Masking) -> PairVerdict:
     import numpy as np
 
-    from lamina.analyses.behaviour.pairs.judging import ScoredPairs
+    from lamina.analyses.behaviour.judging import ScoredPairs
     from lamina.models.language.language_model import score_passages
     from lamina.targets.pairs import written
 

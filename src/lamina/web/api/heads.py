@@ -19,10 +19,9 @@ from lamina.web.workers import in_worker
 
 if TYPE_CHECKING:
     from lamina.analyses.heads.atlas import HeadMeasure as Measured
-    from lamina.analyses.heads.examples import Head as HeadPlace
-    from lamina.analyses.heads.examples import HeadExamples, LinkExample, LinkMiss, LinkQuery
+    from lamina.analyses.heads.look import Head as HeadPlace
+    from lamina.analyses.heads.look import HeadExamples, LinkExample, LinkMiss, LinkQuery, RowLinks, SentenceLinks
     from lamina.analyses.heads.look import HeadOrRollout as Drawn
-    from lamina.analyses.heads.look import RowLinks, SentenceLinks
     from lamina.corpora import Corpus
     from lamina.framework.watch import Weighting
     from lamina.models import Encoder
@@ -464,8 +463,7 @@ def examples(app: State, wanted: HeadExamplesRequest) -> ExamplesOfHead:
     It fails where it chooses a wrong word. The first head of a model takes seconds: all heads are looked at in one
     pass.
     """
-    from lamina.analyses.heads.examples import queries_by, queries_for
-    from lamina.analyses.heads.look import head_of
+    from lamina.analyses.heads.look import head_of, queries_by, queries_for
     from lamina.corpora import load_corpus
 
     with app.model(wanted.model) as encoder:
@@ -504,7 +502,7 @@ class _Looked:
         self, encoder: Encoder, corpus: Corpus, sought: dict[HeadPlace, LinkQuery], weights: Weighting
     ) -> tuple[dict[HeadPlace, HeadExamples], int]:
         """What every head does in the corpus, and the number of sentences."""
-        from lamina.analyses.heads.examples import examples_of
+        from lamina.analyses.heads.look import examples_of
 
         key = (encoder.fingerprint, corpus.fingerprint, tuple(sought.items()), weights)
         # One at a time, without holding the model: its other requests do not wait for the corpus.

@@ -14,7 +14,7 @@ from lamina import Result
 from lamina.analyses.layers.probe import training as elsewhere
 from lamina.analyses.layers.probe.predictions import SavedPredictions
 from lamina.analyses.layers.probe.statistics import Resampling, ScoreDraws
-from lamina.analyses.layers.trace.trace import SentenceTracer
+from lamina.analyses.layers.trace import SentenceTracer
 from lamina.comparison.predictions import read_answers, resample
 from lamina.corpora.splits import Splits
 from lamina.errors import CorpusError, InputError

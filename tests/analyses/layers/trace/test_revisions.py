@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import t
 
 from lamina.analyses.layers.probe.predictions import ProbeDecisions, SavedTargets, TraceRow
-from lamina.analyses.layers.trace.revisions import revised_at, revision_findings, revision_tables, settled_at
+from lamina.analyses.layers.revisions import revised_at, revision_findings, revision_tables, settled_at
 from lamina.framework.registry import get_analysis
 from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lamina.analyses.layers.probe.predictions import SavedPredictions, TraceRow
-from lamina.analyses.layers.trace.trace import trace
+from lamina.analyses.layers.trace import trace
 from lamina.errors import InputError, ResultError
 from lamina.framework.declare import Overview
 from lamina.results import Provenance, Result

@@ -9,7 +9,7 @@ import torch
 
 from lamina.activations import extract
 from lamina.analyses.layers.probe.predictions import TraceRow
-from lamina.analyses.layers.trace.trace import MarkedTarget, SentenceTracer, over_seeds, trace
+from lamina.analyses.layers.trace import MarkedTarget, SentenceTracer, over_seeds, trace
 from lamina.corpora import corpus_from
 from lamina.errors import InputError, ModelError, ResultError, SpanError, TaskError
 from lamina.figures import draw, to_svg

@@ -56,9 +56,7 @@ from lamina.analyses.behaviour.cloze.suites import (
 )
 from lamina.analyses.behaviour.inputs import SpokenSuite
 from lamina.corpora import load_corpus
-from lamina.corpora.suites.cloze import Cloze, Clozes, read_cloze
-from lamina.corpora.suites.lm_diagnostics import Diagnostics
-from lamina.corpora.suites.pararel import Relations
+from lamina.corpora.suites.cloze import Cloze, Clozes, Diagnostics, Relations, read_cloze
 from lamina.errors import InputError
 from lamina.framework.declare import ComparedItems, Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now

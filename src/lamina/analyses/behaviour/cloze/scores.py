@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lamina.stats.family import Contrasts, chance_family, sign_flip_family
+from lamina.stats.family import Contrasts, chance_family, drawn_contrast, sign_flip_family
 from lamina.stats.intervals import interval, share_interval
-from lamina.stats.paired import drawn_contrast
 from lamina.stats.units import weights_of
 
 ALL = "all"

@@ -24,8 +24,17 @@ from lamina.analyses.behaviour.cloze.scores import (
     ClozeOutcome,
     ClozeOutcomes,
 )
-from lamina.corpora.suites.lm_diagnostics import Completion, Diagnostics, Negation, Polarity, RolePair
-from lamina.corpora.suites.pararel import Fact, Pattern, Relation, Relations
+from lamina.corpora.suites.cloze import (
+    Completion,
+    Diagnostics,
+    Fact,
+    Negation,
+    Pattern,
+    Polarity,
+    Relation,
+    Relations,
+    RolePair,
+)
 from lamina.errors import InputError
 from lamina.models.language.language_model import LanguageModel
 from lamina.models.language.slots import Gap, RatedCandidates, Spelling, cannot_spell, rate, rate_shared

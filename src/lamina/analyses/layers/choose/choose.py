@@ -40,9 +40,8 @@ from lamina.progress import progress
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, cell, finding, number, recommendation, rows_of
 from lamina.stats.best import best_set, regrets
-from lamina.stats.family import bootstrap_family
+from lamina.stats.family import bootstrap_family, drawn_contrast
 from lamina.stats.intervals import widened_intervals
-from lamina.stats.paired import drawn_contrast
 from lamina.stats.status import LEAST_UNITS, Contrast
 
 CHOICE = (

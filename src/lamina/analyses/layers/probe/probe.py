@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import pandas as pd
 
 from lamina.activations import Runtime
-from lamina.activations.engines import RunsTasks
+from lamina.activations.runtime import RunsTasks
 from lamina.analyses.layers.probe.description_length import CodeLength, online_code
 from lamina.analyses.layers.probe.findings import probe_findings, probe_overview
 from lamina.analyses.layers.probe.planning import (

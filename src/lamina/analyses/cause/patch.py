@@ -13,28 +13,26 @@ import pandas as pd
 from lamina import assets
 from lamina.analyses.behaviour.inputs import speaking
 from lamina.analyses.cause.effects import decisive
-from lamina.analyses.cause.patch.pairs import (
+from lamina.analyses.cause.exchanged_states import (
+    ANSWER,
     CONTRASTS,
+    CONTROLS,
+    DIFFERENCES,
     EFFECTS,
     EVERYWHERE,
     GAPS,
-    POSITIONS,
-    PairPatchTables,
-    ask_pairs,
-    measure_pairs,
-)
-from lamina.analyses.cause.patch.questions import (
-    ANSWER,
-    CONTROLS,
-    DIFFERENCES,
     OUTCOMES,
     PATCH,
+    POSITIONS,
     RANDOM,
     ROLES,
     SUPPORT,
     SWAPS,
+    PairPatchTables,
     Swap,
+    ask_pairs,
     find_pairs,
+    measure_pairs,
     measure_turns,
 )
 from lamina.corpora.corpus import fingerprint_of

@@ -26,7 +26,7 @@ from lamina.analyses.cause.effects import (
     effects_of,
     measure,
 )
-from lamina.analyses.cause.prune.curve import (
+from lamina.analyses.cause.removal_curve import (
     BOTTOM,
     CONTRASTS,
     CURVE,

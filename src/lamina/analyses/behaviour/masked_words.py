@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from lamina.corpora.suites.pararel import Fact, Pattern, Relation, Relations
+from lamina.corpora.suites.cloze import Fact, Pattern, Relation, Relations
 from lamina.corpora.treebanks import FEATURES
 from lamina.models.language.language_model import LanguageModel, TokenQueries, WrittenPassage
 from lamina.models.language.lens import layer_states, lens_logits

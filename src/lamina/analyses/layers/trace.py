@@ -24,7 +24,7 @@ from lamina.analyses.layers.probe.predictions import (
     words_table,
 )
 from lamina.analyses.layers.probe.probe import probing_encoder
-from lamina.analyses.layers.trace.revisions import (
+from lamina.analyses.layers.revisions import (
     AFTER_REVISED,
     RevisedAfter,
     Revision,

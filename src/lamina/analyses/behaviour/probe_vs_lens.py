@@ -14,8 +14,8 @@ from jaxtyping import Float
 
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.inputs import SpokenSplits
-from lamina.analyses.behaviour.lens.readings import tuned_lens
-from lamina.analyses.behaviour.probe_vs_lens.masked_words import (
+from lamina.analyses.behaviour.layer_predictions import tuned_lens
+from lamina.analyses.behaviour.masked_words import (
     RELATION,
     TITLES,
     TREEBANK_TASKS,
@@ -33,7 +33,7 @@ from lamina.analyses.behaviour.probe_vs_lens.masked_words import (
 from lamina.corpora.corpus import Corpus
 from lamina.corpora.detection import FileSelection
 from lamina.corpora.splits import Splits, divide
-from lamina.corpora.suites.pararel import Relations
+from lamina.corpora.suites.cloze import Relations
 from lamina.corpora.treebanks import FEATURES, with_features
 from lamina.errors import CorpusError, InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
@@ -528,7 +528,7 @@ def probe_vs_lens(
 
 def _translators(model: LanguageModel, splits: Splits, seed: int, runtime: Runtime) -> Translators:
     """The translators that `lamina lens` trains by default on the same texts; saved ones are reused."""
-    from lamina.analyses.behaviour.lens.lens import learning_of, lens
+    from lamina.analyses.behaviour.lens import learning_of, lens
 
     learning, _ = learning_of(splits, seed)
     positions, steps = (lens.settings[name].default for name in ("learned", "steps"))

@@ -12,20 +12,23 @@ import torch
 
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.inputs import SpokenSplits
-from lamina.analyses.behaviour.lens.readings import (
+from lamina.analyses.behaviour.layer_predictions import (
     SELECTION,
+    SUITE_TEST,
     Lens,
     LensPositions,
     LensReadings,
+    LensSuite,
     TranslatorTexts,
     draw_positions,
     every_token,
     intervals_of,
     read_layers,
+    read_lens_suite,
+    suite_tables,
     token_table,
     tuned_lens,
 )
-from lamina.analyses.behaviour.lens.suites import SUITE_TEST, LensSuite, read_lens_suite, suite_tables
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.splits import Splits, divide
 from lamina.errors import CorpusError

@@ -44,7 +44,7 @@ from lamina.stats.family import permutation_family
 from lamina.stats.status import SURE, status_of
 from lamina.stats.units import CHOOSING, SCORED, Units, halve
 from lamina.targets.choice import TargetData, targets_of
-from lamina.targets.links import ALL_LINKS, BESIDES, LinksTarget, WordLink
+from lamina.targets.probes import ALL_LINKS, BESIDES, LinksTarget, WordLink
 from lamina.targets.target import LOSS, PAIRS, QA, SubsetTarget, Target, TargetScores, link_name
 from lamina.types import Text
 

@@ -14,15 +14,20 @@ import numpy as np
 import pandas as pd
 
 from lamina.activations import Runtime
-from lamina.comparison.growth.onsets import Grown, Onset, Order, bottom_up, grown, orders
-from lamina.comparison.growth.trajectories import (
+from lamina.comparison.trajectories import (
     SETTLING,
     SIMILARITY,
+    Grown,
     LayerVectors,
     Measured,
+    Onset,
+    Order,
     along,
+    bottom_up,
     bounds_of,
+    grown,
     measured,
+    orders,
     over_seeds,
     some_words,
 )

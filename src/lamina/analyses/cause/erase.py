@@ -10,30 +10,28 @@ from typing import Annotated, Any, Literal, NamedTuple
 import pandas as pd
 
 from lamina.analyses.cause.effects import AskedQuestions, CauseInputs, Items, Probes, Suite, margin_of, unit_of_target
-from lamina.analyses.cause.erase.concepts import (
+from lamina.analyses.cause.erasure import (
     CONCEPT,
     CONTROL,
-    RANDOM,
-    WHATS,
-    Concept,
-    LayerErasers,
-    fitted_erasers,
-    plan_concepts,
-)
-from lamina.analyses.cause.erase.effects import (
     DIFFERENCES,
     ERASE,
     OPEN,
+    RANDOM,
     READABLE,
     UNKNOWN,
     UNUSED,
     USED,
+    WHATS,
+    Concept,
+    LayerErasers,
     ReadableLayer,
     Tokens,
     compare_layers,
     difference_rows,
     effect_rows,
+    fitted_erasers,
     measure_target,
+    plan_concepts,
     probe_layer,
     readable_layers,
     variances_alike,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.analyses.answering.finetune import LEARNED, LIMITS_OF_SETS, as_sets
-from lamina.analyses.cause.restore.layers import (
+from lamina.analyses.cause.restored_layers import (
     HOWS,
     RANDOM,
     TRANSFER,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
 
-from lamina.analyses.behaviour.pairs.pairs import AGREEMENT
+from lamina.analyses.behaviour.pairs import AGREEMENT
 from lamina.analyses.cause.effects import (
     Ablation,
     AskedQuestions,
@@ -21,7 +21,7 @@ from lamina.analyses.cause.effects import (
     margin_of,
     unit_of_target,
 )
-from lamina.analyses.cause.roles.heads import (
+from lamina.analyses.cause.role_heads import (
     COREFERENCE,
     GROUPS,
     HEADS,
@@ -59,7 +59,7 @@ from lamina.results.finding import Finding, Source, cell, finding, not_tested, n
 from lamina.stats.status import SURE, Contrast
 from lamina.targets.answers import has_span_head
 from lamina.targets.choice import TargetData
-from lamina.targets.links import ALL_LINKS
+from lamina.targets.probes import ALL_LINKS
 from lamina.targets.target import LINK, LOSS, PAIRS, QA, some_texts
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from lamina.analyses.behaviour.inputs import SpokenSuite
-from lamina.analyses.behaviour.pairs.judging import (
+from lamina.analyses.behaviour.judging import (
     SCORES,
     Score,
     SuiteJudgements,

@@ -1,1 +1,0 @@
-"""What every layer would predict: the logit lens and the tuned lens."""

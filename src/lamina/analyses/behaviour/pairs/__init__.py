@@ -1,1 +1,0 @@
-"""Minimal pairs and region suites: how often a language model prefers the acceptable sentence."""

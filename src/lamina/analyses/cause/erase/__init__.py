@@ -1,1 +1,0 @@
-"""Erase a concept from a layer and measure what changes above."""

@@ -1,1 +1,0 @@
-"""Put hidden states of one run into another."""

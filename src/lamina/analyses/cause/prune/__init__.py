@@ -1,1 +1,0 @@
-"""Remove heads or blocks one after another."""

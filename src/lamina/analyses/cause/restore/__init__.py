@@ -1,1 +1,0 @@
-"""Undo the fine-tuning of some layers."""

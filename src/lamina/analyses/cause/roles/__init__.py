@@ -1,1 +1,0 @@
-"""Heads with a role, and what breaks without them."""

@@ -1,1 +1,0 @@
-"""How decisions of probes come about from layer to layer."""

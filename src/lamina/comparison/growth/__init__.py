@@ -1,1 +1,0 @@
-"""How models grow: analyses asked at every checkpoint of a training."""
