@@ -15,7 +15,7 @@ from lamina.analyses.layers.probe.probe import probe
 from lamina.comparison import similarity as head_similarity
 from lamina.comparison.diff import DiffRow, best_table, changed_layers, compare_probes, diff, with_test
 from lamina.comparison.similarity import (
-    SPECIAL,
+    SPECIAL_COLUMNS,
     CkaSums,
     LeaveOneOut,
     grouped,
@@ -402,7 +402,7 @@ def test_shares_of_special_tokens_before_and_after() -> None:
         return Painted({text.id: torch.full((2, 1, 3, 3), to_words / 3) for text in texts})
 
     table = special_attention([(model(0.8), model(0.2))], corpus_of(texts), weights="attention", seed=0)
-    assert tuple(table.columns) == SPECIAL
+    assert tuple(table.columns) == SPECIAL_COLUMNS
     separators = table[table["to"] == "separators"]
     assert (separators["difference"] > 0.3).all()
     assert (separators["p_adjusted"] < 0.01).all()
