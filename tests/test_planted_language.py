@@ -8,7 +8,7 @@ import pytest
 from lamina.analyses.cause.effects import measure
 from lamina.models.interventions.interventions import Interventions
 from lamina.models.language.language_model import language_model
-from lamina.targets.pairs import PairsTarget
+from lamina.targets.loss import PairsTarget
 from tests.planted_language import CUE, HEADS, agreement_pairs, copied, copying_head, planted, said, sentences
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from lamina import assets
 from lamina.assets.origins import Allowance
 from lamina.assets.sources import Card
-from lamina.cli.assets import app
+from lamina.cli.machine import assets_app
 from lamina.errors import AssetError
 
 
@@ -32,7 +32,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(assets_app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -80,7 +80,7 @@ def test_show_has_the_whole_card() -> None:
 
 
 def test_the_shell_completes_names() -> None:
-    from lamina.cli.assets import complete_name
+    from lamina.cli.machine import complete_name
 
     assert complete_name("de") == ["demo", "derived"]
     assert complete_name("dem") == ["demo"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lamina.cli.machine import encode
 from lamina.cli.report import report
 from lamina.cli.serve import serve
-from lamina.cli.store import encode
 from lamina.framework.registry import all_analyses, get_analysis
 
 TRAINS = ("windows", "restore", "finetune")

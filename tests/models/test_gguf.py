@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import lamina
 from lamina.errors import ModelError
-from lamina.models.weights.gguf import converted, damaged_conversions
+from lamina.models.weights.quantised import converted, damaged_conversions
 from lamina.types import Text
 
 WIDTH, HEADS, KEY_HEADS, INNER, BLOCKS = 32, 4, 2, 64, 2
@@ -106,7 +106,7 @@ def test_the_folder_holds_the_weights_of_the_file(packed, capfd):
 def test_the_work_is_done_once(packed, monkeypatch):
     write(packed, tensors())
     first = converted(packed)
-    monkeypatch.setattr("lamina.models.weights.gguf.convert_gguf", lambda *_: pytest.fail("converted again"))
+    monkeypatch.setattr("lamina.models.weights.quantised.convert_gguf", lambda *_: pytest.fail("converted again"))
     assert converted(packed) == first
     assert [path.name for path in first.parent.iterdir() if not path.name.endswith(".lock")] == [first.name]
 

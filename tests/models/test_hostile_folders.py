@@ -17,7 +17,7 @@ from lamina.cli.terminal import in_one_sentence
 from lamina.errors import InputError, ModelError
 from lamina.models.weights import bounds
 from lamina.models.weights.bounds import check_tokenizer, repeats_within_repeats
-from lamina.models.weights.gguf import check_metadata
+from lamina.models.weights.quantised import check_metadata
 
 KNOWN_PATTERNS = (
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",

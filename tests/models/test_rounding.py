@@ -10,7 +10,7 @@ import torch
 
 import lamina
 from lamina.models.language.language_model import language_model
-from lamina.models.weights.rounding import rounded
+from lamina.models.weights.quantised import rounded
 from lamina.types import Text
 from tests.language_models import save, tiny_causal, tiny_masked
 

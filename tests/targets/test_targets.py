@@ -31,8 +31,7 @@ from lamina.probes.streams import Standard
 from lamina.results import Provenance, Result
 from lamina.targets.answers import AnswersTarget
 from lamina.targets.choice import ClassesTarget, TagsTarget, TargetData, chosen_targets, targets_of
-from lamina.targets.loss import LossTarget
-from lamina.targets.pairs import PairsTarget
+from lamina.targets.loss import LossTarget, PairsTarget
 from lamina.targets.probes import BatchSpans, ProbeTarget, SavedReader, linear_readers, spans_of
 from lamina.targets.target import Target, TargetScores
 from lamina.tasks import get_task

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from lamina.cli import analyses, apply, assets, data, doctor, model, report, results, serve, store, study
+from lamina.cli import analyses, apply, data, machine, model, report, results, serve, study
 from lamina.cli.terminal import in_one_sentence
 from lamina.errors import InputError
 
@@ -38,9 +38,9 @@ app.command()(analyses.cite)
 app.command()(analyses.run)
 app.command()(model.pretrain)
 app.command()(apply.apply)
-app.command()(store.encode)
+app.command()(machine.encode)
 app.command()(results.verify)
-app.command()(doctor.doctor)
+app.command()(machine.doctor)
 app.command()(study.bundle)
 app.command("open")(study.open_bundle)
 app.command()(study.push)
@@ -49,8 +49,8 @@ app.add_typer(study.atlas_app, name="atlas")
 app.add_typer(results.results_app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(model.app, name="model")
-app.add_typer(assets.app, name="assets")
-app.add_typer(store.app, name="store")
+app.add_typer(machine.assets_app, name="assets")
+app.add_typer(machine.store_app, name="store")
 
 
 @app.callback(invoke_without_command=True)

@@ -242,7 +242,7 @@ def _assets() -> _VerifiedPart:
 def _caches() -> _VerifiedPart:
     from lamina.corpora.caching import caches, damaged_caches
     from lamina.files.checking import cache_dir
-    from lamina.models.weights.gguf import conversions, damaged_conversions
+    from lamina.models.weights.quantised import conversions, damaged_conversions
 
     # What lamina remembers: passports of models, hashes of files, estimates.
     remembered = [*sorted(cache_dir().glob("passports/*.json")), *sorted(cache_dir().glob("estimates/*.json"))]

@@ -15,7 +15,6 @@ from lamina.models.elmo import is_elmo
 from lamina.models.running.devices import Placement, check_precision, choose_device
 from lamina.models.weights.adapters import find_adapter, merge
 from lamina.models.weights.bounds import bounded_building, check_folder, stored_values, weights_files
-from lamina.models.weights.gguf import converted
 from lamina.models.weights.hub import (
     ModelName,
     Side,
@@ -29,7 +28,7 @@ from lamina.models.weights.hub import (
     snapshot_folder,
     warn_of_code,
 )
-from lamina.models.weights.rounding import INT8, round_weights
+from lamina.models.weights.quantised import INT8, converted, round_weights
 from lamina.results.folder import check_listed
 
 if TYPE_CHECKING:

@@ -30,8 +30,7 @@ from lamina.probes.edge import LayerCut, SavedEdgeProbes
 from lamina.results import Result
 from lamina.stats.units import unit_of
 from lamina.targets.answers import SEEN_QUESTIONS, AnswersTarget, answerable, as_row
-from lamina.targets.loss import LossTarget
-from lamina.targets.pairs import PairsTarget
+from lamina.targets.loss import LossTarget, PairsTarget
 from lamina.targets.probes import ProbeReader, ProbeTarget, SavedReader, linear_readers
 from lamina.targets.target import (
     CLASSES_OF_TEXTS,

@@ -10,17 +10,20 @@ from lamina.tasks.catalogue import (
     tasks_of,
     title_of,
 )
-from lamina.tasks.control import (
+from lamina.tasks.task import (
     MIN_SEEN,
+    Task,
     best_constant,
     constant_baseline,
     control_labels,
     control_task,
+    decisions,
+    label_set,
+    micro_f1,
     score_constant,
     seen_targets,
     share_seen,
 )
-from lamina.tasks.task import Task, decisions, label_set, micro_f1
 
 __all__ = [
     "MIN_SEEN",

@@ -35,7 +35,7 @@ from lamina.models.language.language_model import (
     score_passages,
 )
 from lamina.progress import progress
-from lamina.targets.pairs import right_or_wrong, written
+from lamina.targets.loss import right_or_wrong, written
 
 # Suites of regions: which items' predictions hold for a model's surprisals.
 #

@@ -51,7 +51,7 @@ from lamina.targets.probes import BatchSpans, span_means
 from lamina.targets.target import Target, TargetScores, some_texts
 from lamina.tasks import Task, label_set
 from lamina.tasks.catalogue import choose_tasks
-from lamina.tasks.control import control_labels
+from lamina.tasks.task import control_labels
 from lamina.types import Edge, Text
 
 CONCEPT, RANDOM, CONTROL = WHATS = ("concept", "random_subspace", "control")

@@ -48,8 +48,7 @@ from lamina.models.running.task_heads import HeadOnStates
 from lamina.models.running.tokens import TokenizedText
 from lamina.progress import progress
 from lamina.stats.units import unit_of
-from lamina.targets.loss import TokenSums
-from lamina.targets.pairs import written
+from lamina.targets.loss import TokenSums, written
 from lamina.targets.target import TargetScores
 from lamina.tasks.task import best
 from lamina.training.answering import Answer, Answerer

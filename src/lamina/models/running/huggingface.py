@@ -215,7 +215,7 @@ class HuggingFaceEncoder(Encoder):
         """Taken off the model, which does without; a head for classes may read it."""
         self.tokenizer = tokenizer
         self.rounded = False
-        """Whether the weights of linear layers are in 8 bits (`lamina.models.weights.rounding`)."""
+        """Whether the weights of linear layers are in 8 bits (`lamina.models.weights.quantised`)."""
         self.reading = reading or InputFormat()
         """How texts become ids: segments, chat template, side of an encoder-decoder."""
         self.word_tokenizer = WordTokenizer(tokenizer, self.reading)

@@ -22,7 +22,7 @@ from lamina.models.running.devices import is_spread, refuse_spread
 from lamina.models.running.huggingface import HuggingFaceEncoder, has_weights_of
 from lamina.models.running.tokens import token_id
 from lamina.models.weights.hub import quiet_transformers
-from lamina.models.weights.rounding import round_weights
+from lamina.models.weights.quantised import round_weights
 from lamina.types import Text
 
 if TYPE_CHECKING:

@@ -253,7 +253,7 @@ def _verdict(name: str, model: LanguageModel, good: str, bad: str, masking: Mask
 
     from lamina.analyses.behaviour.judging import ScoredPairs
     from lamina.models.language.language_model import score_passages
-    from lamina.targets.pairs import written
+    from lamina.targets.loss import written
 
     passages = [written(sentence) for sentence in (good, bad)]
     both = list(score_passages(model, passages, masking=masking))

@@ -1,29 +1,36 @@
-"""`lamina store`: list and clean up stored activations."""
+"""This machine: the installation (`lamina doctor`), downloads (`lamina assets`), activations (`lamina store`)."""
 
 from __future__ import annotations
 
 import os
+import platform
+import shutil
 import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lamina.cli import terminal
+from lamina.errors import AssetError
 
 if TYPE_CHECKING:
     from lamina.activations import ActivationStore, Engine
     from lamina.activations.extraction import Rank
     from lamina.activations.store import StatePrecision
+    from lamina.assets import Card
     from lamina.corpora import Corpus
     from lamina.framework.estimate import Cost
     from lamina.models import Encoder
 
 
-app = typer.Typer(no_args_is_help=True, help="List and clean up stored activations.")
+store_app = typer.Typer(no_args_is_help=True, help="List and clean up stored activations.")
 
 
-@app.command("ls")
+@store_app.command("ls")
 def list_stores(store: terminal.StoreOption = None) -> None:
     """List the stores: encoder, precision, texts, shards, size, folder."""
     from rich.console import Console
@@ -47,7 +54,7 @@ def list_stores(store: terminal.StoreOption = None) -> None:
     Console(markup=False, width=None if sys.stdout.isatty() else 300).print(table)
 
 
-@app.command()
+@store_app.command()
 def gc(
     store: terminal.StoreOption = None,
     older_than: Annotated[
@@ -218,3 +225,226 @@ def _expected(encoder: Encoder, texts: Corpus, store: Path | None, precision: St
     cpu = rate.seconds * what.missing_tokens * operations_of(encoder)
     seconds = wall_seconds(cpu, rate.cores or os.cpu_count() or 1)
     return Cost(1, what.texts, what.tokens, 0, seconds, memory_now(), what.disk_bytes, cpu=cpu)
+
+
+_MOST_HASHES = 12
+"""Hashes shown per source."""
+
+assets_app = typer.Typer(
+    no_args_is_help=True, help="List, fetch and remove the models, corpora and vectors known by name."
+)
+
+
+def complete_name(incomplete: str) -> list[str]:
+    from lamina import assets
+
+    return [name for name in assets.cards() if name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(help="A name from `lamina assets list`.", autocompletion=complete_name)]
+
+
+@assets_app.command("list")
+def list_assets() -> None:
+    """List every asset: its kind, size, licence, and whether this machine has it."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from lamina import assets
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "kind", "size", "here"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("what")
+    table.add_column("licence", max_width=20 if sys.stdout.isatty() else None)
+    for card in assets.cards().values():
+        table.add_row(card.name, card.kind, _size(card.size), _state(card), card.what, card.licence)
+    # In a pipe there is no terminal width: one line per asset.
+    Console(width=None if sys.stdout.isatty() else 300).print(table)
+
+
+@assets_app.command()
+def get(names: Annotated[list[str], typer.Argument(help="One or more names.", autocompletion=complete_name)]) -> None:
+    """Fetch assets if needed, and print their folders."""
+    from lamina import assets
+
+    for card in [assets.find(name) for name in names]:
+        print(f"{card.name}\t{assets.locate(card.name)}")
+
+
+@assets_app.command()
+def show(name: Name) -> None:
+    """Show an asset's card: what it is, licence, files, sources and hashes."""
+    from lamina import assets
+    from lamina.assets.recipes import CorpusRecipe
+
+    card = assets.find(name)
+    lines = [
+        ("name", card.name),
+        ("kind", card.kind),
+        ("what", card.what),
+        ("licence", card.licence),
+        ("origin", card.origin),
+        ("size", _size(card.size)),
+        ("here", str(assets.local_folder(name) or _state(card))),
+        ("files", ", ".join(card.members)),
+        ("note", card.note),
+    ]
+    for source in card.sources:
+        lines.append(("source", source.place))
+        # The files of a repository are named by git; there may be hundreds.
+        kind, hashes = ("git blob", source.blobs) if isinstance(source, CorpusRecipe) else ("sha256", source.hashes)
+        lines += [(kind, f"{digest}  {what}") for what, digest in islice(hashes.items(), _MOST_HASHES)]
+        if len(hashes) > _MOST_HASHES:
+            lines.append((kind, f"and {len(hashes) - _MOST_HASHES:,} more"))
+    for label, text in lines:
+        if text:
+            print(f"{label:<8} {text}")
+
+
+@assets_app.command()
+def path(name: Name) -> None:
+    """Print only the folder of an asset; does not fetch it."""
+    from lamina import assets
+
+    folder = assets.local_folder(name)
+    if folder is None:
+        broken = assets.damaged(name)
+        if broken:
+            raise AssetError(f"{broken[0]} is damaged: fetch it again with `lamina assets get {name}`")
+        card = assets.find(name)
+        how = f"fetch it with `lamina assets get {name}`" if card.sources else card.note
+        raise AssetError(f"{name} is not on this machine: {how}")
+    print(folder)
+
+
+@assets_app.command()
+def remove(name: Name) -> None:
+    """Delete an asset from the cache; LAMINA_DATA is never touched."""
+    from lamina import assets
+
+    print(f"{name} removed from the cache" if assets.remove(name) else f"{name} is not in the cache")
+
+
+def _state(card: Card) -> str:
+    from lamina import assets
+
+    if assets.is_cached(card.name):
+        return "cached"
+    if assets.local_folder(card.name):
+        return "local"
+    return "damaged" if assets.damaged(card.name) else "no"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+_PACKAGES = ("lamina", "torch", "transformers", "numpy", "pandas", "altair")
+_PURPOSES = {
+    "app": "lamina serve",
+    "vectors": "skip-gram vectors of contextualize and senses",
+    "gguf": "models packed as GGUF, smollm2 among them",
+    "elmo": "ELMo models",
+    "peft": "models with adapters",
+    "datasets": "corpora named hf:OWNER/NAME",
+    "ray": "--engine ray",
+}
+"""Extra -> what needs it."""
+
+
+def doctor() -> None:
+    """Check this installation: versions, device, caches, what is missing for what, and how good estimates were.
+
+    Nothing is downloaded or changed.
+
+    Example: `lamina doctor`
+    """
+    for title, lines in (
+        ("Versions", _versions()),
+        ("Machine", _machine()),
+        ("Folders", _folders()),
+        ("Missing", _missing()),
+        ("Estimates", _estimates()),
+    ):
+        print(title, flush=True)
+        for line in lines:
+            print(f"  {line}", flush=True)
+
+
+def _versions() -> Iterator[str]:
+    yield f"{'python':<13} {platform.python_version()}"
+    for package in _PACKAGES:
+        yield f"{package:<13} {_version(package)}"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _machine() -> Iterator[str]:
+    from lamina.framework.estimate import machine_name, other_load
+
+    yield f"{'processor':<13} {machine_name()}, {other_load():.1f} busy on average over the last minute"
+    import psutil
+
+    memory = psutil.virtual_memory()
+    yield f"{'memory':<13} {memory.total / 2**30:.0f} GiB, {memory.available / 2**30:.0f} GiB free"
+    import torch
+
+    cards = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    yield f"{'GPU':<13} {', '.join(cards) or 'none: models run on the CPU'}"
+
+
+def _folders() -> Iterator[str]:
+    from lamina.activations import default_root
+    from lamina.files.checking import cache_dir
+
+    data = os.environ.get("LAMINA_DATA")
+    for name, folder in (("cache", cache_dir()), ("store", default_root()), ("LAMINA_DATA", Path(data or ""))):
+        yield f"{name:<13} {_folder_state(folder) if name != 'LAMINA_DATA' or data else 'not set'}"
+
+
+def _folder_state(folder: Path) -> str:
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free = f"{shutil.disk_usage(there).free / 1e9:,.0f} GB free"
+    if not folder.exists():
+        return f"{folder} (not there yet; {free})"
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    unwritable = "" if os.access(folder, os.W_OK) else "; cannot be written to"
+    return f"{folder} ({size / 1e9:,.1f} GB, {free}{unwritable})"
+
+
+def _missing() -> Iterator[str]:
+    from lamina import assets
+    from lamina.extras import EXTRAS, installed
+
+    complete = True
+    for extra, packages in EXTRAS.items():
+        lacking = [package for package in packages if not installed(package)]
+        if lacking:
+            complete = False
+            yield f"{', '.join(lacking)}: for {_PURPOSES[extra]}; pip install 'lamina[{extra}]'"
+    for card in assets.cards().values():
+        if assets.local_folder(card.name) is None and not assets.is_cached(card.name):
+            complete = False
+            yield f"{card.name} ({card.kind}): is fetched when it is first needed, or by lamina assets get {card.name}"
+    if complete:
+        yield "nothing"
+
+
+def _estimates() -> Iterator[str]:
+    from lamina.framework.estimate import profiles
+
+    known = list(profiles())
+    if not known:
+        yield "nothing was measured yet: the first run of every analysis is"
+    for profile in known:
+        yield f"{profile.model}, {profile.device}, {profile.dtype}"
+        for name, rate in sorted(profile.rates.items()):
+            foreseen = f"foreseen {rate.foreseen:,.1f} s of CPU time, took {rate.took:,.1f}"
+            runs = "1 run" if rate.runs == 1 else f"{rate.runs} runs"
+            yield f"  {name:<18} {foreseen} (factor {rate.off:.1f}; {runs}, the rate is of {rate.measured})"
