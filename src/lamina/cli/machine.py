@@ -388,7 +388,7 @@ def _version(package: str) -> str:
 def _machine() -> Iterator[str]:
     from lamina.framework.estimate import machine_name, other_load
 
-    yield f"{'processor':<13} {machine_name()}, {other_load():.1f} busy on average over the last minute"
+    yield f"{'processor':<13} {machine_name()}; load {other_load():.1f} (average over the last minute)"
     import psutil
 
     memory = psutil.virtual_memory()
@@ -428,10 +428,13 @@ def _missing() -> Iterator[str]:
         if lacking:
             complete = False
             yield f"{', '.join(lacking)}: for {_PURPOSES[extra]}; pip install 'lamina[{extra}]'"
+    absent: dict[str, list[str]] = {}
     for card in assets.cards().values():
         if assets.local_folder(card.name) is None and not assets.is_cached(card.name):
-            complete = False
-            yield f"{card.name} ({card.kind}): is fetched when it is first needed, or by lamina assets get {card.name}"
+            absent.setdefault(card.kind, []).append(card.name)
+    for kind, names in absent.items():
+        complete = False
+        yield f"{kind}, fetched when first needed or by lamina assets get NAME: {', '.join(names)}"
     if complete:
         yield "nothing"
 
@@ -441,7 +444,7 @@ def _estimates() -> Iterator[str]:
 
     known = list(profiles())
     if not known:
-        yield "nothing was measured yet: the first run of every analysis is"
+        yield "nothing was measured yet: the first run of an analysis measures how fast this machine is"
     for profile in known:
         yield f"{profile.model}, {profile.device}, {profile.dtype}"
         for name, rate in sorted(profile.rates.items()):
