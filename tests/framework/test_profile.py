@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+import torch
 
 import lamina
+from lamina.activations import Runtime
 from lamina.corpora import corpus_from
+from lamina.errors import ModelError
 from lamina.framework import estimate
 from lamina.framework.estimate import (
     ENCODING,
@@ -21,6 +28,7 @@ from lamina.framework.estimate import (
     profiles,
     wall_seconds,
 )
+from lamina.framework.inputs import as_encoder
 from lamina.framework.registry import get_analysis
 from lamina.results import Result
 from lamina.testing import TinyEncoder
@@ -127,3 +135,65 @@ def test_provenance_has_what_was_foreseen_and_what_it_took(tmp_path: Path, monke
     assert head["provenance"]["cost"] == cost
     without = replace(result.provenance, cost={})
     assert asdict(without)["cost"] == {}
+
+
+@pytest.fixture
+def folder(model_folder, tmp_path: Path) -> Path:
+    """A copy of a tiny BERT that a test may change."""
+    return shutil.copytree(model_folder("bert"), tmp_path / "bert")
+
+
+def test_a_model_that_was_loaded_before_is_not_loaded_for_an_estimate(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = Mock(side_effect=lamina.load_encoder)
+    monkeypatch.setattr("lamina.models.load_encoder", loaded)
+    geometry = get_analysis("geometry")
+    first = geometry.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu")
+    twin_drawn = geometry.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu")
+    loaded.reset_mock()
+    again = geometry.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu")
+    heads = get_analysis("attention").estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu")
+
+    loaded.assert_not_called()
+    assert replace(first, seconds=0, memory=0) == replace(again, seconds=0, memory=0)
+    assert replace(twin_drawn, seconds=0, memory=0) == replace(again, seconds=0, memory=0)
+    assert again.memory >= first.memory, "the model will be loaded for the answer"
+    assert heads.tokens == again.tokens
+
+
+def test_a_folder_whose_files_changed_is_loaded_for_its_estimate(folder: Path, tmp_path: Path) -> None:
+    attention = get_analysis("attention")
+    attention.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu")
+    (folder / "model.safetensors").write_bytes(b"damaged")
+
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        attention.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu")
+
+
+def test_a_described_model_is_loaded_for_whatever_is_not_in_its_description(folder: Path) -> None:
+    whole = as_encoder(str(folder), {}, Runtime(device="cpu"))
+    described = as_encoder(str(folder), {}, Runtime(device="cpu", described=True))
+    text = next(iter(corpus_from(TEXTS)))
+    for name in ("name", "blocks", "heads", "width", "limit", "causal", "dtype", "fingerprint", "map_blocks", "source"):
+        assert getattr(described, name) == getattr(whole, name), name
+    assert described.tokenize(text).ids.tolist() == whole.tokenize(text).ids.tolist()
+    assert described.random_twin(3).fingerprint == whole.random_twin(3).fingerprint
+    one, other = (next(encoder.encode([text])).states for encoder in (described, whole))
+    assert torch.equal(one, other)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        described.nothing  # noqa: B018
+
+
+def test_an_estimate_imports_no_model_classes(folder: Path, tmp_path: Path) -> None:
+    """They take longer to import than everything else."""
+    (tmp_path / "texts.txt").write_text("Dogs bark at cats .\nCats sleep .\n", encoding="utf-8")
+    options = ("--split", "all", "--device", "cpu", "--dry-run")
+    asked = ["lamina", "attention", str(folder), "--corpus", str(tmp_path / "texts.txt"), *options]
+    get_analysis("attention").estimate(str(folder), corpus_from(TEXTS), device="cpu")
+    script = f"import sys; sys.argv = {asked!r}; from lamina.cli.main import main\n"
+    script += "try: main()\nexcept SystemExit: pass\nprint('transformers.modeling_utils' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert "texts    2" in done.stdout
+    assert done.stdout.splitlines()[-1] == "False"

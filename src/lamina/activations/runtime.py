@@ -65,6 +65,8 @@ class Runtime:
     """Whether code that comes with a model may run here; never set by a request file or the web app."""
     keep: bool | None = None
     """Whether states are stored: by default on a CPU; on a GPU they are held on the card, or in memory, if they fit."""
+    described: bool = False
+    """Whether models need not be loaded: an estimate counts with what was kept of them when they last were."""
     shelf: Shelf = field(default_factory=Shelf, repr=False, compare=False)
     """States that are held, for the next analysis with this runtime."""
 

@@ -224,13 +224,11 @@ def _function(analysis: Outline) -> Callable[..., None]:
         say(f"starting {analysis.command}")
         where = {name: places[name] for name in ("store", "device", "keep", "trust_remote_code")}
         where["engine"] = _engine(analysis, places["engine"], places["workers"])
-        query = get_analysis(analysis.name).ask(**inputs, **settings, **where)
+        whole = get_analysis(analysis.name)
         if places["dry_run"]:
-            from lamina.framework.estimate import estimate
-
-            print(estimate(query))
+            print(whole.estimate(**inputs, **settings, **where))
             return
-        folder, result = answer(query, places["out"], replace=places["replace"])
+        folder, result = answer(whole.ask(**inputs, **settings, **where), places["out"], replace=places["replace"])
         print_result(result, folder)
 
     parameters = [*(_argument(given) for given in analysis.inputs if given.option is None), *_options(analysis)]
@@ -391,13 +389,11 @@ def run(
 
     written = read_request(_read_table(request))
     wanted = dataclasses.replace(written, out=out or written.out, replace=replace or written.replace)
-    query = wanted.ask()
     if dry_run:
-        from lamina.framework.estimate import estimate
-
-        cost = estimate(query)
+        cost = wanted.estimate()
         print(json.dumps(dataclasses.asdict(cost)) if as_json else cost)
         return
+    query = wanted.ask()
     token = COMMAND.set(wanted.command)
     try:
         folder, result = answer(query, wanted.out, replace=wanted.replace)

@@ -245,7 +245,7 @@ def _caches() -> _VerifiedPart:
     from lamina.models.weights.quantised import conversions, damaged_conversions
 
     # What lamina remembers: passports of models, hashes of files, estimates.
-    remembered = [*sorted(cache_dir().glob("passports/*.json")), *sorted(cache_dir().glob("estimates/*.json"))]
+    remembered = [*sorted(cache_dir().glob("passports/**/*.json")), *sorted(cache_dir().glob("estimates/*.json"))]
     remembered += [path for path in [cache_dir() / "hashes.json"] if path.exists()]
     total = len(caches()) + len(conversions()) + len(remembered)
     damaged = [*damaged_caches(), *damaged_conversions(), *filter(_is_damaged, remembered)]

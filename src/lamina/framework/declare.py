@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -393,10 +393,10 @@ class Analysis:
         return run(query) if out is None else ask(query, Path(out), replace=replace)
 
     def estimate(self, *inputs: Any, **keywords: Any) -> Cost:
-        """What answering would take, without answering."""
+        """What answering would take, without answering; models that were loaded before are not loaded for it."""
         from lamina.framework.estimate import estimate
 
-        return estimate(self._bound(inputs, keywords)[0])
+        return estimate(self._bound(inputs, keywords, described=True)[0])
 
     def ask(self, *inputs: Any, **keywords: Any) -> Query:
         """The analysis with its inputs loaded and settings checked, not run."""
@@ -428,8 +428,6 @@ class Analysis:
 
     def findings(self, result: Result) -> tuple[Finding, ...]:
         """What a result shows, clear findings first, the most important of them at the top."""
-        from dataclasses import replace
-
         findings = strongest_first(tuple(self._findings(result)) if self._findings else ())
         with_remarks = Sample.of(result.provenance).with_remarks(findings)
         return tuple(replace(finding, chapter=self.chapter) for finding in with_remarks)
@@ -478,13 +476,17 @@ class Analysis:
             },
         }
 
-    def _bound(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Query, Any, bool]:
+    def _bound(
+        self, inputs: tuple[Any, ...], keywords: dict[str, Any], *, described: bool = False
+    ) -> tuple[Query, Any, bool]:
         places = {name: keywords.pop(name) for name in _PLACES if name in keywords}
         given = self._given(inputs, keywords)
         options = {option.name for option in self.options}
         chosen = {name: keywords.pop(name) for name in list(keywords) if name in options}
         settings = self.checker.check(keywords)
         runtime = _runtime(places)
+        if described:
+            runtime = replace(runtime, described=True)
         loaded = self.reads.load(given, self._options(given, chosen), settings, runtime)
         refuse_unfit(self, settings, loaded.arguments)
         return Query(self, loaded, settings, runtime), places.get("out"), bool(places.get("replace"))

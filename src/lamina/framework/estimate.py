@@ -33,7 +33,7 @@ from lamina.files.checking import cache_dir, read_json, write_json
 from lamina.framework.declare import Query
 from lamina.framework.passports import needs_of
 from lamina.models import Encoder
-from lamina.progress import Stopwatch, cpu_seconds
+from lamina.progress import Stopwatch, cpu_seconds, memory_now
 from lamina.types import Text
 
 ENCODING = "encoding"
@@ -343,7 +343,10 @@ class Estimator:
         counted = self.counted()
         rate = self.profile.rate(self._query.analysis.name)
         cpu = counted.cpu + rate.seconds * counted.work
-        return replace(counted, cpu=cpu, work=0.0, seconds=wall_seconds(cpu, rate.cores or torch.get_num_threads()))
+        # A model that is not loaded for its estimate will be for its answer.
+        memory = counted.memory + max(0, getattr(self._encoder, "memory", 0) - memory_now())
+        wall = wall_seconds(cpu, rate.cores or torch.get_num_threads())
+        return replace(counted, cpu=cpu, work=0.0, seconds=wall, memory=memory)
 
     def counted(self) -> Cost:
         """The work of the query: operations that the profile has a rate for, and CPU seconds of what else is done."""
@@ -555,15 +558,6 @@ class Foresight:
 
 _WORTH_COUNTING = 1.0
 """CPU seconds from which on a run is compared with what was foreseen."""
-
-
-def memory_now() -> int:
-    """Peak memory of this process so far, in bytes."""
-    import resource
-
-    # Linux counts in KB, macOS in bytes.
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak * (1 if os.uname().sysname == "Darwin" else 1024)
 
 
 def _corpora(data: Corpus | Splits | None) -> list[Corpus]:

@@ -14,6 +14,7 @@ from lamina.framework.registry import get_analysis
 
 if TYPE_CHECKING:
     from lamina.framework.declare import Analysis, Query
+    from lamina.framework.estimate import Cost
     from lamina.framework.settings import DeclaredSetting
 
 NONE = "none"
@@ -40,8 +41,16 @@ class Request:
 
     def ask(self) -> Query:
         """The query, with its inputs loaded."""
+        return self.analysis.ask(**self._keywords)
+
+    def estimate(self) -> Cost:
+        """What answering it would take."""
+        return self.analysis.estimate(**self._keywords)
+
+    @property
+    def _keywords(self) -> dict[str, Any]:
         where = {"store": self.store, "device": self.device, "keep": self.keep}
-        return self.analysis.ask(**self.inputs, **self.options, **self.settings, **where)
+        return {**self.inputs, **self.options, **self.settings, **where}
 
     @property
     def command(self) -> str:

@@ -201,7 +201,7 @@ def _encoder(loaded: _LoadedParts, name: ModelName, *, limit: int | None, chat: 
     model, reading = loaded.model, InputFormat(chat=chat)
     if model.config.is_encoder_decoder:
         if name.side == "decoder":
-            from lamina.models.running.huggingface import decoder_of
+            from lamina.models.running.decoder_side import decoder_of
 
             model, reading = decoder_of(model, loaded.tokenizer, reading, name.display_name)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
 import os
@@ -391,6 +392,7 @@ def estimate_report(
     model: Any, data: Any, *, only: Sequence[str] | None, options: dict[str, Any], runtime: Runtime | None = None
 ) -> ReportCost:
     """What all analyses of a report would take, one after the other."""
+    from lamina.activations import Runtime
     from lamina.framework.estimate import Cost, estimate
 
     names = choose(only, options.get("without"), several=isinstance(model, list))
@@ -399,7 +401,8 @@ def estimate_report(
         compared = names_compared(names, only)
         costs = [estimate_report(one, data, only=compared, options=options, runtime=runtime) for one in model]
         return ReportCost(sum((cost.total for cost in costs), Cost(passes=0)), [])
-    report = ReportRun.of(model, data, options, Path("report"), runtime, replace=False)
+    described = dataclasses.replace(runtime or Runtime(), described=True)
+    report = ReportRun.of(model, data, options, Path("report"), described, replace=False)
     total, notes = Cost(passes=0), []
     if not only and is_too_few(options.get("limit")):
         names = [name for name in names if name not in _learned()]

@@ -153,7 +153,7 @@ def folder_of(encoder: Encoder) -> Path | None:
         >>> folder_of(TinyEncoder()) is None
         True
     """
-    source = encoder.model.name_or_path if isinstance(encoder, HuggingFaceEncoder) else ""
+    source = encoder.source if isinstance(encoder, HuggingFaceEncoder) else ""
     return Path(source) if source and Path(source).is_dir() else None
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from threading import Timer
@@ -18,12 +18,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lamina import assets
 from lamina.errors import DamagedError, LaminaError, ModelError, WriteError
 from lamina.files.checking import cache_dir, read_json, write_json
 from lamina.models.contract import SHARE, TOLERANCE, Activations, Encoder, apart
-from lamina.models.running.devices import running_devices
-from lamina.models.running.huggingface import HuggingFaceEncoder
-from lamina.progress import say
+from lamina.models.loading import model_folder
+from lamina.models.running.devices import choose_device, running_devices
+from lamina.models.running.huggingface import FORMAT, HuggingFaceEncoder
+from lamina.models.running.tokens import InputFormat, WordTokenizer
+from lamina.models.weights.hub import parse_name
+from lamina.progress import memory_now, say
 from lamina.types import Text
 
 
@@ -403,6 +407,110 @@ def _examined(path: Path, encoder: Encoder) -> Passport:
     except (OSError, WriteError):
         pass  # A cache that cannot be written costs an examination next time, nothing else.
     return passport
+
+
+# Models by what was kept of them when they were last loaded: enough to count with.
+
+
+@dataclass(frozen=True)
+class KeptModel:
+    """Where the description of a model is kept: one per folder, precision and device, as long as its files stay."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, name: str, device: str | None, dtype: str, *, chat: bool) -> KeptModel | None:
+        """Of an alias or a folder of this machine; None for what takes more to find, such as a model of the hub."""
+        parsed, placement = parse_name(name), choose_device(device)
+        card = assets.cards().get(parsed.source)
+        is_model = card is not None and card.kind == "model"
+        if parsed.base or parsed.revision or placement == "auto" or not (is_model or parsed.is_path):
+            return None
+        folder = model_folder(parsed.source) if is_model else Path(parsed.source)
+        if not (folder / "config.json").is_file():
+            return None
+        files = sorted((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in folder.iterdir())
+        identity = [str(folder.resolve()), files, parsed.display_name, placement, dtype, chat, *_versions()]
+        digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+        return cls(cache_dir() / "passports" / "models" / f"{digest}.json")
+
+    def read(self, load: Callable[[], Encoder]) -> DescribedModel | None:
+        """The model that was described; None where there is no description. `load` loads it."""
+        try:
+            return DescribedModel(read_json(self.path), load, self)
+        except (OSError, DamagedError, LookupError, TypeError, ValueError):
+            return None
+
+    def keep(self, encoder: Encoder) -> None:
+        """Describe a model that was loaded and examined."""
+        if type(encoder) is not HuggingFaceEncoder or encoder.passport is None or self.path.exists():
+            return
+        about: dict[str, Any] = {name: getattr(encoder, name) for name in (*_SHAPE, "fingerprint", "source")}
+        about |= {"map_blocks": encoder.map_blocks, "reading": encoder.reading, "rounded": encoder.rounded}
+        about |= {"device": str(encoder.device), "dtype": str(encoder.dtype).removeprefix("torch.")}
+        about |= {"tokenizer": encoder.word_tokenizer.describe(), "passport": encoder.passport.describe()}
+        self.write(about | {"memory": memory_now(), "twins": {}})
+
+    def write(self, description: Mapping[str, Any]) -> None:
+        """Keep a description; where that is not possible, the model is loaded every time."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(self.path, description)
+        except (OSError, WriteError):
+            return
+
+
+_SHAPE = ("name", "blocks", "heads", "width", "causal", "limit", "origin")
+"""What is kept of a model as it is."""
+
+
+class DescribedModel(HuggingFaceEncoder):
+    """A model by its description: shape, tokenizer, passport. Asked for anything else, it is loaded."""
+
+    def __init__(self, description: Mapping[str, Any], load: Callable[[], Encoder], kept: KeptModel) -> None:
+        self._description, self._load, self._kept = dict(description), load, kept
+        self.__dict__ |= {name: description[name] for name in _SHAPE} | {"_fingerprint": description["fingerprint"]}
+        self.reading, self.rounded = InputFormat(*description["reading"]), bool(description["rounded"])
+        self.dtype, self.memory = getattr(torch, description["dtype"]), int(description["memory"])
+        self.word_tokenizer = WordTokenizer.restored(description["tokenizer"])
+        self.passport = Passport.of(description["passport"])
+
+    def __getattr__(self, name: str) -> Any:
+        load = None if name.startswith("__") else self.__dict__.pop("_load", None)
+        if load is None:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        self.__dict__ = load().__dict__ | self.__dict__
+        return getattr(self, name)
+
+    @property
+    def device(self) -> torch.device:
+        """See `Encoder.device`."""
+        return torch.device(self._description["device"])
+
+    @property
+    def source(self) -> str:
+        """See `HuggingFaceEncoder.source`."""
+        return self._description["source"]
+
+    @property
+    def map_blocks(self) -> tuple[int, ...]:
+        """See `Encoder.map_blocks`."""
+        return tuple(self._description["map_blocks"])
+
+    def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> HuggingFaceEncoder:
+        """See `Encoder.random_twin`; a twin is described from the first time on that it is drawn."""
+        draw = partial(super().random_twin, seed, keep_embeddings=keep_embeddings)
+        twins, key = self._description["twins"], f"{seed}, embeddings kept" if keep_embeddings else str(seed)
+        if key not in twins:
+            twin = draw()
+            twins[key] = {"name": twin.name, "fingerprint": twin.fingerprint}
+            self._kept.write(self._description)
+            return twin
+        return DescribedModel(self._description | twins[key], draw, self._kept)
+
+
+def _versions() -> tuple[int | str, ...]:
+    return FORMAT, PASSPORT_VERSION, version("transformers"), version("torch"), version("tokenizers")
 
 
 def _untried(encoder: Encoder, reason: str) -> Passport:

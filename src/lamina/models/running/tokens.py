@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -246,6 +246,24 @@ class WordTokenizer:
         stand_ins = (tokenizer.unk_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id, 0)
         self._unknown = next(token_id(token) or 0 for token in stand_ins if token is not None)
         self._forget()
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that cutting texts takes, as JSON has it; `restored` reads it back."""
+        parts = {"spaced": self._spaced, "lead": self._lead, "unknown": self._unknown}
+        return {"backend": self._backend.to_str(), "template": self._template, **parts}
+
+    @classmethod
+    def restored(cls, kept: Mapping[str, Any]) -> WordTokenizer:
+        """The tokenizer that `describe` wrote; transformers is not imported."""
+        from tokenizers import Tokenizer
+
+        before, between, after, second_type = kept["template"]
+        restored = cls.__new__(cls)
+        restored._backend = Tokenizer.from_str(kept["backend"])
+        restored._template = _Template(tuple(before), tuple(between), tuple(after), second_type)
+        restored._spaced, restored._lead, restored._unknown = kept["spaced"], kept["lead"], kept["unknown"]
+        restored._forget()
+        return restored
 
     def definition(self) -> str:
         """Everything that determines the ids: part of an encoder's fingerprint."""
