@@ -37,8 +37,8 @@ def drive(find, stored, monkeypatch):
     found = find("pos")
     taken = bank.Learner.validate
 
-    def drive(schedule: Schedule, losses, cuts: list[LayerCut] = CUTS) -> Driven:
-        probes = EdgeProbes(cuts, layers=3, width=16, labels=3, arity=1, seed=0, hidden=16)
+    def drive(schedule: Schedule, losses, cuts: list[LayerCut] = CUTS, seed: int | tuple[int, ...] = 0) -> Driven:
+        probes = EdgeProbes(cuts, layers=3, width=16, labels=3, arity=1, seed=seed, hidden=16)
         streams = Stream(stored, found.learn, batch_texts=8), Stream(stored, found.stop)
         group = ProbeGroup(probes, found.learn, found.stop, streams)
         seen: list[dict[str, torch.Tensor]] = []
@@ -248,6 +248,29 @@ def test_a_probe_stops_after_a_cycle_that_did_not_lower_its_loss_by_enough(drive
     assert driven.learned.converged.tolist() == [False, True, True], "the first one was cut off by the most cycles"
     assert not driven.learned.overfitted.any()
     np.testing.assert_allclose(driven.learned.loss, [0.2, 0.594, 0.6], rtol=1e-6)
+
+
+def test_of_several_seeds_in_a_stack_a_probe_leaves_when_it_has_stopped_in_all(drive, of_texts):
+    steady = [of_texts(mean, 0.5) for mean in (0.8, 0.6, 0.4, 0.2)]
+    little = [of_texts(mean, 0.5) for mean in (0.8, 0.6, 0.594, 0.1)]
+    short = [of_texts(mean, 0.5) for mean in (0.8, 0.8, 0.1, 0.1)]
+    # The two that mix layers by seed, then the one that reads one layer by seed.
+    losses = [steady, short, little, short, little, little]
+    driven = drive(CYCLES, [np.array(cycle) for cycle in zip(*losses, strict=True)], seed=(3, 8))
+
+    assert driven.stacks == [[0, 1, 2, 3, 4, 5], [0, 2, 4, 5], [0, 2], [0, 2]], "one slow member keeps its other seed"
+    assert driven.learned.steps.tolist() == [32, 8, 16, 8, 16, 16]
+    assert driven.learned.best_step.tolist() == [32, 4, 16, 4, 16, 16]
+    for seed, members in ((3, [0, 1, 4]), (8, [2, 3, 5])):
+        alone = drive(
+            CYCLES, [np.array(cycle) for cycle in zip(*(losses[one] for one in members), strict=True)], seed=seed
+        )
+        for together, own in zip(driven.learned, alone.learned, strict=True):
+            np.testing.assert_array_equal(together[members], own)
+        of_seed = driven.probes.of_seed(seed)
+        # Stacks of other sizes round otherwise.
+        for one, other in zip(of_seed.parameters(), alone.probes.parameters(), strict=True):
+            torch.testing.assert_close(one, other, atol=CYCLES.learning_rate, rtol=0)
 
 
 def test_a_probe_that_another_cycle_has_made_worse_has_overfitted(drive, of_texts):

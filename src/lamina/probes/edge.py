@@ -201,14 +201,15 @@ class EdgeProbes(torch.nn.Module):
         return self.some([member for member, member_seed in enumerate(self.seed_of) if member_seed == seed])
 
     def some(self, members: Sequence[int]) -> EdgeProbes:
-        """These members, all of one seed and in their order, with copies of their weights."""
+        """These members in their order, of every seed the same cuts, with copies of their weights."""
+        seeds = tuple(dict.fromkeys(self.seed_of[member] for member in members))
         few = EdgeProbes(
-            [self.cuts[member] for member in members],
+            list(dict.fromkeys(self.cuts[member] for member in members)),
             layers=self.closed.shape[1],
             width=self.project.shape[1],
             labels=self.outer.shape[-1],
             arity=self.arity,
-            seed=self.seed_of[members[0]],
+            seed=seeds,
             hidden=self.hidden,
         ).to(self.project.device)
         with torch.no_grad():

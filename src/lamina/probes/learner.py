@@ -413,7 +413,7 @@ class ProbeGroup:
 class Learner:
     """Training state of one group: optimiser, patience and best weights of each member.
 
-    Members that have stopped cost nothing once they are half of the stack: the rest goes on in a smaller one.
+    Members that have stopped leave the stack, and the rest goes on in a smaller one: see `shrink`.
     """
 
     def __init__(self, group: ProbeGroup, schedule: Schedule) -> None:
@@ -559,14 +559,16 @@ class Learner:
         return going_on
 
     def shrink(self) -> None:
-        """Leave stopped members behind where at least half of the stack has stopped."""
-        left = np.flatnonzero(self.running[self.members])
-        # With several seeds in one stack, which a GPU has, the seeds must keep the same number of members. Cycles end
-        # rarely: members that have stopped leave.
+        """Leave stopped members behind: after a cycle all of them, else where they are at least half of the stack.
+
+        Seeds in one stack, as on a GPU, see the same layers: a member leaves when it has stopped in every seed.
+        """
+        learning = {self.probes.cuts[place] for place in np.flatnonzero(self.running[self.members])}
+        left = np.flatnonzero([cut in learning for cut in self.probes.cuts])
+        # Cycles end rarely, other validations often, and a smaller stack has to be copied.
         most = len(self.members) - 1 if self.schedule.growth is not None else len(self.members) // 2
-        if len(self.full.seeds) > 1 or not 0 < len(left) <= most:
-            return
-        self._go_on_with(left)
+        if 0 < len(left) <= most:
+            self._go_on_with(left)
 
     def resume(self) -> None:
         """Have the stack that the restored state was saved with: in another one, numbers would round otherwise."""
