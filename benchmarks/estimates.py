@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bars import Bar
-from lamina.framework import profile as profile_module
+from lamina.framework import estimate as estimate_module
 from lamina.framework.estimate import machine_factor, profiles
 from lamina.framework.registry import get_analysis, names
 from lamina.progress import Stopwatch
 
 FACTOR = 2.0
-REFERENCE = Path(profile_module.__file__).with_name("reference.json")
+REFERENCE = Path(estimate_module.__file__).with_name("reference.json")
 STORIES = {"model": "minilm", "data": "stories"}
 CALLS: dict[str, dict[str, Any]] = {
     "geometry": {"model": "minilm", "data": "ewt", "samples": 1000},
