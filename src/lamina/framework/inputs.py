@@ -31,18 +31,20 @@ AnyCorpus = TypeVar("AnyCorpus", bound="Corpus")
 
 def as_encoder(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:
     """An encoder from a name, a folder, an encoder, or a model with its tokenizer; examined if it has no passport."""
-    from lamina.models.checks.passports import KeptModel, passport_of
+    from lamina.models.checks.passports import DescriptionFile, passport_of
 
-    kept = None
+    file = None
     if isinstance(model, str | Path) and not runtime.trust_remote_code:
         _refuse_seeds(Path(model))
-        kept = KeptModel.of(str(model), runtime.device, options.get("dtype", "float32"), chat=bool(options.get("chat")))
-    if kept is not None and runtime.described and (known := kept.read(lambda: _loaded(model, options, runtime))):
+        file = DescriptionFile.of(
+            str(model), runtime.device, options.get("dtype", "float32"), chat=bool(options.get("chat"))
+        )
+    if file is not None and runtime.described and (known := file.read(lambda: _loaded(model, options, runtime))):
         return known
     encoder = _loaded(model, options, runtime)
     passport_of(encoder)
-    if kept is not None:
-        kept.keep(encoder)
+    if file is not None:
+        file.keep(encoder)
     return encoder
 
 

@@ -413,13 +413,13 @@ def _examined(path: Path, encoder: Encoder) -> Passport:
 
 
 @dataclass(frozen=True)
-class KeptModel:
+class DescriptionFile:
     """Where the description of a model is kept: one per folder, precision and device, as long as its files stay."""
 
     path: Path
 
     @classmethod
-    def of(cls, name: str, device: str | None, dtype: str, *, chat: bool) -> KeptModel | None:
+    def of(cls, name: str, device: str | None, dtype: str, *, chat: bool) -> DescriptionFile | None:
         """Of an alias or a folder of this machine; None for what takes more to find, such as a model of the hub."""
         parsed, placement = parse_name(name), choose_device(device)
         card = assets.cards().get(parsed.source)
@@ -467,8 +467,8 @@ _SHAPE = ("name", "blocks", "heads", "width", "causal", "limit", "origin")
 class DescribedModel(HuggingFaceEncoder):
     """A model by its description: shape, tokenizer, passport. Asked for anything else, it is loaded."""
 
-    def __init__(self, description: Mapping[str, Any], load: Callable[[], Encoder], kept: KeptModel) -> None:
-        self._description, self._load, self._kept = dict(description), load, kept
+    def __init__(self, description: Mapping[str, Any], load: Callable[[], Encoder], file: DescriptionFile) -> None:
+        self._description, self._load, self._file = dict(description), load, file
         self.__dict__ |= {name: description[name] for name in _SHAPE} | {"_fingerprint": description["fingerprint"]}
         self.reading, self.rounded = InputFormat(*description["reading"]), bool(description["rounded"])
         self.dtype, self.memory = getattr(torch, description["dtype"]), int(description["memory"])
@@ -504,9 +504,9 @@ class DescribedModel(HuggingFaceEncoder):
         if key not in twins:
             twin = draw()
             twins[key] = {"name": twin.name, "fingerprint": twin.fingerprint}
-            self._kept.write(self._description)
+            self._file.write(self._description)
             return twin
-        return DescribedModel(self._description | twins[key], draw, self._kept)
+        return DescribedModel(self._description | twins[key], draw, self._file)
 
 
 def _versions() -> tuple[int | str, ...]:

@@ -253,15 +253,19 @@ class WordTokenizer:
         return {"backend": self._backend.to_str(), "template": self._template, **parts}
 
     @classmethod
-    def restored(cls, kept: Mapping[str, Any]) -> WordTokenizer:
+    def restored(cls, description: Mapping[str, Any]) -> WordTokenizer:
         """The tokenizer that `describe` wrote; transformers is not imported."""
         from tokenizers import Tokenizer
 
-        before, between, after, second_type = kept["template"]
+        before, between, after, second_type = description["template"]
         restored = cls.__new__(cls)
-        restored._backend = Tokenizer.from_str(kept["backend"])
+        restored._backend = Tokenizer.from_str(description["backend"])
         restored._template = _Template(tuple(before), tuple(between), tuple(after), second_type)
-        restored._spaced, restored._lead, restored._unknown = kept["spaced"], kept["lead"], kept["unknown"]
+        restored._spaced, restored._lead, restored._unknown = (
+            description["spaced"],
+            description["lead"],
+            description["unknown"],
+        )
         restored._forget()
         return restored
 
