@@ -184,7 +184,7 @@ def reproduce(
         "small": small,
         "only": names or None,
         "any_edition": any_edition,
-        "runtime": Runtime(store, device, keep=keep),
+        "runtime": Runtime(store, device, keep=keep, described=dry_run),
     }
     if dry_run:
         plan = plan_paper(paper, model, data, **how)

@@ -103,7 +103,7 @@ def _dry_run(cells: list[StudyCell], place: Place) -> None:
     from lamina.framework.estimate import Cost
     from lamina.studies.running import CellWorker
 
-    worker, costs, answered, refused = CellWorker(place), [], 0, 0
+    worker, costs, answered, refused = CellWorker(place, described=True), [], 0, 0
     for cell in cells:
         state = worker.look(cell)
         if isinstance(state, Cost):

@@ -70,11 +70,11 @@ class Place:
 
 
 class CellWorker:
-    """Answers cells in this process; the model of the last cell stays loaded."""
+    """Answers cells in this process; the model of the last cell stays loaded. One that only looks need not load any."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, described: bool = False) -> None:
         self._place = place
-        self._runtime = place.runtime()
+        self._runtime = replace(place.runtime(), described=described)
         self._model: tuple[Any, Encoder] | None = None
 
     def query(self, cell: StudyCell) -> Query:
