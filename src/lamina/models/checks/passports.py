@@ -469,17 +469,18 @@ class DescribedModel(HuggingFaceEncoder):
 
     def __init__(self, description: Mapping[str, Any], load: Callable[[], Encoder], file: DescriptionFile) -> None:
         self._description, self._load, self._file = dict(description), load, file
-        self.__dict__ |= {name: description[name] for name in _SHAPE} | {"_fingerprint": description["fingerprint"]}
+        shape = {name: description[name] for name in _SHAPE}
+        vars(self).update(shape, _fingerprint=description["fingerprint"])
         self.reading, self.rounded = InputFormat(*description["reading"]), bool(description["rounded"])
         self.dtype, self.memory = getattr(torch, description["dtype"]), int(description["memory"])
         self.word_tokenizer = WordTokenizer.restored(description["tokenizer"])
         self.passport = Passport.of(description["passport"])
 
     def __getattr__(self, name: str) -> Any:
-        load = None if name.startswith("__") else self.__dict__.pop("_load", None)
+        load = None if name.startswith("__") else vars(self).pop("_load", None)
         if load is None:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        self.__dict__ = load().__dict__ | self.__dict__
+        vars(self).update(vars(load()) | vars(self))
         return getattr(self, name)
 
     @property
