@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lamina.corpora.question_sets import Questions
     from lamina.corpora.splits import Splits
     from lamina.models import Encoder
+    from lamina.models.checks.passports import DescriptionFile
     from lamina.results import Result
 
 AnyCorpus = TypeVar("AnyCorpus", bound="Corpus")
@@ -31,21 +32,27 @@ AnyCorpus = TypeVar("AnyCorpus", bound="Corpus")
 
 def as_encoder(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:
     """An encoder from a name, a folder, an encoder, or a model with its tokenizer; examined if it has no passport."""
-    from lamina.models.checks.passports import DescriptionFile, passport_of
+    from lamina.models.checks.passports import passport_of
 
-    file = None
-    if isinstance(model, str | Path) and not runtime.trust_remote_code:
-        _refuse_seeds(Path(model))
-        file = DescriptionFile.of(
-            str(model), runtime.device, options.get("dtype", "float32"), chat=bool(options.get("chat"))
-        )
-    if file is not None and runtime.described and (known := file.read(lambda: _loaded(model, options, runtime))):
-        return known
+    if runtime.described and (file := _description(model, options, runtime)) is not None:
+        described = file.read(lambda: _loaded(model, options, runtime))
+        if described is not None:
+            return described
     encoder = _loaded(model, options, runtime)
     passport_of(encoder)
-    if file is not None:
+    if (file := _description(model, options, runtime)) is not None:
         file.keep(encoder)
     return encoder
+
+
+def _description(model: Any, options: Mapping[str, Any], runtime: Runtime) -> DescriptionFile | None:
+    from lamina.models.checks.passports import DescriptionFile
+
+    if not isinstance(model, str | Path) or runtime.trust_remote_code:
+        return None
+    _refuse_seeds(Path(model))
+    dtype = options.get("dtype", "float32")
+    return DescriptionFile.of(str(model), runtime.device, dtype, chat=bool(options.get("chat")))
 
 
 def _loaded(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:

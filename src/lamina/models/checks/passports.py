@@ -423,7 +423,7 @@ class DescriptionFile:
         """Of an alias or a folder of this machine; None for what takes more to find, such as a model of the hub."""
         parsed, placement = parse_name(name), choose_device(device)
         card = assets.cards().get(parsed.source)
-        is_model = card is not None and card.kind == "model"
+        is_model = card is not None and card.kind == "model" and assets.local_folder(card.name) is not None
         if parsed.base or parsed.revision or placement == "auto" or not (is_model or parsed.is_path):
             return None
         folder = model_folder(parsed.source) if is_model else Path(parsed.source)
