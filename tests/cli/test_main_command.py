@@ -263,6 +263,48 @@ def test_help_and_mistakes_are_answered_without_heavy_packages_or_analyses(tmp_p
     assert done.returncode == 0, done.stderr
 
 
+FAULTY = """
+import sys
+from lamina.cli.main import main
+for words in eval(sys.stdin.read()):
+    sys.argv = ["lamina", *words]
+    try:
+        main()
+    except SystemExit as end:
+        print(end.code, file=sys.stderr)
+print(sorted({"torch", "transformers", "sklearn"} & set(sys.modules)))
+"""
+
+
+def test_faults_of_small_files_are_told_before_torch_is_imported(tmp_path: Path) -> None:
+    """Importing torch takes seconds, reading the file takes none."""
+    (tmp_path / "own.jsonl").write_text('{"text": "Dogs bark .", "label": "a"}\n' * 30 + '{"text": \n')
+    (tmp_path / "own.csv").write_text("right,wrong\nDogs bark.,Dogs barks.\n")
+    (tmp_path / "cloze.csv").write_text("text,word\nDogs ___.,bark\n")
+    commands = [
+        ["heads", "minilm", "--corpus", "own.jsonl", "--split", "all"],
+        ["probe", "minilm", "--corpus", "own.jsonl", "--task", "label"],
+        ["pairs", "minilm", "--suite", "own.csv"],
+        ["cloze", "minilm", "--suite", "cloze.csv"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTY],
+        cwd=tmp_path,
+        input=repr(commands),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == ["[]"], done
+    line = "lamina: own.jsonl:31: not JSON (Expecting value at column 10); expected one JSON object per line. "
+    line += "Mend the line, or leave out up to 5 % of the texts with --skip-faulty 0.05"
+    said = done.stderr.splitlines()
+    assert said[:4] == [line, "2", line, "2"]
+    assert said[4].startswith("lamina: own.csv:1: no column 'good' (the columns are: right, wrong); ")
+    assert said[6].startswith("lamina: cloze.csv:1: no column 'answer' (the columns are: text, word); ")
+    assert (said[5], said[7], len(said)) == ("2", "2", 8)
+
+
 def test_completion_needs_no_heavy_package() -> None:
     """What a shell calls to complete `lamina hea<TAB>`."""
     asked = {"_LAMINA_COMPLETE": "complete_bash", "COMP_WORDS": "lamina hea", "COMP_CWORD": "1"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,8 +57,30 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     path = tmp_path / "blob.bin"
     path.write_bytes(bytes(range(256)))
 
-    with pytest.raises(CorpusError, match=r"blob.bin holds binary data; no reader of lamina fits"):
+    with pytest.raises(CorpusError, match=r"blob.bin holds binary data; no reader of lamina fits: save the texts as"):
         detect(path)
+
+
+def test_a_file_in_another_encoding_is_read_after_the_command_that_is_advised(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("text,label\nDogs bark,a\nCats mew,b\nCows moo,a\n", encoding="utf-16")
+
+    with pytest.raises(CorpusError, match=r"`(iconv -f UTF-16 -t UTF-8) OLD > NEW` converts it") as error:
+        detect(path)
+    words = str(error.value).split("`")[1].split()[:5]
+    converted = subprocess.run([*words, path], capture_output=True, check=True).stdout
+    path.write_bytes(converted)
+    assert detect(path).name == "table"
+
+
+def test_a_table_whose_lines_have_different_columns_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("text,label\n" + "'Dogs, too, bark',a\n" * 5)
+
+    with pytest.raises(CorpusError, match=r"line 1 has 2 columns separated by commas and line 2 has 4; put cells"):
+        detect(path)
+    path.write_text(path.read_text().replace("'", '"'))
+    assert detect(path).name == "table"
 
 
 def test_a_folder_of_two_formats_names_them(tmp_path: Path) -> None:

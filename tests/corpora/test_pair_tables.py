@@ -137,3 +137,14 @@ def test_a_form_in_a_sentence_is_no_word_of_a_text(tmp_path: Path) -> None:
     path.write_text(f"{TAB}P\t0\t0\tplur\tare\tcorrect\tx\t6\t{KEYS}\nP\t0\t0\tplur\tis\twrong\tx\t6\t{KEYS}\n")
     with pytest.raises(CorpusError, match="has one word per row, and 'sent' whole sentences"):
         load_corpus(path, "all")
+
+
+@pytest.mark.parametrize("header", ["", "kind\tright\twrong\n"])
+def test_columns_by_number(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "own.tsv"
+    path.write_text(f"{header}agr\tThe dog barks.\tThe dog bark.\nvp\tThe dogs run.\tThe dogs runs.\n")
+
+    pairs = read_pairs(path, columns="good=2,bad=3,paradigm=1").pairs
+    assert [(pair.paradigm, pair.good) for pair in pairs] == [("agr", "The dog barks."), ("vp", "The dogs run.")]
+    with pytest.raises(InputError, match="has no column '4'"):
+        read_pairs(path, columns="good=2,bad=4")

@@ -161,6 +161,38 @@ def test_spans_of_characters_as_annotation_programs_export_them(record: Any, tmp
     assert (edge.labels, texts[0].words[edge.span.start : edge.span.end]) == (("LOC",), ("Oslo",))
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "json", "parquet"])
+def test_objects_within_objects_are_columns(kind: str, tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": str(number),
+            "content": {"text": f"Dogs bark {number} times a night"},
+            "meta": {"genre": "ab"[number % 2]},
+        }
+        for number in range(6)
+    ]
+    path = tmp_path / f"own.{kind}"
+    if kind == "parquet":
+        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows) if kind == "jsonl" else json.dumps(rows))
+
+    texts, faults = checked(path)
+    chosen, _ = checked(path, "table:text=content.text,kind=meta.genre")
+
+    assert faults == []
+    assert texts[0].words == chosen[0].words == ("Dogs", "bark", "0", "times", "a", "night")
+    assert labels(texts, "meta.genre") == labels(chosen, "kind") == [("a",), ("b",)] * 3
+
+
+def test_objects_whose_names_are_no_labels_are_not_taken_for_classes() -> None:
+    from lamina.corpora import corpus_from
+
+    rows = [{"text": "Dogs bark", "target": {"start": number, "word": "Dogs"}} for number in range(6)]
+    corpus = corpus_from(rows, name="own", split="all")
+    assert corpus.annotations == ()
+
+
 def test_one_labelled_span_per_row(tmp_path: Path) -> None:
     path = tmp_path / "spans.csv"
     path.write_text("text,start,end,label\nAnn saw Oslo,0,3,PER\nAnn saw Oslo,8,12,LOC\nIt rained,0,2,PRO\n")
@@ -304,6 +336,15 @@ def test_checking_says_which_column_is_what(tmp_path: Path) -> None:
     assert "one text per row: text in 'text'; stars: a class of the whole text" in read.output
     wrong = runner.invoke(app, ["data", "check", str(path), "--format", "table:text=nothing"])
     assert (wrong.exit_code, "there is no column 'nothing'" in wrong.output) == (1, True)
+
+
+def test_a_column_of_which_no_row_can_be_read_is_not_called_empty(tmp_path: Path) -> None:
+    path = tmp_path / "old.csv"
+    path.write_bytes(b"text,label\n" + "Ein Café,a\n".encode("latin-1") * 3)
+
+    read = CliRunner().invoke(app, ["data", "check", str(path)])
+    assert read.exit_code == 1
+    assert "column 'label' is not used: no row can be read" in read.output
 
 
 def test_a_sorted_table_keeps_its_labels(tmp_path):

@@ -418,7 +418,7 @@ def check(
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error}") from error
     if not faults.total and not texts:
-        tell(Fault(path, 0, "contains no text", form.title))
+        tell(Fault(path, 0, "contains no text", f"some in a file that is read as {form.name} ({form.title})"))
     if not all:
         for line in faults.lines():
             typer.echo(line)

@@ -676,6 +676,37 @@ def refuse_split(
         raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
+_READ_AT_ONCE = 2_000_000
+"""Bytes of files that are read before anything else is done; larger ones take longer than importing torch."""
+
+
+def refuse_faulty(path: str | Path, split: str, *, learns: bool = False, **how: Any) -> None:
+    """Raise the error of a small file or folder that cannot be read as asked; `how` is read as by `load_corpus`.
+
+    With `learns`, training texts are read too. Names of the catalogue and of the hub are left to loading.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "own.jsonl"
+        >>> _ = path.write_text('{"text": "Dogs bark ."}\\n{"text": \\n')
+        >>> refuse_faulty(path, "all")
+        Traceback (most recent call last):
+        lamina.errors.FormatError: ...own.jsonl:2: not JSON (...); expected one JSON object per line. Mend the line, ...
+    """
+    name = str(path)
+    if name == STORIES or get_entry(name) is not None or is_hub_name(name):
+        return
+    selection = FileSelection.of(how.get("include"), how.get("exclude"))
+    files = [file for files in find_source(path, how.get("format"), selection).files.values() for file in files]
+    if sum(file.stat().st_size for file in files if file.is_file()) > _READ_AT_ONCE:
+        return
+    splits = load_splits(path, split, **how) if learns else None
+    corpora = (load_corpus(path, split, **how),) if splits is None else (splits.train, splits.scored)
+    for corpus in corpora:
+        for _ in corpus:
+            pass
+
+
 def _unknown(name: str) -> str:
     from lamina.assets import cards
 

@@ -27,6 +27,10 @@ INDEX = Path(__file__).parents[1] / "analyses" / "index.json"
 _TYPES = {"int": int, "float": float, "bool": bool, "str": str}
 
 
+_HOW_READ = ("format", "include", "exclude", "skip_faulty", "annotation", "split_from")
+"""Options that can make a file unreadable."""
+
+
 @dataclass(frozen=True)
 class Outline:
     """An analysis as its declaration describes it."""
@@ -84,22 +88,25 @@ class Outline:
                 refuse_misspelt_model(value)
             elif isinstance(value, str) and given.kind == "suite":
                 # Needs numpy, which the command line starts without.
+                from lamina.corpora.suites import refuse_faulty_suite
                 from lamina.corpora.suites.files import refuse_unknown_suite
 
                 refuse_unknown_suite(value, given.named)
+                how = {name: settings[name] for name in ("columns", "skip_equal") if name in settings}
+                refuse_faulty_suite(value, how)
             elif isinstance(value, str) and given.kind == "texts":
                 refuse_unknown(value)
-                self._refuse_split(value, settings)
+                self._refuse_unread(value, settings)
         if settings.get("limit") is not None and settings.get("first") is not None:
             raise InputError("--limit draws texts and --first takes the first ones; give one of the two")
         for declared in (self.settings, self.options):
             named = {setting.name: setting for setting in declared}
             Checker(self.name, named).check({name: value for name, value in settings.items() if name in named})
 
-    def _refuse_split(self, data: str, settings: Mapping[str, Any]) -> None:
+    def _refuse_unread(self, data: str, settings: Mapping[str, Any]) -> None:
         """See `refuse_misspelt`; an analysis that scores dev or test only learns from other texts."""
         from lamina.corpora.detection import FileSelection
-        from lamina.corpora.loading import refuse_split
+        from lamina.corpora.loading import refuse_faulty, refuse_split
 
         split = next((option for option in self.options if option.name == "split"), None)
         wanted = "dev" if settings.get("split") == "dev+test" else settings.get("split")
@@ -111,6 +118,7 @@ class Outline:
         selection = FileSelection.of(settings.get("include"), settings.get("exclude"))
         how = settings.get("format"), settings.get("split_from")
         refuse_split(data, wanted, *how, learns=learns, selection=selection)
+        refuse_faulty(data, wanted, learns=learns, **{name: settings[name] for name in _HOW_READ if name in settings})
 
 
 @cache

@@ -597,8 +597,11 @@ def _named(names: str | Task, carried: Mapping[str, Task], splits: Splits) -> Ta
     others = [name for name in present if name not in carried and name not in NAMING]
     beside = f", and the annotations {', '.join(others)}" if others else ""
     beside += f"; made from it: {', '.join(rules)}" if rules else ""
+    # A column may have been read and left out, as for having one value.
+    left_out = f"column {names!r} is not used"
+    why = next((f" ({note})" for note in splits.scored.notes.lines() if note.startswith(left_out)), "")
     raise TaskError(
-        f"{splits.name} does not carry {names}; it carries {', '.join(carried) or 'no task of the catalogue'}"
+        f"{splits.name} does not carry {names}{why}; it carries {', '.join(carried) or 'no task of the catalogue'}"
         f"{beside}{hint}{meant}"
     )
 

@@ -315,12 +315,14 @@ FORMATS = (
         companions=parallel_companions,
         notes=True,
     ),
+    # Version 2: objects within objects have columns of their own.
     Format(
         "table",
         "tables: CSV, TSV, JSON lines or lists, Parquet, Arrow",
         "as given",
         reader.read,
         reader.looks_like,
+        version=2,
         notes=True,
         generic=True,
         explain=reader.explain,

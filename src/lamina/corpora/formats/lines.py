@@ -21,7 +21,7 @@ from lamina.corpora.questions.question import Question, labelled_question
 from lamina.corpora.reading import Fault, Notes, Report, head_lines, json_start, raise_fault, read_lines
 from lamina.corpora.tables import reader
 from lamina.corpora.tables.columns import SAMPLED
-from lamina.corpora.tables.files import TableRow, layout_of
+from lamina.corpora.tables.files import TableRow, layout_of, uneven
 from lamina.corpora.tables.reader import PlannedTable, TableFile
 from lamina.corpora.tokenising import split_words
 from lamina.errors import CorpusError
@@ -91,7 +91,20 @@ def why_not_read(path: Path) -> str | None:
     if reason is not None:
         return reason
     content = not_running_text(path)
-    return None if content is None else f"{path} holds {content}; no reader of lamina fits"
+    if content is None:
+        return uneven(path)
+    return f"{path} holds {content}; no reader of lamina fits{_remedy(content)}"
+
+
+def _remedy(content: str) -> str:
+    """What to do about data that is no running text, where something can be done."""
+    kind = content.partition(" ")[0]
+    if kind in _MARKS.values():
+        return f": `iconv -f {kind} -t UTF-8 OLD > NEW` converts it"
+    if kind in _PACKED.values() and kind != "PDF":
+        return ": unpack it first"
+    unread = ("PDF", "binary", "XML", "JSON")
+    return ": save the texts as plain text, CSV, JSON lines or Parquet" if kind in unread else ""
 
 
 _SAMPLE = 1 << 16

@@ -82,8 +82,10 @@ def table_files(root: Path) -> list[Path]:
     return tables
 
 
-def table_rows(path: Path, expected: str) -> Iterable[TableRow]:
+def table_rows(path: Path, expected: str, *, header: bool = True) -> Iterable[TableRow]:
     """The rows of a table of any kind, the first line naming the columns where they are not named in each row.
+
+    Without a `header`, columns of a TSV or CSV file are named by their numbers.
 
     Example:
         >>> import tempfile
@@ -101,7 +103,7 @@ def table_rows(path: Path, expected: str) -> Iterable[TableRow]:
         return json_rows(path, where, raise_fault)
     if is_lines(path):
         return json_rows(path, None, raise_fault)
-    layout = layout_of(path, header=True) or _layout_by_name(path)
+    layout = layout_of(path, header=header) or (_layout_by_name(path) if header else None)
     if layout is None:
         raise FormatError(f"{path} is not a table; expected TSV, CSV or JSONL with {expected}")
     return delimited_rows(path, layout, raise_fault)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from lamina.corpora.corpus import fingerprint_of, first_of_each, sample_of_each
 from lamina.corpora.reading import Fault, raise_fault, read_blocks
 from lamina.corpora.suites.files import hashes_of, is_named, suite_root, table_files, table_rows
-from lamina.corpora.tables.files import TableRow
+from lamina.corpora.tables.files import TableRow, arrow_kind, is_lines, layout_of, list_of
 from lamina.errors import CorpusError, FormatError, InputError
 
 __all__ = ["ALL", "UNNAMED", "MinimalPair", "MinimalPairs", "pairs_from", "read_pairs"]
@@ -59,7 +59,7 @@ _JUDGED = {
 TWO_SENTENCES = "two sentences that differ"
 COLUMNS = "columns good and bad (or sentence_good and sentence_bad), one pair per row"
 """The simplest layout, for messages."""
-_CHOICE = "--columns good=COLUMN,bad=COLUMN,paradigm=COLUMN says which column is what"
+_CHOICE = "--columns good=COLUMN,bad=COLUMN,paradigm=COLUMN says which column is what, by name or by number"
 _GAP = re.compile(r"\[MASK\]|<mask>|\[Y\]|(?<!\w)_+(?!\w)")
 """Where a candidate goes."""
 _POSSESSIVE = frozenset({"his", "its", "their", "my", "your", "our"})
@@ -144,7 +144,8 @@ def read_pair_table(path: Path, chosen: Mapping[str, str], *, alone: bool) -> Pa
     """
     if not chosen and (blocks := list(_candidate_blocks(path))):
         return _Reader(path, {}, alone).candidates(blocks)
-    rows = list(table_rows(path, f"{COLUMNS}; sentences alone do not say which of two is good"))
+    what = f"{COLUMNS}; sentences alone do not say which of two is good"
+    rows = list(table_rows(path, what, header=not _lacks_names(path, chosen)))
     if not rows:
         return PairTable([], ())
     there = list(dict.fromkeys(str(name) for row in rows for name in row.values))
@@ -169,11 +170,26 @@ def read_pair_table(path: Path, chosen: Mapping[str, str], *, alone: bool) -> Pa
     return table._replace(unused=tuple(column for column in there if column not in used))
 
 
+def _lacks_names(path: Path, chosen: Mapping[str, str]) -> bool:
+    """Whether columns are given by number, and the first line of the file holds sentences instead of names."""
+    if not chosen or not all(column.isdecimal() for column in chosen.values()):
+        return False
+    layout = None if is_lines(path) or list_of(path) or arrow_kind(path) else layout_of(path)
+    if layout is None or layout.header:
+        return False
+    first = layout.sample[0]
+    places = [int(chosen[role][:6]) - 1 for role in ("good", "bad", "sentence") if role in chosen]
+    return all(" " in first[place].strip() for place in places if 0 <= place < len(first))
+
+
 def _roles(there: Sequence[str], chosen: Mapping[str, str], first: TableRow, path: Path) -> dict[str, str]:
     """Role -> the column that has it: as chosen, or as columns are called."""
     by_name = {_plain(name): name for name in reversed(there)}
     roles: dict[str, str] = {}
     for role, column in chosen.items():
+        if column not in there and column.isdecimal() and 0 < int(column[:6]) <= len(there):
+            roles[role] = there[int(column[:6]) - 1]
+            continue
         if column not in there and _plain(column) not in by_name:
             raise InputError(f"--columns: {path} has no column {column!r}; it has {', '.join(there)[:300]}")
         roles[role] = column if column in there else by_name[_plain(column)]

@@ -132,6 +132,8 @@ class RowWords(NamedTuple):
 
 def kind_of_lists(values: Sequence[Any], sizes: Sequence[int | None]) -> tuple[Kind | None, str]:
     """What a column of lists holds, or why it cannot be used. `sizes`: words per text, None for running text."""
+    if any(isinstance(cell, Mapping) and "entities" not in cell for cell in values):
+        return None, "its cells are nested"
     inner = [item for cell in values for item in (_items(cell) or ())]
     if inner and all(_is_span(item) for item in inner):
         return "spans", ""
@@ -649,7 +651,8 @@ class _TablePlanner:
             return ("tags" if plan.layout == "words" else "spans"), ""
         values = self.values(column)
         if not values:
-            return (None, "it is empty") if not chosen else ("class", "")
+            empty = "it is empty" if self.sample else "no row can be read"
+            return (None, empty) if not chosen else ("class", "")
         if all(map(is_list, values)) or all(isinstance(value, Mapping) for value in values):
             sizes = [self._size(row, plan) for row in self.sample if not missing(row.get(column))]
             return kind_of_lists(values, sizes)

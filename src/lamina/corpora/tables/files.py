@@ -108,6 +108,35 @@ def layout_of(path: Path, header: bool | None = None) -> DelimitedLayout | None:
     return DelimitedLayout(attempt.delimiter, attempt.quoted, columns, has_header, sample, _in_blocks(lines))
 
 
+_NAMED_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+def uneven(path: Path) -> str | None:
+    """Why a file that is called a table is none: which line has other cells than the first; None for other files.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "own.csv"
+        >>> _ = path.write_text("text,label\\n'Dogs, too',1\\n'Cats, too',0\\n")
+        >>> print(uneven(path))
+        /...own.csv is not a table: line 1 has 2 columns separated by commas and line 2 has 3; put cells that contain ...
+    """
+    delimiter = _NAMED_DELIMITERS.get(path.suffix.lower())
+    lines = head_lines(path, _SAMPLE) if delimiter is not None else []
+    if delimiter is None or not lines or layout_of(path) is not None:
+        return None
+    numbered = (Line(number, text) for number, text in enumerate(lines, start=1))
+    records = [record for record in _records(numbered, delimiter, True) if not record.wrong]
+    other = next((record for record in records if len(record.cells) != len(records[0].cells)), None)
+    if other is None:
+        return None
+    first, name = records[0], _DELIMITERS[delimiter]
+    return (
+        f"{path} is not a table: line {first.number} has {len(first.cells)} columns separated by {name} and line "
+        f"{other.number} has {len(other.cells)}; put cells that contain {name} between double quotation marks"
+    )
+
+
 def delimited_rows(path: Path, layout: DelimitedLayout, report: Report) -> Iterator[TableRow]:
     """The rows of a table; one with too few or too many cells is a fault."""
     size = len(layout.columns)
@@ -334,7 +363,8 @@ def _in_blocks(lines: Sequence[str]) -> bool:
 
 # Tables as JSON: one object per line, or a list of objects, as annotation programs export them.
 #
-# Label Studio's nested tasks and spaCy's pairs (`["text", {"entities": [...]}]`) become flat rows.
+# Label Studio's nested tasks, spaCy's pairs (`["text", {"entities": [...]}]`) and objects within objects become flat
+# rows: `{"meta": {"genre": "news"}}` has the column `meta.genre`.
 
 _WRAPPED = re.compile(
     r'\{\s*(?:"[^"\\]*"\s*:\s*(?:"[^"\\]*"|[\w.+-]+)\s*,\s*)*"(data|examples|records|rows|items)"\s*:\s*\['
@@ -446,15 +476,28 @@ def flattened(record: Any) -> dict[str, Any] | None:
         >>> result = [{"from_name": "ner", "type": "labels", "value": value}]
         >>> flattened({"data": {"text": "Dogs bark"}, "annotations": [{"result": result}]})
         {'text': 'Dogs bark', 'ner': [{'start': 0, 'end': 4, 'label': ['ANIMAL']}]}
+        >>> flattened({"text": "Dogs bark", "meta": {"genre": "news"}})
+        {'text': 'Dogs bark', 'meta.genre': 'news'}
     """
     if isinstance(record, list) and len(record) == 2 and isinstance(record[0], str) and isinstance(record[1], dict):
-        return {"text": record[0], **record[1]}
+        return _without_objects({"text": record[0], **record[1]})
     if not isinstance(record, dict):
         return None
     if isinstance(record.get("data"), dict) and isinstance(record.get("annotations"), list):
         about = {"id": record["id"]} if "id" in record else {}
-        return about | record["data"] | _label_studio(record["annotations"])
-    return record
+        return _without_objects(about | record["data"] | _label_studio(record["annotations"]))
+    return _without_objects(record)
+
+
+def _without_objects(cells: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """The cells, those of an object as columns of their own; spaCy's `{"entities": [...]}` is one cell."""
+    flat: dict[str, Any] = {}
+    for name, cell in cells.items():
+        if isinstance(cell, dict) and "entities" not in cell:
+            flat |= _without_objects(cell, f"{above}{name}.")
+        else:
+            flat[f"{above}{name}"] = cell
+    return flat
 
 
 def _label_studio(annotations: list[Any]) -> dict[str, Any]:
@@ -538,12 +581,12 @@ def arrow_rows(path: Path, make: ArrowKind, columns: Sequence[str] | None, repor
         if batch is None:
             return
         named = enumerate(unique_names(batch.schema.names))
-        selected = {name: batch.column(index) for index, name in named if columns is None or name in columns}
+        selected = {name: batch.column(index) for index, name in named if columns is None or name in _outer(columns)}
         for row in range(batch.num_rows):
             number += 1
             try:
                 # One row at a time: a value that a dictionary holds once may occur in every row.
-                values = {name: column[row].as_py() for name, column in selected.items()}
+                values = _without_objects({name: column[row].as_py() for name, column in selected.items()})
             except (pyarrow.ArrowException, ValueError, OverflowError) as error:
                 report(Fault(path, number, f"a cell that cannot be read ({_first_line(error)})", "text or numbers"))
                 continue
@@ -553,6 +596,28 @@ def arrow_rows(path: Path, make: ArrowKind, columns: Sequence[str] | None, repor
                 report(Fault(path, number, what, _EXPECTED))
                 return
             yield TableRow(number, values)
+
+
+def column_names(schema: pyarrow.Schema) -> tuple[str, ...]:
+    """The columns of a file; those of a struct are columns of their own, as in `flattened`."""
+    import pyarrow
+
+    def inner(name: str, kind: pyarrow.DataType) -> Iterator[str]:
+        fields = list(kind) if pyarrow.types.is_struct(kind) else []
+        if not fields or any(field.name == "entities" for field in fields):
+            yield name
+            return
+        for field in fields:
+            yield from inner(f"{name}.{field.name}", field.type)
+
+    named = zip(unique_names(schema.names), schema.types, strict=True)
+    return tuple(column for name, kind in named for column in inner(name, kind))
+
+
+def _outer(columns: Sequence[str]) -> set[str]:
+    """The columns as they are and, of those within a struct, the structs."""
+    parts = (column.split(".") for column in columns)
+    return {".".join(part[:length]) for part in parts for length in range(1, len(part) + 1)}
 
 
 def class_names(schema: pyarrow.Schema) -> dict[str, tuple[str, ...]]:
@@ -584,7 +649,8 @@ def _parquet(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
 
     schema = pyarrow.parquet.read_schema(path)
     # Columns of the same name can only be distinguished when all are read.
-    columns = columns if len(set(schema.names)) == len(schema.names) else None
+    unique = len(set(schema.names)) == len(schema.names)
+    columns = [name for name in schema.names if name in _outer(columns)] if unique and columns is not None else None
     strings = [field.name for field in schema if pyarrow.types.is_string(field.type)]
     with pyarrow.parquet.ParquetFile(path, read_dictionary=strings) as file:
         for number in range(file.num_row_groups):

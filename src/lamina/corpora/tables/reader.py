@@ -37,6 +37,7 @@ from lamina.corpora.tables.files import (
     arrow_kind,
     arrow_rows,
     class_names,
+    column_names,
     delimited_rows,
     fractions,
     is_lines,
@@ -45,7 +46,7 @@ from lamina.corpora.tables.files import (
     layout_of,
     list_of,
     schema_of,
-    unique_names,
+    uneven,
     without_long_cells,
 )
 from lamina.corpora.tokenising import words_in
@@ -381,7 +382,7 @@ def open_table(path: Path, header: bool | None = None) -> TableFile | None:
         schema = schema_of(path, make)
         read = partial(_arrow_rows, path, make)
         classes, graded = class_names(schema), fractions(schema)
-        return TableFile(path, f"a table in {make}", unique_names(schema.names), read, classes, graded)
+        return TableFile(path, f"a table in {make}", column_names(schema), read, classes, graded)
     where = list_of(path)
     if where is not None or is_lines(path):
         return _json_table(path, where)
@@ -510,7 +511,9 @@ def read(
         report(Fault(path, 0, str(error)[:_LONGEST_REASON], f"columns that hold texts and labels, or {_EXAMPLE}"))
         return
     if planned is None:
-        report(Fault(path, 1, "no table", "columns separated by tabs, commas, semicolons or |; JSON; Parquet; Arrow"))
+        # The path is the fault's already.
+        why = (uneven(path) or "no table").removeprefix(f"{path} is ")
+        report(Fault(path, 1, why, "columns separated by tabs, commas, semicolons or |; JSON; Parquet; Arrow"))
         return
     if not own_ids:
         planned.plan = replace(planned.plan, id=None)
