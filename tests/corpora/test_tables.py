@@ -119,6 +119,19 @@ def test_words_in_rows_are_joined_to_sentences_by_a_column_or_by_blank_lines(tmp
     assert labels(texts, "pos") == [("NOUN",), ("VERB",)] * 2
 
 
+def test_words_without_a_column_that_names_their_text_say_how_to_choose_it(tmp_path: Path) -> None:
+    path = tmp_path / "own.tsv"
+    path.write_text("word\ttag\tline\n" + "".join(f"{word}\tX\t{at // 2}\n" for at, word in enumerate("abcdef")))
+
+    with pytest.raises(CorpusError, match=r"--format 'table:word=word,id=COLUMN'$"):
+        detect(path)
+    _, (fault,) = checked(path, "table:word=word")
+    assert "--format 'table:word=word,id=COLUMN'" in str(fault)
+    for chosen in ("table:word=word,id=line", "table:word=word,text=line"):
+        texts, faults = checked(path, chosen)
+        assert ([text.words for text in texts], faults) == ([("a", "b"), ("c", "d"), ("e", "f")], [])
+
+
 def test_blank_lines_mean_nothing_between_texts_and_something_between_words(tmp_path: Path) -> None:
     path = tmp_path / "own.tsv"
     path.write_text("text\tstars\nDogs bark\t1\nCats mew\t0\n\nCows moo\t1\nBirds sing\t0\n")

@@ -540,6 +540,8 @@ class _TablePlanner:
     def texts(self) -> tuple[RowKind, tuple[str, ...], bool]:
         """What one row is, the columns of texts, and whether these are lists of words."""
         if "word" in self.chosen:
+            # Beside words, the column of texts is the one that names them.
+            self.chosen |= {"id": self.chosen["text"]} if "text" in self.chosen and "id" not in self.chosen else {}
             return "words", (self.chosen["word"],), False
         for role in ("words", "text"):
             if role in self.chosen:
@@ -605,8 +607,10 @@ class _TablePlanner:
     def needed(self, role: str, names: Sequence[str], what: str) -> str:
         column = self.take(role, names)
         if column is None:
+            word = next(iter(self.used))
             raise UnplannedError(
-                f"a table with one row per word needs a column `text` (or {', '.join(names[1:])}) that names {what}"
+                f"a table with one row per word needs a column `text` (or {', '.join(names[1:])}) that names {what}; "
+                f"say which it is: --format 'table:word={word},id=COLUMN'"
             )
         return column
 

@@ -119,7 +119,7 @@ def uneven(path: Path) -> str | None:
         >>> path = Path(tempfile.mkdtemp()) / "own.csv"
         >>> _ = path.write_text("text,label\\n'Dogs, too',1\\n'Cats, too',0\\n")
         >>> print(uneven(path))
-        /...own.csv is not a table: line 1 has 2 columns separated by commas and line 2 has 3; put cells that contain ...
+        /...own.csv is not a table: line 1 has 2 columns separated by commas and line 2 has 3; put ...
     """
     delimiter = _NAMED_DELIMITERS.get(path.suffix.lower())
     lines = head_lines(path, _SAMPLE) if delimiter is not None else []

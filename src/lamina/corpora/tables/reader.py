@@ -487,7 +487,9 @@ def why_not(path: Path) -> str | None:
     try:
         _planned_at_sight(table, {})
     except CorpusError as error:
-        return f"{path} is {table.in_words()}, and no reader fits: {str(error)[:_LONGEST_REASON]}: {_EXAMPLE}"
+        why = str(error)[:_LONGEST_REASON]
+        way = "" if "--format" in why else f": {_EXAMPLE}"
+        return f"{path} is {table.in_words()}, and no reader fits: {why}{way}"
     return None
 
 
@@ -508,7 +510,8 @@ def read(
     try:
         planned = _planned(path, chosen or {}, SAMPLED)
     except CorpusError as error:
-        report(Fault(path, 0, str(error)[:_LONGEST_REASON], f"columns that hold texts and labels, or {_EXAMPLE}"))
+        way = "" if "--format" in str(error) else f", or {_EXAMPLE}"
+        report(Fault(path, 0, str(error)[:_LONGEST_REASON], f"columns that hold texts and labels{way}"))
         return
     if planned is None:
         # The path is the fault's already.
