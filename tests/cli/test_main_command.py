@@ -284,6 +284,8 @@ def test_faults_of_small_files_are_told_before_torch_is_imported(tmp_path: Path)
     commands = [
         ["heads", "minilm", "--corpus", "own.jsonl", "--split", "all"],
         ["probe", "minilm", "--corpus", "own.jsonl", "--task", "label"],
+        ["report", "minilm", "--corpus", "own.jsonl", "--split", "all"],
+        ["encode", "minilm", "--corpus", "own.jsonl", "--split", "all"],
         ["pairs", "minilm", "--suite", "own.csv"],
         ["cloze", "minilm", "--suite", "cloze.csv"],
     ]
@@ -299,10 +301,10 @@ def test_faults_of_small_files_are_told_before_torch_is_imported(tmp_path: Path)
     line = "lamina: own.jsonl:31: not JSON (Expecting value at column 10); expected one JSON object per line. "
     line += "Mend the line, or leave out up to 5 % of the texts with --skip-faulty 0.05"
     said = done.stderr.splitlines()
-    assert said[:4] == [line, "2", line, "2"]
-    assert said[4].startswith("lamina: own.csv:1: no column 'good' (the columns are: right, wrong); ")
-    assert said[6].startswith("lamina: cloze.csv:1: no column 'answer' (the columns are: text, word); ")
-    assert (said[5], said[7], len(said)) == ("2", "2", 8)
+    assert said[:8] == [line, "2"] * 4
+    assert said[8].startswith("lamina: own.csv:1: no column 'good' (the columns are: right, wrong); ")
+    assert said[10].startswith("lamina: cloze.csv:1: no column 'answer' (the columns are: text, word); ")
+    assert (said[9], said[11], len(said)) == ("2", "2", 12)
 
 
 def test_completion_needs_no_heavy_package() -> None:

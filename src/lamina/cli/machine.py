@@ -150,7 +150,9 @@ def encode(
 
     Example: `lamina encode minilm --corpus ewt --split dev`
     """
-    terminal.refuse_misspelt([model], corpus)
+    files: dict[str, Any] = {"include": include, "exclude": exclude}
+    files |= {"skip_faulty": skip_faulty, "split_from": split_from}
+    terminal.refuse_misspelt([model], corpus, split, format=format, **files)
     rank = _rank(shard, repair=repair)
     from lamina.activations import ActivationStore, extract
     from lamina.activations.extraction import part_of
@@ -159,8 +161,6 @@ def encode(
     from lamina.models import load_encoder
     from lamina.models.checks.passports import passport_of
 
-    files: dict[str, Any] = {"include": include, "exclude": exclude}
-    files |= {"skip_faulty": skip_faulty, "split_from": split_from}
     texts = load_corpus(corpus, split=split, unit=unit, format=format, limit=limit, first=first, **files)
     encoder = load_encoder(
         model, device=device, dtype=dtype, limit=max_tokens, chat=chat, trust_remote_code=trust_remote_code

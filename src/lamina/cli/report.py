@@ -82,15 +82,16 @@ def report(
 
     Example: `lamina report minilm --corpus ewt --out report`
     """
-    terminal.refuse_misspelt(model, corpus)
+    files: dict[str, Any] = {"include": include, "exclude": exclude, "split_from": split_from}
+    files = {name: value for name, value in files.items() if value is not None}
+    files |= {"skip_faulty": skip_faulty} if skip_faulty else {}
+    terminal.refuse_misspelt(model, corpus, split, format=format, annotation=annotation, **files)
     from lamina.report import choose, estimate_report, find_report, make_report, named_apart
 
     models = model[0] if len(model) == 1 else model
     wanted, unwanted = _named(only), _named(without)
-    data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
-    named_files = {"first": first, "include": include, "exclude": exclude, "split_from": split_from}
-    data |= {name: value for name, value in named_files.items() if value is not None}
-    data |= {"skip_faulty": skip_faulty} if skip_faulty else {}
+    data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit} | files
+    data |= {} if first is None else {"first": first}
     of_all: dict[str, Any] = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
     apart = named_apart(unwanted)
     if not dry_run and not trust_remote_code:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 from safetensors import SafetensorError
@@ -165,14 +165,19 @@ class TextTable(NamedTuple):
     rows: list[tuple[Cell, ...]]
 
 
-def refuse_misspelt(models: Sequence[str], corpus: str) -> None:
-    """Raise an error for a name that no model or corpus can have, before torch is imported, which takes seconds."""
+def refuse_misspelt(models: Sequence[str], corpus: str, split: str | None = None, **how: Any) -> None:
+    """Raise an error for a name that no model or corpus can have, before torch is imported, which takes seconds.
+
+    With a `split`, small files are read too, as `how` says.
+    """
     from lamina.assets import refuse_misspelt_model
-    from lamina.corpora.loading import refuse_unknown
+    from lamina.corpora.loading import refuse_faulty, refuse_unknown
 
     for model in models:
         refuse_misspelt_model(model)
     refuse_unknown(corpus)
+    if split is not None:
+        refuse_faulty(corpus, split, **how)
 
 
 def print_table(title: str, table: TextTable, notes: Sequence[str]) -> None:
