@@ -98,7 +98,7 @@ def test_a_report_has_the_same_chapters_however_busy_the_machine_is(few_stories,
 def test_nobody_learns_to_answer_from_as_few_texts_as_a_limit_leaves(few_stories, monkeypatch, tmp_path):
     monkeypatch.setattr(making, "is_too_few", lambda limit: limit is not None)
     page = unescape(few_stories("few", limit=4).read_text(encoding="utf-8"))
-    assert page.count("Answering stories is left out: a model does not learn it from as few as --limit leaves") == 1
+    assert page.count("Answering stories is left out: --limit leaves too few stories to learn from") == 1
     assert {each.name for each in (tmp_path / "few" / "results").iterdir()} == {"geometry"}
     few_stories("named", only=["token_map"], limit=4)
     assert {each.name for each in (tmp_path / "named" / "results").iterdir()} == {"finetune", "token_map"}

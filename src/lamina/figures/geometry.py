@@ -93,7 +93,7 @@ def _alone(measure: str, table: pd.DataFrame, models: list[str], last: int, abou
     low, high = _domain(rows)
     one = _panel(panel, models, last, [low, high], named=rows)
     chart = alt.LayerChart(layer=one.layer, width=_WIDTH)
-    reading = f"{panel.title} ({panel.reading}) of {about}; shaded: 95 % bootstrap interval"
+    reading = f"{panel.reading}; {about}; shaded: 95 % bootstrap interval"
     title = alt.TitleParams(panel.title, subtitle=reading)
     return alt.concat(chart, data=rows, title=title, description=describe(rows), usermeta={"panelWidth": _WIDTH})
 

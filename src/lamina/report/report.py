@@ -587,8 +587,8 @@ class ReportRun:
         if not learning or not is_too_few(self._limit):
             return names
         self._lacking.append(
-            "Answering stories is left out: a model does not learn it from as few as --limit leaves; ask for it with "
-            "--only phases,token_map."
+            "Answering stories is left out: --limit leaves too few stories to learn from; ask for it with --only "
+            "phases,token_map."
         )
         return [name for name in names if name not in learning]
 

@@ -261,7 +261,13 @@ def _statistics(finding: Finding) -> str:
     if finding.low is not None and finding.high is not None and finding.p is not None:
         excludes = finding.low > 0 or finding.high < 0
         if excludes != (finding.p < SURE):
-            text += f", {p_in_words(finding.p)}, which decides"
+            # Tests are stepwise and their intervals are not, so that one can be sharper than the other; p decides.
+            value, ends = number(finding.estimate, digits=finding.digits), text.removeprefix(f"{finding.contrast} ")
+            caution = "less" if excludes else "more"
+            text = (
+                f"{finding.contrast} {value}, {p_in_words(finding.p)}; the interval, of a {caution} cautious test, is "
+                f"{ends.removeprefix(value).strip(', ')}"
+            )
     return f" ({text})"
 
 

@@ -327,12 +327,12 @@ def test_the_lowest_layers_are_a_set_not_a_list_of_overlaps() -> None:
 def test_statuses_follow_the_paired_contrast() -> None:
     (wide,) = geometry.findings(by_hand([0.6, 0.59], [0.7, 0.7], spread=0.2))
     assert wide.text.startswith(
-        "It is not known whether the self-similarity adjusted for anisotropy of layer 1 differs"
+        "It is not known whether at layer 1 the self-similarity adjusted for anisotropy differs"
     )
     (alike,) = geometry.findings(by_hand([0.7, 0.698], [0.7, 0.7], spread=0.001))
     assert alike.status == "null"
     (few,) = geometry.findings(by_hand([0.6, 0.4], [0.7, 0.7], units=5))
-    assert few.text.startswith("5 word types are too few to test whether the self-similarity adjusted for anisotropy")
+    assert few.text.startswith("5 word types are too few to test whether at layer 1 the self-similarity adjusted for")
     (alone,) = geometry.findings(by_hand([0.6, 0.4], None))
     assert alone.text.startswith("At layer 1 the self-similarity adjusted for anisotropy is .40, above 0; ")
     assert geometry.findings(by_hand([float("nan")] * 2, [0.7, 0.7])) == ()

@@ -436,7 +436,7 @@ def _claim(measure: str, claim: GeometryClaim, rows: Sequence[Any], row: Any, co
     kinds = [what for what, count in drawn.items() if count == test.units]
     return finding(
         claim=f"At {there} {meaning}{where}",
-        whether=f"the {claim.name} of {there} differs from {'that of ' * twin}{against}",
+        whether=f"at {there} the {claim.name} differs from {'that of ' * twin}{against}",
         absent=f"At {there} the {claim.name} is {'that of ' * twin}{against}: {numbers}",
         contrast="difference",
         test=test,

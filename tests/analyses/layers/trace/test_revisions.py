@@ -332,4 +332,5 @@ def test_a_difference_that_correction_takes_away_is_open() -> None:
 
     found = [next(iter(revision_findings(nothing, table))) for table in tables]
     assert [each.status for each in found] == ["open", "clear"]
-    assert "more or less often than by chance (difference .10 [.05, .15], p = .060, which decides)" in found[0].text
+    statistics = "(difference .10, p = .060; the interval, of a less cautious test, is [.05, .15])"
+    assert f"more or less often than by chance {statistics}" in found[0].text

@@ -136,6 +136,6 @@ export async function tokensByLayers(model, text, signal) {
   const found = await post("/behaviour/logit_lens", { model, text, top: TOP }, signal);
   const about = el("div", { class: "in-full", "aria-live": "polite" });
   const key = Array.from({ length: TOP }, (_, place) => el("span", { class: "label-key", style: `background: ${coloured(place).fill}; color: ${coloured(place).text}` }, String(place + 1)));
-  const ramp = el("div", { class: "legend" }, el("span", {}, "The model's final answer is, at this layer, number"), key, el("span", { class: "soft" }, `of its likeliest pieces; without colour: none of the first ${TOP}. Underlined: the token itself is the likeliest; bold: the likeliest stays from here on.`));
+  const ramp = el("div", { class: "legend" }, el("span", {}, "The model's final answer is, at this layer, number"), key, el("span", { class: "soft" }, `of its likeliest tokens; without colour: none of the first ${TOP}. Underlined: the token itself is the likeliest; bold: the likeliest stays from here on.`));
   return [el("p", { class: "soft" }, summed(found)), grid(found, about), ramp, about];
 }
