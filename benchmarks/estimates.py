@@ -40,6 +40,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "token_map": STORIES | {"question": "Who barks?", "context": "Dogs bark. Cats mew. The dog sees a cat."},
     "phases": STORIES | {"limit": 300},
     "diff": {"model": "minilm", "other": "minilm", "data": "ewt", "limit": 800},
+    "correspondence": {"model": "minilm", "other": "minilm", "data": "ewt"},
 }
 """Analysis -> inputs and settings. `trace` and `compare` read saved results and take a moment."""
 

@@ -175,6 +175,7 @@ class SmallCommands:
             ),
             SmallCommand("phases", ("phases", self._tuned, "--data", "stories", "--first", 6, "--clustered", 2, *_FEW)),
             SmallCommand("diff", ("diff", masked, spoken, *bank, *_FEW, "--no-twin")),
+            SmallCommand("correspondence", ("correspondence", masked, spoken, *bank, *_FEW), stores=False),
         ]
 
     def named(self, *names: str) -> list[SmallCommand]:

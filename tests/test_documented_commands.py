@@ -35,6 +35,7 @@ LESS = {
     "phases": "--limit 8 --samples 20 --clustered 2 --no-twin",
     "attention_distance": "--limit 30 --samples 20",
     "diff": "--limit 30 --samples 20 --no-twin",
+    "correspondence": "--limit 30 --samples 20 --words 100",
     "contextualize": "--limit 80 --context-sizes 0 --vectors none --samples 20",
     "neighbours": "--limit 30 --vectors none --word the",
     "senses": "--limit 400 --texts 80 --clustered 1 --moved 2 --samples 20 --no-twin",

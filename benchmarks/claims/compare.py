@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import torch
 
 from benchmarks.claims import Simulation
 from lamina.analyses.layers.probe.predictions import ProbeDecisions, SavedTargets
 from lamina.analyses.layers.revisions import revision_tables
 from lamina.comparison.agreement import orders_of
 from lamina.comparison.compare import SAME_DEPTH
+from lamina.comparison.correspondence import HeadOverlaps, WordRelations, layer_table, match_heads
 from lamina.comparison.measures import PairedMeasure, layer_family, values_beside
 from lamina.comparison.predictions import ALL, GroupDifference, ProbeAnswers, differences
 from lamina.comparison.probes import ModelTask, TaskComparison, TaskMatch, differences_of, sample_models
@@ -19,8 +21,9 @@ from lamina.framework.registry import get_analysis
 from lamina.probes.bank import DecisionTally
 from lamina.probes.edge import LayerCut
 from lamina.results import Provenance, Result
-from lamina.results.finding import rows_of
+from lamina.results.finding import Finding, rows_of
 from lamina.stats import NEGLIGIBLE, Units, ratio_draws, status_of
+from lamina.types import Text
 
 SAMPLES = 1000
 DOCUMENTS, TARGETS = 30, 20
@@ -238,7 +241,59 @@ def best_heads(rng: np.random.Generator, planted: bool) -> bool:
     return _clear(rows[0]) if planted else any(map(_clear, rows))
 
 
+WORDS, WIDTH = 8, 6
+"""Words of each document, and dimensions of a simulated space."""
+
+
+def _space(rng: np.random.Generator, signal: np.ndarray, shares: list[float]) -> WordRelations:
+    """A model whose layers hold a share of the signal each, beside noise; no attention."""
+    kernels = []
+    for share in shares:
+        vectors = torch.from_numpy(share * signal + rng.normal(0, 1, signal.shape)).float()
+        kernels.append((vectors @ vectors.T).fill_diagonal_(0))
+    return WordRelations(torch.stack(kernels), (), (), 0, causal=False)
+
+
+def _corresponding(rng: np.random.Generator, shares: list[float], twin: list[float]) -> list[Finding]:
+    """What is said of a model and another one, whose layers hold these shares of what the first one holds."""
+    texts = [Text(str(number), ("word",) * WORDS, doc=f"d{number}") for number in range(DOCUMENTS)]
+    signal = rng.normal(0, 1, (DOCUMENTS * WORDS, WIDTH))
+    one, other, untrained = (_space(rng, signal, layers) for layers in ([1.0], shares, twin))
+    table = layer_table(one, other, untrained, texts, samples=SAMPLES, seed=int(rng.integers(2**31)))
+    about = Provenance({"name": "both", "a": {"name": "one"}, "b": {"name": "other"}}, {"name": "simulated"}, {})
+    return list(get_analysis("correspondence").findings(Result("correspondence", {"layers": table}, about)))
+
+
+def alike_beyond_twin(rng: np.random.Generator, planted: bool) -> bool:
+    """Two models are as much alike as one and the other's twin, or more."""
+    found = _corresponding(rng, [0.0, 0.0, 0.6 * planted], [0.0, 0.0, 0.0])
+    return any(one.status == "clear" for one in found if one.claim.startswith("The last layers of"))
+
+
+def nearest_layer(rng: np.random.Generator, planted: bool) -> bool:
+    """All layers of one model are as much like the other's last one, or one is more."""
+    found = _corresponding(rng, [0.6, 0.6 + 0.4 * planted, 0.6], [0.0, 0.0, 0.0])
+    return any(one.status == "clear" for one in found if one.claim.startswith("The last layer of"))
+
+
+def matched_heads(rng: np.random.Generator, planted: bool) -> bool:
+    """No head is more like one head of the other model than like another; or the first is like the first."""
+    level = rng.normal(0.4, 0.05, (DOCUMENTS, 6, 1))
+    overlaps = level + rng.normal(0, 0.08, (DOCUMENTS, 6, 6))
+    overlaps[:, 0, 0] += 0.12 * planted
+    halves = rng.permutation(np.arange(DOCUMENTS) % 2)
+    matches = match_heads(
+        HeadOverlaps(overlaps * WORDS, np.full(DOCUMENTS, float(WORDS)), halves, "document", 0), (6, 6), seed=0
+    )
+    tests = [match for match in matches if match.mutual]
+    clear = [match for match in tests if match.p_adjusted < 0.05 and match.difference > 0]
+    return any(match.head == match.match_head == 1 for match in clear) if planted else bool(clear)
+
+
 SIMULATIONS = [
+    Simulation("correspondence", "two models are more alike than one and an untrained other", alike_beyond_twin),
+    Simulation("correspondence", "a layer is more like one layer of another model", nearest_layer),
+    Simulation("correspondence", "one of six heads has a match", matched_heads),
     Simulation("compare", "scores of three models at four tasks", scores),
     Simulation("compare", "expected layers of two models at three tasks, 5 seeds", places),
     Simulation("agreement", "which of three tasks comes first in three models, 5 seeds", orders),

@@ -203,6 +203,7 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
             **where,
         ),
         "diff": lambda: lamina.diff(tiny, TinyEncoder(seed=1), dev, **few, **where),
+        "correspondence": lambda: lamina.correspondence(tiny, TinyEncoder(seed=1, blocks=3), dev, **few),
     }
 
 

@@ -243,13 +243,36 @@ class TestWhatIsMissing:
         assert missing == []
 
 
-def test_layers_and_heads_of_models_of_any_depth_correspond(client, pets):
+def test_what_corresponds_is_read_from_a_result_and_offered_where_there_is_none(client, tmp_path):
     models = {"small": TinyEncoder(blocks=2), "deep": TinyEncoder(blocks=4, seed=1)}
-    server = client(models=models, corpora=(str(pets),))
-    found = server.post("/api/compare/correspondence", json={"models": ["small", "deep"]}).json()
+    for name, encoder in models.items():
+        encoder.name = name
+    result = lamina.correspondence(models["small"], models["deep"], texts(8, "dev"), samples=20)
+    result.save(tmp_path / "kept" / "alike")
+    server = client(models=models, folders=[tmp_path / "kept"], estimates=False)
+    answer = server.post("/api/compare/correspondence", json={"models": ["small", "deep"]}).json()
+    found, table = answer["correspondence"], result.tables["layers"]
+    assert answer["missing"] is None
     assert [len(row) for row in found["cka"]] == [5] * 3
-    assert len(found["heads"]) == 4
-    assert {each["match"].split("-")[0] for each in found["heads"]} <= {"1", "2", "3", "4"}
+    (row,) = table[(table["layer"] == 2) & (table["other_layer"] == 3)].itertuples()
+    assert found["cka"][2][3] == pytest.approx(row.value, abs=1e-5)
+    assert found["nearest"][2][3] == row.among_best
+    assert [card["text"] for card in found["findings"]] == [finding.text for finding in result.findings]
+    first = result.tables["heads"].iloc[0]
+    assert found["heads"][0]["match"] == f"{first['match_layer']}-{first['match_head']}"
     assert found["words"] == 8 * 4
-    same = server.post("/api/compare/correspondence", json={"models": ["small", "small (random)"]}).json()
-    assert len(same["cka"]) == 3
+    # The same result answers for both orders, and says which is the first.
+    turned = server.post("/api/compare/correspondence", json={"models": ["deep", "small"]}).json()
+    assert turned["correspondence"]["models"] == ["small", "deep"]
+    twin = server.post("/api/compare/correspondence", json={"models": ["small", "small (random)"]}).json()
+    assert twin == {"correspondence": None, "missing": None}
+
+
+def test_what_corresponds_can_be_measured(client):
+    models = {"small": TinyEncoder(blocks=2), "deep": TinyEncoder(blocks=4, seed=1)}
+    server = client(models=models, estimates=False)
+    answer = server.post("/api/compare/correspondence", json={"models": ["small", "deep"]}).json()
+    assert answer["correspondence"] is None
+    assert answer["missing"]["state"] == "off"
+    wanted = answer["missing"]["wanted"]
+    assert (wanted["analysis"], wanted["model"], wanted["other"]) == ("correspondence", "small", "deep")

@@ -43,5 +43,6 @@ ANALYSES = (
     "lamina.analyses.answering.phases:phases",
     "lamina.comparison.growth:grow",
     "lamina.comparison.diff:diff",
+    "lamina.comparison.correspondence:correspondence",
 )
 """Every analysis, in the order of the report."""

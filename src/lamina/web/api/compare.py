@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
@@ -22,6 +20,7 @@ from lamina.comparison.compare import (
     why_not_comparable,
 )
 from lamina.comparison.probes import tasks_of
+from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import InputError, LaminaError
 from lamina.figures import captions_for, draw, spec_of
 from lamina.framework.declare import ComparedLayers, ComparedValues
@@ -35,13 +34,10 @@ from lamina.web.jobs import CostEstimate
 from lamina.web.models import TWIN
 from lamina.web.requests import job_request
 from lamina.web.state import AppState, State
-from lamina.web.workers import in_worker
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lamina.comparison.similarity import ReadTexts
-    from lamina.types import Text
 
 router = APIRouter(
     prefix="/compare",
@@ -257,10 +253,16 @@ def _missing(app: AppState, name: str, model: str, holder: SavedResult | None) -
         usual = {key: setting.default for key, setting in analysis.settings.items()}
         settings = {key: value for key, value in holder.parameters.items() if key in usual}
         request["settings"] = {key: value for key, value in _known(settings).items() if value != usual[key]}
-    about_model = {"model": model, "analysis": name, "title": app.words_of(name)[0], "wanted": request}
+    return _estimated(app, request)
+
+
+def _estimated(app: AppState, request: dict[str, Any]) -> MissingResult:
+    """What a request would take, or why it cannot be run."""
+    analysis, model = get_analysis(request["analysis"]), request["model"]
+    title = app.words_of(analysis.name)[0]
     try:
         passport = app.examined(model).passport
-        refused = refused_analyses(passport, [analysis]).get(name)
+        refused = refused_analyses(passport, [analysis]).get(analysis.name)
         if analysis.reads.speaks and passport.language_head is None:
             refused = "the model has no language-model head"
         estimate = (
@@ -268,7 +270,8 @@ def _missing(app: AppState, name: str, model: str, holder: SavedResult | None) -
         )
     except LaminaError as error:
         estimate = CostEstimate("failed", why=str(error))
-    return MissingResult(**about_model, state=estimate.state, seconds=estimate.seconds, why=estimate.why)
+    about = {"model": model, "analysis": analysis.name, "title": title, "wanted": request}
+    return MissingResult(**about, state=estimate.state, seconds=estimate.seconds, why=estimate.why)
 
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:
@@ -276,96 +279,108 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
 
 
 class HeadMatchCard(BaseModel):
-    """A head of the baseline, and the head of the other model that attends most alike."""
+    """A head of the first model, and the head of the second that attends most alike."""
 
     head: str
     match: str
     overlap: float
-    """Of attention between words, 0 to 1, on texts that did not choose the match."""
+    """Of attention between words, 0 to 1, on documents that did not choose the match."""
     others: float
-    """The mean over all heads of the other model."""
+    """The mean over all heads of the second model."""
+    p: float | None
+    """Of the difference of both, corrected for all heads of the first model."""
     agrees: bool
-    """Whether both halves of the texts choose this match."""
+    """Whether the documents that score would have chosen the same match."""
     mutual: bool
-    """Whether the match's own best match is this head."""
+    """Whether the match's own best match is this head, on the documents that choose."""
 
 
 class ModelCorrespondence(BaseModel):
-    """Which layers and heads of two models correspond."""
+    """Which layers and heads of two models correspond, by the newest `correspondence` result of them."""
 
     models: tuple[str, str]
+    """In the order of the result."""
     cka: list[list[float | None]]
     """[layer of the first][layer of the second] Debiased linear CKA of word vectors; null without any spread."""
+    twin: list[list[float | None]]
+    """The same with an untrained twin of the second."""
+    nearest: list[list[bool]]
+    """Whether the layer of the second can be the one most like the layer of the first."""
     heads: list[HeadMatchCard]
     """Of every head of the first model; empty where one of them has no maps."""
+    findings: list[FindingCard]
     directed: bool
     """Whether heads are compared on earlier words alone, since one of the models looks back only."""
     corpus: str
-    sentences: int
+    texts: int
     words: int
 
 
-@router.post("/correspondence")
-def correspondence(app: State, several: ComparisonRequest) -> ModelCorrespondence:
-    """CKA of every pair of layers, and the best match of every head: of the first two models, whatever their depth."""
-    from lamina.comparison.similarity import layer_matrix, match_heads
+class CorrespondenceAnswer(BaseModel):
+    """What is saved of two models, or what would measure it."""
 
+    correspondence: ModelCorrespondence | None
+    missing: MissingResult | None
+    """Null where it was measured, and of random twins, which are no separate models."""
+
+
+@router.post("/correspondence")
+def correspondence(app: State, several: ComparisonRequest) -> CorrespondenceAnswer:
+    """Which layers and heads of the first two models correspond: their saved result, or how to measure it."""
     names = list(dict.fromkeys(several.models))[:2]
     if len(names) < 2:
         raise InputError("a comparison needs two models; pick another")
-    one, other = (_reading(app, name, app.models.fingerprint(name)) for name in names)
-    texts = _texts(app)
+    if any(app.models.twin_of(name) for name in names):
+        return CorrespondenceAnswer(correspondence=None, missing=None)
+    prints = [app.models.fingerprint(name) for name in names]
+    for order in ((0, 1), (1, 0)):
+        both = fingerprint_of(*(prints[side] for side in order))
+        entries = [entry for entry in app.results.of_model(both) if entry.analysis == CORRESPONDENCE]
+        if entries:
+            with using(entries[0]):
+                measured = _corresponding((names[order[0]], names[order[1]]), app.results.result(entries[0].id))
+            return CorrespondenceAnswer(correspondence=measured, missing=None)
+    wanted = {"analysis": CORRESPONDENCE, "model": names[0], "other": names[1], "settings": {}}
+    return CorrespondenceAnswer(correspondence=None, missing=_estimated(app, wanted))
+
+
+CORRESPONDENCE = "correspondence"
+
+
+def _corresponding(models: tuple[str, str], result: Result) -> ModelCorrespondence:
+    table, corpus = result.tables["layers"], result.provenance.corpus
+
+    def matrix(column: str) -> list[list[Any]]:
+        return table.pivot_table(
+            index="layer", columns="other_layer", values=column, dropna=False, sort=True, aggfunc="first"
+        ).to_numpy().tolist()  # fmt: skip
+
+    heads = result.tables["heads"].to_dict("records") if "heads" in result.tables else []
     return ModelCorrespondence(
-        models=(names[0], names[1]),
-        cka=[[_number(value) for value in row] for row in layer_matrix(one, other).tolist()],
-        heads=[HeadMatchCard(**match._asdict()) for match in match_heads(one, other)],
-        directed=one.causal or other.causal,
-        corpus=PurePath(app.settings.corpora[0]).name,
-        sentences=len(texts),
-        words=sum(len(text.words) for text in texts),
+        models=models,
+        cka=[[_number(value) for value in row] for row in matrix("value")],
+        twin=[[_number(value) for value in row] for row in matrix("baseline")],
+        nearest=[[bool(value) for value in row] for row in matrix("among_best")],
+        heads=[
+            HeadMatchCard(
+                head=f"{row['layer']}-{row['head']}",
+                match=f"{row['match_layer']}-{row['match_head']}",
+                overlap=row["value"],
+                others=row["baseline"],
+                p=_number(row["p_adjusted"]),
+                agrees=row["agrees"],
+                mutual=row["mutual"],
+            )
+            for row in heads
+        ],
+        findings=[
+            FindingCard(text=finding.text, status=finding.status, weight=finding.weight) for finding in result.findings
+        ],
+        directed=bool(corpus.get("directed")),
+        corpus=str(corpus.get("name", "")),
+        texts=int(corpus.get("texts_read", 0)),
+        words=int(corpus.get("words_read", 0)),
     )
-
-
-_READ_SENTENCES = 200
-"""At the start of the corpus, from which texts are chosen."""
-
-
-def _texts(app: AppState) -> list[Text]:
-    from lamina.comparison.similarity import some_texts
-    from lamina.corpora import load_corpus
-
-    return some_texts(load_corpus(app.settings.corpora[0], split="dev", limit=_READ_SENTENCES))
-
-
-class ReadingRequest(BaseModel):
-    """The model that reads the first sentences of the corpus."""
-
-    model: _Name
-
-
-class PackedReading(BaseModel):
-    """What a model makes of them, from its process."""
-
-    npz: str
-    """In base64."""
-
-
-@in_worker
-def read_sentences(app: State, request: ReadingRequest) -> PackedReading:
-    """The first sentences of the corpus, read by a model."""
-    from lamina.comparison.similarity import read_texts
-
-    texts = _texts(app)
-    with app.model(request.model) as encoder:
-        return PackedReading(npz=b64encode(read_texts(encoder, texts).pack()).decode())
-
-
-@lru_cache(maxsize=4)
-def _reading(app: AppState, name: str, _fingerprint: str) -> ReadTexts:
-    """Read once per model: seconds."""
-    from lamina.comparison.similarity import ReadTexts
-
-    return ReadTexts.unpack(b64decode(read_sentences(app=app, request=ReadingRequest(model=name)).npz))
 
 
 def _side(app: AppState, name: str) -> ModelEntries:

@@ -140,6 +140,12 @@ export interface ContextPart {
   predicted: boolean;
 }
 
+/** What is saved of two models, or what would measure it. */
+export interface CorrespondenceAnswer {
+  correspondence: ModelCorrespondence | null;
+  missing: MissingResult | null;
+}
+
 /** A number with its interval and what it is compared with; null where it was not measured. */
 export interface EvidenceRow {
   kind: "finds" | "looks" | "matters";
@@ -270,12 +276,13 @@ export interface HeadLinks {
   to_sinks: number;
 }
 
-/** A head of the baseline, and the head of the other model that attends most alike. */
+/** A head of the first model, and the head of the second that attends most alike. */
 export interface HeadMatchCard {
   head: string;
   match: string;
   overlap: number;
   others: number;
+  p: number | null;
   agrees: boolean;
   mutual: boolean;
 }
@@ -542,6 +549,8 @@ export interface ModelCard {
   trouble: string | null;
   unconfirmed: boolean;
   waiting: number;
+  training: string | null;
+  step: number | null;
 }
 
 /** What the saved results say about several models. */
@@ -560,14 +569,17 @@ export interface ModelComparison {
   diff: ResultSummary | null;
 }
 
-/** Which layers and heads of two models correspond. */
+/** Which layers and heads of two models correspond, by the newest `correspondence` result of them. */
 export interface ModelCorrespondence {
   models: [string, string];
   cka: (number | null)[][];
+  twin: (number | null)[][];
+  nearest: boolean[][];
   heads: HeadMatchCard[];
+  findings: FindingCard[];
   directed: boolean;
   corpus: string;
-  sentences: number;
+  texts: number;
   words: number;
 }
 
@@ -1068,7 +1080,7 @@ export interface Post {
   "/interventions": { takes: InterventionRequest; gives: Intervention };
   "/compare": { takes: ComparisonRequest; gives: ModelComparison };
   "/compare/missing": { takes: ComparisonRequest; gives: MissingResult[] };
-  "/compare/correspondence": { takes: ComparisonRequest; gives: ModelCorrespondence };
+  "/compare/correspondence": { takes: ComparisonRequest; gives: CorrespondenceAnswer };
   "/layer": { takes: LayerRequest; gives: LayerEntry };
   "/task": { takes: TaskRequest; gives: TaskEntry };
   "/jobs": { takes: JobRequest; gives: JobProgress };

@@ -6,7 +6,7 @@ import { duration } from "../../shared/durations.js";
 import { button } from "../../shared/jobs.js";
 
 /** @param {MissingResult} each */
-function takes({ state, seconds }) {
+export function takes({ state, seconds }) {
   if (state === "known" && seconds !== null) return `about ${duration(seconds)}`;
   return state === "off" ? "not estimated: the server was started without" : "being estimated by a trial …";
 }

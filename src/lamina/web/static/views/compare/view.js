@@ -134,7 +134,7 @@ function notCompared(answer) {
 async function alike(answer) {
   const [one, other] = answer.models;
   const corresponding = el("div", { "aria-busy": "true" });
-  load(corresponding, async (signal) => inside(await post("/compare/correspondence", { models: [one, other] }, signal)), { lines: 8, saying: "Reading some sentences with both models …" });
+  load(corresponding, async (signal) => inside(await post("/compare/correspondence", { models: [one, other] }, signal), [one, other]), { lines: 8 });
   return [corresponding, ...(await fineTuned(answer))];
 }
 

@@ -1,6 +1,6 @@
 // @ts-check
 // The permanent page of one head, one layer or one task.
-/** @import { AboutServer, HeadMatchCard, LayerNumber, TaskEntry, TaskExample, TaskOfModel } from "../../shared/api_types.js" */
+/** @import { AboutServer, CorrespondenceAnswer, LayerNumber, TaskEntry, TaskExample, TaskOfModel } from "../../shared/api_types.js" */
 import { analyses, asInReport } from "../../shared/analyses.js";
 import { post, read } from "../../shared/api.js";
 import { figure } from "../../shared/charts.js";
@@ -12,6 +12,7 @@ import { short } from "../../shared/scales.js";
 import * as state from "../../shared/state.js";
 import { load } from "../../shared/waiting.js";
 import { headSwitch } from "../../panels/switch.js";
+import { unmeasured } from "../compare/inside.js";
 import { showCard } from "../heads/card.js";
 import { told } from "../heads/evidence.js";
 import { examples, marked } from "../heads/examples.js";
@@ -66,20 +67,29 @@ function likeIt(box) {
   if (!others.length) return replace(box, el("p", {}, "This server has no other model; start it with --model for more."));
   replace(box, others.map(({ name: other, loaded }) => {
     const part = el("div", { "data-model": other });
-    const look = () => load(part, async (signal) => matchesIn(other, (await post("/compare/correspondence", { models: [model(), other] }, signal)).heads), { lines: 2, saying: `Reading some sentences with ${other} …` });
+    const look = () => load(part, async (signal) => matchesIn(other, await post("/compare/correspondence", { models: [model(), other] }, signal)), { lines: 2 });
     if (loaded) look();
     else replace(part, el("button", { type: "button", onclick: look }, `Look in ${other}`));
     return part;
   }));
 }
 
-/** @param {string} other @param {HeadMatchCard[]} heads */
-function matchesIn(other, heads) {
-  const own = heads.find(({ head }) => head === name);
+/** @param {string} other @param {CorrespondenceAnswer} answer */
+function matchesIn(other, { correspondence: found, missing }) {
+  if (!found) return missing ? unmeasured(missing, model(), other) : el("p", {}, `${other}: no heads to match.`);
+  const [first] = found.models;
+  const linked = (/** @type {string} */ head) => el("a", { href: `/head/${head}?model=${encodeURIComponent(other)}` }, el("strong", {}, `${other} ${head}`));
+  if (first !== model()) {
+    // Measured the other way round: heads of the other model whose best match is this one.
+    const backwards = found.heads.filter(({ match, agrees }) => match === name && agrees);
+    if (!backwards.length) return el("p", {}, `No head of ${other} has it as its best match.`);
+    return el("p", {}, backwards.flatMap(({ head, overlap }) => [linked(head), ` (overlap ${short(overlap)}) `]), `attend${backwards.length === 1 ? "s" : ""} like it more than like any other head of ${model()}.`);
+  }
+  const own = found.heads.find(({ head }) => head === name);
   if (!own) return el("p", {}, `${other}: no heads to match.`);
   const { match, overlap, others, mutual, agrees } = own;
-  const sure = mutual && agrees ? "mutual, and both halves of the texts choose it" : mutual ? "mutual, but halves of the texts choose different heads" : "not mutual: that head has a better match here";
-  return el("p", {}, el("a", { href: `/head/${match}?model=${encodeURIComponent(other)}` }, el("strong", {}, `${other} ${match}`)), ` attends most alike: overlap ${short(overlap)}, all heads of ${other} ${short(others)} on average; ${sure}.`);
+  const sure = `${mutual ? "mutual" : "not mutual: that head has a better match here"}${agrees ? "" : "; other documents would have chosen another head"}`;
+  return el("p", {}, linked(match), ` attends most alike: overlap ${short(overlap)}, all heads of ${other} ${short(others)} on average; ${sure}.`);
 }
 
 async function showLayer() {
@@ -104,10 +114,13 @@ async function showLayer() {
   replace(like, about.models.filter(({ name: other, trouble }) => other !== model() && !trouble).map(({ name: other, loaded }) => {
     const part = el("div");
     const look = () => load(part, async (signal) => {
-      const row = (await post("/compare/correspondence", { models: [model(), other] }, signal)).cka[Number(name)] ?? [];
+      const { correspondence: found, missing } = await post("/compare/correspondence", { models: [model(), other] }, signal);
+      if (!found) return missing ? unmeasured(missing, model(), other) : el("p", {}, `${other}: no layers to compare.`);
+      const at = Number(name);
+      const row = found.models[0] === model() ? (found.cka[at] ?? []) : found.cka.map((values) => values[at] ?? null);
       const best = row.map((value, at) => ({ value: value ?? -Infinity, at })).toSorted((one, two) => two.value - one.value).slice(0, NEAREST);
       return el("p", {}, el("strong", {}, other), ": ", best.flatMap(({ value, at }) => [el("a", { href: `/layer/${at}?model=${encodeURIComponent(other)}` }, `layer ${at}`), ` (CKA ${short(value)}) `]));
-    }, { lines: 1, saying: `Reading some sentences with ${other} …` });
+    }, { lines: 1 });
     if (loaded) look();
     else replace(part, el("button", { type: "button", onclick: look }, `Look in ${other}`));
     return part;
