@@ -12,7 +12,7 @@ import sys
 import httpx
 import pytest
 
-from lamina.cli.serve import read_token
+from lamina.cli.serve import read_token, served_models
 from lamina.errors import InputError
 
 EVERYWHERE = ".".join("0000")
@@ -50,6 +50,26 @@ def test_it_listens_on_this_machine_alone_and_stops_with_ctrl_c(serve, tmp_path)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert "Traceback" not in errors
+
+
+def test_a_series_is_served_checkpoint_by_checkpoint(tmp_path):
+    for name in ("seed0-step20", "seed0-step3", "seed0", "seed1-step3", "notes"):
+        (tmp_path / "grown" / name).mkdir(parents=True)
+        if name != "notes":
+            (tmp_path / "grown" / name / "config.json").write_text("{}")
+    models, steps = served_models(["minilm", str(tmp_path / "grown")])
+    names = [model.rpartition("/")[2] for model in models]
+    assert names == ["minilm", "seed0-step3", "seed0-step20", "seed0", "seed1-step3"]
+    assert [(place.training, place.step) for place in steps.values()] == [
+        ("grown seed0", 3), ("grown seed0", 20), ("grown seed0", None), ("grown seed1", 3),
+    ]  # fmt: skip
+
+
+def test_a_folder_of_other_files_is_a_model_as_before(tmp_path):
+    # ELMo's have no config.json.
+    (tmp_path / "elmo").mkdir()
+    (tmp_path / "elmo" / "options.json").write_text("{}")
+    assert served_models([str(tmp_path / "elmo")]) == ((str(tmp_path / "elmo"),), {})
 
 
 def test_a_model_that_cannot_be_loaded_is_said_at_the_start(serve, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
+from lamina.web.state import TrainingStep
 
 pytestmark = pytest.mark.browser
 
@@ -20,6 +21,16 @@ def address(served, tmp_path_factory) -> str:
     Result("finetune", {}, about, {"config.json": config}).save(tuned, charts=False)
     named = {"tiny": TinyEncoder(), "other": TinyEncoder(seed=1)}
     return served(named, [results], stray={str(tuned): TinyEncoder(seed=2)})
+
+
+@pytest.fixture(scope="module")
+def grown(served, tmp_path_factory) -> str:
+    """A server with a series of three checkpoints, and a model of none."""
+    names = ("grown@step1", "grown@step10", "grown")
+    models = {name: TinyEncoder(seed=seed) for seed, name in enumerate(names)}
+    steps = dict(zip(names, (TrainingStep("grown", step) for step in (1, 10, None)), strict=True))
+    results = tmp_path_factory.mktemp("grown") / "results"
+    return served({**models, "tiny": TinyEncoder(seed=9)}, [results], steps=steps)
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +180,63 @@ class TestTheSelection:
         page.click("#play")
         assert page.locator("#play").inner_text() == "Play"
 
+    def test_a_link_to_the_heads_puts_them_in_sight(self, page, address):
+        for width in (390, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.goto(f"{address}/sentence?sentence=Dogs chase cats .&word={width % 3}#heads")
+            page.wait_for_function("!document.querySelector('[data-later]')")
+            page.locator("#card p").first.wait_for()
+            top = page.locator("#heads").evaluate("heads => heads.getBoundingClientRect().top")
+            bottom = page.locator("#selection").evaluate("strip => strip.getBoundingClientRect().bottom")
+            assert bottom - 10 <= top < 300, (width, top, bottom)
+
+
+class TestSteps:
+    """A series of checkpoints: a slider over its steps beside the one over layers."""
+
+    def test_the_same_word_at_the_same_layer_of_another_checkpoint(self, page, grown):
+        page.goto(f"{grown}/sentence?model=grown@step1&sentence=Dogs bark .&word=1&layer=1")
+        looks_at(page, "bark")
+        said = page.locator("#step-said")
+        assert said.inner_text() == "1 (1 of 3)"
+        with page.expect_request("**/api/lens/reading") as asked:
+            page.locator("#step").fill("1")
+        assert asked.value.post_data_json["model"] == "grown@step10"
+        page.wait_for_function("new URLSearchParams(location.search).get('model') === 'grown@step10'")
+        looks_at(page, "bark")
+        assert said.inner_text() == "10 (2 of 3)"
+        assert "word=1" in page.url
+        assert page.locator("#layer-said").inner_text() == "1 of 2"
+        page.select_option("#model", "grown")
+        page.wait_for_function("document.getElementById('step-said').textContent === 'the end (3 of 3)'")
+
+    def test_a_model_of_no_series_has_no_steps(self, page, grown):
+        page.goto(f"{grown}/sentence?model=tiny&sentence=Dogs bark .")
+        page.locator("#layer:enabled").wait_for()
+        assert page.locator("#step").is_disabled()
+        assert page.locator("#step-said").inner_text() == "no checkpoint"
+
+    def test_training_is_played_to_its_end(self, page, grown):
+        page.goto(f"{grown}/sentence?model=grown@step10&sentence=Dogs bark .&word=0")
+        looks_at(page, "Dogs")
+        page.click("#grow")
+        page.wait_for_function("document.getElementById('step-said').textContent.startsWith('the end')")
+        page.wait_for_function("document.getElementById('grow').textContent === 'Play'")
+
+    def test_a_server_without_a_series_has_no_such_slider(self, page, address):
+        page.goto(f"{address}/sentence?sentence=Dogs bark .")
+        page.locator("#layer:enabled").wait_for()
+        assert not page.locator("#step").count()
+
+    def test_nothing_is_pushed_away_while_it_arrives(self, page, grown):
+        page.add_init_script(SHIFTS)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.goto(f"{grown}/sentence?model=grown&sentence=Dogs chase cats .", wait_until="networkidle")
+            page.wait_for_function("!document.querySelector('[data-later]')")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate("window.shifted") < MOST_SHIFTED, width
+
 
 SHIFTS = """
 window.shifted = 0;
@@ -188,7 +256,7 @@ VIEWS = (
     "/layer/1",
     "/task/pos",
 )
-WIDTHS = (360, 390, 900, 1280)
+WIDTHS = (360, 390, 768, 1280, 1600)
 MOST_SHIFTED = 0.1
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,7 @@ from lamina.extras import EXTRAS, require_package
 from lamina.results.index import usual_folders
 
 if TYPE_CHECKING:
-    from lamina.web.state import ServerSettings
+    from lamina.web.state import ServerSettings, TrainingStep
 
 VARIABLE = "LAMINA_TOKEN"
 """Environment variable: the token that every request needs."""
@@ -35,7 +36,11 @@ def serve(
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", help="A model to serve; repeat for several. minilm by default."),
+        typer.Option(
+            "--model",
+            help="A model to serve; repeat for several. Of a series (a folder of checkpoints, or NAME@step1,step8) "
+            "every checkpoint, with a slider over its steps. minilm by default.",
+        ),
     ] = None,
     corpus: Annotated[
         list[str] | None,
@@ -72,7 +77,7 @@ def serve(
     the result folders are read, and only the models you name are loaded; fine-tuned ones in the result folders once you
     confirm them on the page. Every model runs in a process of its own. Stop the server with Ctrl-C.
 
-    Example: `lamina serve report --model minilm`
+    Example: `lamina serve report --model minilm`, `lamina serve results --model runs/series`
     """
     # Read when torch is loaded: each request has its own threads, and threads that spin while they wait would make
     # every answer several times slower on a busy machine.
@@ -93,10 +98,12 @@ def serve(
     with _listening(host, port) as listener:
         from lamina.web.state import Limits, ServerSettings, is_loopback
 
+        models, steps = served_models(model or ["minilm"])
         if secret is None and not is_loopback(host):
             secret = secrets.token_urlsafe(24)
         settings = ServerSettings(
-            models=tuple(dict.fromkeys(model or ["minilm"])),
+            models=models,
+            steps=steps,
             folders=folders,
             corpora=tuple(dict.fromkeys(corpus or ["ewt"])),
             host=host,
@@ -134,6 +141,43 @@ def read_token(file: Path | None) -> str | None:
             "give another one, or none to have one generated"
         )
     return token
+
+
+def served_models(named: Sequence[str]) -> tuple[tuple[str, ...], dict[str, TrainingStep]]:
+    """The models that were named, checkpoints in place of each series, and where these are in their training.
+
+    Example:
+        >>> models, steps = served_models(["minilm", "owner/pythia@step8,step1"])
+        >>> models, steps["owner/pythia@step8"].step
+        (('minilm', 'owner/pythia@step1', 'owner/pythia@step8'), 8)
+    """
+    from lamina.web.state import TrainingStep
+
+    models: dict[str, None] = {}
+    steps: dict[str, TrainingStep] = {}
+    for name in named:
+        folder = Path(name).expanduser()
+        if not _is_series(name, folder):
+            models[name] = None
+            continue
+        # Loaded here: it takes torch along.
+        from lamina.models.series import checkpoints_of
+
+        series = folder.resolve().name if folder.is_dir() else name.partition("@")[0]
+        for checkpoint in sorted(checkpoints_of(name), key=lambda one: (one.path, one.step is None, one.step or 0)):
+            models[checkpoint.source] = None
+            training = f"{series} {checkpoint.path}".strip()
+            steps[checkpoint.source] = TrainingStep(training, checkpoint.step)
+    return tuple(models), steps
+
+
+def _is_series(name: str, folder: Path) -> bool:
+    """Whether a name is that of several checkpoints: revisions, or a folder that is not a model and holds some."""
+    if not folder.is_dir():
+        return "@" in name and "," in name
+    if (folder / "config.json").is_file():
+        return False
+    return sum((below / "config.json").is_file() for below in folder.iterdir() if below.is_dir()) > 1
 
 
 def _folders(named: list[Path] | None) -> tuple[Path, ...]:

@@ -394,11 +394,11 @@ def _add_pages(app: FastAPI) -> None:
     app.mount("/static", StaticFiles(directory=str(files("lamina.web").joinpath("static"))))
 
 
-def _home(request: Request) -> Response:
+def _home(request: Request, app: State) -> Response:
     """The overview; an address of the sentence lens, which was here once, leads there."""
     if any(name in request.query_params for name in _LENS):
         return _moved("/sentence", request)
-    return _page(VIEWS[0])()
+    return _page(VIEWS[0])(app)
 
 
 def _moved(path: str, request: Request) -> Response:
@@ -451,8 +451,8 @@ def _report_table(path: str, app: State) -> Response:
 
 
 def _page(view: AppPage):
-    def page() -> HTMLResponse:
-        return _rendered(view)
+    def page(app: State) -> HTMLResponse:
+        return _rendered(view, stepped=bool(app.settings.steps))
 
     return page
 

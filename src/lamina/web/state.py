@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -75,11 +75,23 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class TrainingStep:
+    """Where a model is in the series of checkpoints that the server was started with."""
+
+    training: str
+    """Which training: the name of the series, and of the seed where it has several."""
+    step: int | None
+    """None for the end of the training, where its name has no step."""
+
+
+@dataclass(frozen=True)
 class ServerSettings:
     """What the server was started with."""
 
     models: tuple[str, ...] = ("minilm",)
     """Names and paths of available models; fine-tuned models in the result folders are available too."""
+    steps: Mapping[str, TrainingStep] = field(default_factory=dict)
+    """Checkpoint -> its place; those of one training are in `models` from the first to the last."""
     folders: tuple[Path, ...] = ()
     """Result folders: nothing outside them is read. Jobs write into the first."""
     corpora: tuple[str, ...] = ("ewt",)

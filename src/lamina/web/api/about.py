@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from lamina.web.api.schema import ERRORS, Typed
 from lamina.web.models import base_of
-from lamina.web.state import EXAMPLES, State
+from lamina.web.state import EXAMPLES, State, TrainingStep
 
 router = APIRouter(tags=["about"], responses={code: ERRORS[code] for code in (401, 403)})
 
@@ -31,6 +31,10 @@ class ModelCard(BaseModel):
     """Whether somebody has to confirm that it may be loaded: it lies in a result folder and was not named."""
     waiting: int
     """Its requests that wait or are being answered."""
+    training: str | None
+    """Of a checkpoint of a series: which training it is of; those of one training come from the first to the last."""
+    step: int | None
+    """Of a checkpoint: after how many steps; null at the end of a training whose name has no step."""
 
 
 class ExampleSentence(BaseModel):
@@ -53,15 +57,18 @@ class AboutServer(BaseModel):
 def about(app: State) -> AboutServer:
     """Models, corpora and the example sentence."""
     loaded, finetuned, waiting = app.models.loaded(), app.results.models(), app.models.waiting()
+    steps = app.settings.steps
     cards = [
         ModelCard(
             name=name,
-            title=f"{name} (fine-tuned)" if name in finetuned else name,
+            title=_title(name, steps.get(name), finetuned=name in finetuned),
             loaded=name in loaded,
             finetuned=name in finetuned,
             trouble=app.models.trouble(name),
             unconfirmed=app.models.unconfirmed(name),
             waiting=waiting.get(name, 0),
+            training=steps[name].training if name in steps else None,
+            step=steps[name].step if name in steps else None,
         )
         for name in app.models.names()
     ]
@@ -72,6 +79,12 @@ def about(app: State) -> AboutServer:
         sentence=app.settings.sentence,
         examples=examples,
     )
+
+
+def _title(name: str, place: TrainingStep | None, *, finetuned: bool) -> str:
+    if place is not None:
+        return f"{place.training}, " + ("the end" if place.step is None else f"step {place.step:,}")
+    return f"{name} (fine-tuned)" if finetuned else name
 
 
 class ModelQueue(BaseModel):

@@ -7,6 +7,7 @@ import { beginLayers } from "./layer.js";
 import { keepCard, verdict } from "./model_card.js";
 import { beginSearch } from "./search.js";
 import * as state from "./state.js";
+import { beginSteps } from "./steps.js";
 import { beginStrip } from "./strip.js";
 import { beginArrival } from "./waiting.js";
 
@@ -95,6 +96,7 @@ async function begin() {
   beginSearch();
   if (on("strip")) beginStrip();
   if (on("layer")) beginLayers();
+  if (on("step")) beginSteps(about.models);
   keepCard(about.models);
   return about;
 }

@@ -46,7 +46,7 @@ export function set(values, how = {}) {
     }
   }
   const query = parameters.toString();
-  const address = query ? `?${query}` : location.pathname;
+  const address = `${query ? `?${query}` : location.pathname}${location.hash}`;
   if (query !== now().toString()) {
     if (replace) history.replaceState(null, "", address);
     else history.pushState(null, "", address);

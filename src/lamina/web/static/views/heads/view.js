@@ -3,7 +3,7 @@
 /** @import { AnalysisCard, HeadAtlas, HeadExamplesRequest, HeadMeasure, HeadRequest } from "../../shared/api_types.js" */
 import { analyses, asInReport } from "../../shared/analyses.js";
 import { post } from "../../shared/api.js";
-import { attempt, byId, el, input, replace, say, select } from "../../shared/dom.js";
+import { attempt, byId, el, input, inside, replace, say, select } from "../../shared/dom.js";
 import { button, onDone } from "../../shared/jobs.js";
 import { ready } from "../../shared/page.js";
 import { short } from "../../shared/scales.js";
@@ -195,7 +195,8 @@ function begin() {
 async function arrive() {
   if (location.hash !== "#heads") return;
   begin();
-  await placed(byId("heads"));
+  // The first of its parts: it appears when those above have what they wait for.
+  await placed(inside(byId("heads"), ".atlas"));
   byId("heads").scrollIntoView();
 }
 

@@ -6,7 +6,7 @@ import { asInReport } from "../../shared/analyses.js";
 import { post } from "../../shared/api.js";
 import { byId, el, inside, message, replace, say } from "../../shared/dom.js";
 import { button, onDone } from "../../shared/jobs.js";
-import { follow, pickLayer, unfollow } from "../../shared/layer.js";
+import { follow, pickLayer, setLayers, unfollow } from "../../shared/layer.js";
 import { ready } from "../../shared/page.js";
 import * as state from "../../shared/state.js";
 import { annotate, chosenSpan } from "../../shared/strip.js";
@@ -61,6 +61,7 @@ async function look() {
     first = false;
     seen = found = answer;
     told = beliefsOf(answer);
+    setLayers(answer.layers);
     const box = el("div");
     grid = bench(box, answer, { choose: (word) => state.set({ word }), point: pointAt });
     return told.size ? [box, ...explained(answer, told), asTable(answer, told)] : [box, ...noProbes(answer)];
