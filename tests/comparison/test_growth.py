@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -333,9 +334,11 @@ def verdicts(folder):
     }
 
 
-def noisy(weights):
+def noisy(weights, size=1.0):
     torch.manual_seed(0)
-    return {key: (value + value.float().std() * torch.randn(value.shape)).half() for key, value in weights.items()}
+    return {
+        key: (value + size * value.float().std() * torch.randn(value.shape)).half() for key, value in weights.items()
+    }
 
 
 def test_faults_planted_in_the_growing_bert_are_found_and_none_is_invented(data_dir, tmp_path):
@@ -353,6 +356,10 @@ def test_faults_planted_in_the_growing_bert_are_found_and_none_is_invented(data_
     changed = growing(data_dir, tmp_path / "changed")
     rewrite(changed / "seed0-step1000", noisy)
     assert "seed0-step1000" in verdicts(changed)
+    for step in ("seed0-step1000", "seed0-step3000"):
+        less = growing(data_dir, tmp_path / f"half-{step}")
+        rewrite(less / step, partial(noisy, size=0.5))
+        assert verdicts(less) == {step: {"distance"}}
     words = growing(data_dir, tmp_path / "words")
     content = json.loads((words / "seed1" / "tokenizer.json").read_text(encoding="utf-8"))
     content["model"]["vocab"]["zyzzyva"] = content["model"]["vocab"].pop("the")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -112,6 +114,25 @@ def test_curvature_of_all_examples_changes_only_how_long_a_search_takes(vectors,
     assert float((ours - theirs).abs().max()) < 5e-3
     # What it is for.
     assert led.rounds.sum() < alone.rounds.sum()
+
+
+@pytest.mark.parametrize("loss", ["softmax", "logistic"])
+def test_curvature_of_whole_labels_changes_only_how_long_a_search_takes(vectors, scores, monkeypatch, loss):
+    gold = np.eye(4)[scores.argmax(1)] if loss == "softmax" else (scores > 0).astype(float)
+    whole = fit_grid(vectors, gold, FOLD, MEMBERS, loss=loss)
+    # As where examples are few for their axes: the plain path.
+    monkeypatch.setattr("lamina.probes.linear_grid._DETERMINED", 1e9)
+    plain = fit_grid(vectors, gold, FOLD, MEMBERS, loss=loss)
+    # The same number added to all logits changes no answer of softmax.
+    likely = partial(torch.softmax, dim=2) if loss == "softmax" else torch.sigmoid
+    ours, theirs = (likely(fit.logits(vectors, range(len(MEMBERS)))) for fit in (whole, plain))
+    assert whole.converged.all()
+    assert plain.converged.all()
+    # Both end where the slope is small, not where it is 0.
+    assert float((ours - theirs).abs().max()) < 5e-3
+    if loss == "logistic":
+        # With twelve features and four classes, softmax is as fast either way.
+        assert whole.rounds.sum() < plain.rounds.sum()
 
 
 def test_random_labels_are_not_read_however_weak_the_penalty():

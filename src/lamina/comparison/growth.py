@@ -338,7 +338,7 @@ def _encoder(series: Series, checkpoint: SeriesCheckpoint, runtime: Runtime) -> 
     ),
     cites=("Romano and Wolf 2005", "Efron and Tibshirani 1993"),
     reads=GrowingModels(),
-    version=1,
+    version=2,
     tables={
         "growth": Table(
             "One row per series, training (all: the mean over those of the same steps), step, analysis, task, layer "

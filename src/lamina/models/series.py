@@ -439,8 +439,7 @@ def _compared(
     apart = measured.apart[remaining][:, remaining]
     contradicted = contradictions(apart)
     order = best_order(apart) if contradicted else []
-    # A swapped checkpoint is off the path too; only what no other order explains is reported as changed.
-    beside = far_out(apart) or (beside_path(apart) if order == sorted(order) else [])
+    beside = far_out(apart) or _changed(apart, order)
     if beside:
         for number in beside:
             name = path[remaining[number]].name
@@ -498,7 +497,7 @@ _CLEAR_AT_THE_END = 0.15
 nearer to all the others."""
 
 
-_BESIDE = 1.25
+_BESIDE = 1.15
 """Squared ways over the squared whole way from which on a checkpoint is off the path."""
 
 
@@ -657,6 +656,41 @@ def beside_path(apart: Float[np.ndarray, "one other"]) -> list[int]:
         if min(ratios) > _BESIDE:
             reported.append(number)
     return reported
+
+
+def _changed(apart: Float[np.ndarray, "one other"], order: list[int]) -> list[int]:
+    """Checkpoints off the path that no other order explains: a swapped checkpoint is off the path, too.
+
+    Squared ways add up along a path. A checkpoint with noise is as much farther from all others, and that has to
+    explain the distances far better than the other order does.
+    """
+    beside = beside_path(apart)
+    if not beside or order == sorted(order):
+        return beside
+    if len(apart) < 4:
+        return []
+    misfits = {number: _misfit(apart, sorted(order), number) for number in beside}
+    likely = min(misfits, key=lambda number: misfits[number])
+    return [likely] if misfits[likely] < _BETTER * _misfit(apart, order) else []
+
+
+_BETTER = 0.5
+
+
+def _misfit(apart: Float[np.ndarray, "one other"], order: Sequence[int], changed: int | None = None) -> float:
+    """How far squared distances are from sums of ways along an order, as a share; what was changed may be farther."""
+    from scipy.optimize import nnls
+
+    place = np.argsort(order)
+    pairs = list(itertools.combinations(range(len(apart)), 2))
+    ways = np.zeros((len(pairs), len(apart)))
+    for row, (one, other) in enumerate(pairs):
+        first, last = sorted((place[one], place[other]))
+        ways[row, first:last] = 1
+        ways[row, -1] = changed in (one, other)
+    squares = np.maximum([apart[pair] ** 2 for pair in pairs], 1e-300)
+    _, rest = nnls(ways / squares[:, None], np.ones(len(pairs)))
+    return float(rest / np.sqrt(len(pairs)))
 
 
 def far_out(apart: Float[np.ndarray, "one other"]) -> list[int]:

@@ -1,10 +1,11 @@
 """Linear probes of many folds and penalties at once: softmax, logistic and ridge regression on the same vectors.
 
 All members of a grid read the same vectors, so that their products are one matrix product. The vectors are rotated once
-to the axes of their covariance, where the curvature of every loss is nearly diagonal, and L-BFGS starts from that
-diagonal instead of the identity. Weak penalties start from the answers of stronger ones. Rows are read in blocks, and a
-member learns from some blocks (all folds but one, the first 200 labels), so nothing is copied. The losses are convex:
-the answer does not depend on where the search starts. Products run in float32, sums over examples in float64.
+to the axes of their covariance, where the curvature of every loss is nearly diagonal. L-BFGS starts from the curvature
+of each label, measured on the rows that are least certain, instead of from the identity. Weak penalties start from the
+answers of stronger ones. Rows are read in blocks, and a member learns from some blocks (all folds but one, the first
+200 labels), so nothing is copied. The losses are convex: the answer does not depend on where the search starts.
+Products run in float32, sums over examples in float64.
 """
 
 from __future__ import annotations
@@ -310,14 +311,14 @@ def _minimised(problem: _Problem, members: GridMembers) -> tuple[Tensor, np.ndar
     together = _Together.of(problem, members, final)
     for penalty in sorted(set(members.penalty.tolist()), reverse=True):
         some = np.flatnonzero(members.penalty == penalty)
-        steps = None if together is None else together.descend(problem, penalty)
+        steps, bend = (None, None) if together is None else together.descend(problem, penalty)
         for number in some.tolist():
             if names[number] in solved:
                 final[number] = final[solved[names[number]]]
             solved[names[number]] = number
         place = torch.from_numpy(some).to(device)
         stage = GridMembers(members.blocks[some], members.penalty[some])
-        final[place], done[some], rounds[some], _ = _descended(problem, stage, penalty, final[place], steps)
+        final[place], done[some], rounds[some], _ = _descended(problem, stage, penalty, final[place], bend, steps)
     return final, done, rounds
 
 
@@ -348,30 +349,47 @@ class _Together:
     slope could still lean towards it.
     """
 
-    def __init__(self, members: GridMembers, start: Tensor) -> None:
-        self.members, self.parameters = members, start
+    def __init__(self, members: GridMembers, start: Tensor, points: int, bend: _Bend) -> None:
+        self.members, self.parameters, self.points, self.bend = members, start, points, bend
 
     @classmethod
     def of(cls, problem: _Problem, members: GridMembers, start: Tensor) -> _Together | None:
-        """None where members are few, or learn from too little of it."""
+        """None where members are few, learn from too little of it, or where examples are few for their axes."""
         used = np.atleast_1d(members.blocks.any(0))
         shares = (members.blocks * problem.counts).sum(1) / max(1, int(problem.counts[used].sum()))
         most = max(Counter(members.penalty.tolist()).values(), default=0)
-        if most < _SEVERAL or float(shares.min()) < _ALIKE:
+        rows, axes = problem.turned.shape
+        if most < _SEVERAL or float(shares.min()) < _ALIKE or rows < 2 * axes:
             return None
-        return cls(GridMembers(used[None], members.penalty[:1]), start.mean(0, keepdim=True))
+        first = start.mean(0, keepdim=True)
+        points = min(_POINTS, 2 * _WORTH * most * rows // axes)
+        if points < axes // 2 or rows < _DETERMINED * axes or start.shape[1] * axes**2 > _LARGEST:
+            points = 0
+        return cls(GridMembers(used[None], members.penalty[:1]), first, points, _Bend.of(problem, first))
 
-    def descend(self, problem: _Problem, penalty: float) -> _SearchMemory:
-        """Go to where the loss is lowest; what its search remembers."""
+    def descend(self, problem: _Problem, penalty: float) -> tuple[_SearchMemory, _Bend]:
+        """Go to where the loss is lowest; what its search remembers, and the curvature there."""
         members = GridMembers(self.members.blocks, np.array([penalty]))
-        self.parameters, _, _, steps = _descended(problem, members, penalty, self.parameters)
-        return steps
+        self.parameters, _, _, steps = _descended(
+            problem, members, penalty, self.parameters, self.bend, points=self.points
+        )
+        self.bend = _Bend.of(problem, self.parameters, self.points)
+        return steps, self.bend
 
 
 def _descended(
-    problem: _Problem, members: GridMembers, penalty: float, start: Tensor, known: _SearchMemory | None = None
+    problem: _Problem,
+    members: GridMembers,
+    penalty: float,
+    start: Tensor,
+    bend: _Bend | None = None,
+    known: _SearchMemory | None = None,
+    points: int = 0,
 ) -> tuple[Tensor, np.ndarray, np.ndarray, _SearchMemory]:
-    """L-BFGS of members with one penalty, side by side; with the steps that the last one remembers."""
+    """L-BFGS of members with one penalty, side by side; with the steps that the last one remembers.
+
+    Curvature that is not known is measured on the diagonal alone, and again on some points after many rounds.
+    """
     device = start.device
     penalties = torch.full((len(members),), penalty, device=device)
     final, done, rounds = start.clone(), np.zeros(len(members), bool), np.zeros(len(members), int)
@@ -392,30 +410,98 @@ def _descended(
                 break
             search.keep(~stopped)
         if round_ % _RENEWED == 0:
-            search.curvature = _curvature(problem, search.parameters, penalty)
+            if bend is None or round_:
+                bend = _Bend.of(problem, search.parameters, points)
+            search.curvature = bend.at(penalty)
         search.step(problem)
     return final, done, rounds, search.known
 
 
-_RENEWED = 25
+_RENEWED = 50
 """Rounds after which curvature is measured again."""
-_CURVED = 4096
-"""Rows that curvature is measured on, about."""
+_POINTS = 3072
+"""Rows that the curvature of a label is measured on, about."""
+_WORTH = 8
+"""Rounds of all members whose time may be spent on measuring curvature."""
+_DETERMINED = 10
+"""Examples per axis from which on the curvature of labels is measured. Where there are fewer examples than axes, it
+would lead members towards labels that they leave out."""
 
 
-def _curvature(
-    problem: _Problem, parameters: Float[Tensor, "member label axis"], penalty: float
-) -> Float[Tensor, "label axis"]:
-    """The diagonal of the loss's curvature, on some rows, for the mean of all members: how long first steps are.
+_LARGEST = 2**26
+"""Numbers of the curvature of all labels; beyond that, diagonals have to do."""
+
+
+class _Bend(NamedTuple):
+    """How the loss without its penalty curves, label by label: how long first steps are, and where they turn.
 
     It decides how long the search takes, not where it ends, so that rows of all blocks may be used.
     """
-    rows = problem.turned[:: max(1, len(problem.turned) // _CURVED)]
-    logits = parameters.mean(0) @ rows.T
-    likely = torch.softmax(logits, 0) if problem.loss == "softmax" else torch.sigmoid(logits)
-    curved = (likely * (1 - likely)) @ rows.square() / len(rows)
-    curved[:, :-1] += penalty
-    return curved.clamp_min(_SMALLEST)
+
+    diagonal: Float[Tensor, "label axis"]
+    whole: Float[Tensor, "label axis axis"] | None
+    """None where it takes longer to measure than it saves."""
+
+    @classmethod
+    def of(cls, problem: _Problem, parameters: Float[Tensor, "member label axis"], points: int = 0) -> _Bend:
+        """At the mean of all members' parameters; the diagonal alone if on no points.
+
+        Of each label, rows are drawn at equal distances of their summed curvature: where a probe is certain there is
+        none, and few rows have most of it.
+        """
+        turned = problem.turned
+        labels, axes = parameters.shape[1], turned.shape[1]
+        logits = parameters.mean(0) @ turned.T
+        likely = torch.softmax(logits, 0) if problem.loss == "softmax" else torch.sigmoid(logits)
+        curved = likely * (1 - likely) / len(turned)
+        if problem.rated is not None:
+            curved *= problem.rated.T
+        if not points:
+            return cls((curved @ turned.square()).clamp_min(_SMALLEST), None)
+        whole = torch.empty(labels, axes, axes, device=turned.device)
+        for label, curvature in enumerate(curved):
+            sums = curvature.double().cumsum(0)
+            marks = torch.floor(sums / sums[-1].clamp_min(1e-300) * points).long()
+            passed = torch.diff(marks, prepend=marks.new_zeros(1))
+            chosen = torch.nonzero(passed)[:, 0]
+            some = turned[chosen]
+            shares = passed[chosen].float() * (sums[-1] / points).float()
+            torch.mm((some * shares[:, None]).T, some, out=whole[label])
+        return cls(whole.diagonal(dim1=1, dim2=2).clamp_min(_SMALLEST), whole)
+
+    def at(self, penalty: float) -> _Curvature:
+        """With a penalty."""
+        diagonal = self.diagonal.clone()
+        diagonal[:, :-1] += penalty
+        if self.whole is None:
+            return _Curvature(diagonal, None)
+        # Divided by its diagonal first: axes differ by orders of magnitude.
+        sizes = diagonal.rsqrt()
+        scaled = self.whole * sizes[:, :, None] * sizes[:, None, :]
+        scaled.diagonal(dim1=1, dim2=2).copy_(torch.full_like(diagonal, 1 + _JITTER))
+        factor, failed = torch.linalg.cholesky_ex(scaled)
+        if bool(failed.any()):
+            return _Curvature(diagonal, None)
+        inverse = torch.cholesky_inverse(factor)
+        return _Curvature(diagonal, inverse.mul_(sizes[:, :, None]).mul_(sizes[:, None, :]))
+
+
+_JITTER = 3e-5
+"""Share that is added to every axis: sums in float32 may be wrong by as much."""
+
+
+class _Curvature(NamedTuple):
+    """What a slope is divided by for a first step."""
+
+    diagonal: Float[Tensor, "label axis"]
+    inverse: Float[Tensor, "label axis axis"] | None
+    """Of the whole curvature; the diagonal alone is used where None."""
+
+    def divide(self, slopes: Float[Tensor, "member label axis"]) -> Float[Tensor, "member label axis"]:
+        """Slopes by curvature."""
+        if self.inverse is None:
+            return slopes / self.diagonal
+        return torch.bmm(slopes.transpose(0, 1), self.inverse).transpose(0, 1)
 
 
 _NEARLY = 10
@@ -455,8 +541,7 @@ def _steepest(slope: Float[Tensor, "member label axis"], axes: _Axes) -> Float[T
 class _Search:
     """L-BFGS of all members that have not stopped."""
 
-    curvature: Float[Tensor, "label axis"]
-    """What first steps are divided by."""
+    curvature: _Curvature
 
     def __init__(self, members: GridMembers, penalty: Tensor, parameters: Tensor, now: _Evaluation) -> None:
         self.members, self.penalty, self.parameters, self.now = members, penalty, parameters, now
@@ -519,10 +604,10 @@ class _Search:
             share = bend * (move * rest).sum((1, 2))
             rest = torch.addcmul(rest, turn, share[:, None, None], value=-1)
             shares.append(share)
-        rest = rest / self.curvature
+        rest = self.curvature.divide(rest)
         if pairs:
             move, turn, bend = pairs[-1]
-            size = (move * turn).sum((1, 2)) / (turn.square() / self.curvature).sum((1, 2)).clamp_min(1e-30)
+            size = (move * turn).sum((1, 2)) / (turn * self.curvature.divide(turn)).sum((1, 2)).clamp_min(1e-30)
             rest = rest * torch.where(bend > 0, size, 1.0)[:, None, None]
         for (move, turn, bend), share in zip(pairs, reversed(shares), strict=True):
             back = bend * (turn * rest).sum((1, 2))

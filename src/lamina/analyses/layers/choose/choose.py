@@ -126,7 +126,7 @@ class Candidates:
         "alone are scored on the same folds."
     ),
     reads=SeveralModels(split="all"),
-    version=1,
+    version=2,
     tables={
         "choose": Table(
             "One row per model, layer and pooling, and one for the words and characters alone (no layer). `value`: "

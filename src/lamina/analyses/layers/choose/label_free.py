@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 
 from lamina.activations.runtime import Runtime
-from lamina.analyses.layers.choose.cells import cross_validate, metric_of, pooled_vectors
+from lamina.analyses.layers.choose.cells import compare_answers, cross_validate, metric_of, pooled_vectors
 from lamina.analyses.layers.choose.examples import LabelledExamples, by_hash, find_examples, surface_vectors
 from lamina.corpora import Corpus, corpus_from
 from lamina.models import Encoder
@@ -232,6 +232,8 @@ HABITS = ("last layer", "two thirds of the depth", "random layer")
 FEW_LABELS = 200
 BY_LABELS = f"{FEW_LABELS} labels"
 _PENALTIES = (1e-1, 1e-2, 1e-3)
+_FEW_PENALTIES = _PENALTIES[:2]
+"""Few labels want strong ones."""
 _WORDS = "words and characters"
 
 
@@ -303,16 +305,15 @@ def score_layers(
     rows = [_few_rows(labelled, draw) for draw in range(draws if len(labelled) > FEW_LABELS else 0)]
     few = [labelled.some(some, number) for number, some in enumerate(rows)]
 
+    def score(of: LabelledExamples, answers: np.ndarray) -> float:
+        return float(metric.value(metric.sums(of, answers).sum(0)))
+
     def scores_of(vectors: torch.Tensor) -> tuple[float, list[float]]:
-        values = [cross_validate(vectors, labelled, metric, _PENALTIES)]
-        values += [
-            cross_validate(vectors[torch.from_numpy(s)], f, metric, _PENALTIES) for s, f in zip(rows, few, strict=True)
+        parts = [
+            score(some, compare_answers(vectors[torch.from_numpy(chosen)], some, _FEW_PENALTIES))
+            for chosen, some in zip(rows, few, strict=True)
         ]
-        whole, *parts = (
-            float(metric.value(metric.sums(of, value.answers).sum(0)))
-            for of, value in zip((labelled, *few), values, strict=True)
-        )
-        return whole, parts
+        return score(labelled, cross_validate(vectors, labelled, metric, _PENALTIES).answers), parts
 
     views = {encoder.name: views_of(encoder, labelled, runtime) for encoder in encoders}
     measured = measure_layers(views)
@@ -332,9 +333,10 @@ def score_layers(
                 tuple(zip(*(parts for _, parts in scored), strict=True)),
             )
         )  # fmt: skip
-    whole, parts = scores_of(torch.from_numpy(surface_vectors(labelled)))
-    surface = (corpus.name, labelled.task.name, _WORDS, metric.name, len(labelled), (0,), (whole,), {})
-    return [*scores, LayerScores(*surface, tuple((part,) for part in parts))]
+    words = cross_validate(torch.from_numpy(surface_vectors(labelled)), labelled, metric, _PENALTIES)
+    alone = score(labelled, words.answers)
+    surface = LayerScores(corpus.name, labelled.task.name, _WORDS, metric.name, len(labelled), (0,), (alone,), {})
+    return [*scores, surface]
 
 
 def _picked(rows: pd.DataFrame, measure: str) -> int | None:
