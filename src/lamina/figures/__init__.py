@@ -47,8 +47,14 @@ def draw(result: Result) -> dict[str, altair.TopLevelMixin]:
     from lamina.figures.conclusions import conclusion, state
 
     module = _drawer(result.analysis)
-    charts = module.draw(result) if module else {}
-    return {name: state(chart, conclusion(result, name)) for name, chart in charts.items()}
+    if module is None:
+        return {}
+    from altair.utils.schemapi import debug_mode
+
+    # Charts are validated when they become JSON; validating each part as it is made would double the time.
+    with debug_mode(False):
+        charts = module.draw(result)
+        return {name: state(chart, conclusion(result, name)) for name, chart in charts.items()}
 
 
 def captions_of(analysis: str) -> Mapping[str, str]:
