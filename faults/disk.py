@@ -172,9 +172,10 @@ def _replace(path: Path) -> None:
 
 def _fill_the_disk(campaign: Campaign, made: _Made) -> None:
     """A command on a disk with so much room: one sentence, and what was stored before is good."""
-    commands = {"encode": [*made.encode, "{}/store"], "probe": [*made.probe, "--store", "{}/store", "--out", "{}/out"]}
+    commands = {"encode": [*made.encode, "{}/store"]}
     sizes = (4, 64) if not campaign.full else (4, 16, 64, 200, 400, 4000)
     if campaign.full:
+        commands["probe"] = [*made.probe, "--store", "{}/store", "--out", "{}/out"]
         commands["finetune"] = [*made.tune, "--out", "{}/out"]
         commands["geometry"] = ["geometry", made.model, "--corpus", made.corpus, "--store", "{}/store", "--out", "{}/o"]
     for name, words in commands.items():

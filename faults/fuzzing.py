@@ -1,7 +1,7 @@
 """Mutation of sound files of all formats; inputs that reach new code of the readers are mutated further.
 
 A file that one of lamina's readers answers badly is kept beside the campaign's folder, and named. The same seed tries
-the same files in the same order, as long as the readers are the same; how many depends on the time.
+the same files in the same order, as long as the readers are the same; in the long form, how many depends on the time.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from typing import Any
 from faults.campaign import Campaign
 from faults.readers import Seed, format_of, judged, made_seeds, real_seeds
 
+_SHORT = 150
+"""Mutants that the short form tries."""
 _LARGEST = 10_000
 """Bytes of a mutated file: time goes into many small files."""
 _TWICE = 20
@@ -34,7 +36,7 @@ Arc = tuple[CodeType, int, int]
 
 
 def run(campaign: Campaign) -> None:
-    """Mutate until the time is up."""
+    """Mutate until the time is up, or so many are tried."""
     pools: dict[str, list[Seed]] = {}
     for seed in made_seeds() + (real_seeds(campaign.corpora) if campaign.corpora else []):
         pools.setdefault(seed.format, []).append(seed)
@@ -45,7 +47,7 @@ def run(campaign: Campaign) -> None:
             for seed in pool:
                 _try(campaign, seed, reached, twice=True)
         formats, at_start, number = list(pools), len(reached), 0
-        while campaign.left() > 0:
+        while campaign.left() > 0 and (campaign.full or number < _SHORT):
             pool = pools[formats[number % len(formats)]]
             mutant = _mutated(pool, campaign.random)
             number += 1

@@ -26,20 +26,16 @@ _ROUNDING = 0.01
 def run(campaign: Campaign) -> None:
     """Run the part."""
     encoded = _Encoding.of(campaign)
-    _kill_encoding(campaign, encoded, campaign.count(4, 200), until=0.5 * campaign.seconds)
+    _kill_encoding(campaign, encoded, campaign.count(3, 200), until=0.5 * campaign.seconds)
     _write_together(campaign, encoded)
     _kill_a_rank(campaign, encoded, campaign.count(1, 20), until=0.25 * campaign.seconds)
-    corpus, model = campaign.tiny_corpus(40, 20), campaign.tiny_model(width=16)
-    probe = ["probe", model, "--corpus", corpus, "--task", "pos", "--seeds", 1, "--samples", 50]
-    _kill_command(
-        campaign,
-        _Command("probe", probe, ("scores.csv", "summary.csv", "mixing.csv")),
-        (1, 60),
-        until=0.25 * campaign.seconds,
-    )
     if campaign.full:
+        corpus, model = campaign.tiny_corpus(40, 20), campaign.tiny_model(width=16)
+        probe = ["probe", model, "--corpus", corpus, "--task", "pos", "--seeds", 1, "--samples", 50]
+        files = ("scores.csv", "summary.csv", "mixing.csv")
+        _kill_command(campaign, _Command("probe", probe, files), 60, until=0.25 * campaign.seconds)
         tune = ["finetune", model, "--task", "pos", "--data", corpus, "--max-steps", 30, "--batch", 8]
-        _kill_command(campaign, _Command("finetune", tune, ("scores.csv", "curve.csv", "model.safetensors")), (0, 30))
+        _kill_command(campaign, _Command("finetune", tune, ("scores.csv", "curve.csv", "model.safetensors")), 30)
 
 
 def small_shards() -> None:
@@ -200,8 +196,8 @@ class _Command(NamedTuple):
     """What has to be the same, byte by byte."""
 
 
-def _kill_command(campaign: Campaign, command: _Command, kills: tuple[int, int], *, until: float = 0.0) -> None:
-    """Kill it that often (short form, long form), unless fewer than `until` seconds of the part are left."""
+def _kill_command(campaign: Campaign, command: _Command, kills: int, *, until: float = 0.0) -> None:
+    """Kill it that often, unless fewer than `until` seconds of the part are left."""
     if campaign.left() <= until:
         return
     place = campaign.folder / command.name
@@ -217,7 +213,7 @@ def _kill_command(campaign: Campaign, command: _Command, kills: tuple[int, int],
         return
     tried = landed = rounds = 0
     span = whole.seconds
-    while tried < campaign.count(*kills) and campaign.left() > until:
+    while tried < kills and campaign.left() > until:
         name = f"out-{rounds}"
         rounds += 1
         for _ in range(_IN_A_ROW):
@@ -229,7 +225,7 @@ def _kill_command(campaign: Campaign, command: _Command, kills: tuple[int, int],
             campaign.judge(f"kills of {command.name}: {tried}", fault_of_stopped(done))
             if done.code == 0:
                 span = min(span, done.seconds)
-            if done.code == 0 or tried == campaign.count(*kills):
+            if done.code == 0 or tried == kills:
                 break
         last = campaign.lamina(*words(name), **settings)
         fault = last.said if last.code else _differences(place / "whole", place / name, command.files)

@@ -227,10 +227,10 @@ class Disk:
 
 
 def moments(calls: list[Call], count: int, draw: random.Random) -> Iterator[int]:
-    """Calls (from 1) to disturb: of each kind of call and each kind of file some, `count` in all or a few more."""
+    """Calls (from 1) to disturb, `count` in all or a few less: of each kind of call and each kind of file some."""
     groups: dict[tuple[str, str], list[int]] = {}
     for turn, call in enumerate(calls, start=1):
         groups.setdefault((call.other, Path(call.path).suffix), []).append(turn)
     share = max(1, count // max(1, len(groups)))
-    for turns in groups.values():
+    for turns in draw.sample(list(groups.values()), min(count, len(groups))):
         yield from draw.sample(turns, min(share, len(turns)))

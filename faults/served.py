@@ -20,7 +20,7 @@ from faults.campaign import Campaign
 
 SECRET = "a-secret-beside-the-results"
 MARKUP = '"><img src=x onerror=alert(1)><script>alert(1)</script>'
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds for an answer: the machine may be busy, and a model is loaded for the first one."""
 SOUND = {
     "format": 1,

@@ -26,7 +26,7 @@ def test_no_part_of_the_campaign_finds_a_fault(parts: tuple[str, ...], tmp_path:
     command = [sys.executable, "-m", "faults", *parts, "--folder", str(tmp_path)]
     root = Path(__file__).parents[1]
 
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=1200)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line.split(":")[0] for line in done.stdout.splitlines() if ": 0 faults;" in line] == list(parts)
