@@ -46,9 +46,9 @@ def test_opening_takes_neither_time_nor_memory(tmp_path: Path) -> None:
     process = psutil.Process()
     assert size > 5e9
 
-    before, start = process.memory_info().rss, time.perf_counter()
+    before, start = process.memory_info().rss, time.process_time()
     stored = store.open(texts, verify=False)
-    took, opened = time.perf_counter() - start, process.memory_info().rss
+    took, opened = time.process_time() - start, process.memory_info().rss
     last = stored[len(stored) - 1].states
 
     assert last.shape == (TOKENS // TEXTS, LAYERS, WIDTH)

@@ -142,13 +142,12 @@ def test_readers_always_find_a_folder(target: Path) -> None:
             replaced(target)
     try:
         until, reads = time.monotonic() + 0.4, 0
-        while time.monotonic() < until:
+        while time.monotonic() < until or reads < 100:
             assert target.is_dir()
             reads += 1
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    assert reads > 100
 
 
 @pytest.mark.parametrize(

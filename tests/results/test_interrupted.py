@@ -138,23 +138,22 @@ def test_a_kill_between_the_two_renames_is_mended_by_the_next_reader(
 def test_a_result_is_read_whole_while_it_is_replaced(tmp_path: Path, exchanges: bool) -> None:
     target = tmp_path / "r"
     make(0).save(target, charts=False)
-    until = time.monotonic() + 0.7
 
     def save_on() -> None:
         value = 0
-        while time.monotonic() < until:
+        while True:
             value += 1
             make(value).save(target, charts=False)
 
-    pid, seen, reads = forked(save_on), [0], 0
-    while time.monotonic() < until:
-        reads += 1
+    pid, seen, start = forked(save_on), [0], time.monotonic()
+    # On a busy machine it takes longer until as much has happened.
+    while time.monotonic() - start < 0.7 or (len(set(seen)) < 5 and time.monotonic() - start < 60):
         seen.append(value_of(target))
+    os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 
     assert seen == sorted(seen)
-    assert len(set(seen)) > 3
-    assert reads > 10
+    assert len(set(seen)) >= 5
 
 
 @posix_only

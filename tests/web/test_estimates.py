@@ -38,7 +38,7 @@ def estimating(tmp_path, monkeypatch):
 
 
 def settled(estimates: Estimates, request) -> CostEstimate:
-    for _ in range(1000):
+    for _ in range(6000):
         if (found := estimates.get(request)).state in ("known", "failed"):
             return found
         time.sleep(0.01)

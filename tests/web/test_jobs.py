@@ -46,7 +46,7 @@ def begin(jobs: Jobs, kind: str) -> BackgroundJob:
     return jobs.start({"kind": kind}, f"lamina {kind}")
 
 
-def wait(job: BackgroundJob, until=lambda job: job.over, seconds: int = 20) -> BackgroundJob:
+def wait(job: BackgroundJob, until=lambda job: job.over, seconds: int = 60) -> BackgroundJob:
     for _ in range(100 * seconds):
         if until(job):
             return job

@@ -97,11 +97,11 @@ def test_a_chart_that_never_ends_keeps_no_other_waiting(client, folder):
         drawing = server.app.state.lamina.charts
         with pytest.raises(DeadlineError, match="was not drawn within 5 seconds"):
             drawing.draw("svg", ENDLESS)
-        # It is not tried again, and the next chart has a process of its own.
+        # It is not tried again, which would take as long; and the next chart has a process of its own.
         start = time.monotonic()
         with pytest.raises(DeadlineError):
             drawing.draw("svg", ENDLESS)
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 4
         id = server.get("/api/results").json()[0]["id"]
         assert server.get(f"/api/results/{id}/charts/layers.svg").content.startswith(b"<svg")
         # What is no chart is told in a sentence.
