@@ -58,7 +58,7 @@ CORPORA ?=
 faults: $(VENV)/test.stamp
 	nice -n 10 $(BIN)/python -m faults $(PARTS) --full --seed $(SEED) $(if $(CORPORA),--corpora $(CORPORA))
 
-# What the short form in `make test` draws 20 times, 400 times.
+# What the short form in `make test` draws 12 times, 400 times.
 claims: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks claims
 
