@@ -1,4 +1,4 @@
-"""A real Ray on this machine: any number of workers makes the same store, also when one is killed."""
+"""A real Ray on this machine: its workers make the store of one process, also when one is killed."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def furthest(one: StoredActivations, other: StoredActivations) -> float:
     )
 
 
-def test_one_worker_and_two_make_the_same_store_though_one_is_killed(
+def test_two_workers_make_the_store_of_one_process_though_one_is_killed(
     ray, tmp_path: Path, many_texts, keys_held, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     # Not one of transformers, which takes each worker three times as long to start; `benchmarks/workers.py` has those.
     encoder, corpus = TinyEncoder(), corpus_from(many_texts)
-    alone = extract(encoder, corpus, root=tmp_path / "1", engine=RayEngine(workers=1))
+    alone = extract(encoder, corpus, root=tmp_path / "1")
     pids: list[int] = []
     send, wait = workers._Actors.send, workers._Actors.reply
 
@@ -80,25 +80,24 @@ def test_one_worker_and_two_make_the_same_store_though_one_is_killed(
         assert sorted(keys_held(store)) == sorted(text_key(text) for text in many_texts)
 
 
-def test_tasks_run_in_processes_of_their_own(ray, tmp_path: Path) -> None:
+def test_tasks_run_in_processes_of_their_own_and_an_error_of_one_is_raised(ray, tmp_path: Path) -> None:
     folder = str(tmp_path)
 
     def told(number: int):
         return lambda: Path(folder, str(number)).write_text(str(os.getpid()))
 
-    RayEngine(workers=2).run_tasks([told(number) for number in range(3)], what="telling", device="cpu")
-
-    pids = {path.read_text() for path in tmp_path.iterdir()}
-    assert len(list(tmp_path.iterdir())) == 3
-    assert str(os.getpid()) not in pids
-
-
-def test_an_error_of_a_task_is_raised(ray) -> None:
     def fail() -> None:
         raise InputError("this cannot be")
 
+    # One worker, whose process is there for the second call too: each takes seconds to import what it needs.
+    engine = RayEngine(workers=1)
+    engine.run_tasks([told(number) for number in range(2)], what="telling", device="cpu")
     with pytest.raises(InputError, match="this cannot be"):
-        RayEngine().run_tasks([fail], what="failing", device="cpu")
+        engine.run_tasks([fail], what="failing", device="cpu")
+
+    pids = {path.read_text() for path in tmp_path.iterdir()}
+    assert len(list(tmp_path.iterdir())) == 2
+    assert str(os.getpid()) not in pids
 
 
 def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,14 +53,15 @@ def evaluation_options() -> set[str]:
 def messages() -> Iterator[tuple[str, str]]:
     """Every text in the source, with its place; what an f-string fills in is `{}`."""
     for path in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        parts = {id(value) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for value in node.values}
-        for node in ast.walk(tree):
-            place = f"{path.relative_to(SOURCE)}:{getattr(node, 'lineno', 0)}"
+        parts: set[int] = set()
+        # Nodes come before what is in them.
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
-                yield place, "".join(v.value if isinstance(v, ast.Constant) else "{}" for v in node.values)
+                parts.update(map(id, node.values))
+                text = "".join(v.value if isinstance(v, ast.Constant) else "{}" for v in node.values)
+                yield f"{path.relative_to(SOURCE)}:{node.lineno}", text
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
-                yield place, node.value
+                yield f"{path.relative_to(SOURCE)}:{node.lineno}", node.value
 
 
 def test_every_command_that_a_message_names_exists_with_its_options() -> None:

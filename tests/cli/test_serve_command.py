@@ -12,6 +12,7 @@ import sys
 import httpx
 import pytest
 
+from lamina.__main__ import main
 from lamina.cli.serve import read_token, served_models
 from lamina.errors import InputError
 
@@ -38,6 +39,25 @@ def serve(tmp_path):
     for process in running:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def refused(tmp_path, monkeypatch, capsys):
+    """What `lamina serve` prints in one line when it does not start, in this process."""
+    monkeypatch.chdir(tmp_path)
+    # It switches progress off for its process, which is the tests' here.
+    monkeypatch.setenv("LAMINA_PROGRESS", "lines")
+
+    def tried(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["lamina", "serve", *arguments])
+        with pytest.raises(SystemExit, match="2"):
+            main()
+        errors = capsys.readouterr().err
+        assert errors.startswith("lamina: ")
+        assert errors.count("\n") == 1
+        return errors
+
+    return tried
 
 
 def test_it_listens_on_this_machine_alone_and_stops_with_ctrl_c(serve, tmp_path):
@@ -72,15 +92,9 @@ def test_a_folder_of_other_files_is_a_model_as_before(tmp_path):
     assert served_models([str(tmp_path / "elmo")]) == ((str(tmp_path / "elmo"),), {})
 
 
-def test_a_model_that_cannot_be_loaded_is_said_at_the_start(serve, tmp_path):
-    process, said = serve("--model", "no/where")
-    assert "http://127.0.0.1" in said
-    line = process.stderr.readline()
-    assert line.startswith("lamina: the model no/where cannot be loaded: ")
-
-
-def test_another_address_makes_a_token_and_says_so(serve):
-    _, said = serve("--host", EVERYWHERE)
+def test_another_address_makes_a_token_and_a_model_that_cannot_be_loaded_is_said_at_the_start(serve):
+    process, said = serve("--host", EVERYWHERE, "--model", "no/where")
+    assert process.stderr.readline().startswith("lamina: the model no/where cannot be loaded: ")
     assert "other machines can reach this server" in said
     port, token = re.search(r":(\d+)/\?token=(\S{32})\n", said).groups()
     about = f"http://127.0.0.1:{port}/api/about"
@@ -96,14 +110,10 @@ def test_another_address_makes_a_token_and_says_so(serve):
         (["--host", "203.0.113.9"], "cannot listen on 203.0.113.9"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_line(tmp_path, arguments, said):
+def test_what_cannot_be_is_said_in_a_line(refused, tmp_path, arguments, said):
     (tmp_path / "a-file").write_text("")
-    command = [sys.executable, "-m", "lamina", "serve", "--port", "0", *arguments]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert ended.returncode == 2
-    assert ended.stderr.startswith("lamina: ")
-    assert said in ended.stderr
-    assert ended.stderr.count("\n") == 1
+    errors = refused("--port", "0", *arguments)
+    assert said in errors
 
 
 @pytest.mark.parametrize(
@@ -142,13 +152,11 @@ def test_a_token_comes_from_the_environment_or_a_file_and_is_not_passed_on(monke
     assert "LAMINA_TOKEN" not in os.environ
 
 
-def test_a_port_that_is_taken_is_named(tmp_path):
+def test_a_port_that_is_taken_is_named(refused):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "lamina", "serve", "--port", port]
-        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert ended.returncode == 2
-    assert f"port {port}" in ended.stderr
-    assert "another --port" in ended.stderr
+        errors = refused("--port", port)
+    assert f"port {port}" in errors
+    assert "another --port" in errors

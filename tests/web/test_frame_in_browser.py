@@ -263,8 +263,10 @@ MOST_SHIFTED = 0.1
 @pytest.mark.parametrize("path", VIEWS)
 def test_nothing_is_pushed_away_while_a_view_arrives(page, address, path):
     page.add_init_script(SHIFTS)
-    for turn, width in enumerate(WIDTHS):
-        page.emulate_media(color_scheme=("light", "dark")[(turn + VIEWS.index(path)) % 2])
+    view = VIEWS.index(path)
+    # Styles change at 640 and 992 pixels: a phone, a tablet and a screen for each view.
+    for turn, width in enumerate((WIDTHS[view % 2], 768, WIDTHS[3 + view // 2 % 2])):
+        page.emulate_media(color_scheme=("light", "dark")[(turn + view // 2) % 2])
         page.set_viewport_size({"width": width, "height": 900})
         page.goto(f"{address}{path}?sentence=Dogs chase cats .", wait_until="networkidle")
         # The whole page is there in the end, its last line included.
