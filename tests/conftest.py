@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -12,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+import hypothesis
 import pytest
 from jaxtyping import install_import_hook
 
@@ -29,6 +31,10 @@ SHAPED = (
     "lamina.stats",
 )
 install_import_hook(SHAPED, "beartype.beartype")
+
+# The same examples in every run, and no more than show a property: a failure names them.
+hypothesis.settings.register_profile("suite", max_examples=25, deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("suite")
 
 CHROMIUM_FLAGS = [
     "--headless",
@@ -48,6 +54,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # One worker a core: more threads than that would only get in each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Dozens of processes import lamina: where nothing may be written beside sources, each would compile it anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -75,14 +84,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 LONGEST = (
     "test_documented_commands.py",
-    "test_claims.py",
-    "test_faults.py",
     "test_in_browser.py",
-    "test_description_length.py",
+    "test_faults.py",
+    "test_frame_in_browser.py",
+    "test_notebooks.py",
+    "test_accessibility.py",
     "test_learning.py",
+    "test_study.py",
+    "test_heads_in_browser.py",
+    "test_report_in_browser.py",
+    "test_workers.py",
+    "test_ray.py",
+    "test_claims.py",
+    "test_description_length.py",
+    "test_results_api.py",
     "test_probe_figures.py",
     "test_probe_commands.py",
-    "test_entry_points.py",
+    "test_serve_command.py",
+    "test_advice.py",
+    "test_atlas.py",
 )
 """Files that take longest, the longest first."""
 
@@ -91,6 +111,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first: last, one would keep a worker busy and the others waiting."""
     turns = {name: turn for turn, name in enumerate(LONGEST)}
     items.sort(key=lambda item: turns.get(item.path.name, len(turns)))
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays to the end: the garbage collector need not look at it each time."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
@@ -240,17 +265,16 @@ SLIM: dict[str, tuple[str, dict[str, int]]] = {
 """Model -> the class it is saved as, and what makes it small; heads are its own."""
 
 
-@pytest.fixture
-def slim_models(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names mean models with their own tokenizer and heads, but narrow and untrained."""
+@pytest.fixture(scope="session")
+def slim_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Models with the tokenizer and the heads of real ones, but narrow and untrained, by the name of the real one."""
     import torch
     import transformers
 
-    from lamina import assets
     from lamina.errors import AssetError
     from lamina.models.loading import model_folder
 
-    locate, slim = assets.locate, {}
+    slim = {}
     for name, (kind, narrow) in SLIM.items():
         try:
             real = model_folder(name)
@@ -260,9 +284,19 @@ def slim_models(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
         shutil.copytree(real, slim[name], ignore=shutil.ignore_patterns("*.safetensors", "sealed.json"))
         config = transformers.AutoConfig.from_pretrained(slim[name])
         config.update(narrow)
-        torch.manual_seed(0)
-        getattr(transformers, kind).from_config(config).save_pretrained(slim[name])
-    monkeypatch.setattr(assets, "locate", lambda name, **more: slim.get(name) or locate(name, **more))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            getattr(transformers, kind).from_config(config).save_pretrained(slim[name])
+    return slim
+
+
+@pytest.fixture
+def slim_models(slim_folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names mean models with their own tokenizer and heads, but narrow and untrained."""
+    from lamina import assets
+
+    locate = assets.locate
+    monkeypatch.setattr(assets, "locate", lambda name, **more: slim_folders.get(name) or locate(name, **more))
 
 
 SHORT = 1500

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
@@ -34,7 +34,6 @@ def any_text(draw: st.DrawFn) -> Text:
     return Text(draw(st.sampled_from(["a", "b", "c"])), words, segments)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(any_text(), max_size=6), min_size=1, max_size=4), st.sampled_from([1, 100, 2**20]))
 def test_what_any_runs_wrote_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, keys_held, assert_holds, runs: list[list[Text]], shard_bytes: int

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.assets.origins import Allowance, unpack
@@ -112,7 +112,6 @@ def test_a_member_given_twice_is_refused(tmp_path: Path, into: Path) -> None:
 names = st.text("abcXYZ0189._- é", min_size=1, max_size=8).filter(lambda name: name.strip(".") != "")
 
 
-@settings(max_examples=50, deadline=None)
 @given(members=st.dictionaries(names, st.binary(max_size=200), min_size=1), zipped=st.booleans())
 def test_what_was_packed_comes_out_unchanged(members: dict[str, bytes], zipped: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -124,7 +123,6 @@ def test_what_was_packed_comes_out_unchanged(members: dict[str, bytes], zipped: 
         assert tree(into) == members
 
 
-@settings(max_examples=50, deadline=None)
 @given(parts=st.lists(st.sampled_from(["..", ".", "", "a", "b", "/"]), min_size=1, max_size=6))
 def test_no_name_writes_outside_its_folder(parts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -98,7 +98,7 @@ def test_what_is_no_table_of_predictions_is_told(tmp_path):
             read_answers(write_predictions(path, odd), "f1")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6))
 def test_the_order_of_rows_does_not_matter(tmp_path_factory, seed):
     path, *_ = predictions(tmp_path_factory.mktemp("order") / "x.predictions.parquet", seed=seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.corpora.formats import ptb
@@ -196,7 +196,6 @@ def bits(node: Node) -> list[str]:
 
 
 @given(st.lists(_PHRASE, min_size=1, max_size=3), _SPACE, st.sampled_from(["(ROOT {})", "( {})", "{}"]))
-@settings(max_examples=50, deadline=None)
 def test_trees_come_back(tmp_path_factory: pytest.TempPathFactory, nodes: list[Node], space: str, top: str) -> None:
     content = "\n".join(top.format(as_string(node, space)) for node in nodes)
     trees = list(read_trees(write(tmp_path_factory.mktemp("trees"), content), print))
@@ -207,6 +206,5 @@ def test_trees_come_back(tmp_path_factory: pytest.TempPathFactory, nodes: list[N
 
 
 @given(_PHRASE)
-@settings(max_examples=50, deadline=None)
 def test_parse_bits_give_what_brackets_give(node: Node) -> None:
     assert list(starred(bits(node))) == spans(node)

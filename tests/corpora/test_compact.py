@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.corpora.caching import damaged_caches, from_line, parsed_once, to_line
@@ -34,7 +34,6 @@ def whole_texts(draw: st.DrawFn) -> Text:
     return Text(draw(WORDS), words, segments, edges, draw(st.none() | WORDS))
 
 
-@settings(max_examples=50, deadline=None)
 @given(whole_texts())
 def test_a_line_reads_back_the_same(text: Text) -> None:
     line = to_line(text)

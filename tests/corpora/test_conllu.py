@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.corpora.formats import conllu
@@ -225,7 +225,6 @@ def as_conllu(text: Text) -> str:
 
 
 @given(st.lists(sentences(), min_size=1, max_size=3))
-@settings(max_examples=50, deadline=None)
 def test_made_sentences_come_back(tmp_path_factory: pytest.TempPathFactory, texts: list[Text]) -> None:
     path = write(tmp_path_factory.mktemp("made"), "# newdoc id = d\n" + "\n".join(map(as_conllu, texts)))
     assert list(conllu.read(path)) == texts

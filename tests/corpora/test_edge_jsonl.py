@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.corpora import load_corpus
@@ -37,7 +37,6 @@ def _texts(draw):
     return Text(draw(_word), words, segments, edges, draw(st.none() | _word))
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(_texts(), max_size=4))
 def test_round_trip(texts):
     with tempfile.TemporaryDirectory() as folder:

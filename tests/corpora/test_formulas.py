@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from lamina.corpora.suites.syntaxgym import (
@@ -46,7 +46,6 @@ KEYS = [(condition, region) for condition in CONDITIONS for region in (None, 1, 
 
 
 @given(statements("<>="))
-@settings(max_examples=30, deadline=None)
 def test_what_is_printed_is_read_as_the_same(formula: Formula) -> None:
     assert parse(str(formula)) == formula
     assert parse(str(formula).replace("[", " ( ").replace("]", " ) ")) == formula
@@ -61,7 +60,6 @@ def evaluated(formula: Formula, values: dict[tuple[str, int | None], float]) -> 
 
 
 @given(statements("<>"), some.lists(some.integers(0, 30), min_size=len(KEYS), max_size=len(KEYS), unique=True))
-@settings(max_examples=30, deadline=None)
 def test_truth_is_that_of_python(formula: Formula, numbers: list[int]) -> None:
     # Distinct powers of two with odd fractions: no sums or differences are equal by accident.
     values = {key: 2.0**number + 0.37 for key, number in zip(KEYS, numbers, strict=True)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.corpora.entities import BracketMention, MentionCell, mentions_in
@@ -53,7 +53,6 @@ def written(found: list[BracketMention]) -> list[str]:
 
 
 @given(mentions())
-@settings(max_examples=50, deadline=None)
 def test_mentions_come_back(found: list[BracketMention]) -> None:
     assert sorted(mentions_in(cells(*written(found)))) == sorted(found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.corpora.entities import TaggedSpan, check_tags, scheme_of, spans_of
@@ -219,7 +219,6 @@ def written(size: int, found: list[TaggedSpan], scheme: str) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "BIOES", "BILOU"])
 @given(st.lists(tagged(), min_size=1, max_size=3))
-@settings(max_examples=50, deadline=None)
 def test_spans_come_back_from_tags(scheme: str, sentences: list[tuple[int, list[TaggedSpan]]]) -> None:
     tags = [written(size, found, scheme) for size, found in sentences]
     told = scheme_of(tags)

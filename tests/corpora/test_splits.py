@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.corpora.splits import SPLITS, SplitPart, exact_part, files_by_split, part, split_of, whole_part
@@ -61,7 +61,6 @@ def test_development_beside_validation_is_for_training(tmp_path: Path) -> None:
 GIVEN = st.sampled_from([{None}, {"train"}, {"train", "dev"}, {"train", "test"}, {"train", "dev", "test"}])
 
 
-@settings(max_examples=50, deadline=None)
 @given(GIVEN, st.integers(0, 5), st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=40, unique=True))
 def test_what_is_cut_falls_into_one_split_only(given: set[str | None], seed: int, names: list[str]) -> None:
     pool = "train" if "train" in given else None
@@ -122,7 +121,6 @@ def test_an_unknown_split_is_refused() -> None:
 
 
 @given(st.sets(st.text(min_size=1, max_size=5), min_size=6, max_size=20), st.integers(0, 5))
-@settings(max_examples=50, deadline=None)
 def test_exact_splits_take_every_document_once(documents: set[str], seed: int) -> None:
     sizes = {"train": len(documents) - 4, "dev": 1, "test": 3}
     texts = [Text(document, ("w",), doc=document) for document in documents]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.corpora.corpus import TextUnit, in_units, parse_unit
@@ -49,7 +49,6 @@ def denoted(found: list[Text]) -> list[tuple[object, ...]]:
 UNITS = st.sampled_from(["sentence", "document", "window:1", "window:7", "window:20"])
 
 
-@settings(max_examples=50, deadline=None)
 @given(texts(), UNITS)
 def test_every_word_and_edge_survives(sentences: list[Text], unit: str) -> None:
     joined = list(in_units(sentences, unit))
@@ -58,7 +57,6 @@ def test_every_word_and_edge_survives(sentences: list[Text], unit: str) -> None:
     assert denoted(joined) == denoted(sentences)
 
 
-@settings(max_examples=50, deadline=None)
 @given(texts(), st.integers(1, 20))
 def test_windows_keep_to_their_size_and_document(sentences: list[Text], size: int) -> None:
     doc_of = {word: text.doc for text in sentences for word in text.words}
@@ -67,7 +65,6 @@ def test_windows_keep_to_their_size_and_document(sentences: list[Text], size: in
         assert {doc_of[word] for word in window.words} == {window.doc}
 
 
-@settings(max_examples=50, deadline=None)
 @given(texts())
 def test_sentence_edges_tell_the_sentences(sentences: list[Text]) -> None:
     for unit in ("document", "window:7"):

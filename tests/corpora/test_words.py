@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.corpora.tokenising import split_words
@@ -25,7 +25,6 @@ def test_the_rule(text, words):
     assert list(split_words(text).words) == words
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60), st.lists(st.integers(-5, 70), max_size=6))
 def test_no_visible_character_is_lost_and_cuts_are_boundaries(text, cuts):
     split = split_words(text, cuts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.errors import ModelError
@@ -39,7 +39,6 @@ def test_from_first_takes_the_first_piece_as_the_released_code_did():
     torch.testing.assert_close(made.special[0, 0], torch.tensor([0.2, 0.0]))
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.integers(0, 2), st.integers(0, 2), st.integers(0, 99))
 def test_rows_sum_to_one_with_the_special_tokens(pieces: list[int], before: int, after: int, seed: int):
     owners = [SPECIAL] * before + [w for w, n in enumerate(pieces) for _ in range(n)] + [SPECIAL] * after
@@ -49,7 +48,6 @@ def test_rows_sum_to_one_with_the_special_tokens(pieces: list[int], before: int,
         torch.testing.assert_close(made.maps.sum(-1) + made.special, torch.ones(2, 3, len(pieces)))
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.text("ab", min_size=1, max_size=9), min_size=2, max_size=12), st.integers(5, 40), st.data())
 def test_a_cut_text_fits_and_is_the_longest_that_does(words: list[str], limit: int, data: st.DataObject):
     border = data.draw(st.integers(1, len(words) - 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -23,7 +23,6 @@ def encoder(request, tiny_encoder):
     return tiny_encoder(request.param)
 
 
-@settings(max_examples=50, deadline=None)
 @given(words=WORDS, cut=st.integers(1, 8))
 def test_every_word_has_pieces_in_order(encoder, words, cut):
     segments = (Span(0, cut), Span(cut, len(words))) if cut < len(words) else ()
@@ -34,14 +33,12 @@ def test_every_word_has_pieces_in_order(encoder, words, cut):
     assert len(tokens.ids) == len(tokens.words)
 
 
-@settings(max_examples=50, deadline=None)
 @given(words=WORDS)
 def test_words_without_a_piece_are_counted(encoder, words):
     alone = [encoder.tokenizer(word, add_special_tokens=False)["input_ids"] for word in words]
     assert encoder.tokenize(Text("t", tuple(words))).unknown == alone.count([])
 
 
-@settings(max_examples=50, deadline=None)
 @given(words=WORDS)
 def test_byte_level_pieces_are_those_of_the_joined_text_and_lose_nothing(tiny_encoder, words):
     encoder = tiny_encoder("roberta")
@@ -51,7 +48,6 @@ def test_byte_level_pieces_are_those_of_the_joined_text_and_lose_nothing(tiny_en
     assert encoder.tokenizer.decode(inner, clean_up_tokenization_spaces=False) == " ".join(words)
 
 
-@settings(max_examples=50, deadline=None)
 @given(words=WORDS)
 def test_wordpiece_pieces_are_those_of_the_joined_text(tiny_encoder, words):
     encoder = tiny_encoder("bert")

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lamina
@@ -182,7 +182,6 @@ def test_one_layer_without_clips_is_torchs_lstm():
 WORD = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=1, max_size=14)
 
 
-@settings(max_examples=25, deadline=None)
 @given(words=st.lists(WORD, min_size=1, max_size=9))
 def test_a_sentence_backwards_is_read_by_the_other_direction(words):
     # Both directions exchanged, and begin and end of a sentence with them: a mirror image.

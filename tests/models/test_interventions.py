@@ -155,7 +155,7 @@ def edits() -> st.SearchStrategy[Edit]:
     return st.builds(Edit, st.dictionaries(blocks, mixed, max_size=2), st.frozensets(blocks, max_size=2), states)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15)
 @given(st.lists(edits(), min_size=2, max_size=5))
 def test_edits_in_one_batch_are_what_they_are_alone(several):
     parts = masked()

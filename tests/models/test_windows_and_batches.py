@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.models.running.batching import WaitingItems, bucket, chunked, plan_windows
 
-quick = settings(max_examples=50, deadline=None)
 
-
-@quick
 @given(length=st.integers(1, 300), capacity=st.integers(1, 60), causal=st.booleans())
 def test_each_token_is_kept_once_inside_a_window_that_fits(length, capacity, causal):
     windows = plan_windows(length, capacity, causal=causal)
@@ -23,7 +20,6 @@ def test_each_token_is_kept_once_inside_a_window_that_fits(length, capacity, cau
         assert window.stop - window.start <= capacity
 
 
-@quick
 @given(length=st.integers(1, 300), capacity=st.integers(1, 60), causal=st.booleans())
 def test_each_token_is_kept_where_it_sees_most(length, capacity, causal):
     windows = plan_windows(length, capacity, causal=causal)
@@ -38,7 +34,6 @@ def test_each_token_is_kept_where_it_sees_most(length, capacity, causal):
             assert context(token, window) == most
 
 
-@quick
 @given(length=st.integers(61, 300), capacity=st.integers(2, 60))
 def test_windows_overlap_by_half_and_are_full(length, capacity):
     windows = plan_windows(length, capacity)
@@ -47,7 +42,6 @@ def test_windows_overlap_by_half_and_are_full(length, capacity):
     assert min(overlaps) >= capacity // 2
 
 
-@quick
 @given(lengths=st.lists(st.integers(1, 50), max_size=60), budget=st.integers(1, 200))
 def test_buckets_share_everything_out_within_the_budget(lengths, budget):
     groups = bucket(lengths, budget)
@@ -58,7 +52,6 @@ def test_buckets_share_everything_out_within_the_budget(lengths, budget):
         assert len(group) == 1 or longest * len(group) <= budget
 
 
-@quick
 @given(sizes=st.lists(st.integers(0, 20), max_size=60), most=st.integers(1, 9), budget=st.integers(1, 50))
 def test_chunks_follow_each_other_and_stop_at_the_first_bound(sizes, most, budget):
     chunks = list(chunked(((i, size) for i, size in enumerate(sizes)), most, budget))
@@ -70,7 +63,6 @@ def test_chunks_follow_each_other_and_stop_at_the_first_bound(sizes, most, budge
         assert closed or number == len(chunks) - 1
 
 
-@quick
 @given(
     items=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 3)), max_size=60),
     budgets=st.lists(st.integers(1, 200), min_size=1, max_size=5),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.probes.parsers import (
@@ -55,7 +55,6 @@ def pair_by_pair(probe: AttentionAndWords, sentence: ParserInput) -> np.ndarray:
     return scores
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 7), st.integers(0, 99), st.booleans())
 def test_scores_in_parts_equal_those_of_every_pair_by_itself(words: int, seed: int, faithful: bool):
     probe, sentence = drawn(AttentionAndWords(MAPS, WIDTH, faithful=faithful), seed), a_sentence(words, seed)

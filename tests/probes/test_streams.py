@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.probes import streams
@@ -92,7 +92,6 @@ def test_chunks_are_shuffled_and_shuffled_within(find, stored, monkeypatch):
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 6)), min_size=1, max_size=20))
-@settings(max_examples=50, deadline=None)
 def test_pairs_list_every_token_of_every_range(ranges):
     target, token = streams._pairs(np.array([(start, start + size) for start, size in ranges]))
 

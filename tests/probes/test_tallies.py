@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score, f1_score, r2_score
@@ -119,7 +119,6 @@ def test_a_score_is_that_of_scikit_learn_or_scipy_whatever_the_batches(metric):
 
 @pytest.mark.parametrize("metric", REFERENCES)
 @given(drawn=st.lists(st.integers(0, TEXTS - 1), min_size=2, max_size=12))
-@settings(max_examples=25, deadline=None)
 def test_weighted_texts_score_what_the_resampled_targets_score(metric, drawn):
     made, reference = REFERENCES[metric]
     rng = np.random.default_rng(11)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.probes.streams import find_targets
@@ -38,7 +38,6 @@ def annotated_texts(draw) -> list[Text]:
 
 
 @given(annotated_texts())
-@settings(max_examples=50, deadline=None)
 def test_token_ranges_cover_exactly_the_words_tokens(texts):
     tokens = [ENCODER.tokenize(text) for text in texts]
     targets = find_targets(get_task("srl"), texts, tokens, ("ARG0", "ARG1"))
@@ -63,7 +62,6 @@ def test_token_ranges_cover_exactly_the_words_tokens(texts):
 
 
 @given(annotated_texts(), st.data())
-@settings(max_examples=50, deadline=None)
 def test_among_takes_the_targets_of_some_texts(texts, data):
     targets = find_targets(get_task("srl"), texts, [ENCODER.tokenize(text) for text in texts], ("ARG0", "ARG1"))
     chosen = data.draw(st.sets(st.integers(0, len(texts) - 1)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.errors import DamagedError, ResultError
@@ -39,7 +39,6 @@ def rewrite(folder: Path, **changed: Any) -> None:
     write_json(folder / "result.json", {name: value for name, value in head.items() if value is not None})
 
 
-@settings(max_examples=40, deadline=None)
 @given(place=st.integers(0, 1 << 20), bit=st.integers(0, 7), name=st.sampled_from(["result.json", "scores.csv", "w"]))
 def test_a_flipped_bit_is_noticed_or_harmless(
     tmp_path_factory: pytest.TempPathFactory, place: int, bit: int, name: str

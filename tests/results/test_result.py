@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina import figures
@@ -47,7 +47,6 @@ def make(table: pd.DataFrame | None = None, analysis: str = "demo") -> Result:
     return Result(analysis, {"scores": frame}, PROVENANCE)
 
 
-@settings(max_examples=50, deadline=None)
 @given(ROWS)
 def test_any_table_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, rows: list) -> None:
     table = pd.DataFrame(rows, columns=["label", "count", "value", "flag"])
@@ -58,7 +57,6 @@ def test_any_table_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory
     pd.testing.assert_frame_equal(back.tables["scores"], table, check_exact=True)
 
 
-@settings(max_examples=20, deadline=None)
 @given(ROWS)
 def test_so_does_one_that_is_kept_as_parquet(tmp_path_factory: pytest.TempPathFactory, rows: list) -> None:
     table = pd.DataFrame(rows, columns=["label", "count", "value", "flag"]).astype({"count": "Int64"})

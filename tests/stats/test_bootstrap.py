@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap, poisson
 
@@ -51,7 +51,6 @@ def test_the_same_seed_gives_the_same_samples_and_another_gives_others():
     assert not np.array_equal(summed(texts, seed=3).samples, summed(texts, seed=4).samples)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(1, 150), st.integers(0, 99), st.integers(0, 5))
 def test_the_order_of_texts_changes_nothing_beyond_rounding(count: int, seed: int, own: int):
     texts = np.random.default_rng(seed).random((count, 2))

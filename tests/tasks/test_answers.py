@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.errors import TaskError
@@ -61,7 +61,6 @@ def test_the_best_accepted_answer_counts():
 
 
 @given(ANSWERS, ANSWERS)
-@settings(max_examples=50, deadline=None)
 def test_bounded_symmetric_and_agreeing(one, two):
     assert 0 <= f1(one, two) <= 1
     assert f1(one, two) == f1(two, one)
@@ -72,7 +71,6 @@ def test_bounded_symmetric_and_agreeing(one, two):
 
 
 @given(ANSWERS, st.lists(ANSWERS, min_size=1, max_size=4))
-@settings(max_examples=50, deadline=None)
 def test_more_accepted_answers_never_score_less(prediction, answers):
     scores = best(prediction, answers)
     assert scores.exact <= best(prediction, [*answers, prediction]).exact == 1

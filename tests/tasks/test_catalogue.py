@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.errors import TaskError
@@ -153,7 +153,6 @@ def test_mentions_pair_across_sentences_in_windows():
     assert task.targets(_text(chains=chains)) == (), "a sentence is no window"
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 60))
 def test_pairs_in_windows_are_bounded_and_what_is_left_out_is_counted(size):
     chains = tuple(Edge((f"c{at % 3}",), Span(at, at + 1)) for at in range(size))
@@ -166,7 +165,6 @@ def test_pairs_in_windows_are_bounded_and_what_is_left_out_is_counted(size):
     assert get_task("coref").too_many([text]) == 0
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("xyz")), max_size=8))
 def test_every_two_mentions_pair_once(mentions):
     chains = tuple(Edge((chain,), Span(start, start + 2)) for start, chain in mentions)

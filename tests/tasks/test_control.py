@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.errors import TaskError
@@ -29,7 +29,6 @@ def _tagged(words, tags, name="s"):
     return Text(name, tuple(words), edges={"pos": edges})
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("XYZ")), min_size=1, max_size=30),
     st.integers(0, 5),
@@ -90,7 +89,6 @@ def test_the_control_keeps_the_tasks_filters_and_metric():
     assert control.targets(Text("other", ("x",))) == ()
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from([-1.0, 0.5, 2.0])), min_size=1, max_size=30),
     st.integers(0, 5),

@@ -107,7 +107,7 @@ def test_a_changed_sentence_is_known_by_its_original(made: OrderTargets) -> None
     assert not shifted & plain
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10_000), items=st.integers(40, 120))
 def test_the_same_seed_makes_the_same_texts(seed: int, items: int) -> None:
     one, two = (make_order_tasks(WHOLE, ["index", "tense"], items=items, seed=seed) for _ in range(2))

@@ -6,7 +6,7 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
@@ -45,7 +45,6 @@ def _targets(texts):
     return [edge for text in texts for edge in TASK.targets(text)]
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 5))
 def test_micro_f1_is_that_of_scikit_learn(seed, targets, labels):
     random = np.random.default_rng(seed)
@@ -74,7 +73,6 @@ def test_a_label_outside_the_set_is_refused():
         decisions(TASK, [Edge(("b",), Span(0, 1))], ("a",))
 
 
-@settings(max_examples=50, deadline=None)
 @given(_corpora())
 def test_no_set_of_labels_beats_the_best_constant(texts):
     labels = label_set(TASK, texts)
@@ -93,7 +91,6 @@ def test_no_set_of_labels_beats_the_best_constant(texts):
     assert "d" not in constant
 
 
-@settings(max_examples=50, deadline=None)
 @given(_corpora())
 def test_the_best_constant_under_macro_f1_says_everything(texts):
     macro = TASK.averaged("macro")

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.corpora.questions.question import make_question
@@ -48,7 +48,6 @@ def long_question(encoder):
     return make_question("q", "who barked ?", CONTEXT, [(0, len(CONTEXT))], [(start, start + 3)], {0})
 
 
-@settings(max_examples=50, deadline=None)
 @given(length=st.integers(14, 60), stride=st.integers(1, 40))
 def test_windows_show_every_context_word_whole_and_the_question_always(encoder, length: int, stride: int) -> None:
     pieces = encoder("bert").word_tokenizer
@@ -99,7 +98,6 @@ WINDOWS = [
 """Of a question of one word and a context of four: all of it, a part, one word."""
 
 
-@settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 10**6), most=st.integers(1, 4))
 def test_the_best_spans_are_those_a_slow_search_finds(seed: int, most: int) -> None:
     context = Span(1, 5)
@@ -153,7 +151,6 @@ def test_words_cut_away_count_as_missed(encoder, toy_texts) -> None:
 spans = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 4), st.sampled_from("AB")), max_size=4)
 
 
-@settings(max_examples=50, deadline=None)
 @given(spans)
 def test_bio_tags_say_entities_that_do_not_overlap(found) -> None:
     taken: set[int] = set()

@@ -19,7 +19,7 @@ from lamina.web.app import warm_up
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 HOST = {"host": "127.0.0.1:8600"}
-TRIES = settings(max_examples=10, deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
+TRIES = settings(max_examples=10, suppress_health_check=[*HealthCheck])
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.analyses.answering.roles import ContextPart, marked_context
@@ -58,7 +58,6 @@ def test_a_mark_runs_through_what_is_between_words() -> None:
     assert joined(parts, "gold") == ["The big cat"]
 
 
-@settings(max_examples=50, deadline=None)
 @given(context=st.text(st.characters(codec="utf-8"), min_size=1, max_size=60))
 def test_all_parts_together_are_the_context(context: str) -> None:
     try:

@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score, silhouette_samples
@@ -199,7 +199,6 @@ partitions = st.integers(2, 40).flatmap(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(partitions)
 def test_mutual_information_is_scikit_learns(pair: tuple[list[int], list[int]]) -> None:
     one, other = (np.array(labels) for labels in pair)

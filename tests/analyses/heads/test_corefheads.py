@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.analyses.heads.corefheads import corefheads, windows
@@ -126,7 +126,6 @@ def test_a_pronoun_of_gap_means_one_of_two_names():
     assert rows(table, "head match")["all"][1] == 0
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.lists(st.text("ab", min_size=1, max_size=7), min_size=1, max_size=6), min_size=1, max_size=8),
     st.integers(6, 30),

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
@@ -43,7 +43,6 @@ def test_divergences_are_scipys_squared(size: int, sharp: float, threads: int, m
     np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-6 * size)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(2, 6), st.integers(1, 20), st.floats(0.01, 30), st.integers(0, 999))
 def test_divergences_are_symmetric_zero_for_oneself_and_at_most_log_2(heads: int, size: int, sharp: float, seed: int):
     found = divergences(drawn(heads, size, sharp, seed)[None], torch.tensor([size]))[0]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.analyses.heads.heads import DIRECTIONS, OFFSETS, RelationMeter, heads, most_attended, relations_of
@@ -240,7 +240,6 @@ def test_a_relation_of_one_half_only_has_no_cross_fitted_score_and_is_counted():
     assert result.provenance.skipped["relations that only one half of the texts has, without a cross-fitted score"] == 1
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(2, 7), min_size=2, max_size=5), st.integers(0, 99))
 def test_the_meter_agrees_with_counting_one_by_one(lengths: list[int], seed: int):
     draw = np.random.default_rng(seed)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.analyses.heads.look import FLOOR, MOST, look, sentence_links, strongest
 from lamina.testing import TinyEncoder
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 40), st.floats(0.1, 20), st.integers(0, 1000))
 def test_links_and_the_rest_make_up_a_row(size: int, sharp: float, seed: int):
     scores = np.exp(sharp * np.random.default_rng(seed).random((size, size)))

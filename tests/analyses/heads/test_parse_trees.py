@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import minimum_spanning_tree
 
@@ -53,7 +53,6 @@ def test_a_spanning_tree_by_hand():
     assert spanning_trees(weights[None]).tolist() == [[0, 2, 0, 2]]
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(2, 12), st.integers(1, 4), st.integers(0, 999))
 def test_spanning_trees_weigh_what_scipys_do(words: int, trees: int, seed: int):
     weights = np.random.default_rng(seed).uniform(0.1, 1, (trees, words, words))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import spearmanr
@@ -86,7 +86,6 @@ def test_correlations_are_scipys_averaged_over_words_then_lengths() -> None:
     assert intervals.estimate(depth_correlations(depths, trees)[0]).value == pytest.approx(expected)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(2, 9), st.integers(0, 10_000))
 def test_links_are_those_of_scipys_spanning_tree(size: int, seed: int) -> None:
     tree = random_tree(size, seed)
@@ -101,7 +100,6 @@ def test_links_are_those_of_scipys_spanning_tree(size: int, seed: int) -> None:
     assert links_hit(tree.distances[None].astype(float), tree)[0] == size - 1
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(2, 7), st.integers(0, 10_000))
 def test_arborescences_are_networkxs(size: int, seed: int) -> None:
     scores = np.random.default_rng(seed).random((size, size))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.activations import extract
@@ -81,7 +81,6 @@ def test_paths_are_those_of_a_pca_of_all_layers(shape):
     assert ((paths.places[-1] - paths.places[0]).sum(0) >= 0).all()
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 5), st.floats(0.1, 1000), st.integers(0, 99))
 def test_paths_do_not_depend_on_how_long_vectors_are(layers, words, width, scale, seed):
     vectors = torch.randn(layers, words, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

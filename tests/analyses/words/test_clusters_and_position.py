@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score
@@ -31,7 +31,6 @@ from lamina.types import Text
 from tests.analyses.words.planted_senses import planted_vectors, targets, texts
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=4, max_size=60), st.integers(0, 99))
 def test_agreement_is_scikit_learns(pairs: list[tuple[int, int]], seed: int) -> None:
     clusters, senses = (np.unique(each, return_inverse=True)[1] for each in zip(*pairs, strict=True))

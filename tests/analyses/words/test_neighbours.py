@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.analyses.words import neighbours as module
@@ -44,7 +44,6 @@ def ask(corpus: Corpus, tmp_path, **given) -> Result:
     return neighbours(TinyEncoder(), corpus, store=tmp_path, **{"vectors": None, **given})
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(1, 8), st.integers(0, 2**16))
 def test_nearest_is_what_brute_force_finds(rows, groups, count, seed):
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import silhouette_samples
 
@@ -21,7 +21,6 @@ def vectors(shape: tuple[int, int, int]) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((rows, width)).astype(np.float32)
 
 
-@settings(max_examples=50, deadline=None)
 @given(SHAPES)
 def test_the_plane_is_principal_components(shape):
     some = vectors(shape)
@@ -35,7 +34,6 @@ def test_the_plane_is_principal_components(shape):
         assert seen.explained == pytest.approx(values[:2].sum() / values.sum(), abs=1e-4)
 
 
-@settings(max_examples=50, deadline=None)
 @given(SHAPES, SHAPES)
 def test_signs_agree_with_the_layer_below(shape, other):
     before = plane(vectors(shape)).points
@@ -58,7 +56,6 @@ def test_classes_apart_stand_above_shuffled_ones():
     assert found.by_context.mean() == pytest.approx(found.silhouette)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(4, 20), st.integers(2, 4), st.integers(0, 2**16))
 def test_silhouettes_are_scikit_learns(rows, classes, seed):
     rng = np.random.default_rng(seed)

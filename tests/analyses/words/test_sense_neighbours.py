@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -34,7 +34,6 @@ def unit(rows: int, width: int, seed: int) -> torch.Tensor:
     return torch.nn.functional.normalize(torch.randn(rows, width, generator=torch.Generator().manual_seed(seed)), dim=1)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 40), st.integers(7, 60), st.integers(1, 7), st.integers(0, 10**6))
 def test_votes_are_those_of_a_full_table(queries: int, rows: int, k: int, seed: int) -> None:
     asked, known = unit(queries, 6, seed), unit(rows, 6, seed + 1)

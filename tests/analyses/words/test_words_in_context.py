@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.analyses.words import occurrences
@@ -19,7 +19,6 @@ from tests.analyses.words.conftest import corpus_of, sentences
 ENCODER = TinyEncoder()
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 1000), most=st.integers(1, 5))
 def test_no_word_is_in_two_splits_and_no_pair_has_too_many_contexts(seed, most):
     data = find_words(corpus_of(sentences()), ENCODER, most_contexts=most, seed=seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -75,7 +75,6 @@ def test_what_is_undefined_is_nan() -> None:
     assert np.isnan(interval(np.array([np.nan]))).all()
 
 
-@settings(max_examples=50, deadline=None)
 @given(grids)
 def test_statistics_of_weights_lie_within_their_bounds(raw: np.ndarray) -> None:
     weights = raw / raw.sum()
@@ -84,7 +83,6 @@ def test_statistics_of_weights_lie_within_their_bounds(raw: np.ndarray) -> None:
     assert -1e-9 <= kl_from_uniform(weights) <= np.log2(len(weights)) + 1e-9
 
 
-@settings(max_examples=50, deadline=None)
 @given(grids, st.floats(0.125, 4), st.floats(-1, 1))
 def test_expected_layer_ignores_scale_and_level(p: np.ndarray, scale: float, level: float) -> None:
     rising = np.cumsum(p)

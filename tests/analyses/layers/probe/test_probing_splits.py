@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.corpora import Corpus, corpus_from
@@ -29,7 +29,6 @@ SCORED = corpus([3, 3], said="dev")
 
 
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=40), st.integers(0, 5))
-@settings(max_examples=50, deadline=None)
 def test_a_division_never_cuts_a_document(sizes, seed):
     train = corpus(sizes)
     texts = list(train)
@@ -99,7 +98,6 @@ def test_what_cannot_be_divided_is_told(train):
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 200), st.integers(0, 3))
-@settings(max_examples=50, deadline=None)
 def test_thinning_draws_whole_documents(sizes, asked, seed):
     train = corpus(sizes)
     drawn = thin(train, asked, seed)
