@@ -3,12 +3,12 @@
 /** @import { AnalysisCard, HeadAtlas, HeadExamplesRequest, HeadMeasure, HeadRequest } from "../../shared/api_types.js" */
 import { analyses, asInReport } from "../../shared/analyses.js";
 import { post } from "../../shared/api.js";
-import { attempt, byId, el, input, inside, replace, say, select } from "../../shared/dom.js";
+import { attempt, byId, el, input, replace, say, select } from "../../shared/dom.js";
 import { button, onDone } from "../../shared/jobs.js";
 import { ready } from "../../shared/page.js";
 import { short } from "../../shared/scales.js";
 import * as state from "../../shared/state.js";
-import { done, load as filled, placed, wait } from "../../shared/waiting.js";
+import { done, load as filled, wait } from "../../shared/waiting.js";
 import { makeAtlas } from "./atlas.js";
 import { showCard } from "./card.js";
 import { told } from "./evidence.js";
@@ -191,13 +191,28 @@ function begin() {
   ready.then(load);
 }
 
-/** From a link to the heads: there at once, and in sight. */
+/** Once all heads are there: to be in sight before would push them away from under somebody's eyes. */
+const arrived = () =>
+  new Promise((/** @type {(value?: unknown) => void} */ seen) => {
+    const heads = byId("heads");
+    const look = () => {
+      if (heads.querySelector('[data-later], [aria-busy="true"]:not([data-slow])')) return;
+      observer.disconnect();
+      seen();
+    };
+    const observer = new MutationObserver(look);
+    observer.observe(heads, { subtree: true, childList: true, attributeFilter: ["aria-busy", "data-later"] });
+    look();
+  });
+
+/** From a link to the heads: they are asked for at once, and come in sight unless somebody has moved on meanwhile. */
 async function arrive() {
   if (location.hash !== "#heads") return;
+  let moved = false;
+  for (const kind of ["wheel", "touchmove", "keydown"]) addEventListener(kind, () => (moved = true), { once: true, passive: true });
   begin();
-  // The first of its parts: it appears when those above have what they wait for.
-  await placed(inside(byId("heads"), ".atlas"));
-  byId("heads").scrollIntoView();
+  await arrived();
+  if (!moved) byId("heads").scrollIntoView();
 }
 
 const coming = new IntersectionObserver((seen) => {
