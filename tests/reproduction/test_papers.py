@@ -13,6 +13,7 @@ from lamina.framework.registry import get_analysis
 from lamina.framework.requests import data_of
 from lamina.reproduction import get_paper, paper_names
 from lamina.reproduction.papers import PaperData, refuse_other_edition
+from lamina.reproduction.running import vectors_of
 
 
 @pytest.mark.parametrize("name", paper_names())
@@ -98,3 +99,29 @@ def test_without_ontonotes_the_pipeline_is_the_suite_alone_and_with_it_the_eight
     assert {run.beside for run in paper.runs if run.name != "suite"} == {"ontonotes"}
     read = {run.name: run.original for run in paper.runs}
     assert (read["dependencies"], read["relations"]) == ("ewt", "semeval2010")
+
+
+def test_word_vectors_are_the_papers_where_they_are_here_and_stand_ins_or_none_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (classes,) = [run for run in get_paper("contextualization").runs if run.name == "classes"]
+    monkeypatch.setenv("LAMINA_DATA", str(tmp_path / "nothing"))
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LAMINA_OFFLINE", "1")
+    settings, words = vectors_of(classes, None)
+    assert settings == {"vectors": []}
+    assert words == "word vectors: none (the paper's, fasttext and glove300, are not here)"
+    file = tmp_path / "vectors" / "glove.6B.300d.txt"
+    file.parent.mkdir()
+    file.write_text("cat 1 2\n")
+    assert vectors_of(classes, tmp_path) == ({"vectors": [str(file)]}, "")
+    assert vectors_of(get_paper("blimp").runs[0], tmp_path) == ({}, "")
+
+
+def test_runs_that_take_the_models_of_others_come_after_them() -> None:
+    for name in paper_names():
+        runs = [run.name for run in get_paper(name).runs]
+        for place, run in enumerate(get_paper(name).runs):
+            assert set(run.after) <= set(runs[:place]), (name, run.name)
+            settings = get_analysis(run.analysis).settings
+            assert {*run.models_of, *(["vectors"] if run.vectors else [])} <= set(settings)

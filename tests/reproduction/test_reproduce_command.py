@@ -97,3 +97,50 @@ def test_a_model_with_too_short_a_context_is_refused_before_anything_runs(
     assert done.exit_code == 2
     assert "takes at most 64 tokens, and the paper shows it 128" in done.output
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def reader(bert: Path, tmp_path: Path) -> Path:
+    """A tiny BERT that takes as many tokens as the small settings show it."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    folder = tmp_path / "reader"
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    BertModel(BertConfig(vocab_size=80, max_position_embeddings=200, **sizes)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(bert).save_pretrained(folder)
+    return folder
+
+
+def write_squad(folder: Path) -> None:
+    """Twelve articles to train and four to score, of one question each, where LAMINA_DATA has SQuAD."""
+    folder.mkdir(parents=True)
+    for split, count in (("train", 12), ("dev", 4)):
+        articles = []
+        for number in range(count):
+            context = f"The {split} dog {number} barked . A cat ran . The end ."
+            answers = [{"text": "cat", "answer_start": context.index("cat")}]
+            asked = [{"id": f"{split}{number}", "question": "Which cat ran ?", "answers": answers}]
+            articles.append({"title": f"{split} {number}", "paragraphs": [{"context": context, "qas": asked}]})
+        (folder / f"{split}-v1.1.json").write_text(json.dumps({"data": articles}))
+
+
+def test_a_run_asks_the_model_that_an_earlier_run_trained(
+    run: Callable[..., Done], reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_squad(tmp_path / "data" / "squad")
+    monkeypatch.setenv("LAMINA_DATA", str(tmp_path / "data"))
+    out = tmp_path / "out"
+    done = run("reproduce", "questions", "--model", reader, "--small", "--only", "tokens", "--out", out)
+    assert done.exit_code == 2
+    assert "asks the model that the run squad trains, which is not run; add squad to --only" in done.output
+    done = run("reproduce", "questions", "--model", reader, "--small", "--only", "squad,tokens", "--out", out)
+    assert done.exit_code == 0, done.output
+    about = json.loads((out / "results" / "tokens" / "result.json").read_text())
+    assert about["provenance"]["model"]["name"] == "squad"
+    numbers = pd.read_csv(out / "comparison.csv").set_index(["row", "column"])
+    scores = pd.read_csv(out / "results" / "squad" / "scores.csv").set_index(["task", "metric"])
+    assert numbers.loc[("squad", "BERT"), "ours"] == pytest.approx(100 * scores.loc[("all", "f1"), "value"])
+    assert numbers.loc[("babi", "BERT"), "verdict"] == "not run"
+    assert "The model is the one that squad trains" in (out / "index.html").read_text()

@@ -125,8 +125,10 @@ OWN_VECTORS = {
 """Word vectors that users bring themselves: name -> the files they are published in, the first that is there."""
 
 
-def own_vectors(name: str) -> Path | None:
+def own_vectors(name: str, folder: Path | None = None) -> Path | None:
     """The user's copy of published word vectors, in LAMINA_DATA or its folder `vectors` or NAME; None for other names.
+
+    With a folder, they are looked for there first.
 
     Example:
         >>> own_vectors("glove") is None
@@ -135,7 +137,13 @@ def own_vectors(name: str) -> Path | None:
     if name not in OWN_VECTORS:
         return None
     root = Path(os.environ.get("LAMINA_DATA") or ".").expanduser().absolute()
-    places = [folder / published for published in OWN_VECTORS[name] for folder in (root, root / "vectors", root / name)]
+    roots = [root] if folder is None else [folder.expanduser().absolute(), root]
+    places = [
+        place / published
+        for top in roots
+        for published in OWN_VECTORS[name]
+        for place in (top, top / "vectors", top / name)
+    ]
     file = next((place for place in places if place.is_file()), None)
     if file is None:
         files = " or ".join(OWN_VECTORS[name])

@@ -87,7 +87,18 @@ class PaperRun:
     """What a model has to be able to do beside giving states and maps: predict (a language-model head), or train."""
     tokens: int = 0
     """Tokens of a text as the model has to take them, where no setting `length` says so."""
+    model_of: str = ""
+    """The run whose fine-tuned model is asked; empty: the model itself."""
+    models_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Setting -> the runs whose fine-tuned models it takes, those of them that are run."""
+    vectors: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Word vectors: the paper's `own`, all that are here, or else the first of `instead` that is."""
     note: str = ""
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        """Runs whose models this one takes."""
+        return (*filter(None, [self.model_of]), *(name for names in self.models_of.values() for name in names))
 
     def asked(self, *, small: bool, stands_in: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
         """Settings and data options."""
@@ -176,7 +187,7 @@ def get_paper(name: str) -> Paper:
     """
     if name not in paper_names():
         close = get_close_matches(name, paper_names(), n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
+        meant = f"; did you mean {close[0]}?" if close else "."
         raise InputError(f"there is no paper {name!r}{meant} There are: {', '.join(paper_names())}")
     request = _read(f"papers/{name}.toml")
     published = _read("published.toml").get(name, {})

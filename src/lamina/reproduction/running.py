@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,8 @@ import altair as alt
 import pandas as pd
 
 from lamina import assets
-from lamina.errors import CorpusError, InputError, ModelError, TaskError
+from lamina.assets.origins import offline_by
+from lamina.errors import AssetError, CorpusError, InputError, ModelError, TaskError
 from lamina.figures import chart_script, colour_tokens, drawing_script, smaller_svg, spec_of
 from lamina.figures.theme import COLOURS, GREY
 from lamina.files.writing import write_text
@@ -107,7 +109,8 @@ def _compared(
     table: PublishedTable, row: str, column: str, unit: str, value: float, selection: Mapping[str, Any],
     runs: Sequence[tuple[str, Result]], results: Mapping[str, Result],
 ) -> ComparedNumber:  # fmt: skip
-    for name, result in _runs_of(table, row, runs, results):
+    of_row = _runs_of(table, row, runs, results)
+    for name, result in of_row:
         ours = _ours(table, row, selection, result)
         if ours is None or not math.isfinite(ours[0]):
             continue
@@ -118,7 +121,7 @@ def _compared(
         return ComparedNumber(
             table.id, row, column, unit, value, mean, low, high, difference, below, above, _verdict(below, above), name
         )
-    nan, state = math.nan, "not there" if runs else "not run"
+    nan, state = math.nan, "not there" if of_row else "not run"
     return ComparedNumber(table.id, row, column, unit, value, nan, nan, nan, nan, nan, nan, state, "")
 
 
@@ -201,7 +204,7 @@ def _means(table: PublishedTable, rows: Sequence[ComparedNumber]) -> Iterator[Co
             )  # fmt: skip
 
 
-_REFUSED = (CorpusError, ModelError, TaskError, InputError)
+_REFUSED = (AssetError, CorpusError, ModelError, TaskError, InputError)
 """What a model or the data cannot do is told before anything runs; the rest is run."""
 
 
@@ -214,11 +217,17 @@ class PlannedRun:
     """What is read, in words."""
     data_is: str
     query: Query | None = None
+    ask: Callable[..., Query] | None = None
+    """Asks the same with other inputs or settings: of a model that an earlier run fine-tuned."""
     to_get: str = ""
     """What the paper's own data are and how to come by them, where they are not what is read."""
     refusal: str = ""
+    model_lacks: bool = False
+    """Whether it is refused for what the model cannot do: another one may be able to."""
     remark: str = ""
     """How much of the paper's data was scored, where not all."""
+    vectors: str = ""
+    """Which word vectors stand in for the paper's."""
     result: Result | None = None
     folder: Path | None = None
 
@@ -238,6 +247,7 @@ class PaperPlan:
         for planned in self.runs:
             state = planned.refusal and f"not run: {planned.refusal}"
             read = f"{planned.data}: {planned.data_is}"
+            read += "".join(f"; {more}" for more in (_taken(planned.run), planned.vectors) if more)
             lines.append(f"{planned.run.name:<18} {planned.run.analysis:<14} {state or read}")
         lines += dict.fromkeys(f"to get: {planned.to_get}" for planned in self.runs if planned.to_get)
         return "\n".join(lines)
@@ -284,11 +294,67 @@ def plan_paper(
     if not runs:
         lacking = [paper.data[run.beside].to_get_it() for run in paper.runs if run.beside and run.name in (only or ())]
         raise CorpusError(f"{', '.join(only or ())} of {paper.name} cannot be run: {'; '.join(dict.fromkeys(lacking))}")
+    _refuse_without_models(runs)
     if all(planned.refusal for planned in runs):
         reasons = "; ".join(dict.fromkeys(planned.refusal for planned in runs))
+        if not any(planned.model_lacks for planned in runs):
+            raise CorpusError(f"nothing of {paper.name} can be run: {reasons}")
         instead = f"try --model {paper.stand_ins[0]}" if chosen != paper.stand_ins[0] else "nothing stands in"
         raise ModelError(f"nothing of {paper.name} can be run with {chosen}: {reasons}; {instead}")
     return PaperPlan(paper, chosen, model_is, runs, small)
+
+
+def _refuse_without_models(runs: Sequence[PlannedRun]) -> None:
+    """A run that asks a fine-tuned model cannot be run where that model is not trained."""
+    for planned in runs:
+        name = planned.run.model_of
+        trained = next((other for other in runs if other.run.name == name), None)
+        if name and not planned.refusal and (trained is None or trained.refusal):
+            why = f": {trained.refusal}" if trained else f"; add {name} to --only"
+            planned.query, planned.refusal = (
+                None,
+                f"it asks the model that the run {name} trains, which is not run{why}",
+            )
+
+
+def _taken(run: PaperRun) -> str:
+    """Which fine-tuned models a run takes, in words; empty for none."""
+    if run.model_of:
+        return f"the model is the one that {run.model_of} trains"
+    return f"with the models that {described(run.after)} train" if run.after else ""
+
+
+def vectors_of(run: PaperRun, root: Path | None) -> tuple[dict[str, Any], str]:
+    """The word vectors of a run as settings, and in words where they stand in for the paper's.
+
+    Nobody has to download any: vectors that are not here are left out.
+
+    Example:
+        >>> vectors_of(get_paper("blimp").runs[0], None)
+        ({}, '')
+    """
+    if not run.vectors:
+        return {}, ""
+    several = isinstance(get_analysis(run.analysis).settings["vectors"].default, tuple)
+    own = [path for path in (_own_vectors(name, root) for name in run.vectors["own"]) if path]
+    instead = next((name for name in run.vectors["instead"] if _here(name)), None)
+    if own:
+        return {"vectors": own if several else own[0]}, ""
+    lacking = f"word vectors: {instead or 'none'} (the paper's, {described(run.vectors['own'])}, are not here)"
+    return {"vectors": ([instead] if instead else []) if several else instead}, lacking
+
+
+def _own_vectors(name: str, root: Path | None) -> str:
+    """The file of word vectors that users bring, in the papers' folder or LAMINA_DATA; empty where it is in neither."""
+    try:
+        return str(assets.own_vectors(name, root) or "")
+    except AssetError:
+        return ""
+
+
+def _here(vectors: str) -> bool:
+    """Whether word vectors of this name are on this machine, or can be fetched."""
+    return assets.local_folder(vectors) is not None or (bool(assets.find(vectors).sources) and offline_by() is None)
 
 
 def model_for(paper: Paper) -> str:
@@ -317,6 +383,8 @@ def _planned(
         run, words, data_is, to_get="" if original is None or data_is == ORIGINAL else original.to_get_it()
     )
     settings, options = run.asked(small=small, stands_in=data_is != ORIGINAL)
+    vectors, planned.vectors = vectors_of(run, root)
+    settings |= vectors
     analysis = get_analysis(run.analysis)
     where: dict[str, Any] = {} if runtime is None else {"runtime": runtime}
     inputs: dict[str, Any] = {"model": model, **run.inputs}
@@ -331,11 +399,12 @@ def _planned(
             options["format"] = original.format
             if not any_edition:
                 refuse_other_edition(original, counted(original, Path(str(source))))
-        query = analysis.ask(**inputs, **options, **settings, **where)
+        planned.ask = partial(analysis.ask, **{**inputs, **options, **settings, **where})
+        query = planned.ask()
         _refuse_unable(run, query, int(settings.get("length") or run.tokens))
         planned.query = query
     except _REFUSED as error:
-        planned.refusal = str(error)
+        planned.refusal, planned.model_lacks = str(error), isinstance(error, ModelError)
     return planned
 
 
@@ -478,16 +547,29 @@ def reproduce(
             continue
         planned.folder = folder / "results" / planned.run.name
         try:
-            planned.result = ask(planned.query, planned.folder, replace=replace)
+            planned.result = ask(_asked_again(planned, plan), planned.folder, replace=replace)
         except _REFUSED as error:
             planned.refusal = str(error)
         else:
             original = plan.paper.data.get(planned.run.original or "")
             planned.remark = "" if original is None else share_of_suite(original, planned.result)
         # The next run needs its memory.
-        planned.query = None
+        planned.query = planned.ask = None
         write_comparison(plan, folder)
     return write_comparison(plan, folder)
+
+
+def _asked_again(planned: PlannedRun, plan: PaperPlan) -> Query:
+    """The query of a run, of the models that earlier runs fine-tuned where it takes any."""
+    if planned.ask is None or planned.query is None:
+        raise InputError(f"{planned.run.name} was refused: {planned.refusal}")
+    run = planned.run
+    folders = {other.run.name: str(other.folder) for other in plan.runs if other.result is not None}
+    if run.model_of and run.model_of not in folders:
+        raise InputError(f"it asks the model that the run {run.model_of} trains, which was not trained")
+    tuned = {setting: [folders[name] for name in names if name in folders] for setting, names in run.models_of.items()}
+    model = {"model": folders[run.model_of]} if run.model_of else {}
+    return planned.ask(**model, **tuned) if model or any(tuned.values()) else planned.query
 
 
 def write_comparison(plan: PaperPlan, folder: Path) -> Path:
@@ -632,7 +714,8 @@ def _run_in_words(planned: PlannedRun) -> dict[str, str]:
     state = f"not run: {planned.refusal}" if planned.refusal else "run" if planned.result is not None else "to come"
     analysis = planned.run.analysis.replace("_", "-")
     to_get = f"To get: {planned.to_get}" if planned.to_get else ""
-    state += "".join(f". {remark}" for remark in (planned.remark, planned.run.note, to_get) if remark)
+    remarks = (planned.remark, _taken(planned.run), planned.vectors, planned.run.note, to_get)
+    state += "".join(f". {remark[0].upper()}{remark[1:]}" for remark in remarks if remark)
     return {
         "name": planned.run.name.replace("_", " "), "analysis": analysis, "data": planned.data,
         "data_is": planned.data_is, "state": state,
