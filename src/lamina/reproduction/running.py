@@ -336,10 +336,10 @@ def vectors_of(run: PaperRun, root: Path | None) -> tuple[dict[str, Any], str]:
     if not run.vectors:
         return {}, ""
     several = isinstance(get_analysis(run.analysis).settings["vectors"].default, tuple)
-    own = [path for path in (_own_vectors(name, root) for name in run.vectors["own"]) if path]
+    paths = [path for path in (_own_vectors(name, root) for name in run.vectors["own"]) if path]
     instead = next((name for name in run.vectors["instead"] if _here(name)), None)
-    if own:
-        return {"vectors": own if several else own[0]}, ""
+    if paths:
+        return {"vectors": paths if several else paths[0]}, ""
     lacking = f"word vectors: {instead or 'none'} (the paper's, {described(run.vectors['own'])}, are not here)"
     return {"vectors": ([instead] if instead else []) if several else instead}, lacking
 
