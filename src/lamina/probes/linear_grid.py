@@ -311,7 +311,12 @@ def _minimised(problem: _Problem, members: GridMembers) -> tuple[Tensor, np.ndar
     together = _Together.of(problem, members, final)
     for penalty in sorted(set(members.penalty.tolist()), reverse=True):
         some = np.flatnonzero(members.penalty == penalty)
-        steps, bend = (None, None) if together is None else together.descend(problem, penalty)
+        if together is None or penalty < _TOLERANCE:
+            # Where little but the penalty curves the loss, a search stops as far from its end as slope by penalty: far
+            # enough to lean towards labels that a member leaves out.
+            steps, bend = None, None
+        else:
+            steps, bend = together.descend(problem, penalty)
         for number in some.tolist():
             if names[number] in solved:
                 final[number] = final[solved[names[number]]]
