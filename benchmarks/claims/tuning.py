@@ -20,8 +20,8 @@ from lamina.analyses.cause.removal_curve import (
     score_draws,
     share_rows,
 )
-from lamina.analyses.cause.restore import best_table, effect_table, restore
-from lamina.analyses.cause.restored_layers import ChangedLayers, LayerRange
+from lamina.analyses.cause.restore import best_table, effect_table, line_tables, restore
+from lamina.analyses.cause.restored_layers import POSITIONS, ChangedLayers, LayerRange, LinePoint
 from lamina.analyses.words.windows import difference_table, windows
 from lamina.comparison.diff import DiffRow, changed_layers, diff, with_test
 from lamina.comparison.diff import best_table as layers_changed
@@ -132,6 +132,19 @@ def _no_linear_head(rng: np.random.Generator, planted: bool) -> bool:
     return _clear(restore, _restored(rng, effects), _about(), ("No linear head", "A linear head on"))
 
 
+def _line(rng: np.random.Generator, planted: bool) -> bool:
+    def loss(share: float) -> list[TextOutcome]:
+        outcomes = _outcomes(rng, level, share, spread=0.03)
+        return [TextOutcome(one.unit, {"loss": one.sums["accuracy"]}) for one in outcomes]
+
+    level = _level(rng)
+    points = [
+        LinePoint(position, loss(0.8), loss(0.8 + 0.042 * (planted and position == 0.5))) for position in POSITIONS
+    ]
+    tables = {"effects": pd.DataFrame(), **line_tables(points, "document", samples=300, seed=0)}
+    return _clear(restore, tables, _about(), ("Halfway back",))
+
+
 def _orders(rng: np.random.Generator, planted: bool) -> bool:
     points = np.arange(11)
     level = rng.normal(0.9, 0.02, 40)
@@ -225,6 +238,7 @@ SIMULATIONS: list[Simulation] = [
     Simulation("restore", "the single layer whose tuning matters most", _single_layers),
     Simulation("restore", "the best layer for a linear head", _linear_heads),
     Simulation("restore", "no linear head does as well as tuning", _no_linear_head),
+    Simulation("restore", "the loss on the line between the weights", _line),
     Simulation("prune", "the share that can go by one order beside another", _orders),
     Simulation("prune", "training on makes up for what was removed", _retrained),
     Simulation("diff", "the layer that changed most", _layers),

@@ -1082,6 +1082,7 @@ def restore(
     learn: int = ...,
     max_steps: int | None = ...,
     seeds: int = ...,
+    line: bool = ...,
     samples: int = ...,
     twin: bool = ...,
     seed: int = ...,

@@ -26,6 +26,11 @@ CAPTIONS = {
         "seeds too. Dashed: the model as it was tuned. Dotted: always the most frequent answer. Whether two scores "
         "differ is tested by the paired differences in the table of effects, not by whether intervals overlap."
     ),
+    "line": (
+        "Loss of the task on the scored texts with weights on the line through those before fine-tuning (0) and the "
+        "tuned ones (1), the head staying as it was tuned, beside steps of the same length in a random direction from "
+        "the tuned weights. Upright lines: 95 % intervals over documents."
+    ),
 }
 """Chart -> how to read it."""
 
@@ -77,7 +82,39 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         description=describe(result),
         usermeta={"panelWidth": PANEL_WIDTH},
     ).resolve_scale(color="independent", shape="independent", strokeDash="independent")
-    return {"restore": themed(chart)}
+    return {"restore": themed(chart)} | ({"line": _line_chart(result)} if "line" in result.tables else {})
+
+
+def _line_chart(result: Result) -> alt.TopLevelMixin:
+    """The loss by position, in both directions."""
+    table = result.tables["line"]
+    names = {"value": "line between the weights", "random": "random direction"}
+    rows = table.melt(["position", "low", "high"], list(names), "said", "loss")
+    rows.loc[rows["said"] == "random", ["low", "high"]] = None
+    rows["said"] = rows["said"].map(names)
+    order = list(names.values())
+    width = result.tables["widths"].set_index("direction")["value"]
+    position = alt.X("position:Q", title="weights: 0 before fine-tuning, 1 tuned", scale=alt.Scale(domain=[0, 2]))
+    base = alt.Chart(rows, width=2 * PANEL_WIDTH, height=_HEIGHT).encode(
+        x=position,
+        color=alt.Color("said:N", scale=alt.Scale(domain=order, range=COLOURS[:2]), legend=alt.Legend(title=None)),
+    )
+    dash = alt.StrokeDash("said:N", scale=alt.Scale(domain=order, range=DASHES[:2]), legend=None)
+    loss = alt.Y("loss:Q", title="loss (nats)")
+    tooltip = ["said:N", "position:Q", *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("loss", "low", "high"))]
+    marks = [
+        base.mark_line(strokeWidth=1.5, opacity=0.7).encode(y=loss, strokeDash=dash),
+        base.mark_rule(strokeWidth=2, opacity=0.6).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        base.mark_point(filled=True, size=60, opacity=1).encode(y=loss, tooltip=tooltip),
+    ]
+    title = alt.TitleParams(
+        f"The loss between the weights: {result.provenance.model['name']}",
+        subtitle=f"below the mean of both ends for {number(width['line'])} of the way, "
+        f"{number(width['random'])} in a random direction",
+    )
+    words = ", ".join(f"{row.position:g} {row.value:.3f} ({row.random:.3f})" for row in table.itertuples())
+    about = f"Loss by position on the line (in a random direction): {words}."
+    return themed(alt.concat(alt.LayerChart(layer=marks), title=title, description=about))
 
 
 def _from(model: Mapping[str, Any]) -> str:

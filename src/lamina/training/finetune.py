@@ -42,6 +42,7 @@ from lamina.training.running import (
     TrainedPlan,
     evaluations,
     judge,
+    losses,
     rows_of,
     train,
     weight_hashes,
@@ -208,6 +209,10 @@ class Finetuning:
     def judge(self, model: Any) -> list[TextOutcome]:
         """How a model with the task's head does on the scored texts: one outcome per text."""
         return judge(model, self.objective, self.sets.scored, self.scored_rows, self._collator(model))
+
+    def losses(self, model: Any) -> list[TextOutcome]:
+        """The loss that a model with the task's head has on the scored texts: one outcome per text."""
+        return losses(model, self.sets.scored, self.scored_rows, self._collator(model))
 
     def _score(self, trained: TrainedPlan) -> PlanOutcome:
         """How a trained model does on the scored texts; read where this very model was scored before."""

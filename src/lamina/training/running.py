@@ -25,7 +25,17 @@ from lamina.models.running.tokens import token_id
 from lamina.models.weights.hub import quiet_transformers
 from lamina.progress import Advance, progress, say
 from lamina.training.heads import Sight
-from lamina.training.objective import Batch, Item, Objective, TextOutcome, TrainingRow
+from lamina.training.objective import (
+    IGNORED,
+    Batch,
+    Item,
+    Objective,
+    Sum,
+    TextOutcome,
+    TrainingRow,
+    text_of,
+    unit_of,
+)
 from lamina.training.settings import SCHEDULES, TrainingPlan
 
 if TYPE_CHECKING:
@@ -149,6 +159,27 @@ def judge(
     for row, predictions in zip(rows, predict(model, objective, rows, collator), strict=True):
         by_item[row.item].append(predictions)
     return [objective.judge(item, predictions) for item, predictions in zip(items, by_item, strict=True)]
+
+
+def losses(
+    model: PreTrainedModel, items: Sequence[Item], rows: Sequence[TrainingRow], collator: Collator
+) -> list[TextOutcome]:
+    """The loss that is trained with, of each text: the mean over its labels; a text without one counts for nothing."""
+    device = input_device(model)
+    sums = np.zeros((len(items), 2))
+    training = model.training
+    model.eval()
+    for row in rows:
+        batch = {name: tensor.to(device) for name, tensor in collator([row]).items()}
+        count = int((batch["labels"] != IGNORED).sum()) if "labels" in batch else 1
+        if count:
+            with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=mixes(device)):
+                sums[row.item] += (float(model(**batch).loss) * count, count)
+    model.train(training)
+    return [
+        TextOutcome(unit_of(text_of(item)), {"loss": Sum(float(total), float(count), int(count))})
+        for item, (total, count) in zip(items, sums, strict=True)
+    ]
 
 
 def rows_of(objective: Objective, items: Sequence[Item]) -> list[TrainingRow]:

@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
+from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 import lamina
 from lamina.analyses.cause.restore import best_table, effect_table, restore
-from lamina.analyses.cause.restored_layers import ChangedLayers, LayerRange, linear_heads
+from lamina.analyses.cause.restored_layers import ChangedLayers, LayerRange, linear_heads, width_of
 from lamina.corpora.questions.question import make_question
 from lamina.figures.restore import draw
 from lamina.framework.verify import check_findings
@@ -88,6 +89,46 @@ def test_layers_that_were_not_tuned_can_go_back_for_nothing(top_tuned: Path, tmp
     # Eight documents: .10 [-.02, .22] is not enough to tell the last layer from the others.
     assert any("whether the tuning of any single layer matters more" in text for text in said), said
     assert not check_findings(result)
+
+
+def test_the_loss_along_the_line_is_that_of_the_weights_at_its_ends(top_tuned: Path, model_folder, tmp_path) -> None:
+    settings = {"points": 1, "transfer": False, "samples": 50, "device": "cpu", "line": True}
+    result = restore(str(top_tuned), sets(), out=tmp_path / "out", **settings)
+    line = result.tables["line"].set_index("position")
+    assert len(line) == 9
+    # Independently: the loss of the tagger as saved, by transformers and torch alone.
+    tokenizer, model = (kind.from_pretrained(top_tuned) for kind in (AutoTokenizer, AutoModelForTokenClassification))
+    model.eval()
+    total, count = 0.0, 0
+    for text in sets().scored:
+        batch = tokenizer([list(text.words)], is_split_into_words=True, return_tensors="pt")
+        words = batch.word_ids()
+        last = [max(at for at, word in enumerate(words) if word == number) for number in range(len(text.words))]
+        gold = [model.config.label2id[edge.labels[0]] for edge in text.edges["pos"]]
+        with torch.no_grad():
+            logits = model(**batch).logits[0, last]
+        total += float(torch.nn.functional.cross_entropy(logits, torch.tensor(gold), reduction="sum"))
+        count += len(gold)
+    assert line["value"][1.0] == pytest.approx(total / count, rel=1e-4)  # float32, batches of one
+    assert line["random"][1.0] == line["value"][1.0], "no step, whatever its direction"
+    assert line["value"][0.0] > line["value"][1.0] + 0.05, "tuning lowered the loss"
+    assert line["random"][0.0] != line["value"][0.0]
+    widths = result.tables["widths"].set_index("direction")["value"]
+    assert 0 < widths["line"] <= 2
+    assert not check_findings(result)
+    assert any(
+        "the weights before fine-tuning the loss" in said.text or "halfway back" in said.text
+        for said in result.findings
+    )
+    assert set(draw(result)) >= {"line"}
+
+
+@pytest.mark.parametrize(("curve", "width"), [(0.0, 2.0), (4.0, 1.0), (16.0, 0.5)])
+def test_the_width_of_a_parabola_is_where_it_crosses(curve: float, width: float) -> None:
+    positions = np.linspace(0, 2, 2001)
+    losses = curve * (positions - 1) ** 2
+    assert width_of(positions, losses, 1.0) == pytest.approx(width, abs=1e-3)
+    assert width_of(positions, np.stack([losses, losses]), np.ones(2)).tolist() == pytest.approx([width] * 2, abs=1e-3)
 
 
 def test_points_choose_layers_and_the_twin_can_be_left_out(top_tuned: Path, tmp_path: Path) -> None:

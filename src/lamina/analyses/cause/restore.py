@@ -14,11 +14,14 @@ import pandas as pd
 from lamina.analyses.answering.finetune import LEARNED, LIMITS_OF_SETS, as_sets
 from lamina.analyses.cause.restored_layers import (
     HOWS,
+    POSITIONS,
     RANDOM,
     TRANSFER,
     ChangedLayers,
     How,
     LayerRange,
+    LinePoint,
+    along_line,
     has_linear_head,
     linear_heads,
     plans_of,
@@ -28,6 +31,7 @@ from lamina.analyses.cause.restored_layers import (
     spans_of,
     tuned_again,
     unchanged,
+    width_of,
 )
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, InputError, LaminaError, ModelError
@@ -51,6 +55,7 @@ from lamina.models.running.huggingface import HuggingFaceEncoder
 from lamina.results import Result
 from lamina.results.finding import Finding, Source, best_in_words, cell, finding, number, rows_of
 from lamina.stats.best import leads
+from lamina.stats.intervals import interval
 from lamina.stats.status import SURE, Contrast, Status, status_of
 from lamina.training.answering import FinetunedFolder
 from lamina.training.heads import WindowedEncoder, source_of, with_padding
@@ -81,6 +86,13 @@ _BEST = (
 )  # fmt: skip
 _REFERENCES = ("what", "metric", "count", "value", "low", "high")
 _TRANSFER = ("layer", "value", "low", "high")
+_LINE = (
+    "position", "value", "low", "high", "random", "difference", "diff_low", "diff_high", "p_adjusted", "units",
+    "needed", "unit",
+)  # fmt: skip
+_WIDTHS = ("direction", "value", "low", "high")
+_HALFWAY = 0.5
+"""The position that the finding is about."""
 TUNED, AGAIN, CONSTANT = "tuned", "tuned again", "most frequent answer"
 """Rows of `references`."""
 _FEW_POINTS = 3
@@ -148,7 +160,8 @@ class TunedModel(Reads):
         "restored to those before fine-tuning, and the texts are scored again; the head stays as it was tuned. "
         "Control: random weights in the same layers. With --how freeze or reset, the model is tuned again by the same "
         "recipe with layers 0 to l frozen, or with its top blocks re-initialised. A linear head on each frozen layer "
-        "of the model before fine-tuning shows what can be done without tuning any layer. 95 % intervals resample "
+        "of the model before fine-tuning shows what can be done without tuning any layer. With --line, the loss is "
+        "measured along the line through both sets of weights, beside a random direction. 95 % intervals resample "
         "documents; differences are paired by document, and adjusted for all layers."
     ),
     cites=("Hao et al. 2019", "Liu et al. 2019", "Merchant et al. 2020", "Tamkin et al. 2020", "Zhang et al. 2021"),
@@ -186,6 +199,19 @@ class TunedModel(Reads):
             optional=True,
         ),
         "transfer_twin": Table("The same of the untrained twin.", _TRANSFER, optional=True),
+        "line": Table(
+            "With --line, one row per position on the line through the weights before fine-tuning (0) and the tuned "
+            "ones (1): the loss, and the loss as far from the tuned weights in a random direction; difference: line - "
+            "random, paired by document, two-sided; family: all rows (max-T).",
+            _LINE,
+            optional=True,
+        ),
+        "widths": Table(
+            "With --line, one row per direction: how far the loss stays below the mean of the losses before and after "
+            "fine-tuning, in shares of the way between the two; at most 2, as far as it was measured.",
+            _WIDTHS,
+            optional=True,
+        ),
     },
     chapter="answering",
     example="lamina restore runs/pos --items 500 --out results/restore",
@@ -218,6 +244,9 @@ def restore(
     seeds: Annotated[
         int, Setting("Freeze, reset: number of seeds, counted up from that of the tuned model.", min=1)
     ] = 1,
+    line: Annotated[
+        bool, Setting("Measure the loss along the line between the weights before and after fine-tuning, and past it.")
+    ] = False,
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,
@@ -264,6 +293,11 @@ def restore(
     linear = heads.get("transfer", [])
     tables["effects"] = effect_table([*changed, *linear], metric, unit_kind(drawn_sets.scored), seed=seed)
     tables["best"] = best_table(changed, linear, metric, unit_kind(drawn_sets.scored), **drawn)
+    if line:
+        names = [name for of_layer in layer_weights(tuned.encoder) for name in of_layer]
+        what = f"{tuned.encoder.name}: loss between the weights"
+        measured = list(along_line(learning, tuned.model, before, names, seed=seed, what=what))
+        tables |= line_tables(measured, unit_kind(drawn_sets.scored), **drawn)
     return Tables(
         tables,
         {why: count for why, count in skipped.items() if count},
@@ -274,7 +308,9 @@ def restore(
 
 @restore.finds
 def findings_of(result: Result) -> Iterator[Finding]:
-    """The lower half, how many layers can be restored, single layers, linear heads, frozen and reset layers."""
+    """The line, the lower half, how many layers can be restored, single layers, linear heads, layers tuned again."""
+    if "line" in result.tables:
+        yield _line_finding(result.tables["line"], result.tables["widths"])
     if result.tables["effects"].empty:
         return
     rows = list(rows_of(result.tables["effects"]))
@@ -311,8 +347,8 @@ def overview_of(result: Result) -> Iterator[Overview]:
 @restore.costs
 def _cost(
     estimator: Estimator, tuned: FinetunedFolder, before: HuggingFaceEncoder, sets: Sets, *, how: Sequence[How],
-    points: int | None, items: int, transfer: bool, learn: int, max_steps: int | None, seeds: int, twin: bool,
-    **_: Any,
+    points: int | None, items: int, transfer: bool, learn: int, max_steps: int | None, seeds: int, line: bool,
+    twin: bool, **_: Any,
 ) -> Cost:  # fmt: skip
     """Texts are scored after every change; models are trained again, and linear heads fitted."""
     chosen = _chosen(how)
@@ -320,6 +356,7 @@ def _cost(
     length = expected.tokens / max(1, len(sets.train))
     many = min(items, len(sets.scored))
     passes = 1 + ("restore" in chosen) * len(spans_of("restore", before.blocks, points)) * (1 + twin)
+    passes += 2 * len(POSITIONS) * line
     read, steps = passes * many * length, 0
     trained = [span for change in chosen if change != "restore" for span in _trained_spans(change, before, points)]
     if trained:
@@ -361,6 +398,30 @@ def _finding_of(row: Any, **words: Any) -> Finding:
     """A finding about the difference of one row from the model without the change."""
     defaults = {"contrast": "difference", "test": _contrast(row), "unit": row.unit, "margin": POINT, "digits": 3}
     return finding(**{**defaults, "source": _source(row), **words})
+
+
+def _line_finding(line: pd.DataFrame, widths: pd.DataFrame) -> Finding:
+    """Whether the tuned weights lie flat towards those before: halfway there, beside a random direction."""
+    row = next(rows_of(line[line["position"] == _HALFWAY]))
+    tuned, before = (float(line.loc[line["position"] == end, "value"].iloc[0]) for end in (1, 0))
+    width = widths.set_index("direction")["value"]
+    beside = f"as far in a random direction {number(row.random)}"
+    return finding(
+        claim=f"Halfway back to the weights before fine-tuning the loss is {number(row.value)}, {beside}",
+        whether=f"the loss halfway back to the weights before fine-tuning ({number(row.value)}) differs from that "
+        f"{beside}",
+        absent=f"Halfway back to the weights before fine-tuning the loss is that of a random direction: "
+        f"{number(row.value)}, {beside}",
+        contrast="difference",
+        test=Contrast.of(row, "difference", "diff_low", "diff_high"),
+        source=(Source("line", {"position": _HALFWAY}), Source("line", {"position": 1.0}),
+                Source("line", {"position": 0.0}), Source("widths", {})),
+        unit=row.unit,
+        importance=("answers", "beats control"),
+        margin=POINT,
+        note=f"Loss {number(tuned)} as tuned, {number(before)} before; it stays below their mean for "
+        f"{number(width['line'])} of the way between them, in the random direction for {number(width['random'])}.",
+    )  # fmt: skip
 
 
 def _halves(rows: Sequence[Any]) -> Iterator[Finding]:
@@ -679,6 +740,29 @@ def effect_table(changed: Sequence[ChangedLayers], metric: str, unit: str, *, se
             before, after = (_mean(runs, metric) for runs in (change.against, change.runs))
             rows.append((how, *change.span, metric, before, after, *test, unit))
     return pd.DataFrame(rows, columns=list(_EFFECTS))
+
+
+def line_tables(points: Sequence[LinePoint], unit: str, *, samples: int, seed: int) -> dict[str, pd.DataFrame]:
+    """See the tables `line` and `widths`."""
+    pairs = [([point.line], [point.random]) for point in points]
+    tests = score_contrasts(pairs, "loss", seed=seed)
+    rows, scores = [], {"line": [], "random": []}
+    for point, *test in zip(points, *tests, strict=True):
+        along, beside = (score_of([side], "loss", samples=samples, seed=seed) for side in (point.line, point.random))
+        scores["line"].append(along)
+        scores["random"].append(beside)
+        rows.append((point.position, along.value, *along.interval, beside.value, *test, unit))
+    positions = np.array([point.position for point in points])
+    ends = [int(np.flatnonzero(positions == end)[0]) for end in (0, 1)]
+    both = {name: (np.array([score.value for score in side]), np.stack([score.draws for score in side], 1))
+            for name, side in scores.items()}  # fmt: skip
+    # The loss that bounds both stretches is that on the line.
+    most = [values[..., ends].mean(-1) for values in both["line"]]
+    widths = [
+        (name, float(width_of(positions, values, most[0])), *interval(width_of(positions, draws, most[1])))
+        for name, (values, draws) in both.items()
+    ]
+    return {"line": pd.DataFrame(rows, columns=list(_LINE)), "widths": pd.DataFrame(widths, columns=list(_WIDTHS))}
 
 
 def best_table(

@@ -117,6 +117,59 @@ def put_back(
             advance()
 
 
+POSITIONS = tuple(quarter / 4 for quarter in range(9))
+"""Places on the line through the weights before fine-tuning (0) and after it (1), as far past them as before them."""
+
+
+class LinePoint(NamedTuple):
+    """The loss of every text with weights on the line, and as far from the tuned ones in a random direction."""
+
+    position: float
+    line: list[TextOutcome]
+    random: list[TextOutcome]
+
+
+def along_line(
+    learning: Finetuning, model: Any, before: HuggingFaceEncoder, names: Sequence[str], *, seed: int, what: str
+) -> Iterator[LinePoint]:
+    """The loss at `POSITIONS` (Hao et al. 2019); the random step is as long as the real one in every weight matrix."""
+    start = weights_of(before, names)
+    tuned = {name: model.base_model.get_parameter(name).detach().clone() for name in names}
+    steps = {name: part - start[name].to(part) for name, part in tuned.items()}
+    draw = torch.Generator().manual_seed(seed)
+    drawn = {name: torch.randn(part.shape, generator=draw).to(part) for name, part in steps.items()}
+    noise = {name: part * (steps[name].norm() / part.norm()) for name, part in drawn.items()}
+    with progress(what, len(POSITIONS)) as advance:
+        for position in POSITIONS:
+            scored: list[list[TextOutcome]] = []
+            for direction in (steps, noise):
+                moved = {name: part + (position - 1) * direction[name] for name, part in tuned.items()}
+                with exchanged(model, moved):
+                    scored.append(learning.losses(model))
+            yield LinePoint(position, *scored)
+            advance()
+
+
+def width_of(positions: Float[np.ndarray, " place"], losses: Float[np.ndarray, "*draw place"], most: Any) -> np.ndarray:
+    """How long the stretch around the tuned weights (1) is on which the loss is at most `most`, points joined by lines.
+
+    Example:
+        >>> float(width_of(np.array([0, 0.5, 1, 1.5, 2]), np.array([4.0, 2, 0, 2, 4]), 1.0))
+        0.5
+    """
+    most = np.asarray(most)[..., None]
+    middle = int(np.flatnonzero(positions == 1)[0])
+    total = np.zeros(losses.shape[:-1])
+    for side in (slice(middle, None), slice(middle, None, -1)):
+        away, level = np.abs(positions[side] - 1), losses[..., side]
+        rise = level[..., 1:] - level[..., :-1]
+        room = np.divide(most - level[..., :-1], rise, out=np.ones_like(rise), where=level[..., 1:] > most)
+        below = np.concatenate([np.ones_like(level[..., :1]), level[..., 1:-1] <= most], axis=-1)
+        reached = np.cumprod(below, axis=-1)
+        total += (reached * room.clip(0, 1) * np.diff(away)).sum(-1)
+    return total
+
+
 def plans_of(plan: TrainingPlan, how: How, spans: Iterable[LayerRange]) -> dict[LayerRange, TrainingPlan]:
     """For each span, the settings of a fine-tuning in which its layers are frozen or re-initialised."""
     return {
