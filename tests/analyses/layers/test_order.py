@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -16,6 +17,7 @@ import lamina
 from lamina.analyses.layers.order import (
     OrderChange,
     OrderReading,
+    _counted,
     beside_rows,
     change_rows,
     half_contrasts,
@@ -208,6 +210,17 @@ class _Encoded:
         states = self._activations[index].states
         assert states is not None
         return states
+
+
+def test_frequencies_are_counted_in_training_texts_or_in_all_where_there_are_none(tmp_path: Path) -> None:
+    def write(split: str, word: str) -> None:
+        (tmp_path / f"en-ud-{split}.conllu").write_text(f"1\t{word}\t{word}\tNOUN\tNN\t_\t0\troot\t_\t_\n\n")
+
+    for split in ("dev", "test"):
+        write(split, split)
+    assert sorted(word for text in _counted(str(tmp_path)) for word in text.words) == ["dev", "test"]
+    write("train", "train")
+    assert [word for text in _counted(str(tmp_path)) for word in text.words] == ["train"]
 
 
 def test_the_middle_of_the_layers() -> None:

@@ -28,7 +28,7 @@ from lamina.analyses.layers.probe.tables import ControlScore, CorpusRuns, ProbeS
 from lamina.analyses.layers.probe.training import ProbeSetup, TaskRun
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.detection import FileSelection
-from lamina.corpora.loading import load_corpus, load_splits
+from lamina.corpora.loading import known_splits, load_corpus, load_splits
 from lamina.corpora.splits import Splits
 from lamina.corpora.treebanks import with_features
 from lamina.errors import InputError
@@ -462,8 +462,8 @@ def order(
     frequencies: Annotated[
         str | None,
         Setting(
-            "Corpus whose training texts say how frequent words and pairs of words are, by name or path, for "
-            "odd_man_out; by default the treebank's own (wikitext2 has 2 million words).",
+            "Corpus whose training texts (all, if it has none) say how frequent words and pairs of words are, by name "
+            "or path, for odd_man_out; by default the treebank's own (wikitext2 has 2 million words).",
             file=True,
         ),
     ] = None,
@@ -500,7 +500,7 @@ def order(
         >>> result = order("minilm", "ewt", tasks=["index", "subject"])  # doctest: +SKIP
         >>> result.tables["changes"][["task", "lower", "upper", "change"]]  # doctest: +SKIP
     """
-    counted = None if frequencies is None else load_corpus(frequencies, "train")
+    counted = None if frequencies is None else _counted(frequencies)
     targets = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful, counted=counted)
     for part in (targets.splits.train, targets.splits.scored):
         refuse_seen(encoder, part)
@@ -575,7 +575,7 @@ def _cost(
     **_: Any,
 ) -> Cost:  # fmt: skip
     """Encoding, training on single vectors, and the bootstrap; as if no run had been kept."""
-    counted = None if frequencies is None else load_corpus(frequencies, "train")
+    counted = None if frequencies is None else _counted(frequencies)
     targets = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful, counted=counted)
     plan = _plan(
         encoder, targets, OrderTraining(preset, seeds, steps, faithful, seed), estimator.runtime.training_device
@@ -584,6 +584,11 @@ def _cost(
     cost = estimator.encoding((targets.splits.train, targets.splits.scored), both)
     cost += training_cost(estimator, _one_word(plan), both, mdl=False)
     return cost + Cost(passes=0, work=2 * bootstrap_work(plan, samples))
+
+
+def _counted(frequencies: str) -> Corpus:
+    """The texts in which words are counted: to train on, or all where there are none."""
+    return load_corpus(frequencies, "train" if "train" in known_splits(frequencies) else "all")
 
 
 def _one_word(plan: ProbePlan) -> ProbePlan:
