@@ -565,7 +565,7 @@ def special_findings(table: pd.DataFrame) -> Iterator[Finding]:
     for called, rows in table.groupby("to", sort=False):
         row: Any = next(rows_of(rows.sort_values("difference", key=abs, ascending=False, kind="stable")))
         verb = "more" if row.difference > 0 else "less"
-        what = "special separators" if called == "separators" else "the first token"
+        what = "separators" if called == "separators" else "the first token"
         shares = f"{percent(row.before)} before, {percent(row.after)} after"
         yield finding(
             claim=f"Heads of layer {row.layer} attend {verb} to {what} after fine-tuning: {shares}",

@@ -358,6 +358,8 @@ SYNTAX_TASKS = (
 """Made from any treebank with constituents or dependencies, where they are named (Liu et al. 2019)."""
 _SYNTAX = {task.name: task for task in SYNTAX_TASKS}
 _KNOWN = {task.name: task for task in TASKS} | _SYNTAX
+_TITLES = {"npi_presence": "NPI presence", "npi_licensor": "NPI licensors", "npi_scope": "NPI scope"}
+"""Of annotations that are made of minimal pairs, and have no other task."""
 
 _FAITHFUL = {"dep": replace(_DEP, scoring=f"{_ALL}, the root kept (faithful)", keep=None)}
 """Tasks that the original edge-probing work defined differently."""
@@ -438,7 +440,7 @@ def title_of(task: str) -> str:
         ('Dependencies', 'Supporting facts (babi_en)', 'my_own')
     """
     name, bracket, corpus = task.partition(" (")
-    return (_KNOWN[name].title if name in _KNOWN else name) + bracket + corpus
+    return (_KNOWN[name].title if name in _KNOWN else _TITLES.get(name, name)) + bracket + corpus
 
 
 # What a task turned out to be on given texts: its targets, its classes and how it is scored, in words.
