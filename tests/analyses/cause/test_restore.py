@@ -100,7 +100,7 @@ def test_the_loss_along_the_line_is_that_of_the_weights_at_its_ends(top_tuned: P
     tokenizer, model = (kind.from_pretrained(top_tuned) for kind in (AutoTokenizer, AutoModelForTokenClassification))
     model.eval()
     total, count = 0.0, 0
-    for text in sets().scored:
+    for text in map(text_of, sets().scored):
         batch = tokenizer([list(text.words)], is_split_into_words=True, return_tensors="pt")
         words = batch.word_ids()
         last = [max(at for at, word in enumerate(words) if word == number) for number in range(len(text.words))]

@@ -17,12 +17,12 @@ import lamina
 from lamina.analyses.layers.order import (
     OrderChange,
     OrderReading,
-    _counted,
     beside_rows,
     change_rows,
     half_contrasts,
     layer_rows,
     middle,
+    texts_to_count,
 )
 from lamina.analyses.layers.probe.tables import ProbeScore
 from lamina.corpora import Splits
@@ -218,9 +218,9 @@ def test_frequencies_are_counted_in_training_texts_or_in_all_where_there_are_non
 
     for split in ("dev", "test"):
         write(split, split)
-    assert sorted(word for text in _counted(str(tmp_path)) for word in text.words) == ["dev", "test"]
+    assert sorted(word for text in texts_to_count(str(tmp_path)) for word in text.words) == ["dev", "test"]
     write("train", "train")
-    assert [word for text in _counted(str(tmp_path)) for word in text.words] == ["train"]
+    assert [word for text in texts_to_count(str(tmp_path)) for word in text.words] == ["train"]
 
 
 def test_the_middle_of_the_layers() -> None:

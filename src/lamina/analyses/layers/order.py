@@ -500,7 +500,7 @@ def order(
         >>> result = order("minilm", "ewt", tasks=["index", "subject"])  # doctest: +SKIP
         >>> result.tables["changes"][["task", "lower", "upper", "change"]]  # doctest: +SKIP
     """
-    counted = None if frequencies is None else _counted(frequencies)
+    counted = None if frequencies is None else texts_to_count(frequencies)
     targets = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful, counted=counted)
     for part in (targets.splits.train, targets.splits.scored):
         refuse_seen(encoder, part)
@@ -575,7 +575,7 @@ def _cost(
     **_: Any,
 ) -> Cost:  # fmt: skip
     """Encoding, training on single vectors, and the bootstrap; as if no run had been kept."""
-    counted = None if frequencies is None else _counted(frequencies)
+    counted = None if frequencies is None else texts_to_count(frequencies)
     targets = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful, counted=counted)
     plan = _plan(
         encoder, targets, OrderTraining(preset, seeds, steps, faithful, seed), estimator.runtime.training_device
@@ -586,7 +586,7 @@ def _cost(
     return cost + Cost(passes=0, work=2 * bootstrap_work(plan, samples))
 
 
-def _counted(frequencies: str) -> Corpus:
+def texts_to_count(frequencies: str) -> Corpus:
     """The texts in which words are counted: to train on, or all where there are none."""
     return load_corpus(frequencies, "train" if "train" in known_splits(frequencies) else "all")
 
