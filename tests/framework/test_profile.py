@@ -172,6 +172,16 @@ def test_a_folder_whose_files_changed_is_loaded_for_its_estimate(folder: Path, t
         attention.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu")
 
 
+@pytest.mark.parametrize("content", ["", "{", "{}", '{"name": "bert"}'])
+def test_a_damaged_description_is_not_counted_with(content: str, folder: Path, tmp_path: Path, cache: Path) -> None:
+    attention = get_analysis("attention")
+    first = attention.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu")
+    (description,) = (cache / "passports" / "models").iterdir()
+    description.write_text(content, encoding="utf-8")
+
+    assert attention.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu").tokens == first.tokens
+
+
 def test_a_described_model_is_loaded_for_whatever_is_not_in_its_description(folder: Path) -> None:
     whole = as_encoder(str(folder), {}, Runtime(device="cpu"))
     described = as_encoder(str(folder), {}, Runtime(device="cpu", described=True))
