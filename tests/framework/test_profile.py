@@ -83,6 +83,16 @@ def test_a_profile_learns_from_runs_and_is_refreshed_when_off_by_two() -> None:
     assert one.with_run("heads", operations=100, foreseen=10, took=0.1, wall=1) == one, "too short to tell"
 
 
+def test_a_rate_of_a_large_run_is_not_replaced_by_that_of_a_small_one() -> None:
+    large = MachineProfile("m", "cpu", "float32").with_run("heads", operations=1000, foreseen=0, took=40, wall=40)
+    small = large.with_run("heads", operations=10, foreseen=0.4, took=4, wall=4)
+    larger = small.with_run("heads", operations=2000, foreseen=80, took=20, wall=20)
+
+    assert small.rates["heads"].seconds == 0.04
+    assert small.rates["heads"].off == 10, "how far it was off is told all the same"
+    assert larger.rates["heads"].seconds == 0.01
+
+
 def test_a_rate_of_another_model_here_is_better_than_one_from_elsewhere() -> None:
     unknown = MachineProfile("another model", "cpu", "float32")
     elsewhere = unknown.rate("heads")

@@ -63,6 +63,8 @@ class Rate:
     runs: int
     measured: str
     """When, as a date."""
+    operations: float = 0.0
+    """Billions, of the run that `seconds` are of."""
 
     @property
     def off(self) -> float:
@@ -132,10 +134,12 @@ class MachineProfile:
         # A run that was kept from even one core does not tell how many it can use.
         cores = took / max(wall, 1e-3)
         cores = cores if cores > _ALONE else 0.0
-        run = Rate(took / operations, cores, foreseen, took, 1, datetime.now(UTC).date().isoformat())
+        run = Rate(took / operations, cores, foreseen, took, 1, datetime.now(UTC).date().isoformat(), operations)
         if before is not None:
-            seconds = run.seconds if run.off > FACTOR else before.seconds
-            run = replace(run, seconds=seconds, cores=max(run.cores, before.cores), runs=before.runs + 1)
+            # Of a much smaller run, what does not grow with the input is most: its rate would be too high for others.
+            better = run if run.off > FACTOR and operations >= before.operations / FACTOR else before
+            run = replace(run, seconds=better.seconds, operations=better.operations)
+            run = replace(run, cores=max(run.cores, before.cores), runs=before.runs + 1)
         return replace(self, rates={**self.rates, name: run})
 
     def save(self) -> None:
