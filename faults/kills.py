@@ -32,7 +32,7 @@ def run(campaign: Campaign) -> None:
     if campaign.full:
         corpus, model = campaign.tiny_corpus(40, 20), campaign.tiny_model(width=16)
         probe = ["probe", model, "--corpus", corpus, "--task", "pos", "--seeds", 1, "--samples", 50]
-        files = ("scores.csv", "summary.csv", "mixing.csv")
+        files = ("scores.csv", "summary.csv", "mixing.csv", "pos-0.safetensors")
         _kill_command(campaign, _Command("probe", probe, files), 60, until=0.25 * campaign.seconds)
         tune = ["finetune", model, "--task", "pos", "--data", corpus, "--max-steps", 30, "--batch", 8]
         _kill_command(campaign, _Command("finetune", tune, ("scores.csv", "curve.csv", "model.safetensors")), 30)

@@ -175,6 +175,8 @@ class Disk:
             self._change(folder, when, name, None)
         elif call.what == "sync" and isinstance(thing, _File):
             thing.synced = Path(call.other)
+        elif call.what == "sync" and thing is None:
+            self._appear(folder, when, name, Path(call.other))
         elif call.what == "sync-folder":
             (thing if isinstance(thing, _Folder) else folder).settle(when)
         elif call.what in ("rename", "exchange") and thing is not None:
@@ -188,6 +190,13 @@ class Disk:
         replaced = target.names.get(new_name) if call.what == "exchange" else None
         self._change(target, when, new_name, thing)
         self._change(folder, when, name, replaced)
+
+    def _appear(self, folder: _Folder, when: int, name: str, synced: Path) -> None:
+        """A file that no call has put there: safetensors renames `.tmpXXXXXX` by a system call of its own."""
+        source = next((other for other in reversed(folder.names) if other.startswith(".tmp")), None)
+        if source is not None:
+            self._change(folder, when, source, None)
+        self._change(folder, when, name, _File(synced))
 
     def _change(self, folder: _Folder, when: int, name: str, thing: _File | _Folder | None) -> None:
         if thing is None:

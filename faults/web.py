@@ -17,7 +17,7 @@ from urllib.parse import quote
 import psutil
 
 from faults.campaign import Campaign
-from faults.served import MARKUP, SECRET, SOUND, Server, save
+from faults.served import MARKUP, PATIENCE, SECRET, SOUND, Server, save
 
 TOKEN = "correct-horse-battery"
 
@@ -29,7 +29,10 @@ def run(campaign: Campaign) -> None:
     try:
         before = _outside(campaign)
         for part in (strangers, ways_out, malformed, hostile_jobs, poisoned, random_requests, crowds, queue):
-            part(campaign, server)
+            try:
+                part(campaign, server)
+            except TimeoutError:
+                campaign.bad(part.__name__, f"no answer within {PATIENCE:.0f} s")
         tokens(campaign, guarded)
         written = sorted(_outside(campaign) - before)
         campaign.judge("nothing is written outside", ", ".join(written))

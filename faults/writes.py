@@ -6,12 +6,15 @@ Afterwards nothing that was there is damaged, what was said is one sentence, and
 from __future__ import annotations
 
 import errno
+import io
 import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+import pandas as pd
 
 from faults.campaign import Campaign, Outcome
 from faults.commands import SmallCommands
@@ -181,13 +184,21 @@ def fresh(place: Path, ready: Path) -> None:
 
 
 def content(place: Path) -> dict[str, bytes]:
-    """What a command is run for: its tables and files, by path; times and places in the rest differ."""
+    """What a command is run for: its tables but for measured times, and files, by path; places in the rest differ."""
     kept = {".csv", ".safetensors", ".jsonl"}
     inside = [path for path in sorted(place.rglob("*")) if path.suffix in kept and path.is_file()]
     names = [(path, path.relative_to(place)) for path in inside]
     # What is hidden is left by a process that ended; the next writer sweeps it.
     mine = [pair for pair in names if pair[1].parts[0] not in ("cache", "store") and pair[1].parts[0][0] != "."]
-    return {str(name): path.read_bytes() for path, name in mine}
+    return {str(name): _without_times(path) for path, name in mine}
+
+
+def _without_times(path: Path) -> bytes:
+    data = path.read_bytes()
+    if path.suffix != ".csv" or b"seconds" not in data.partition(b"\n")[0]:
+        return data
+    table = pd.read_csv(io.BytesIO(data), dtype=str)
+    return table.loc[:, ~table.columns.str.startswith("seconds")].to_csv(index=False).encode()
 
 
 def spoken_fault(done: Outcome) -> str:

@@ -132,6 +132,7 @@ def test_there_are_no_maps_and_no_twin():
         ("empty.txt", "", "empty.txt: contains no vectors"),
         ("cut.vec", "3 2\nthe 1 2\n", "cut.vec:1: the header says 3 words, but the file has 1"),
         ("header.vec", "3 x\nthe 1 2\n", "header.vec:1: expected a header"),
+        ("wide.txt", "the " + "1 " * 50_001 + "\n", "wide.txt:1: vectors of 50,001 numbers"),
         ("zero.vec", "0 0\n", "zero.vec:1: expected a header"),
         ("text.bin", "hello\n", "text.bin:1: expected a header"),
         ("long.bin", "99999999999 300\nx", "long.bin: too short for the 99999999999 vectors"),

@@ -21,6 +21,9 @@ from lamina.files.reading import open_regular
 from lamina.models.contract import STATES, Activations, Encoder, Tokens, Want
 from lamina.types import Text
 
+_WIDEST = 50_000
+"""Numbers of a vector; those of words have some hundreds, and examining wider ones takes gigabytes."""
+
 
 def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
     """Words and their vectors from GloVe text, word2vec text (a header line) or word2vec binary (`.bin`)."""
@@ -28,6 +31,11 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
     words, vectors = read(path)
     if not words:
         raise FormatError(f"{path}: contains no vectors; expected lines with a word and its numbers")
+    if vectors.shape[1] > _WIDEST:
+        raise FormatError(
+            f"{path}:1: vectors of {vectors.shape[1]:,} numbers; words have hundreds, and lamina reads at most "
+            f"{_WIDEST:,}: give a file of word vectors"
+        )
     odd = np.flatnonzero(~np.isfinite(vectors).all(1))
     if len(odd):
         raise FormatError(
