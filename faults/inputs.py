@@ -327,7 +327,7 @@ def _elmos(campaign: Campaign) -> Iterator[Case]:
         cases.append((sound, bytes(other[: random.choice((len(other), random.randrange(len(other))))])))
     for at, (options, changed) in enumerate(cases):
         work = partial(_read_elmo, campaign.folder / "elmo", options, changed, whole=not at)
-        yield Case(f"ELMo {at}: {options[:20]!r}, weights of {len(changed):,} bytes", partial(outcome, work))
+        yield Case(f"ELMo: {at}, {options[:20]!r}, weights of {len(changed):,} bytes", partial(outcome, work))
 
 
 def _read_elmo(folder: Path, options: bytes, weights: bytes, *, whole: bool) -> str:

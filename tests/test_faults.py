@@ -50,8 +50,12 @@ def test_a_loss_of_power_drops_what_was_not_synced(tmp_path: Path) -> None:
         Call("rename", f"{base}/b", f"{base}/old"),
     ]
     synced = [*replaced, Call("sync-folder", base, "")]
-    found: dict[str, set[str]] = {"unsynced": set(), "replaced": set(), "synced": set()}
-    for name, calls in (("unsynced", unsynced), ("replaced", replaced), ("synced", synced)):
+    # Renamed by a call that the layer does not see, and then synced.
+    unseen = [Call("create", f"{base}/.tmpX", ""), Call("sync", f"{base}/c", str(snapshot))]
+    runs = {"unsynced": unsynced, "replaced": replaced, "synced": synced}
+    runs["unseen"] = [*unseen, Call("sync-folder", base, "")]
+    found: dict[str, set[str]] = {name: set() for name in runs}
+    for name, calls in runs.items():
         for seed in range(12):
             into = tmp_path / f"{name}-{seed}"
             Disk(before, watched).after(calls, into, random.Random(seed))
@@ -61,3 +65,4 @@ def test_a_loss_of_power_drops_what_was_not_synced(tmp_path: Path) -> None:
     assert found["unsynced"] == {"old=old", "a= old=old"}
     assert {"old=old", "old=new"} <= found["replaced"]
     assert found["synced"] == {"old=new"}
+    assert found["unseen"] == {"c=new old=old"}
