@@ -37,6 +37,15 @@ DIALECT = re.compile(
     re.IGNORECASE,
 )
 """Turns of phrase of the old house."""
+_TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""  # comments and strings
+    r"""|(?<=[(,=:\[!&|?{};\n])\s*/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n])+/"""  # a regular expression
+    r"""|[`{}]|[\w$]+|.""",
+    re.DOTALL,
+)
+"""One token of a script."""
+_TEMPLATE = re.compile(r"(?:\\.|\$(?!\{)|[^`$\\])*(`|\$\{|$)", re.DOTALL)
+"""The text of a template, up to its end or an expression in it."""
 _PRIVATE = re.compile(r"^lamina(?:\.\w+)*\.(_[a-z]\w*)$")
 PAGES = ("docs", "README.md", "CONTRIBUTING.md", "SECURITY.md")
 
@@ -46,7 +55,7 @@ def main(paths: Sequence[str]) -> int:
     chosen = [Path(path) for path in paths]
     faults = [
         fault
-        for fault in (*names(), *private_names(), *words())
+        for fault in (*names(), *script_names(), *private_names(), *words())
         if not chosen or any(Path(fault[0]).is_relative_to(path) for path in chosen)
     ]
     for path, line, fault in faults:
@@ -70,6 +79,37 @@ def names() -> Iterator[tuple[str, int, str]]:
         # A pair is two; panels are in every module that draws.
         if len(places) > 1 and (name not in PAIRS or (len(places) > 2 and name != "Panel")):
             yield from ((path, line, f"class '{name}' exists {len(places)} times") for path, line in places)
+
+
+def script_names() -> Iterator[tuple[str, int, str]]:
+    """Names in scripts that are participles: variables, arguments, functions and fields."""
+    for path in sorted(path for folder in ("src", "checks") for path in Path(folder).rglob("*.*js")):
+        script = path.read_text()
+        for position, token in script_tokens(script):
+            if token in BANNED and not re.match(r"\.at\(", script[position - 1 : position + 3]):
+                yield str(path), script.count("\n", 0, position) + 1, f"name '{token}': call it what it holds"
+
+
+def script_tokens(script: str) -> Iterator[tuple[int, str]]:
+    """Where every token of a script begins, and the token; of templates only the expressions.
+
+    Example:
+        >>> [token for _, token in script_tokens("const text = `held: ${kept}`; // found") if token.strip(" ;`=")]
+        ['const', 'text', 'kept', '}', '// found']
+    """
+    position = 0
+    resumes: list[bool] = []  # of every brace that is open: whether the text of a template goes on after it
+    while token := _TOKEN.match(script, position):
+        yield position, token[0]
+        position = token.end()
+        if token[0] == "{":
+            resumes.append(False)
+        if token[0] == "`" or (token[0] == "}" and resumes and resumes.pop()):
+            if not (text := _TEMPLATE.match(script, position)):
+                return
+            position = text.end()
+            if text[1] == "${":
+                resumes.append(True)
 
 
 def private_names() -> Iterator[tuple[str, int, str]]:

@@ -380,7 +380,7 @@ class TestTheTray:
         [
             ({}, "30 s of about 3 min: encoding"),
             ({"elapsed": 400.0}, "7 min so far, longer than the estimated 3 min"),
-            ({"estimate": None}, "30 s so far; nobody estimated it"),
+            ({"estimate": None}, "30 s so far; without an estimate"),
             ({"state": "queued"}, "waiting for the others; about 3 min once it runs"),
             ({"state": "failed", "message": "there is no such corpus"}, "failed after 30 s"),
         ],

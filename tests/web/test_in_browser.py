@@ -421,7 +421,7 @@ def test_a_computation_runs_in_the_background_and_is_cancelled(page, address):
     page.click("#tray")
     page.wait_for_selector('#jobs li[data-state="running"]')
     # Nobody tried it, and nobody says how long it will take.
-    page.locator("#jobs", has_text="so far; nobody estimated it").wait_for()
+    page.locator("#jobs", has_text="so far; without an estimate").wait_for()
     page.goto(f"{address}/sentence")
     page.click("#tray")
     page.locator("#jobs").get_by_role("button", name="Cancel").click()

@@ -52,7 +52,7 @@ export function wrapTitle(title, pixels) {
  * @param {string} hex
  */
 export function turned(hex) {
-  const [r, g, b] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255);
+  const [r, g, b] = [1, 3, 5].map((start) => parseInt(hex.slice(start, start + 2), 16) / 255);
   const [low, high] = [Math.min(r, g, b), Math.max(r, g, b)];
   const lightness = (low + high) / 2;
   const saturation = high === low ? 0 : (high - low) / (1 - Math.abs(2 * lightness - 1));
@@ -71,7 +71,7 @@ const ramp = () => getComputedStyle(document.documentElement).getPropertyValue("
  */
 function ofData(part, dark) {
   if (typeof part === "string") return part.startsWith("#") ? (dark[part] ?? part) : part;
-  if (Array.isArray(part)) return part.map((each) => ofData(each, dark));
+  if (Array.isArray(part)) return part.map((item) => ofData(item, dark));
   if (!part || typeof part !== "object") return part;
   return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, ofData(value, dark)]));
 }
@@ -83,8 +83,8 @@ function ofData(part, dark) {
  */
 function recoloured(part, dark) {
   // A colour, or an expression with colours in it.
-  if (typeof part === "string") return dark[part] ?? part.replace(/#[0-9a-f]{6}\b/gi, (each) => dark[each.toLowerCase()] ?? turned(each));
-  if (Array.isArray(part)) return part.map((each) => recoloured(each, dark));
+  if (typeof part === "string") return dark[part] ?? part.replace(/#[0-9a-f]{6}\b/gi, (colour) => dark[colour.toLowerCase()] ?? turned(colour));
+  if (Array.isArray(part)) return part.map((item) => recoloured(item, dark));
   if (!part || typeof part !== "object") return part;
   if (part.scheme === "viridis") {
     // It begins at the colour of dark paper. Where it is reversed, the most is dark: on dark paper it is light.
@@ -102,10 +102,10 @@ function recoloured(part, dark) {
  * @returns {Spec}
  */
 export function onPaper(spec, dark) {
-  const made = dark ? recoloured(spec, dark) : spec;
+  const painted = dark ? recoloured(spec, dark) : spec;
   const ink = dark?.black; // where a chart of an older version says nothing
-  const words = dark ? { text: { color: ink, ...made.config?.text }, header: { labelColor: ink, titleColor: ink, ...made.config?.header } } : {};
-  return { ...made, background: null, config: { ...made.config, ...words, background: null } };
+  const words = dark ? { text: { color: ink, ...painted.config?.text }, header: { labelColor: ink, titleColor: ink, ...painted.config?.header } } : {};
+  return { ...painted, background: null, config: { ...painted.config, ...words, background: null } };
 }
 
 /**
@@ -115,15 +115,15 @@ export function onPaper(spec, dark) {
 export function keepLegible(box) {
   for (const group of box.querySelectorAll("svg .mark-text.role-mark")) {
     const texts = [...group.querySelectorAll("text")].filter((text) => text.textContent);
-    const placed = texts.map((text) => ({ text, at: text.getBoundingClientRect() }));
-    placed.sort((one, two) => one.at.top - two.at.top || one.at.left - two.at.left);
+    const placed = texts.map((text) => ({ text, box: text.getBoundingClientRect() }));
+    placed.sort((one, two) => one.box.top - two.box.top || one.box.left - two.box.left);
     /** @type {typeof placed} */
-    const kept = [];
-    for (const each of placed) {
-      const free = kept.every(({ at }) => each.at.left >= at.right || at.left >= each.at.right || each.at.top >= at.bottom || at.top >= each.at.bottom);
-      if (free) kept.push(each);
+    const legible = [];
+    for (const label of placed) {
+      const free = legible.every(({ box }) => label.box.left >= box.right || box.left >= label.box.right || label.box.top >= box.bottom || box.top >= label.box.bottom);
+      if (free) legible.push(label);
     }
-    const shown = kept.length > FEW * placed.length ? new Set(kept.map(({ text }) => text)) : new Set();
-    for (const text of texts) text.style.visibility = shown.has(text) ? "" : "hidden";
+    const visible = legible.length > FEW * placed.length ? new Set(legible.map(({ text }) => text)) : new Set();
+    for (const text of texts) text.style.visibility = visible.has(text) ? "" : "hidden";
   }
 }

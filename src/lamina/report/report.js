@@ -14,67 +14,67 @@ const panelWidth = (view) => (isNumber(view.width) ? view.width : across(view) *
 
 /** A view with those rows only whose field has one of these values. */
 function only(view, field, values) {
-  const kept = views(view).map((each) => only(each, field, values));
+  const panels = views(view).map((part) => only(part, field, values));
   const x = view.encoding?.x;
-  const own = { ...view };
-  if (kept.length) own[view.layer ? "layer" : "concat"] = kept;
-  if (x?.field !== field) return own;
-  own.transform = [...(view.transform ?? []), { filter: { field, oneOf: values } }];
-  own.encoding = { ...view.encoding, x: { ...x, ...(x.scale?.domain ? { scale: { ...x.scale, domain: values } } : {}) } };
-  return own;
+  const copy = { ...view };
+  if (panels.length) copy[view.layer ? "layer" : "concat"] = panels;
+  if (x?.field !== field) return copy;
+  copy.transform = [...(view.transform ?? []), { filter: { field, oneOf: values } }];
+  copy.encoding = { ...view.encoding, x: { ...x, ...(x.scale?.domain ? { scale: { ...x.scale, domain: values } } : {}) } };
+  return copy;
 }
 
 /** The values of a field that has the columns of a view. */
 function valuesOf(view, field) {
   const x = view.encoding?.x;
-  return x?.field === field && x.scale?.domain ? x.scale.domain : views(view).map((each) => valuesOf(each, field)).find(Boolean);
+  return x?.field === field && x.scale?.domain ? x.scale.domain : views(view).map((part) => valuesOf(part, field)).find(Boolean);
 }
 
 /** Words inside a view that are longer than `pixels` end in an ellipsis. */
 function shorten(view, pixels) {
   if (view.mark?.limit) view.mark = { ...view.mark, limit: pixels };
-  views(view).forEach((each) => shorten(each, pixels));
+  views(view).forEach((part) => shorten(part, pixels));
 }
 
 /** Columns of words or numbers that a narrow card has no room for are left out, in place; says whether any was. */
-function thin(made, room) {
-  const { columns, narrow } = made.usermeta ?? {};
+function thin(drawing, room) {
+  const { columns, narrow } = drawing.usermeta ?? {};
   if (narrow && room < narrow.room) {
-    made.concat = narrow.panels.map((at) => made.concat[at]);
-    for (const panel of made.concat) {
+    drawing.concat = narrow.panels.map((index) => drawing.concat[index]);
+    for (const panel of drawing.concat) {
       if (!narrow.field || panel.encoding?.x?.field !== narrow.field) continue;
       Object.assign(panel, only(panel, narrow.field, narrow.values), { width: panel.width * narrow.share });
     }
-    made.concat.forEach((panel) => shorten(panel, room * 0.45));
+    drawing.concat.forEach((panel) => shorten(panel, room * 0.45));
     return true;
   }
-  const all = columns && valuesOf(made.concat[0], columns.field);
+  const all = columns && valuesOf(drawing.concat[0], columns.field);
   const fit = columns && Math.max(2, Math.floor((room - 40) / columns.width));
   if (!all || fit >= all.length) return false;
   // The first, the last, and some between.
-  const chosen = Array.from({ length: fit }, (_, at) => all[Math.round((at * (all.length - 1)) / (fit - 1))]);
-  made.concat = made.concat.map((panel) => only(panel, columns.field, chosen));
-  made.concat.forEach((panel) => shorten(panel, (room - 40) / fit - 6));
+  const chosen = Array.from({ length: fit }, (_, index) => all[Math.round((index * (all.length - 1)) / (fit - 1))]);
+  drawing.concat = drawing.concat.map((panel) => only(panel, columns.field, chosen));
+  drawing.concat.forEach((panel) => shorten(panel, (room - 40) / fit - 6));
   return true;
 }
 
 /** Makes a view `ratio` times as wide, in place; one whose axes have one scale keeps its shape, marks fill their `cells`. */
 function resize(view, ratio, { shape, cells, phone, outer = 0 }) {
   phone = phone && !(view.height?.step < 24); // a lower row has no room for two lines
-  const own = panelWidth(view) * ratio || outer;
+  const width = panelWidth(view) * ratio || outer;
   if (isNumber(view.width)) view.width = Math.floor(view.width * ratio);
   if (shape && isNumber(view.height)) view.height = Math.floor(view.height * ratio);
-  if (view.title && own) view.title = wrapTitle(view.title, own + 30);
+  if (view.title && width) view.title = wrapTitle(view.title, width + 30);
   if (cells && view.mark?.size) view.mark = { ...view.mark, size: view.mark.size * Math.min(ratio, 1.3) ** 2 };
   for (const [name, channel] of Object.entries(view.encoding ?? {})) {
     if (!channel || typeof channel !== "object") continue;
-    if (name === "x" && own) channel.title = wrapped(channel.title, own);
+    if (name === "x" && width) channel.title = wrapped(channel.title, width);
     // Numbers of layers and heads that run into each other are left out.
     if (name === "x" && channel.type === "ordinal" && channel.axis !== null) channel.axis = { labelOverlap: "greedy", ...channel.axis };
     if (name === "y" && phone && channel.type === "nominal" && channel.axis !== null) channel.axis = { ...channel.axis, ...TWO_LINES };
     if (name === "y" && isNumber(view.height)) channel.title = wrapped(channel.title, view.height);
   }
-  views(view).forEach((each) => resize(each, ratio, { shape, cells, phone, outer: own }));
+  views(view).forEach((part) => resize(part, ratio, { shape, cells, phone, outer: width }));
 }
 
 /** Legends above and below a panel get as many columns as fit into `pixels`, in place. */
@@ -87,57 +87,57 @@ function legends(view, pixels) {
     if (legend.gradientLength) legend.gradientLength = Math.min(legend.gradientLength, Math.max(1, Math.floor(pixels / 105)) * 110);
     if (!legend.gradientLength && ["top", "bottom"].includes(legend.orient)) legend.columns = Math.min(legend.columns ?? 9, most);
   }
-  views(view).forEach((each) => legends(each, pixels));
+  views(view).forEach((part) => legends(part, pixels));
 }
 
 /** Panels within a panel take more rows where they have no room, in place; how much narrower it is then. */
 function refold(panel, room) {
   if (!panel.concat) return 0;
-  const [before, own] = [panelWidth(panel), Math.max(...panel.concat.map(panelWidth))];
+  const [before, widest] = [panelWidth(panel), Math.max(...panel.concat.map(panelWidth))];
   const most = across(panel);
-  panel.columns = Math.max(1, Math.min(most, Math.floor(room / (NARROWEST * own + INNER))));
+  panel.columns = Math.max(1, Math.min(most, Math.floor(room / (NARROWEST * widest + INNER))));
   return before - panelWidth(panel) + (most - panel.columns) * INNER;
 }
 
 /** The specification for a card of this width: as many panels in a row as fit, each as wide as that leaves. */
 function fitted(spec, natural, room, shrink) {
-  const made = structuredClone(spec);
-  delete made.title; // the page has it
-  delete made.description;
-  const { keepShape, fixed, oneRow, narrow, cells, together = 1 } = made.usermeta ?? {};
-  const whole = (made.concat ?? []).reduce((sum, panel) => sum + panelWidth(panel), 0);
-  made.thinned = thin(made, room);
-  const panels = made.concat ?? [made];
+  const drawing = structuredClone(spec);
+  delete drawing.title; // the page has it
+  delete drawing.description;
+  const { keepShape, fixed, oneRow, narrow, cells, together = 1 } = drawing.usermeta ?? {};
+  const whole = (drawing.concat ?? []).reduce((sum, panel) => sum + panelWidth(panel), 0);
+  drawing.thinned = thin(drawing, room);
+  const panels = drawing.concat ?? [drawing];
   if (oneRow) natural -= whole - panels.reduce((sum, panel) => sum + panelWidth(panel), 0);
   natural -= Math.max(0, ...panels.map((panel) => refold(panel, room)));
-  const before = Math.min(made.columns ?? panels.length, panels.length);
+  const before = Math.min(drawing.columns ?? panels.length, panels.length);
   const rows = [];
-  for (let at = 0; at < panels.length; at += before) rows.push(panels.slice(at, at + before));
+  for (let start = 0; start < panels.length; start += before) rows.push(panels.slice(start, start + before));
   const widest = Math.max(...rows.map((row) => row.reduce((sum, panel) => sum + panelWidth(panel), 0)));
-  const own = widest / before;
+  const panelSize = widest / before;
   const beside = Math.max(24, (natural - widest) / before); // axes, and the space to the next panel
   let columns = panels.length;
-  while (columns > 1 && room / columns - beside < (fixed ? 1 : NARROWEST) * own) columns -= 1;
+  while (columns > 1 && room / columns - beside < (fixed ? 1 : NARROWEST) * panelSize) columns -= 1;
   columns = Math.ceil(panels.length / Math.ceil(panels.length / columns)); // rows of about the same length
   if (columns > together) columns -= columns % together;
   if (panels.some((panel) => panel.concat)) columns = Math.min(columns, before); // those have panels beside each other
   if (oneRow) columns = before; // panels share their rows: below each other they would be without labels
-  let ratio = Math.min(WIDEST, (room / columns - beside) / own) * shrink;
+  let ratio = Math.min(WIDEST, (room / columns - beside) / panelSize) * shrink;
   if (keepShape) ratio = Math.min(ratio, HIGHEST / Math.max(...panels.map(panelHeight)));
   if (fixed) ratio = 1;
-  if (made.concat) made.columns = columns;
+  if (drawing.concat) drawing.columns = columns;
   // Columns of numbers keep their width: the rest is for the others.
-  const kept = (panel) => made.thinned && narrow?.field && panel.encoding?.x?.field === narrow.field;
-  const held = panels.filter(kept).reduce((sum, panel) => sum + panelWidth(panel), 0);
-  if (held) ratio = ((room - beside * before - held) / (widest - held)) * shrink;
-  if (cells && columns === 1) made.align = "none";
-  panels.forEach((panel, at) => {
+  const isThinned = (panel) => drawing.thinned && narrow?.field && panel.encoding?.x?.field === narrow.field;
+  const thinnedWidth = panels.filter(isThinned).reduce((sum, panel) => sum + panelWidth(panel), 0);
+  if (thinnedWidth) ratio = ((room - beside * before - thinnedWidth) / (widest - thinnedWidth)) * shrink;
+  if (cells && columns === 1) drawing.align = "none";
+  panels.forEach((panel, index) => {
     // Below each other, every panel takes the room that its own labels leave.
-    const alone = cells && columns === 1 ? ((room - Math.min(cells[at], room / 2)) / panelWidth(panel)) * shrink : ratio;
-    resize(panel, kept(panel) ? 1 : Math.max(alone, 0.2), { shape: keepShape, cells, phone: room < PHONE });
+    const alone = cells && columns === 1 ? ((room - Math.min(cells[index], room / 2)) / panelWidth(panel)) * shrink : ratio;
+    resize(panel, isThinned(panel) ? 1 : Math.max(alone, 0.2), { shape: keepShape, cells, phone: room < PHONE });
     legends(panel, room / columns);
   });
-  return made;
+  return drawing;
 }
 
 function room(card) {

@@ -295,7 +295,7 @@ def run_crew(cells: Sequence[StudyCell], crew: CellCrew, place: Place, note: Cal
 def _next(
     waiting: list[list[StudyCell]], holds: dict[int, str], worker: int, busy: dict[int, list[StudyCell]]
 ) -> list[StudyCell] | None:
-    """The next portion for a worker: of the model it holds, else of one that nobody holds, else any."""
+    """The next portion for a worker: of the model it holds, else of one that no worker holds, else any."""
     mine = holds.get(worker)
     others = {holds[number] for number in busy if number in holds}
     ranked = sorted(waiting, key=lambda portion: (portion[0].source != mine, portion[0].source in others))

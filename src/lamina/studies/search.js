@@ -1,7 +1,7 @@
 // Finds pages of an atlas by any part of their names.
 const pages = globalThis.atlasPages ?? [];
 const field = document.getElementById("search");
-const found = document.getElementById("found");
+const matches = document.getElementById("found");
 const MOST = 30;
 
 function show() {
@@ -15,8 +15,8 @@ function show() {
   });
   if (words.length && !hits.length) lines.push(Object.assign(document.createElement("li"), { textContent: "Nothing is called that." }));
   if (hits.length > MOST) lines.push(Object.assign(document.createElement("li"), { textContent: `${hits.length - MOST} more` }));
-  found.replaceChildren(...lines);
+  matches.replaceChildren(...lines);
 }
 
 field.addEventListener("input", show);
-field.form.addEventListener("submit", (event) => { event.preventDefault(); found.querySelector("a")?.click(); });
+field.form.addEventListener("submit", (event) => { event.preventDefault(); matches.querySelector("a")?.click(); });

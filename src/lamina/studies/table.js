@@ -20,7 +20,7 @@ async function columnsOf(data) {
   return Object.fromEntries(read);
 }
 
-const made = (tag, text, properties = {}) => Object.assign(document.createElement(tag), text === undefined ? {} : { textContent: text }, properties);
+const element = (tag, text, properties = {}) => Object.assign(document.createElement(tag), text === undefined ? {} : { textContent: text }, properties);
 
 /** A number as findings write it. */
 function written(value) {
@@ -39,58 +39,58 @@ class CellsTable {
     // A column that says the same in every row takes room from the numbers.
     const same = (name) => name !== "model" && columns[name].words?.length === 1;
     this.names = Object.keys(columns).filter((name) => name !== "fingerprint" && name !== "version" && !same(name));
-    home.replaceChildren(this.controls(chosen), this.status = made("p", "", { className: "key", role: "status" }), this.frame());
+    home.replaceChildren(this.controls(chosen), this.status = element("p", "", { className: "key", role: "status" }), this.frame());
     this.apply();
   }
 
   /** A menu for every column of a few words, and a field that searches tasks and measures. */
   controls(chosen) {
-    const bar = made("div", undefined, { className: "filters" });
+    const bar = element("div", undefined, { className: "filters" });
     for (const name of ["model", "corpus", "analysis", "task", "measure"]) {
       const words = this.columns[name]?.words;
       if (!words || words.length < 2) continue;
-      const menu = made("select");
-      menu.append(made("option", `all (${words.length})`, { value: "" }));
-      words.map((word, at) => [word, at]).sort(([one], [other]) => (one < other ? -1 : 1)).forEach(([word, at]) => menu.append(made("option", word || "none", { value: String(at) })));
+      const menu = element("select");
+      menu.append(element("option", `all (${words.length})`, { value: "" }));
+      words.map((word, index) => [word, index]).sort(([one], [other]) => (one < other ? -1 : 1)).forEach(([word, index]) => menu.append(element("option", word || "none", { value: String(index) })));
       menu.addEventListener("change", () => { this.filters[name] = menu.value === "" ? undefined : Number(menu.value); this.page = 0; this.apply(); });
       if (chosen[name] !== undefined && words.includes(chosen[name])) { menu.value = String(words.indexOf(chosen[name])); this.filters[name] = words.indexOf(chosen[name]); }
-      const label = made("label", name);
+      const label = element("label", name);
       label.append(menu);
       bar.append(label);
     }
-    const search = made("input", undefined, { type: "search" });
+    const search = element("input", undefined, { type: "search" });
     search.addEventListener("input", () => { this.text = search.value.trim().toLowerCase(); this.page = 0; this.apply(); });
-    const label = made("label", "search");
+    const label = element("label", "search");
     label.append(search);
     bar.append(label);
     return bar;
   }
 
   frame() {
-    const scroll = made("div", undefined, { className: "scroll", tabIndex: 0, role: "region" });
+    const scroll = element("div", undefined, { className: "scroll", tabIndex: 0, role: "region" });
     scroll.setAttribute("aria-label", "Numbers of all cells");
-    const table = made("table");
-    const head = made("tr");
+    const table = element("table");
+    const head = element("tr");
     for (const name of this.names) {
-      const cell = made("th", undefined, { scope: "col" });
-      const button = made("button", name.replaceAll("_", " "), { type: "button" });
+      const cell = element("th", undefined, { scope: "col" });
+      const button = element("button", name.replaceAll("_", " "), { type: "button" });
       button.addEventListener("click", () => { this.sorted = { name, up: this.sorted.name === name ? !this.sorted.up : true }; this.apply(); });
       cell.append(button);
       head.append(cell);
     }
     this.head = head;
-    this.body = made("tbody");
-    const top = made("thead");
+    this.body = element("tbody");
+    const top = element("thead");
     top.append(head);
     table.append(top, this.body);
-    const steps = made("div", undefined, { className: "steps" });
-    this.before = made("button", "previous", { type: "button" });
-    this.after = made("button", "next", { type: "button" });
+    const steps = element("div", undefined, { className: "steps" });
+    this.before = element("button", "previous", { type: "button" });
+    this.after = element("button", "next", { type: "button" });
     this.before.addEventListener("click", () => { this.page -= 1; this.show(); });
     this.after.addEventListener("click", () => { this.page += 1; this.show(); });
     steps.append(this.before, this.after);
     scroll.append(table);
-    const both = made("div");
+    const both = element("div");
     both.append(scroll, steps);
     return both;
   }
@@ -111,7 +111,7 @@ class CellsTable {
 
   sort() {
     const { values, words } = this.columns[this.sorted.name];
-    const ranks = words && words.map((word, at) => [word, at]).sort(([one], [other]) => (one < other ? -1 : 1)).reduce((all, [, at], rank) => { all[at] = rank; return all; }, []);
+    const ranks = words && words.map((word, index) => [word, index]).sort(([one], [other]) => (one < other ? -1 : 1)).reduce((all, [, index], rank) => { all[index] = rank; return all; }, []);
     const sign = this.sorted.up ? 1 : -1;
     const keys = new Float64Array(this.count);
     for (const row of this.rows) { const value = ranks ? ranks[values[row]] : values[row]; keys[row] = Number.isNaN(value) ? Infinity : sign * value; }
@@ -128,8 +128,8 @@ class CellsTable {
     this.page = Math.min(Math.max(this.page, 0), pages - 1);
     const start = this.page * SHOWN;
     const lines = Array.from(this.rows.subarray(start, start + SHOWN), (row) => {
-      const line = made("tr");
-      line.append(...this.names.map((name) => made("td", this.cell(name, row))));
+      const line = element("tr");
+      line.append(...this.names.map((name) => element("td", this.cell(name, row))));
       return line;
     });
     this.body.replaceChildren(...lines);
@@ -138,7 +138,7 @@ class CellsTable {
       : "No number passes these filters.";
     this.before.disabled = this.page === 0;
     this.after.disabled = this.page === pages - 1;
-    [...this.head.children].forEach((cell, at) => cell.setAttribute("aria-sort", this.names[at] !== this.sorted.name ? "none" : this.sorted.up ? "ascending" : "descending"));
+    [...this.head.children].forEach((cell, index) => cell.setAttribute("aria-sort", this.names[index] !== this.sorted.name ? "none" : this.sorted.up ? "ascending" : "descending"));
   }
 }
 

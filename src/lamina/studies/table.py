@@ -376,7 +376,7 @@ def write_page(
     left_out: Sequence[str],
     out: Path,
 ) -> Path:
-    """Write `index.html`; a page of somebody else's is never replaced."""
+    """Write `index.html`; a page that lamina did not write is never replaced."""
     page = out / "index.html"
     refuse_other_page(page)
     parts = [part_of(f"part-{safe_name(name)}", result, out / COMPARED / name) for name, result in compared.items()]

@@ -52,8 +52,8 @@ function parted(model, answers) {
 async function all() {
   const name = state.get("model");
   await load(byId("panels"), async () => {
-    const [model, asked] = await Promise.all([verdict(name), read("/questions/models")]);
-    const answers = asked.some((each) => each.name === name && each.answers);
+    const [model, models] = await Promise.all([verdict(name), read("/questions/models")]);
+    const answers = models.some((card) => card.name === name && card.answers);
     if (name !== state.get("model")) return;
     replace(byId("panels"), ...spoken(model), parted(model, answers));
   });
@@ -62,6 +62,6 @@ async function all() {
 await ready;
 state.onChange((changed) => {
   if ("model" in changed || "sentence" in changed) all();
-  else if (Object.keys(changed).some((each) => each.startsWith("off"))) again?.();
+  else if (Object.keys(changed).some((key) => key.startsWith("off"))) again?.();
 });
 await all();

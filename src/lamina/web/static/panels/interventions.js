@@ -42,49 +42,49 @@ const finally_ = ({ labels }) => labels.toSorted((a, b) => (b.probabilities.at(-
 /** @param {Intervention} changed */
 function believed({ before, after, words }) {
   if (!before.beliefs.length) return [];
-  const rows = before.beliefs.flatMap((own, at) => {
-    const [was, is] = [finally_(own), finally_(after.beliefs[at])];
+  const rows = before.beliefs.flatMap((belief, index) => {
+    const [was, is] = [finally_(belief), finally_(after.beliefs[index])];
     if (was.label === is.label) return [];
-    const text = own.spans.map(([start, end]) => words.slice(start, end).join(" ")).join(" → ");
-    return [[text, own.task, `${was.label} ${percent(was.probabilities.at(-1) ?? 0)}`, `${is.label} ${percent(is.probabilities.at(-1) ?? 0)}`]];
+    const text = belief.spans.map(([start, end]) => words.slice(start, end).join(" ")).join(" → ");
+    return [[text, belief.task, `${was.label} ${percent(was.probabilities.at(-1) ?? 0)}`, `${is.label} ${percent(is.probabilities.at(-1) ?? 0)}`]];
   });
-  const told = `Under the probes of all layers, the label of ${rows.length} of ${before.beliefs.length} targets changes.`;
-  return [el("h3", {}, "What its probes believe"), el("p", {}, told), rows.length ? table(["words", "task", "whole model", "switched off"], rows) : null];
+  const summary = `Under the probes of all layers, the label of ${rows.length} of ${before.beliefs.length} targets changes.`;
+  return [el("h3", {}, "What its probes believe"), el("p", {}, summary), rows.length ? table(["words", "task", "whole model", "switched off"], rows) : null];
 }
 
 /** @param {Intervention} changed */
 function looked({ before, after }) {
   if (!before.measures.length) return [];
-  const [box, key, told] = [el("div", { class: "atlas-box" }), el("div", { class: "legend" }), el("p", { class: "soft" })];
+  const [box, key, note] = [el("div", { class: "atlas-box" }), el("div", { class: "legend" }), el("p", { class: "soft" })];
   const choice = el("select", {}, before.measures.map(({ name, title }) => el("option", { value: name }, title)));
   /** @type {{ measure: HeadMeasure, scale: { most: number } } | null} */
-  let shown = null;
-  const grid = makeAtlas(box, { label: "Change of attention, head by head", onLook: (head) => shown && replace(told, described(shown.measure, head, shown.scale)) });
+  let current = null;
+  const grid = makeAtlas(box, { label: "Change of attention, head by head", onLook: (head) => current && replace(note, described(current.measure, head, current.scale)) });
   function draw() {
     const [was, is] = [before, after].map(({ measures }) => measures.find(({ name }) => name === choice.value));
     if (!was || !is) return;
     const values = was.values.map((row, layer) => row.map((value, head) => (value === null || is.values[layer][head] === null ? null : /** @type {number} */ (is.values[layer][head]) - value)));
-    shown = { measure: { ...was, values, baseline: null }, scale: { most: farthest(values.flat()) } };
-    grid.show(shown.measure, shown.scale);
-    legend(key, shown.measure, shown.scale);
+    current = { measure: { ...was, values, baseline: null }, scale: { most: farthest(values.flat()) } };
+    grid.show(current.measure, current.scale);
+    legend(key, current.measure, current.scale);
   }
   choice.addEventListener("change", draw);
   queueMicrotask(draw);
-  return [el("h3", {}, "Where its heads look: the change"), el("label", {}, "Measure ", choice), box, key, told];
+  return [el("h3", {}, "Where its heads look: the change"), el("label", {}, "Measure ", choice), box, key, note];
 }
 
 /**
- * @param {InterventionRequest} asked
+ * @param {InterventionRequest} request
  * @param {AbortSignal} signal
  */
-async function change(asked, signal) {
-  const found = await post("/interventions", asked, signal);
-  const parts = [...(asked.heads ?? []).map((head) => `head ${head}`), ...(asked.layers ?? []).map((layer) => `block ${layer}`)];
-  return [el("p", {}, `Without ${parts.join(", ")} (${asked.how === "mean" ? "the mean over the sentence in their place" : "zeros in their place"}):`), ...guessed(found), ...answered(found), ...believed(found), ...looked(found)];
+async function change(request, signal) {
+  const answer = await post("/interventions", request, signal);
+  const parts = [...(request.heads ?? []).map((head) => `head ${head}`), ...(request.layers ?? []).map((layer) => `block ${layer}`)];
+  return [el("p", {}, `Without ${parts.join(", ")} (${request.how === "mean" ? "the mean over the sentence in their place" : "zeros in their place"}):`), ...guessed(answer), ...answered(answer), ...believed(answer), ...looked(answer)];
 }
 
 /** @param {string} text @param {RegExp} pattern */
-const listed = (text, pattern) => text.split(/[\s,;]+/).filter((each) => pattern.test(each));
+const listed = (text, pattern) => text.split(/[\s,;]+/).filter((name) => pattern.test(name));
 
 /**
  * The form, which writes into the address, and what the address asks for.
@@ -92,7 +92,7 @@ const listed = (text, pattern) => text.split(/[\s,;]+/).filter((each) => pattern
  */
 export function switching({ blocks, heads, answers }) {
   const first = state.getAll("head").join(", ");
-  const own = el("input", { id: "off-heads", placeholder: `as 3-1, 2-${heads}`, value: off().heads.join(", ") || first, spellcheck: "false" });
+  const input = el("input", { id: "off-heads", placeholder: `as 3-1, 2-${heads}`, value: off().heads.join(", ") || first, spellcheck: "false" });
   const whole = el("input", { id: "off-layers", placeholder: `as 2, ${blocks}`, value: off().layers.join(", "), spellcheck: "false" });
   const how = el("select", { id: "off-how" }, el("option", { value: "zero" }, "zeros"), el("option", { value: "mean" }, "its mean over the sentence"));
   how.value = state.get("off_how") === "mean" ? "mean" : "zero";
@@ -101,7 +101,7 @@ export function switching({ blocks, heads, answers }) {
   const form = el(
     "form",
     { class: "controls", autocomplete: "off" },
-    el("label", {}, `Heads off (layers 1 to ${blocks}, heads 1 to ${heads}) `, own),
+    el("label", {}, `Heads off (layers 1 to ${blocks}, heads 1 to ${heads}) `, input),
     el("label", {}, "Blocks off ", whole),
     el("label", {}, "Replace the output of a head by ", how),
     question ? el("label", {}, "Question about the sentence ", question) : null,
@@ -109,14 +109,14 @@ export function switching({ blocks, heads, answers }) {
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    state.set({ off: listed(own.value, /^\d+-\d+$/), off_layer: listed(whole.value, /^\d+$/), off_how: how.value === "mean" ? "mean" : "", off_question: question?.value ?? "" });
+    state.set({ off: listed(input.value, /^\d+-\d+$/), off_layer: listed(whole.value, /^\d+$/), off_how: how.value === "mean" ? "mean" : "", off_question: question?.value ?? "" });
   });
 
   /** What the address asks for; nothing, where it asks for nothing. */
   function show() {
-    const asked = off();
-    if (!asked.heads.length && !asked.layers.length) return replace(box, el("p", { class: "soft" }, "Name heads or blocks, and see what changes without them."));
-    load(box, (signal) => change({ model: state.get("model"), sentence: state.get("sentence"), ...asked, how: state.get("off_how") === "mean" ? "mean" : "zero", question: state.get("off_question") }, signal), { lines: 6 });
+    const request = off();
+    if (!request.heads.length && !request.layers.length) return replace(box, el("p", { class: "soft" }, "Name heads or blocks, and see what changes without them."));
+    load(box, (signal) => change({ model: state.get("model"), sentence: state.get("sentence"), ...request, how: state.get("off_how") === "mean" ? "mean" : "zero", question: state.get("off_question") }, signal), { lines: 6 });
   }
   show();
   return { parts: [form, box], show };

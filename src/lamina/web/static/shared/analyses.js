@@ -4,15 +4,15 @@
 import { read } from "./api.js";
 
 /** @type {Promise<AnalysisCard[]> | null} */
-let asked = null;
+let pending = null;
 
 // All of them, in the order of the report; asked for once.
 export function analyses() {
-  asked ??= read("/analyses").catch((error) => {
-    asked = null;
+  pending ??= read("/analyses").catch((error) => {
+    pending = null;
     throw error;
   });
-  return asked;
+  return pending;
 }
 
 /**
@@ -22,6 +22,6 @@ export function analyses() {
  * @returns {Promise<JobRequest>}
  */
 export async function asInReport(name, inputs) {
-  const found = (await analyses()).find((each) => each.name === name);
-  return { analysis: name, ...inputs, settings: found?.report ?? {} };
+  const card = (await analyses()).find((analysis) => analysis.name === name);
+  return { analysis: name, ...inputs, settings: card?.report ?? {} };
 }

@@ -3,7 +3,7 @@
 /** @import { Delete, Get, Post } from "./api_types.js" */
 
 /** @type {Map<string, AbortController>} */
-const asked = new Map();
+const pending = new Map();
 
 /** @param {Response} response */
 async function answered(response) {
@@ -48,9 +48,9 @@ export async function post(address, body, signal) {
  * @returns {Promise<Post[Address]["gives"] | null>}
  */
 export async function ask(address, body, kind = address) {
-  asked.get(kind)?.abort();
+  pending.get(kind)?.abort();
   const control = new AbortController();
-  asked.set(kind, control);
+  pending.set(kind, control);
   try {
     return await post(address, body, control.signal);
   } catch (error) {

@@ -43,10 +43,10 @@ export async function draw(box, spec, { summary = spec.description ?? "", name =
   let [natural, width, dark] = [0, 0, false]; // of the chart as it is made; of the place, when it was drawn last
   let [drawing, again] = [false, false];
 
-  /** @param {FigureCard["spec"]} shown */
-  async function put(shown) {
+  /** @param {FigureCard["spec"]} source */
+  async function put(source) {
     view?.finalize();
-    ({ view } = await embed(live, onPaper(shown, dark ? THEME.dark : null), { mode: "vega-lite", renderer: "svg", actions: false, logLevel: 1, downloadFileName: name, tooltip: { theme: dark ? "dark" : "light" } }));
+    ({ view } = await embed(live, onPaper(source, dark ? THEME.dark : null), { mode: "vega-lite", renderer: "svg", actions: false, logLevel: 1, downloadFileName: name, tooltip: { theme: dark ? "dark" : "light" } }));
     return Number(live.querySelector("svg")?.getAttribute("width"));
   }
 
@@ -56,12 +56,12 @@ export async function draw(box, spec, { summary = spec.description ?? "", name =
     natural ||= await put(spec);
     let [beside, narrower, before] = [besideOf(spec, natural), false, Infinity];
     for (let tries = 0; tries < TRIES; tries++) {
-      const { made, columns, free } = fitted(spec, beside, width);
-      const over = (await put(made)) - width;
+      const { drawing, columns, free } = fitted(spec, beside, width);
+      const over = (await put(drawing)) - width;
       if (over <= 1 && (narrower || !free || over > -SPARE * width)) break;
       // Where narrower panels do not help, something else is what is wide: then they stay as they were.
       if (over > before - 2) {
-        await put(natural <= width ? spec : fitted(spec, besideOf(spec, natural), width).made);
+        await put(natural <= width ? spec : fitted(spec, besideOf(spec, natural), width).drawing);
         break;
       }
       // Axes take more or less than they did. What had to be made narrower stays so.
@@ -117,28 +117,28 @@ function whenSeen(box, step) {
 /**
  * A figure of a saved result: chart, caption, and its files. `query` asks for the same part of it that is shown.
  * @param {Pick<ResultDetails, "id" | "analysis" | "tables">} result
- * @param {FigureCard} shown
+ * @param {FigureCard} source
  */
-export function figure(result, shown, query = "") {
+export function figure(result, source, query = "") {
   const box = el("div", { class: "box", "aria-busy": "true" }, skeleton(6));
   const base = `/api/results/${result.id}`;
   const images = ["svg", "png", "pdf"].map((kind) =>
-    el("a", { href: `${base}/charts/${shown.name}.${kind}${query}`, download: `${result.analysis}-${shown.name}.${kind}` }, kind.toUpperCase()),
+    el("a", { href: `${base}/charts/${source.name}.${kind}${query}`, download: `${result.analysis}-${source.name}.${kind}` }, kind.toUpperCase()),
   );
   const tables = result.tables.map((name) =>
     el("a", { href: `${base}/tables/${name}.csv`, download: `${result.analysis}-${name}.csv` }, `${name}.csv`),
   );
-  const made = el(
+  const element = el(
     "figure",
-    { "data-chart": shown.name },
+    { "data-chart": source.name },
     box,
-    el("figcaption", {}, shown.caption || shown.summary),
+    el("figcaption", {}, source.caption || source.summary),
     el("p", { class: "downloads" }, "Download: ", ...[...images, ...tables].flatMap((link) => [link, " "])),
   );
   whenSeen(box, () =>
-    draw(box, shown.spec, { summary: shown.summary, name: `${result.analysis}-${shown.name}` })
+    draw(box, source.spec, { summary: source.summary, name: `${result.analysis}-${source.name}` })
       .catch((error) => box.replaceChildren(el("p", { class: "wrong" }, `the chart cannot be drawn: ${message(error)}`)))
       .finally(() => done(box)),
   );
-  return made;
+  return element;
 }

@@ -59,9 +59,9 @@ export const svg = (tag, attributes = {}, ...children) => filled(document.create
  * @param {new () => HTMLElement} kind
  */
 export function byId(id, kind = HTMLElement) {
-  const found = document.getElementById(id);
-  if (!(found instanceof kind)) throw new Error(`the page has no ${kind.name} #${id}`);
-  return found;
+  const element = document.getElementById(id);
+  if (!(element instanceof kind)) throw new Error(`the page has no ${kind.name} #${id}`);
+  return element;
 }
 
 /** @param {string} id */
@@ -77,9 +77,9 @@ export const select = (id) => byId(id, HTMLSelectElement);
  * @returns {HTMLElement}
  */
 export function inside(parent, selector) {
-  const found = parent.querySelector(selector);
-  if (!(found instanceof HTMLElement)) throw new Error(`there is no ${selector} here`);
-  return found;
+  const element = parent.querySelector(selector);
+  if (!(element instanceof HTMLElement)) throw new Error(`there is no ${selector} here`);
+  return element;
 }
 
 /**
@@ -107,7 +107,7 @@ export function table(columns, rows, { caption = "" } = {}) {
 }
 
 /**
- * What is happening, said to eyes and to screen readers.
+ * What is happening, for eyes and screen readers.
  * @param {string} text
  */
 export function say(text, { wrong = false } = {}) {
@@ -120,7 +120,7 @@ export function say(text, { wrong = false } = {}) {
 export const message = (error) => (error instanceof Error ? error.message : String(error));
 
 /**
- * Runs a step of a view; what goes wrong is said, not swallowed.
+ * Runs a step of a view; errors are shown, not swallowed.
  * @param {string} doing
  * @param {() => Promise<unknown>} step
  */

@@ -24,16 +24,16 @@ const panelWidth = (view) => (isNumber(view.width) ? view.width : Math.max(0, ..
  * @param {boolean} shape
  */
 function resize(view, ratio, shape) {
-  const own = panelWidth(view) * ratio;
+  const width = panelWidth(view) * ratio;
   if (isNumber(view.width)) view.width = Math.floor(view.width * ratio);
   if (shape && isNumber(view.height)) view.height = Math.floor(view.height * ratio);
-  if (view.title && own) view.title = wrapTitle(view.title, own + 30);
+  if (view.title && width) view.title = wrapTitle(view.title, width + 30);
   for (const [name, channel] of Object.entries(view.encoding ?? {})) {
     if (!channel || typeof channel !== "object") continue;
-    if (name === "x" && own) channel.title = wrapped(channel.title, own);
+    if (name === "x" && width) channel.title = wrapped(channel.title, width);
     if (name === "y" && isNumber(view.height)) channel.title = wrapped(channel.title, view.height);
   }
-  for (const each of views(view)) resize(each, ratio, shape);
+  for (const part of views(view)) resize(part, ratio, shape);
 }
 
 /**
@@ -47,7 +47,7 @@ function narrowLegends(view, most) {
     if (legend.gradientLength) legend.gradientLength = Math.min(legend.gradientLength, most * LEGEND);
     else if (["top", "bottom"].includes(legend.orient)) legend.columns = Math.min(legend.columns ?? 9, most);
   }
-  for (const each of views(view)) narrowLegends(each, most);
+  for (const part of views(view)) narrowLegends(part, most);
 }
 
 /**
@@ -57,7 +57,7 @@ function narrowLegends(view, most) {
 function breakLabels(view) {
   const y = view.encoding?.y;
   if (y?.axis !== null && (y?.type === "nominal" || y?.type === "ordinal")) y.axis = { labelExpr: BROKEN, ...y.axis };
-  for (const each of views(view)) breakLabels(each);
+  for (const part of views(view)) breakLabels(part);
 }
 
 /**
@@ -69,7 +69,7 @@ function rowsOf(spec) {
   const panels = spec.concat ?? [spec];
   const before = Math.min(spec.columns ?? panels.length, panels.length);
   const sums = [];
-  for (let at = 0; at < panels.length; at += before) sums.push(panels.slice(at, at + before).reduce((sum, panel) => sum + panelWidth(panel), 0));
+  for (let start = 0; start < panels.length; start += before) sums.push(panels.slice(start, start + before).reduce((sum, panel) => sum + panelWidth(panel), 0));
   return { before, widest: Math.max(...sums) };
 }
 
@@ -88,31 +88,31 @@ export function besideOf(spec, natural) {
  * @param {Spec} spec
  * @param {number} beside pixels beside each panel
  * @param {number} room
- * @returns {{ made: Spec, columns: number, free: boolean }} `free`: whether panels can be wider still
+ * @returns {{ drawing: Spec, columns: number, free: boolean }} `free`: whether panels can be wider still
  */
 export function fitted(spec, beside, room) {
-  const made = /** @type {Part} */ (structuredClone(spec));
-  const { keepShape = false, fixed = false, oneRow = false, together = 1 } = made.usermeta ?? {};
+  const copy = /** @type {Part} */ (structuredClone(spec));
+  const { keepShape = false, fixed = false, oneRow = false, together = 1 } = copy.usermeta ?? {};
   /** @type {Part[]} */
-  const panels = made.concat ?? [made];
-  const { before, widest } = rowsOf(made);
-  if (!widest) return { made: spec, columns: before, free: false };
-  const own = widest / before;
+  const panels = copy.concat ?? [copy];
+  const { before, widest } = rowsOf(copy);
+  if (!widest) return { drawing: spec, columns: before, free: false };
+  const panelSize = widest / before;
   let columns = panels.length;
-  while (columns > 1 && room / columns - beside < (fixed ? 1 : NARROWEST) * own) columns -= 1;
+  while (columns > 1 && room / columns - beside < (fixed ? 1 : NARROWEST) * panelSize) columns -= 1;
   columns = Math.ceil(panels.length / Math.ceil(panels.length / columns)); // rows of about the same length
   if (columns > together) columns -= columns % together;
   if (oneRow) columns = before; // panels share their rows: below each other they would be without labels
   const most = fixed ? 1 : Math.min(WIDEST, keepShape ? HIGHEST / Math.max(...panels.map(panelHeight)) : WIDEST);
-  const ratio = fixed ? 1 : Math.max(SMALLEST, Math.min(most, (room / columns - beside) / own));
-  if (made.concat) {
-    made.columns = columns;
-    made.title = wrapTitle(made.title, room - EDGE);
+  const ratio = fixed ? 1 : Math.max(SMALLEST, Math.min(most, (room / columns - beside) / panelSize));
+  if (copy.concat) {
+    copy.columns = columns;
+    copy.title = wrapTitle(copy.title, room - EDGE);
   }
   for (const panel of panels) {
     resize(panel, ratio, keepShape);
     narrowLegends(panel, Math.max(1, Math.floor((room - EDGE) / columns / LEGEND)));
     if (room < PHONE) breakLabels(panel);
   }
-  return { made: /** @type {Spec} */ (made), columns, free: ratio < most };
+  return { drawing: /** @type {Spec} */ (copy), columns, free: ratio < most };
 }

@@ -21,8 +21,8 @@ export const onDone = (listener) => finished.push(listener);
 /** @type {Map<string, HTMLElement>} */
 const beside = new Map(); // job -> where its progress is shown, beside its button
 
-/** @param {string} [said] */
-const spinning = (said) => [el("span", { class: "spinner", "aria-hidden": "true" }), said ?? ""];
+/** @param {string} [text] */
+const spinning = (text) => [el("span", { class: "spinner", "aria-hidden": "true" }), text ?? ""];
 
 /**
  * A button that starts computations, one after another; how they come on stands beside it at once.
@@ -30,13 +30,13 @@ const spinning = (said) => [el("span", { class: "spinner", "aria-hidden": "true"
  * @param {() => JobRequest | JobRequest[] | Promise<JobRequest | JobRequest[]>} wanted
  */
 export function button(text, wanted) {
-  const made = el("button", { type: "button", class: "job" }, text);
+  const element = el("button", { type: "button", class: "job" }, text);
   const status = el("span", { class: "job-status", role: "status" });
   const refused = el("span", { class: "wrong", role: "alert" });
-  made.addEventListener("click", async () => {
-    made.disabled = true;
+  element.addEventListener("click", async () => {
+    element.disabled = true;
     replace(refused);
-    made.after(status, refused);
+    element.after(status, refused);
     replace(status, spinning("Starting …"));
     try {
       for (const request of [await wanted()].flat()) {
@@ -51,9 +51,9 @@ export function button(text, wanted) {
       if (!status.querySelector(".job-step")) replace(status);
       refused.textContent = ` ${message(error)}`;
     }
-    made.disabled = false;
+    element.disabled = false;
   });
-  return made;
+  return element;
 }
 
 /**
@@ -90,7 +90,7 @@ const isOn = ({ state }) => state === "running" || state === "queued";
 function time({ state, elapsed, estimate }) {
   if (state === "queued") return estimate === null ? "waiting for the others" : `waiting for the others; about ${duration(estimate)} once it runs`;
   if (state !== "running") return elapsed ? `${state} after ${duration(elapsed)}` : state;
-  if (estimate === null) return `${duration(elapsed)} so far; nobody estimated it`;
+  if (estimate === null) return `${duration(elapsed)} so far; without an estimate`;
   if (elapsed > 1.2 * estimate) return `${duration(elapsed)} so far, longer than the estimated ${duration(estimate)}`;
   return `${duration(elapsed)} of about ${duration(estimate)}`;
 }
@@ -134,7 +134,7 @@ function show(jobs) {
   if (!jobs.length) open(false);
   replace(tray, jobs.some(isOn) ? el("span", { class: "spinner", "aria-hidden": "true" }) : null, `Jobs: ${summary(jobs)}`);
   // A button that has the keyboard's focus is not taken from under it.
-  const focused = [...box.querySelectorAll("button")].findIndex((each) => each === document.activeElement);
+  const focused = [...box.querySelectorAll("button")].findIndex((button) => button === document.activeElement);
   replace(box, el("ul", {}, jobs.map(line)));
   if (focused >= 0) [...box.querySelectorAll("button")][focused]?.focus();
 }

@@ -42,8 +42,8 @@ export const unfollow = (name) => followers.delete(name);
 export function point(layer) {
   pointed = layer;
   byId("layer-said").textContent = inWords(layer);
-  for (const each of /** @type {NodeListOf<HTMLElement>} */ (byId("main").querySelectorAll("[data-layer]"))) {
-    each.classList.toggle("on", Number(each.dataset.layer) === layer);
+  for (const element of /** @type {NodeListOf<HTMLElement>} */ (byId("main").querySelectorAll("[data-layer]"))) {
+    element.classList.toggle("on", Number(element.dataset.layer) === layer);
   }
   for (const listener of followers.values()) listener(layer);
 }

@@ -1,24 +1,24 @@
 // @ts-check
-// What a model is and whether its numbers can be trusted: its passport, asked for when somebody looks.
+// What a model is and whether its numbers can be trusted: its passport, requested when the card is opened.
 /** @import { ModelCard, ModelVerdict } from "./api_types.js" */
 import { read } from "./api.js";
 import { byId, el, inside, message, replace, table } from "./dom.js";
 import * as state from "./state.js";
 
 /** @type {Map<string, Promise<ModelVerdict>>} */
-const asked = new Map();
+const pending = new Map();
 
 /**
  * A model's verdict; asked for once.
  * @param {string} name
  */
 export function verdict(name) {
-  const known = asked.get(name);
+  const known = pending.get(name);
   if (known) return known;
-  const found = read(`/models/${encodeURIComponent(name)}`);
-  found.catch(() => asked.delete(name));
-  asked.set(name, found);
-  return found;
+  const card = read(`/models/${encodeURIComponent(name)}`);
+  card.catch(() => pending.delete(name));
+  pending.set(name, card);
+  return card;
 }
 
 /** @param {ModelVerdict} card */
@@ -42,8 +42,8 @@ function facts(card) {
 function whole(card) {
   return [
     el("p", {}, facts(card)),
-    card.verdict.length ? el("ul", { class: "wrong" }, card.verdict.map((said) => el("li", {}, said))) : null,
-    table(["check", "verdict", "what was measured"], card.checks.map(({ name, verdict: found, message }) => [name, found, message])),
+    card.verdict.length ? el("ul", { class: "wrong" }, card.verdict.map((sentence) => el("li", {}, sentence))) : null,
+    table(["check", "verdict", "what was measured"], card.checks.map(({ name, verdict: outcome, message }) => [name, outcome, message])),
     el("p", { class: "soft" }, `Examined in ${card.seconds.toFixed(1)} s with transformers ${card.transformers}.`),
   ];
 }
@@ -60,7 +60,7 @@ export function keepCard(models) {
     const name = state.get("model");
     replace(title, `About ${name}`);
     replace(body, el("p", { class: "soft" }, "Examining the model ..."));
-    if (!box.open && !asked.has(name) && !models.find((model) => model.name === name)?.loaded) return;
+    if (!box.open && !pending.has(name) && !models.find((model) => model.name === name)?.loaded) return;
     try {
       const card = await verdict(name);
       if (name !== state.get("model")) return; // another was chosen meanwhile

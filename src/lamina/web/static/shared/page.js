@@ -16,7 +16,7 @@ import { beginArrival } from "./waiting.js";
 const on = (/** @type {string} */ id) => document.getElementById(id) !== null;
 
 /**
- * A model of a result folder that nobody named: what would be loaded, and a button that says it may be.
+ * A model of a result folder that is not confirmed: what would be loaded, and a button that says it may be.
  * @param {string} name
  */
 async function offerToLoad(name) {

@@ -11,7 +11,7 @@ const DARK_TEXT_FROM = 0.179; // relative luminance at which black and white rea
  * @param {string} hex
  * @returns {Rgb}
  */
-const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+const channels = (hex) => [1, 3, 5].map((start) => parseInt(hex.slice(start, start + 2), 16));
 
 /** @param {string} name */
 const stops = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).split(",").map((colour) => channels(colour.trim()));
@@ -28,7 +28,7 @@ onScheme(() => ([scale, difference] = [stops("--scale"), stops("--diverging")]))
 function between(scale, share) {
   const place = Math.min(Math.max(share, 0), 1) * (scale.length - 1);
   const below = Math.min(Math.floor(place), scale.length - 2);
-  return scale[below].map((value, at) => Math.round(value + (scale[below + 1][at] - value) * (place - below)));
+  return scale[below].map((value, index) => Math.round(value + (scale[below + 1][index] - value) * (place - below)));
 }
 
 /** @param {Rgb} rgb */
@@ -61,8 +61,8 @@ export function faded(colour, share) {
   const style = getComputedStyle(document.documentElement);
   const hex = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
   const name = /^var\((--[\w-]+)\)$/.exec(colour)?.[1];
-  const [own, paper] = [channels(name ? hex(name) : colour), channels(hex("--paper"))];
-  return painted(own.map((value, at) => Math.round(paper[at] + (value - paper[at]) * Math.min(Math.max(share, 0), 1))));
+  const [ink, paper] = [channels(name ? hex(name) : colour), channels(hex("--paper"))];
+  return painted(ink.map((value, index) => Math.round(paper[index] + (value - paper[index]) * Math.min(Math.max(share, 0), 1))));
 }
 
 /**

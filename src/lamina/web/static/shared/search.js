@@ -11,7 +11,7 @@ const KINDS = { head: "head", layer: "layer", task: "task", word: "word" };
 let asking = null;
 /** @type {SearchHit[]} */
 let hits = [];
-let at = -1;
+let current = -1;
 /** @type {number | undefined} */
 let timer;
 
@@ -22,7 +22,7 @@ function close() {
   byId("hits").hidden = true;
   input("find").setAttribute("aria-expanded", "false");
   input("find").removeAttribute("aria-activedescendant");
-  at = -1;
+  current = -1;
 }
 
 /** @param {import("./dom.js").Child[]} parts */
@@ -34,9 +34,9 @@ function open(parts) {
 
 /** @param {number} place */
 function choose(place) {
-  at = hits.length ? (place + hits.length) % hits.length : -1;
-  for (const [number, option] of [...byId("hits").querySelectorAll("[role=option]")].entries()) option.setAttribute("aria-selected", String(number === at));
-  if (at >= 0) input("find").setAttribute("aria-activedescendant", `hit-${at}`);
+  current = hits.length ? (place + hits.length) % hits.length : -1;
+  for (const [number, option] of [...byId("hits").querySelectorAll("[role=option]")].entries()) option.setAttribute("aria-selected", String(number === current));
+  if (current >= 0) input("find").setAttribute("aria-activedescendant", `hit-${current}`);
 }
 
 async function look() {
@@ -45,11 +45,11 @@ async function look() {
   if (!wanted) return close();
   const control = (asking = new AbortController());
   try {
-    const found = await read(/** @type {"/search"} */ (`/search?${new URLSearchParams({ q: wanted, model: state.get("model") })}`), control.signal);
+    const answer = await read(/** @type {"/search"} */ (`/search?${new URLSearchParams({ q: wanted, model: state.get("model") })}`), control.signal);
     if (control.signal.aborted) return;
-    hits = found;
+    hits = answer;
     const option = (/** @type {SearchHit} */ hit, /** @type {number} */ number) => el("a", { id: `hit-${number}`, role: "option", "aria-selected": "false", tabindex: "-1", href: address(hit) }, el("span", { class: "badge" }, KINDS[hit.kind]), " ", el("strong", {}, hit.title), el("span", { class: "soft" }, ` ${hit.about}`));
-    open(found.length ? found.map(option) : [el("p", { class: "soft" }, "Nothing has this name: try objects, previous word, 3-1, a task, a layer or a word.")]);
+    open(answer.length ? answer.map(option) : [el("p", { class: "soft" }, "Nothing has this name: try objects, previous word, 3-1, a task, a layer or a word.")]);
     choose(0);
   } catch (error) {
     if (!control.signal.aborted) open([el("p", { class: "wrong" }, message(error))]);
@@ -59,8 +59,8 @@ async function look() {
 /** @param {KeyboardEvent} event */
 function key(event) {
   if (event.key === "Escape") close();
-  else if (event.key === "ArrowDown") choose(at + 1);
-  else if (event.key === "ArrowUp") choose(at - 1);
+  else if (event.key === "ArrowDown") choose(current + 1);
+  else if (event.key === "ArrowUp") choose(current - 1);
   else return;
   event.preventDefault();
 }
@@ -79,8 +79,8 @@ export function beginSearch() {
   byId("search").addEventListener("submit", async (event) => {
     event.preventDefault();
     clearTimeout(timer);
-    if (byId("hits").hidden || at < 0) await look();
-    if (hits[at]) location.href = address(hits[at]);
+    if (byId("hits").hidden || current < 0) await look();
+    if (hits[current]) location.href = address(hits[current]);
   });
   if (box.value.trim()) look(); // typed before the page was ready
 }

@@ -2,7 +2,7 @@
 // One selection for all views, in the address: model, sentence, word or span, layer, head, and what a view adds.
 //
 // A choice that a person would want to go back to is pushed: set(values). Scrubbing replaces the entry:
-// set(values, { replace: true }). What a view fills in by itself replaces it too, and nobody is told:
+// set(values, { replace: true }). What a view fills in by itself replaces it too, without an event:
 // set(values, { quiet: true }). Back and Forward tell listeners what changed, like any other choice.
 /** @typedef {Record<string, string | number | null | undefined | string[]>} Values */
 /** @typedef {Record<string, string[]>} Changed name -> what it is now; empty if it is gone */
@@ -15,7 +15,7 @@ const OF_SENTENCE = ["word", "word2", "mark"];
 
 /** @type {((changed: Changed) => void)[]} */
 const listeners = [];
-let shown = location.search;
+let current = location.search;
 
 const now = () => new URLSearchParams(location.search);
 
@@ -41,8 +41,8 @@ export function set(values, how = {}) {
   const fresh = moved && !quiet ? Object.fromEntries(OF_SENTENCE.map((name) => [name, ""])) : {};
   for (const [name, value] of Object.entries({ ...fresh, ...values })) {
     parameters.delete(name);
-    for (const each of Array.isArray(value) ? value : [value]) {
-      if (each !== "" && each !== null && each !== undefined) parameters.append(name, String(each));
+    for (const item of Array.isArray(value) ? value : [value]) {
+      if (item !== "" && item !== null && item !== undefined) parameters.append(name, String(item));
     }
   }
   const query = parameters.toString();
@@ -54,10 +54,10 @@ export function set(values, how = {}) {
   tell({ quiet });
 }
 
-/** Tells what the address says now that it did not say before. */
+/** Reports what changed in the address. */
 function tell({ quiet = false } = {}) {
-  const [before, after] = [new URLSearchParams(shown), now()];
-  shown = location.search;
+  const [before, after] = [new URLSearchParams(current), now()];
+  current = location.search;
   carry();
   /** @type {Changed} */
   const changed = {};
@@ -74,13 +74,13 @@ function tell({ quiet = false } = {}) {
  * @param {Values} more
  */
 export function address(path, more = {}) {
-  const kept = new URLSearchParams();
-  for (const name of SELECTION) for (const each of getAll(name)) kept.append(name, each);
+  const params = new URLSearchParams();
+  for (const name of SELECTION) for (const item of getAll(name)) params.append(name, item);
   for (const [name, value] of Object.entries(more)) {
-    if (value === "") kept.delete(name);
-    else kept.set(name, String(value));
+    if (value === "") params.delete(name);
+    else params.set(name, String(value));
   }
-  return kept.size ? `${path}?${kept}` : path;
+  return params.size ? `${path}?${params}` : path;
 }
 
 /** Links between views carry the selection. */

@@ -20,16 +20,16 @@ function series() {
   return training === null ? [] : all.filter((model) => model.training === training);
 }
 
-const at = () => series().findIndex(({ name }) => name === state.get("model"));
+const index = () => series().findIndex(({ name }) => name === state.get("model"));
 
 /** @param {ModelCard} checkpoint */
 const inWords = ({ step }) => (step === null ? "the end" : step.toLocaleString("en"));
 
 /** @param {ModelCard[]} checkpoints @param {number} place */
 function tell(checkpoints, place) {
-  const said = checkpoints.length > 1 ? `${inWords(checkpoints[place])} (${place + 1} of ${checkpoints.length})` : "no checkpoint";
-  byId("step-said").textContent = said;
-  input("step").setAttribute("aria-valuetext", `step ${said}`);
+  const text = checkpoints.length > 1 ? `${inWords(checkpoints[place])} (${place + 1} of ${checkpoints.length})` : "no checkpoint";
+  byId("step-said").textContent = text;
+  input("step").setAttribute("aria-valuetext", `step ${text}`);
 }
 
 /** What the address says. */
@@ -37,10 +37,10 @@ function show() {
   clearTimeout(moving);
   const [checkpoints, slider] = [series(), input("step")];
   slider.max = String(Math.max(1, checkpoints.length - 1));
-  slider.value = String(Math.max(0, at()));
+  slider.value = String(Math.max(0, index()));
   slider.disabled = byId("grow", HTMLButtonElement).disabled = checkpoints.length < 2;
   if (checkpoints.length < 2) stop();
-  tell(checkpoints, at());
+  tell(checkpoints, index());
 }
 
 /** @param {number} place */
@@ -59,11 +59,11 @@ const settled = () => !byId("main").querySelector("[aria-busy]:not([data-slow])"
 function play() {
   byId("grow").setAttribute("aria-pressed", "true");
   byId("grow").textContent = "Pause";
-  choose(at() >= series().length - 1 ? 0 : at() + 1);
+  choose(index() >= series().length - 1 ? 0 : index() + 1);
   playing = setInterval(() => {
     if (!settled()) return;
-    if (at() >= series().length - 1) stop();
-    else choose(at() + 1);
+    if (index() >= series().length - 1) stop();
+    else choose(index() + 1);
   }, PAUSE);
 }
 

@@ -46,14 +46,14 @@ export function pickInto(name) {
 
 /**
  * A note under every word, such as its label at the layer that is looked at.
- * @param {(string | null)[]} said
+ * @param {(string | null)[]} texts
  */
-export function annotate(said) {
-  notes = said;
-  for (const [at, option] of options().entries()) {
+export function annotate(texts) {
+  notes = texts;
+  for (const [index, option] of options().entries()) {
     const note = option.querySelector(".note");
-    if (note) note.textContent = said[at] ?? "";
-    option.classList.toggle("noted", Boolean(said[at]));
+    if (note) note.textContent = texts[index] ?? "";
+    option.classList.toggle("noted", Boolean(texts[index]));
   }
 }
 
@@ -74,17 +74,17 @@ function choose([one, other], replace = false) {
 
 function mark() {
   const [first, second] = [slot === "word" ? (trying ?? chosenSpan()) : chosenSpan(), slot === "word2" ? (trying ?? chosenSpan("word2")) : chosenSpan("word2")];
-  const within = (/** @type {number} */ at, /** @type {Span | null} */ span) => span !== null && at >= span[0] && at <= span[1];
-  for (const [at, option] of options().entries()) {
-    option.setAttribute("aria-selected", String(within(at, first) || within(at, second)));
-    option.classList.toggle("second", within(at, second) && !within(at, first));
-    option.tabIndex = at === current ? 0 : -1;
+  const within = (/** @type {number} */ index, /** @type {Span | null} */ span) => span !== null && index >= span[0] && index <= span[1];
+  for (const [index, option] of options().entries()) {
+    option.setAttribute("aria-selected", String(within(index, first) || within(index, second)));
+    option.classList.toggle("second", within(index, second) && !within(index, first));
+    option.tabIndex = index === current ? 0 : -1;
   }
 }
 
-/** @param {number} at */
-function focus(at) {
-  current = Math.min(words.length - 1, Math.max(0, at));
+/** @param {number} index */
+function focus(index) {
+  current = Math.min(words.length - 1, Math.max(0, index));
   mark();
   options()[current]?.focus();
 }
@@ -100,15 +100,15 @@ const fixedEnd = () => {
 
 /**
  * The end of the chosen span that stays when it is extended to a word: the one farther from it.
- * @param {number} at
+ * @param {number} index
  */
-const endOppositeTo = (at) => {
-  const span = chosenSpan(slot) ?? [at, at];
-  return at < span[0] ? span[1] : span[0];
+const endOppositeTo = (index) => {
+  const span = chosenSpan(slot) ?? [index, index];
+  return index < span[0] ? span[1] : span[0];
 };
 
 /** @type {Record<string, (at: number) => number>} */
-const STEPS = { ArrowLeft: (at) => at - 1, ArrowRight: (at) => at + 1, Home: () => 0, End: () => words.length - 1 };
+const STEPS = { ArrowLeft: (index) => index - 1, ArrowRight: (index) => index + 1, Home: () => 0, End: () => words.length - 1 };
 
 /** @param {KeyboardEvent} event */
 function key(event) {
@@ -133,30 +133,30 @@ function wordAt(event) {
 
 /** @param {PointerEvent} event */
 function press(event) {
-  const at = wordAt(event);
-  if (at === null || event.button !== 0) return;
-  anchor = event.shiftKey || extending() ? endOppositeTo(at) : at;
-  trying = [Math.min(anchor, at), Math.max(anchor, at)];
+  const index = wordAt(event);
+  if (index === null || event.button !== 0) return;
+  anchor = event.shiftKey || extending() ? endOppositeTo(index) : index;
+  trying = [Math.min(anchor, index), Math.max(anchor, index)];
   mark();
 }
 
 /** @param {PointerEvent} event */
 function drag(event) {
-  const at = anchor === null ? null : wordAt(event);
-  if (anchor === null || at === null) return;
-  trying = [Math.min(anchor, at), Math.max(anchor, at)];
+  const index = anchor === null ? null : wordAt(event);
+  if (anchor === null || index === null) return;
+  trying = [Math.min(anchor, index), Math.max(anchor, index)];
   mark();
 }
 
 /** @param {PointerEvent} event */
 function release(event) {
   if (anchor === null) return;
-  const at = wordAt(event) ?? trying?.[1] ?? anchor;
+  const index = wordAt(event) ?? trying?.[1] ?? anchor;
   const from = anchor;
   anchor = null;
-  current = at;
-  choose([from, at]);
-  options()[at]?.focus({ preventScroll: true });
+  current = index;
+  choose([from, index]);
+  options()[index]?.focus({ preventScroll: true });
 }
 
 function cancel() {
@@ -182,7 +182,7 @@ async function show() {
     words = answer.words;
     notes = [];
     current = chosenSpan()?.[0] ?? 0;
-    replace(box, words.map((word, at) => el("span", { role: "option", "data-word": at, "aria-selected": "false", tabindex: "-1" }, el("span", { class: "name" }, word), el("span", { class: "note" }))));
+    replace(box, words.map((word, index) => el("span", { role: "option", "data-word": index, "aria-selected": "false", tabindex: "-1" }, el("span", { class: "name" }, word), el("span", { class: "note" }))));
     annotate(notes);
     mark();
     bringIntoSight();

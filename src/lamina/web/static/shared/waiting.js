@@ -67,7 +67,7 @@ const ARRIVING = '[aria-busy="true"]:not(.estimate, [data-slow], figure .box)';
 
 /**
  * A page appears from its top to its bottom: a part is there when those above it have what they wait for, so that
- * nothing is pushed away from under somebody's eyes. What has appeared stays.
+ * nothing that a reader looks at moves. What has appeared stays.
  */
 export function beginArrival() {
   const main = document.getElementById("main");
@@ -90,7 +90,7 @@ export function beginArrival() {
 }
 
 /**
- * Fills a box with what `work` gives. A newer call on the same box aborts this one and wins; what goes wrong is said in
+ * Fills a box with what `work` gives. A newer call on the same box aborts this one and wins; errors are shown in
  * the box, with a button that tries again. True where this call filled it.
  * @param {Element} box
  * @param {(signal: AbortSignal) => Promise<Child | Child[] | void>} work nothing, if it filled the box itself
@@ -104,9 +104,9 @@ export async function load(box, work, how = {}) {
   wait(box, how);
   const patience = setTimeout(() => tellQueue(box).catch(() => {}), SLOW);
   try {
-    const made = await work(control.signal);
+    const answer = await work(control.signal);
     if (control.signal.aborted) return false;
-    if (made !== undefined) replace(box, made);
+    if (answer !== undefined) replace(box, answer);
     done(box);
     return true;
   } catch (error) {

@@ -22,9 +22,9 @@ let turn = 0; // of the estimate that is shown
  */
 function choice(id, given, like, others = []) {
   const names = given.columns.map(({ name }) => name);
-  const made = el("select", { id }, [...others, ...names].map((name) => el("option", { value: name }, name || "none")));
-  made.value = given.columns.find(({ looks_like }) => looks_like === like)?.name ?? (others[0] ?? names[0]);
-  return made;
+  const select = el("select", { id }, [...others, ...names].map((name) => el("option", { value: name }, name || "none")));
+  select.value = given.columns.find(({ looks_like }) => looks_like === like)?.name ?? (others[0] ?? names[0]);
+  return select;
 }
 
 /** @param {KeptTable} given */
@@ -46,12 +46,12 @@ function offer(given) {
     const mine = ++turn;
     for (;;) {
       try {
-        const found = await post("/tables/estimate", wanted());
+        const estimate = await post("/tables/estimate", wanted());
         if (mine !== turn) return;
-        if (found.state === "known") takes.textContent = `Takes about ${duration(found.seconds ?? 0)} on this machine.`;
-        else if (found.state === "off") takes.textContent = "How long it takes is not estimated here.";
-        else takes.textContent = found.state === "failed" ? found.why : "Trying how long it takes …";
-        if (found.state !== "waiting" && found.state !== "trying") return;
+        if (estimate.state === "known") takes.textContent = `Takes about ${duration(estimate.seconds ?? 0)} on this machine.`;
+        else if (estimate.state === "off") takes.textContent = "How long it takes is not estimated here.";
+        else takes.textContent = estimate.state === "failed" ? estimate.why : "Trying how long it takes …";
+        if (estimate.state !== "waiting" && estimate.state !== "trying") return;
       } catch (error) {
         if (mine === turn) takes.textContent = message(error);
         return;

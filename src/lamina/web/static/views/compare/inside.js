@@ -10,7 +10,7 @@ import { takes } from "./missing.js";
 
 const FIRST = 12; // matches that are seen at once
 
-/** @param {ModelCorrespondence} found */
+/** @param {ModelCorrespondence} answer */
 function matrix({ cka, twin, nearest, models: [one, other] }) {
   const cell = (/** @type {number | null} */ value, /** @type {number} */ row, /** @type {number} */ column) => {
     if (value === null) return el("td", { class: "none" }, "–");
@@ -32,7 +32,7 @@ function matrix({ cka, twin, nearest, models: [one, other] }) {
   );
 }
 
-/** @param {ModelCorrespondence} found */
+/** @param {ModelCorrespondence} answer */
 function matches({ heads, directed, models: [one, other] }) {
   if (!heads.length) return [el("p", {}, "One of these models has no attention maps, so that no heads are matched.")];
   const order = heads.toSorted((a, b) => Number(b.mutual) - Number(a.mutual) || b.overlap - b.others - (a.overlap - a.others));
@@ -52,14 +52,14 @@ function matches({ heads, directed, models: [one, other] }) {
  * @param {CorrespondenceAnswer} answer
  * @param {string[]} names
  */
-export function inside({ correspondence: found, missing }, [one, other]) {
-  if (found)
+export function inside({ correspondence: answer, missing }, [one, other]) {
+  if (answer)
     return [
-      listed(found.findings),
-      matrix(found),
-      el("p", { class: "soft" }, `Debiased linear CKA of the vectors of ${found.words} words in ${found.texts} sentences of ${found.corpus}: 1 for spaces that differ by rotation and scale, about 0 for unrelated ones. The first word of a decoder, a sink, is left out.`),
+      listed(answer.findings),
+      matrix(answer),
+      el("p", { class: "soft" }, `Debiased linear CKA of the vectors of ${answer.words} words in ${answer.texts} sentences of ${answer.corpus}: 1 for spaces that differ by rotation and scale, about 0 for unrelated ones. The first word of a decoder, a sink, is left out.`),
       el("h3", {}, "Heads that match"),
-      ...matches(found),
+      ...matches(answer),
     ];
   if (!missing) return [el("p", {}, "Layers and heads of two trained models are matched; a random twin is the baseline of that.")];
   return unmeasured(missing, one, other);

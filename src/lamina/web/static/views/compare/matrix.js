@@ -17,8 +17,8 @@ function missing({ reason }) {
   return el("td", { class: "none", title: reason || "not available" }, "n/a");
 }
 
-/** @param {ModelScore} score @param {(value: number | null) => string} said */
-const range = (score, said) => (score.low === null ? null : el("span", { class: "range" }, `${said(score.low)} to ${said(score.high)}`));
+/** @param {ModelScore} score @param {(value: number | null) => string} format */
+const range = (score, format) => (score.low === null ? null : el("span", { class: "range" }, `${format(score.low)} to ${format(score.high)}`));
 
 /**
  * @param {ModelScore[]} scores
@@ -29,11 +29,11 @@ const range = (score, said) => (score.low === null ? null : el("span", { class: 
 function matrix(scores, models, label, cell) {
   /** @type {Map<string, Map<string, ModelScore>>} */
   const rows = new Map();
-  for (const each of scores) rows.set(rowOf(each), (rows.get(rowOf(each)) ?? new Map()).set(each.model, each));
-  const line = (/** @type {Map<string, ModelScore>} */ own) => {
-    const [any] = own.values();
+  for (const score of scores) rows.set(rowOf(score), (rows.get(rowOf(score)) ?? new Map()).set(score.model, score));
+  const line = (/** @type {Map<string, ModelScore>} */ byModel) => {
+    const [any] = byModel.values();
     return el("tr", {}, el("th", { scope: "row" }, titleOf(any)), models.map((model) => {
-      const score = own.get(model);
+      const score = byModel.get(model);
       return score ? cell(score) : el("td", { class: "none" }, "–");
     }));
   };
@@ -57,32 +57,32 @@ function relative(apart, most) {
   const { fill, text } = diverging(apart.value / (most || 1));
   const clear = apart.p !== null && apart.p < 0.05;
   const p = apart.p === null ? "" : apart.p < 0.001 ? ", p < .001" : `, p = ${apart.p.toFixed(3)}`;
-  const said = `${apart.paired ? "paired interval" : "not paired, so without an interval"}${p}`;
-  return el("td", { style: `background: ${fill}; color: ${text}`, title: said }, clear ? el("strong", {}, signed(apart.value)) : signed(apart.value), apart.paired ? "" : "*", range(apart, signed));
+  const note = `${apart.paired ? "paired interval" : "not paired, so without an interval"}${p}`;
+  return el("td", { style: `background: ${fill}; color: ${text}`, title: note }, clear ? el("strong", {}, signed(apart.value)) : signed(apart.value), apart.paired ? "" : "*", range(apart, signed));
 }
 
-/** @param {number | string} low @param {number | string} high @param {string} ramp @param {string} said */
-function ramp(low, high, ramp, said) {
-  return el("div", { class: "legend" }, el("span", {}, String(low)), el("span", { class: "scale", style: `background: linear-gradient(to right, var(${ramp}))` }), el("span", {}, String(high)), el("span", { class: "soft" }, said));
+/** @param {number | string} low @param {number | string} high @param {string} ramp @param {string} format */
+function ramp(low, high, ramp, format) {
+  return el("div", { class: "legend" }, el("span", {}, String(low)), el("span", { class: "scale", style: `background: linear-gradient(to right, var(${ramp}))` }), el("span", {}, String(high)), el("span", { class: "soft" }, format));
 }
 
-/** @param {ModelComparison} found */
-export function showScores(found) {
-  const [baseline, ...others] = found.models;
-  if (!found.scores.length) return el("p", {}, "No task was scored for two of these models on the same texts. Probe them on the same corpus first (tab Runs).");
-  const scale = shared(found.scores.map(({ value }) => value));
-  const most = farthest(found.differences.map(({ value }) => value));
-  const some = others.filter((name) => found.differences.some(({ model }) => model === name));
-  const scored = found.models.filter((name) => found.scores.some(({ model }) => model === name));
+/** @param {ModelComparison} comparison */
+export function showScores(comparison) {
+  const [baseline, ...others] = comparison.models;
+  if (!comparison.scores.length) return el("p", {}, "No task was scored for two of these models on the same texts. Probe them on the same corpus first (tab Runs).");
+  const scale = shared(comparison.scores.map(({ value }) => value));
+  const most = farthest(comparison.differences.map(({ value }) => value));
+  const some = others.filter((name) => comparison.differences.some(({ model }) => model === name));
+  const scored = comparison.models.filter((name) => comparison.scores.some(({ model }) => model === name));
   return el(
     "div",
     { class: "columns" },
-    el("div", {}, matrix(found.scores, scored, "Scores, with 95 % intervals", (score) => absolute(score, scale)), ramp(short(scale.low), short(scale.high), "--scale", "score; one scale for all tasks and models")),
+    el("div", {}, matrix(comparison.scores, scored, "Scores, with 95 % intervals", (score) => absolute(score, scale)), ramp(short(scale.low), short(scale.high), "--scale", "score; one scale for all tasks and models")),
     some.length
       ? el(
           "div",
           {},
-          matrix(found.differences, some, `Difference from ${baseline}, with 95 % intervals`, (score) => relative(/** @type {ScoreDifference} */ (score), most)),
+          matrix(comparison.differences, some, `Difference from ${baseline}, with 95 % intervals`, (score) => relative(/** @type {ScoreDifference} */ (score), most)),
           ramp(signed(-most), signed(most), "--diverging", `model minus ${baseline}. Bold: clear after correction for all tasks and models. *: not paired, since predictions of twins are not saved, so without an interval.`),
         )
       : null,

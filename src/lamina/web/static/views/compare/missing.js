@@ -5,7 +5,7 @@ import { el } from "../../shared/dom.js";
 import { duration } from "../../shared/durations.js";
 import { button } from "../../shared/jobs.js";
 
-/** @param {MissingResult} each */
+/** @param {MissingResult} cell */
 export function takes({ state, seconds }) {
   if (state === "known" && seconds !== null) return `about ${duration(seconds)}`;
   return state === "off" ? "not estimated: the server was started without" : "being estimated by a trial …";
@@ -24,7 +24,7 @@ export function missing(all) {
     possible.length
       ? el("div", {}, button(`Measure what is missing${estimate}`, () => possible.map(({ wanted }) => /** @type {JobRequest} */ (wanted))))
       : el("p", { class: "soft" }, "Nothing is missing that these models can be measured for."),
-    possible.length ? el("ul", { class: "lacking" }, possible.map((each) => el("li", {}, el("strong", {}, each.title), ` of ${each.model}: `, el("span", { class: "soft" }, takes(each))))) : null,
+    possible.length ? el("ul", { class: "lacking" }, possible.map((cell) => el("li", {}, el("strong", {}, cell.title), ` of ${cell.model}: `, el("span", { class: "soft" }, takes(cell))))) : null,
     not.length ? el("details", {}, el("summary", {}, `${not.length} cannot be measured`), el("ul", {}, not.map(({ title, model, why }) => el("li", {}, `${title} of ${model}: ${why}`)))) : null,
   ];
 }

@@ -15,49 +15,49 @@ export const picked = () => [pinned(), ...state.getAll("with").filter((name) => 
 
 /**
  * What shares most comes first, models before twins; what shares nothing comes last.
- * @param {ComparisonOffer[]} found
+ * @param {ComparisonOffer[]} models
  */
-const sorted = (found) => found.toSorted((one, other) => Number(!one.shares.length) - Number(!other.shares.length) || Number(one.twin) - Number(other.twin) || other.shares.length - one.shares.length);
+const sorted = (models) => models.toSorted((one, other) => Number(!one.shares.length) - Number(!other.shares.length) || Number(one.twin) - Number(other.twin) || other.shares.length - one.shares.length);
 
 /**
  * The offers for the pinned model; what the address names and cannot be compared is dropped from it.
  * @param {AbortSignal} signal
  */
 export async function offers(signal) {
-  const found = await read(`/compare/models/${encodeURIComponent(pinned())}`, signal);
-  const offered = found.filter(({ why }) => !why).map(({ name }) => name);
-  const asked = state.getAll("with");
-  const kept = asked.filter((name) => name === NONE || offered.includes(name));
-  const order = sorted(found);
+  const answer = await read(`/compare/models/${encodeURIComponent(pinned())}`, signal);
+  const offered = answer.filter(({ why }) => !why).map(({ name }) => name);
+  const wanted = state.getAll("with");
+  const others = wanted.filter((name) => name === NONE || offered.includes(name));
+  const order = sorted(answer);
   // A first visit compares with the model that shares most; a server with one, with its twin.
-  const first = asked.length ? kept : order.filter(({ why }) => !why).slice(0, 1).map(({ name }) => name);
-  if (first.join() !== asked.join()) state.set({ with: first }, { quiet: true });
+  const first = wanted.length ? others : order.filter(({ why }) => !why).slice(0, 1).map(({ name }) => name);
+  if (first.join() !== wanted.join()) state.set({ with: first }, { quiet: true });
   return order;
 }
 
 /**
  * @param {HTMLElement} box
- * @param {ComparisonOffer[]} found
+ * @param {ComparisonOffer[]} models
  */
-export function showPicker(box, found) {
+export function showPicker(box, models) {
   const baseline = pinned();
   const chosen = picked();
   const item = (/** @type {ComparisonOffer} */ { name, title, shares }) => {
     const change = () => {
-      const others = chosen.filter((each) => each !== name && each !== baseline);
+      const others = chosen.filter((other) => other !== name && other !== baseline);
       if (!chosen.includes(name)) others.push(name);
       state.set({ with: others.length ? others : NONE });
     };
-    const pin = () => state.set({ baseline: name === state.get("model") ? "" : name, with: [baseline, ...chosen.filter((each) => each !== name && each !== baseline)] });
+    const pin = () => state.set({ baseline: name === state.get("model") ? "" : name, with: [baseline, ...chosen.filter((other) => other !== name && other !== baseline)] });
     const tick = el("input", { type: "checkbox", name: "with", value: name, checked: chosen.includes(name), onchange: change });
     const has = shares.length ? `shares: ${shares.join(", ")}` : "shares no saved result; heads on the sentence can be compared";
     return el("li", { "data-model": name }, el("label", {}, tick, ` ${title}`), el("button", { type: "button", class: "pin", "aria-label": `Pin ${title} as the baseline`, onclick: pin }, "Pin"), el("p", { class: "soft" }, has));
   };
   const first = el("li", { "data-model": baseline, "data-baseline": "" }, el("strong", {}, baseline), el("span", { class: "badge" }, "baseline"), el("p", { class: "soft" }, "every difference is another model minus this one"));
-  const refused = found.filter(({ why }) => why);
+  const refused = models.filter(({ why }) => why);
   replace(
     box,
-    el("fieldset", { class: "fieldset" }, el("legend", { class: "unseen" }, "Models to compare with the baseline"), el("ul", { class: "picker" }, first, found.filter(({ why }) => !why).map(item))),
+    el("fieldset", { class: "fieldset" }, el("legend", { class: "unseen" }, "Models to compare with the baseline"), el("ul", { class: "picker" }, first, models.filter(({ why }) => !why).map(item))),
     refused.length ? el("details", {}, el("summary", {}, `Not offered: ${refused.length}`), el("ul", {}, refused.map(({ title, why }) => el("li", {}, el("strong", {}, title), `: ${why}.`)))) : null,
   );
 }

@@ -23,7 +23,7 @@ const PAUSE = 2000; // between two looks at estimates that are being made
 const ALONE = "Pick another model above: a comparison needs two.";
 
 /** @type {ModelComparison | null} */
-let found = null;
+let response = null;
 /** @type {{ names: string[], atlases: import("../../shared/api_types.js").HeadAtlas[] } | null} */
 let seen = null;
 
@@ -40,7 +40,7 @@ async function everything() {
   const names = picked();
   if (names.length < 2) {
     clearTimeout(timer);
-    found = seen = null;
+    response = seen = null;
     for (const id of ["scores", "atlases", "beliefs", "measured", "changed", "not"]) await load(byId(id), async () => el("p", {}, ALONE));
     for (const id of ["lacking", "differences", "heads-legend", "heads-about"]) replace(byId(id));
     return;
@@ -65,12 +65,12 @@ async function lacking(names) {
 
 /** @param {string[]} names */
 async function measured(names) {
-  found = null;
+  response = null;
   const boxes = ["measured", "changed", "not"].map((id) => byId(id));
   for (const box of boxes) load(box, () => new Promise(() => {}), { lines: 4 });
   await load(byId("scores"), async (signal) => {
     const answer = await post("/compare", { models: names }, signal);
-    found = answer;
+    response = answer;
     load(byId("measured"), async () => byLayer(answer));
     load(byId("changed"), () => alike(answer));
     load(byId("not"), async () => notCompared(answer));
@@ -84,17 +84,17 @@ const scores = (answer) => [listed(answer.findings), ...[showScores(answer)].fla
 /** @param {string[]} names */
 async function sentence(names) {
   seen = null;
-  const asked = names.map((model) => ({ model, sentence: state.get("sentence") }));
+  const requests = names.map((model) => ({ model, sentence: state.get("sentence") }));
   replace(byId("differences"));
   replace(byId("heads-legend"));
   await load(byId("atlases"), async (signal) => {
-    seen = { names, atlases: await Promise.all(asked.map((body) => post("/heads/atlas", body, signal))) };
+    seen = { names, atlases: await Promise.all(requests.map((body) => post("/heads/atlas", body, signal))) };
   }, { lines: 10 });
-  load(byId("beliefs"), async (signal) => beliefs(names, await Promise.all(asked.map((body) => post("/lens", body, signal)))));
+  load(byId("beliefs"), async (signal) => beliefs(names, await Promise.all(requests.map((body) => post("/lens", body, signal)))));
 }
 
 function heads() {
-  if (seen && found && found.models.join() === seen.names.join()) showHeads(seen.names, seen.atlases, found);
+  if (seen && response && response.models.join() === seen.names.join()) showHeads(seen.names, seen.atlases, response);
 }
 
 /** @param {TaskLayer[]} layers */
@@ -107,19 +107,19 @@ function whereToRead(layers) {
 
 /** @param {ModelComparison} answer */
 function byLayer(answer) {
-  const chart = (/** @type {ModelComparison["figures"][number]} */ shown) => {
+  const chart = (/** @type {ModelComparison["figures"][number]} */ chart) => {
     const box = el("div", { class: "box" });
-    queueMicrotask(() => draw(box, shown.spec, { summary: shown.summary }));
-    return el("figure", {}, box, el("figcaption", {}, shown.caption || shown.summary));
+    queueMicrotask(() => draw(box, chart.spec, { summary: chart.summary }));
+    return el("figure", {}, box, el("figcaption", {}, chart.caption || chart.summary));
   };
-  /** A chart is drawn when somebody looks. @param {string} title @param {ModelComparison["figures"]} figures @param {boolean} open */
+  /** A chart is drawn when it is in sight. @param {string} title @param {ModelComparison["figures"]} figures @param {boolean} open */
   const section = (title, figures, open) => {
-    const made = el("details", { open }, el("summary", {}, title));
-    const fill = () => made.open && made.children.length === 1 && made.append(...figures.map(chart));
-    made.addEventListener("toggle", fill);
-    return made;
+    const details = el("details", { open }, el("summary", {}, title));
+    const fill = () => details.open && details.children.length === 1 && details.append(...figures.map(chart));
+    details.addEventListener("toggle", fill);
+    return details;
   };
-  const curves = answer.curves.map(({ title, figure: shown }, at) => section(title, [shown], at === 0));
+  const curves = answer.curves.map(({ title, figure: chart }, index) => section(title, [chart], index === 0));
   if (answer.figures.length) curves.push(section("Probing, as lamina compare draws it", answer.figures, false));
   return [curves.length ? null : el("p", {}, "No analysis by layer was run alike for two of these models."), ...curves, whereToRead(answer.layers)];
 }
@@ -142,7 +142,7 @@ async function alike(answer) {
 async function fineTuned({ diff, models: [model, other], shapes: [[blocks], [others]], by_head }) {
   if (diff) {
     const result = await read(`/results/${diff.id}`);
-    return [listed(result.findings), ...result.figures.map((shown) => figure(result, shown))];
+    return [listed(result.findings), ...result.figures.map((chart) => figure(result, chart))];
   }
   // Only where one model started from the other is there something that changed.
   if ([model, other].some((name) => name.endsWith(" (random)")) || blocks !== others || !by_head.includes(other)) return [];
@@ -160,5 +160,5 @@ state.onChange((changed) => {
   }
 });
 onDone(all);
-onScheme(() => found && replace(byId("scores"), scores(found)));
+onScheme(() => response && replace(byId("scores"), scores(response)));
 await all();

@@ -14,7 +14,7 @@ import { load } from "../../shared/waiting.js";
 import { headSwitch } from "../../panels/switch.js";
 import { unmeasured } from "../compare/inside.js";
 import { showCard } from "../heads/card.js";
-import { told } from "../heads/evidence.js";
+import { explanation } from "../heads/evidence.js";
 import { examples, marked } from "../heads/examples.js";
 
 const NEAREST = 5; // of the heads of another model
@@ -40,25 +40,25 @@ async function showHead() {
   title(`Head ${name}`, `What head ${name} of ${model()} does: its role with evidence, examples, failures, what happens without it, and heads like it.`);
   const known = await analyses().catch(() => []);
   const computing = (/** @type {string[]} */ needs) => {
-    const found = needs.map((need) => known.find((each) => each.name === need && each.job && each.report !== null)).find((each) => each);
-    return found ? button(found.title, () => asInReport(found.name, { model: model() })) : el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), ".");
+    const runnable = needs.map((need) => known.find((card) => card.name === need && card.job && card.report !== null)).find((card) => card);
+    return runnable ? button(runnable.title, () => asInReport(runnable.name, { model: model() })) : el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), ".");
   };
   let relation = state.get("relation");
   await load(byId("entry"), async (signal) => {
-    const found = await post("/heads/card", { model: model(), head: name }, signal);
+    const answer = await post("/heads/card", { model: model(), head: name }, signal);
     // Links of the relation that it finds best are right or wrong.
-    relation ||= found.relations.find((row) => row.held_out)?.relation ?? "";
+    relation ||= answer.relations.find((row) => row.held_out)?.relation ?? "";
     const everything = el("div");
-    showCard(everything, found, [], (head) => (location.href = state.address(`/head/${head}`)));
+    showCard(everything, answer, [], (head) => (location.href = state.address(`/head/${head}`)));
     const sentence = el("p", { class: "steps" }, link("/sentence", "Where it looks in a sentence", { head: name }, "heads"), link("/sentence", "Switch it off in a sentence", { head: name }), link(`/layer/${name.split("-")[0]}`, `Layer ${name.split("-")[0]}`, { head: "" }));
-    return [card("What it does", ...told(found, computing), sentence), card("All that was measured of it", everything)];
+    return [card("What it does", ...explanation(answer, computing), sentence), card("All that was measured of it", everything)];
   }, { lines: 10 });
-  const [shown, off, like] = [el("div", { "data-slow": "" }), el("div"), el("div", { class: "twins", "data-slow": "" })];
-  replace(byId("more"), card("Examples and failures", shown), card("Without it", el("p", { class: "soft" }, `In the sentence “${state.get("sentence", about.sentence)}”.`), off), card("Heads like it in other models", like));
+  const [preview, off, like] = [el("div", { "data-slow": "" }), el("div"), el("div", { class: "twins", "data-slow": "" })];
+  replace(byId("more"), card("Examples and failures", preview), card("Without it", el("p", { class: "soft" }, `In the sentence “${state.get("sentence", about.sentence)}”.`), off), card("Heads like it in other models", like));
   if (!state.get("sentence")) state.set({ sentence: about.sentence }, { quiet: true });
   replace(off, headSwitch(name));
   likeIt(like);
-  await load(shown, async (signal) => examples(await post("/heads/examples", { model: model(), head: name, relation }, signal), () => (location.href = `${state.address("/sentence", { head: name })}#heads`)), { lines: 8, saying: `Looking through the corpus with all heads of ${model()}: a few seconds, once.` });
+  await load(preview, async (signal) => examples(await post("/heads/examples", { model: model(), head: name, relation }, signal), () => (location.href = `${state.address("/sentence", { head: name })}#heads`)), { lines: 8, saying: `Looking through the corpus with all heads of ${model()}: a few seconds, once.` });
 }
 
 /** Its matches in the other models: those in memory at once, others when asked for. @param {HTMLElement} box */
@@ -75,19 +75,19 @@ function likeIt(box) {
 }
 
 /** @param {string} other @param {CorrespondenceAnswer} answer */
-function matchesIn(other, { correspondence: found, missing }) {
-  if (!found) return missing ? unmeasured(missing, model(), other) : el("p", {}, `${other}: no heads to match.`);
-  const [first] = found.models;
+function matchesIn(other, { correspondence: answer, missing }) {
+  if (!answer) return missing ? unmeasured(missing, model(), other) : el("p", {}, `${other}: no heads to match.`);
+  const [first] = answer.models;
   const linked = (/** @type {string} */ head) => el("a", { href: `/head/${head}?model=${encodeURIComponent(other)}` }, el("strong", {}, `${other} ${head}`));
   if (first !== model()) {
     // Measured the other way round: heads of the other model whose best match is this one.
-    const backwards = found.heads.filter(({ match, agrees }) => match === name && agrees);
+    const backwards = answer.heads.filter(({ match, agrees }) => match === name && agrees);
     if (!backwards.length) return el("p", {}, `No head of ${other} has it as its best match.`);
     return el("p", {}, backwards.flatMap(({ head, overlap }) => [linked(head), ` (overlap ${short(overlap)}) `]), `attend${backwards.length === 1 ? "s" : ""} like it more than like any other head of ${model()}.`);
   }
-  const own = found.heads.find(({ head }) => head === name);
-  if (!own) return el("p", {}, `${other}: no heads to match.`);
-  const { match, overlap, others, mutual, agrees } = own;
+  const mine = answer.heads.find(({ head }) => head === name);
+  if (!mine) return el("p", {}, `${other}: no heads to match.`);
+  const { match, overlap, others, mutual, agrees } = mine;
   const sure = `${mutual ? "mutual" : "not mutual: that head has a better match here"}${agrees ? "" : "; other documents would have chosen another head"}`;
   return el("p", {}, linked(match), ` attends most alike: overlap ${short(overlap)}, all heads of ${other} ${short(others)} on average; ${sure}.`);
 }
@@ -95,17 +95,17 @@ function matchesIn(other, { correspondence: found, missing }) {
 async function showLayer() {
   title(`Layer ${name}`, `What is known of layer ${name} of ${model()}${name === "0" ? ", the embeddings" : ""}: its numbers beside those of the other layers, and its heads.`);
   await load(byId("entry"), async (signal) => {
-    const found = await post("/layer", { model: model(), layer: Number(name) }, signal);
-    const steps = [found.layer - 1, found.layer + 1].filter((at) => at >= 0 && at < found.layers).map((at) => link(`/layer/${at}`, `Layer ${at}`));
+    const answer = await post("/layer", { model: model(), layer: Number(name) }, signal);
+    const steps = [answer.layer - 1, answer.layer + 1].filter((depth) => depth >= 0 && depth < answer.layers).map((depth) => link(`/layer/${depth}`, `Layer ${depth}`));
     const row = (/** @type {LayerNumber} */ { series, title: heading, result, value, low, high, rank, of }) => [series, link("/runs", heading, { result }), `${short(value)}${low === null || high === null ? "" : ` [${short(low)}, ${short(high)}]`}`, rank === 1 ? "highest" : rank === of ? "lowest" : `${rank} of ${of}`];
-    const numbers = table(["measure", "from", "value", "among layers"], found.numbers.map(row), { caption: "Rank 1 is the highest of all layers; whether a layer is better than another is tested in the result." });
+    const numbers = table(["measure", "from", "value", "among layers"], answer.numbers.map(row), { caption: "Rank 1 is the highest of all layers; whether a layer is better than another is tested in the result." });
     numbers.classList.add("ranks", "whole");
-    const heads = found.heads.filter(({ named }) => named);
+    const heads = answer.heads.filter(({ named }) => named);
     return [
       el("p", { class: "steps" }, steps, link("/sentence", "This layer in a sentence", { layer: name })),
-      found.findings.length ? card("What was found", listed(found.findings)) : null,
-      card("Its numbers", found.numbers.length ? numbers : el("p", {}, `Nothing was measured by layer of ${model()} yet: the overview offers it.`)),
-      found.layer ? card("Its heads", heads.length ? table(["head", "role"], heads.map(({ head, role, what }) => [link(`/head/${head}`, head), what ? `${role} (${what})` : role])) : el("p", {}, "No saved result is about heads.")) : null,
+      answer.findings.length ? card("What was found", listed(answer.findings)) : null,
+      card("Its numbers", answer.numbers.length ? numbers : el("p", {}, `Nothing was measured by layer of ${model()} yet: the overview offers it.`)),
+      answer.layer ? card("Its heads", heads.length ? table(["head", "role"], heads.map(({ head, role, what }) => [link(`/head/${head}`, head), what ? `${role} (${what})` : role])) : el("p", {}, "No saved result is about heads.")) : null,
     ];
   }, { lines: 12 });
   if (about.models.length < 2) return replace(byId("more"));
@@ -114,12 +114,12 @@ async function showLayer() {
   replace(like, about.models.filter(({ name: other, trouble }) => other !== model() && !trouble).map(({ name: other, loaded }) => {
     const part = el("div");
     const look = () => load(part, async (signal) => {
-      const { correspondence: found, missing } = await post("/compare/correspondence", { models: [model(), other] }, signal);
-      if (!found) return missing ? unmeasured(missing, model(), other) : el("p", {}, `${other}: no layers to compare.`);
-      const at = Number(name);
-      const row = found.models[0] === model() ? (found.cka[at] ?? []) : found.cka.map((values) => values[at] ?? null);
-      const best = row.map((value, at) => ({ value: value ?? -Infinity, at })).toSorted((one, two) => two.value - one.value).slice(0, NEAREST);
-      return el("p", {}, el("strong", {}, other), ": ", best.flatMap(({ value, at }) => [el("a", { href: `/layer/${at}?model=${encodeURIComponent(other)}` }, `layer ${at}`), ` (CKA ${short(value)}) `]));
+      const { correspondence: answer, missing } = await post("/compare/correspondence", { models: [model(), other] }, signal);
+      if (!answer) return missing ? unmeasured(missing, model(), other) : el("p", {}, `${other}: no layers to compare.`);
+      const layer = Number(name);
+      const row = answer.models[0] === model() ? (answer.cka[layer] ?? []) : answer.cka.map((values) => values[layer] ?? null);
+      const best = row.map((value, depth) => ({ value: value ?? -Infinity, depth })).toSorted((one, two) => two.value - one.value).slice(0, NEAREST);
+      return el("p", {}, el("strong", {}, other), ": ", best.flatMap(({ value, depth }) => [el("a", { href: `/layer/${depth}?model=${encodeURIComponent(other)}` }, `layer ${depth}`), ` (CKA ${short(value)}) `]));
     }, { lines: 1 });
     if (loaded) look();
     else replace(part, el("button", { type: "button", onclick: look }, `Look in ${other}`));
@@ -130,24 +130,24 @@ async function showLayer() {
 async function showTask() {
   replace(byId("more"));
   await load(byId("entry"), async (signal) => {
-    const found = await post("/task", { model: model(), task: name }, signal);
-    title(found.title, found.about || `The task ${found.task}.`);
+    const answer = await post("/task", { model: model(), task: name }, signal);
+    title(answer.title, answer.about || `The task ${answer.task}.`);
     const row = (/** @type {TaskOfModel} */ { model: of, title: heading, result, best }) => [of, link("/runs", heading, { result, task: name, model: of }), best];
-    const mine = found.results.filter(({ model: of }) => of === model());
+    const mine = answer.results.filter(({ model: of }) => of === model());
     return [
       el("p", { class: "steps" }, link("/sentence", "Ask about a sentence"), link("/compare", "Compare models")),
-      found.findings.length ? card(`What was found of ${model()}`, listed(found.findings)) : null,
-      card("Where it is read", found.results.length ? table(["model", "result", "layers"], found.results.map(row)) : [el("p", {}, `Nobody measured it yet. `), button("Measure it", async () => ({ ...(await asInReport("probe", { model: model() })), settings: { tasks: [name] } }))]),
-      found.traced ? card("Examples and failures", ...examplesOf(found)) : null,
-      ...(await Promise.all(mine.slice(0, 2).map((each) => chartsOf(each, signal)))),
+      answer.findings.length ? card(`What was found of ${model()}`, listed(answer.findings)) : null,
+      card("Where it is read", answer.results.length ? table(["model", "result", "layers"], answer.results.map(row)) : [el("p", {}, `It was not measured yet. `), button("Measure it", async () => ({ ...(await asInReport("probe", { model: model() })), settings: { tasks: [name] } }))]),
+      answer.traced ? card("Examples and failures", ...examplesOf(answer)) : null,
+      ...(await Promise.all(mine.slice(0, 2).map((result) => chartsOf(result, signal)))),
     ];
   }, { lines: 12 });
 }
 
-/** Targets whose way through the layers was traced, those that are read rightly first. @param {TaskEntry} found */
+/** Targets whose way through the layers was traced, those that are read rightly first. @param {TaskEntry} entry */
 function examplesOf({ right, wrong, traced, traced_right: hits }) {
   const item = (/** @type {TaskExample} */ { words, spans, label, first, last, rival, rival_last: beside }) => {
-    const marks = Object.fromEntries(spans.flatMap(([start, end], at) => Array.from({ length: end - start }, (_, step) => [start + step, at ? "to" : "from"])));
+    const marks = Object.fromEntries(spans.flatMap(([start, end], place) => Array.from({ length: end - start }, (_, step) => [start + step, place ? "to" : "from"])));
     return el("li", {}, el("p", { class: "example" }, marked(words, marks)), el("p", { class: "soft" }, `${label}: ${short(first)} at the embeddings, ${short(last)} with all layers; the strongest other label: ${rival} ${short(beside)}`));
   };
   return [
@@ -157,11 +157,11 @@ function examplesOf({ right, wrong, traced, traced_right: hits }) {
   ].flat();
 }
 
-/** @param {TaskOfModel} each @param {AbortSignal} signal */
+/** @param {TaskOfModel} result @param {AbortSignal} signal */
 async function chartsOf({ result, title: heading }, signal) {
   const query = `?task=${encodeURIComponent(name)}`;
-  const found = await read(/** @type {`/results/${string}`} */ (`/results/${result}${query}`), signal);
-  return card(heading, found.figures.map((shown) => figure(found, shown, query)));
+  const details = await read(/** @type {`/results/${string}`} */ (`/results/${result}${query}`), signal);
+  return card(heading, details.figures.map((preview) => figure(details, preview, query)));
 }
 
 const show = () => (kind === "head" ? showHead() : kind === "layer" ? showLayer() : showTask());

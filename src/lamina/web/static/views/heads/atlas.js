@@ -20,7 +20,7 @@ const FONTS = [11, 10, 9, 8].map((size) => `${size}px system-ui, -apple-system, 
 const SIGN = 11; // pixels of a cell that has room for a sign, where the word does not fit
 /** @type {Record<string, [number, number]>} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-let made = 0;
+let count = 0;
 
 /** @param {number} value @param {number} low @param {number} high */
 const within = (value, low, high) => Math.min(Math.max(value, low), Math.max(low, high));
@@ -31,12 +31,12 @@ const within = (value, low, high) => Math.min(Math.max(value, low), Math.max(low
  * @param {{ label: string, onChoose?: (head: string, add: boolean) => void, onLook?: (head: string) => void }} options
  */
 export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }) {
-  const id = `atlas-cell-${(made += 1)}`;
+  const id = `atlas-cell-${(count += 1)}`;
   const canvas = el("canvas", { "aria-hidden": "true" });
   const cell = el("div", { role: "gridcell", id, "aria-selected": "false" });
   const row = el("div", { role: "row", class: "unseen" }, cell);
   const grid = el("div", { class: "atlas-grid", role: "grid", tabindex: "0", "aria-label": label, "aria-activedescendant": id }, canvas, row);
-  const tool = (/** @type {string} */ text, /** @type {string} */ said, /** @type {() => void} */ act) => el("button", { type: "button", "aria-label": said, title: said, onclick: act }, text);
+  const tool = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
   const tools = el("div", { class: "atlas-tools", role: "group", "aria-label": `Zoom of ${label}` }, tool("−", "zoom out", () => zoom(1 / STEP)), tool("+", "zoom in", () => zoom(STEP)), tool("Fit", "Fit all heads", () => fit()));
   const asTable = el("details", {}, el("summary", {}, "The same as a table"), el("div", {}));
   replace(box, tools, grid, asTable);
@@ -146,10 +146,10 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
     context.fillRect(x + gap, y + gap, across - 2 * gap, down - 2 * gap);
     context.fillStyle = text;
     // A cell too narrow for its sign has its number: the colour says which side of 0 it is on.
-    const said = textOf(measure, scale, value).slice("most" in scale && value > 0 && !fits(context, "+.00", across - 3) ? 1 : 0);
-    if (down >= 13 && write(context, said, x + across / 2, y + down / 2 + 0.5, across - 3)) return;
+    const label = textOf(measure, scale, value).slice("most" in scale && value > 0 && !fits(context, "+.00", across - 3) ? 1 : 0);
+    if (down >= 13 && write(context, label, x + across / 2, y + down / 2 + 0.5, across - 3)) return;
     if (measure.names.length && Math.min(across, down) >= SIGN) {
-      // Told apart without colour too.
+      // Distinct without colour too.
       const size = Math.min(across, down) * 0.28;
       context.save();
       context.translate(x + across / 2, y + down / 2);
@@ -162,27 +162,27 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
   /**
    * Whether a text fits in the smallest type.
    * @param {CanvasRenderingContext2D} context
-   * @param {string} said
+   * @param {string} text
    * @param {number} room
    */
-  function fits(context, said, room) {
+  function fits(context, text, room) {
     context.font = FONTS[FONTS.length - 1];
-    return context.measureText(said).width <= room;
+    return context.measureText(text).width <= room;
   }
 
   /**
    * In the largest type that fits; false where none does.
    * @param {CanvasRenderingContext2D} context
-   * @param {string} said
+   * @param {string} text
    * @param {number} x
    * @param {number} y
    * @param {number} room
    */
-  function write(context, said, x, y, room) {
+  function write(context, text, x, y, room) {
     for (const font of FONTS) {
       context.font = font;
-      if (context.measureText(said).width > room) continue;
-      context.fillText(said, x, y);
+      if (context.measureText(text).width > room) continue;
+      context.fillText(text, x, y);
       return true;
     }
     return false;
@@ -235,7 +235,7 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
    * The head at a point of the page.
    * @param {{ clientX: number, clientY: number }} point
    */
-  function at({ clientX, clientY }) {
+  function headAt({ clientX, clientY }) {
     const { x, y } = grid.getBoundingClientRect();
     const [across, down] = [clientX - x - LEFT, clientY - y - TOP];
     const [layer, head] = [Math.floor((down + top) / (tall * zoomed)), Math.floor((across + left) / (wide * zoomed))];
@@ -284,7 +284,7 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
   const middle = () => [(active[1] + 0.5) * wide * zoomed - left, (active[0] + 0.5) * tall * zoomed - top];
 
   listen(grid, {
-    at,
+    headAt,
     look: (place) => onLook(nameOf(place[0], place[1])),
     choose(place, add) {
       active = place;
@@ -310,23 +310,23 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
 
   function fill() {
     if (!asTable.open || !measure) return;
-    const own = measure;
-    const said = (/** @type {number | null} */ value) => (value === null ? "–" : own.names.length ? own.names[value] : textOf(own, scale, value));
-    const rows = own.values.map((values, layer) => [layer + 1, ...values.map(said)]);
-    const names = ["layer", ...own.values[0].map((_, head) => `head ${head + 1}`)];
-    replace(asTable.lastElementChild ?? asTable, table(names, rows, { caption: `${label}: ${own.title}` }));
+    const current = measure;
+    const text = (/** @type {number | null} */ value) => (value === null ? "–" : current.names.length ? current.names[value] : textOf(current, scale, value));
+    const rows = current.values.map((values, layer) => [layer + 1, ...values.map(text)]);
+    const names = ["layer", ...current.values[0].map((_, head) => `head ${head + 1}`)];
+    replace(asTable.lastElementChild ?? asTable, table(names, rows, { caption: `${label}: ${current.title}` }));
   }
   asTable.addEventListener("toggle", fill);
 
   return {
     /**
-     * @param {HeadMeasure} shown
+     * @param {HeadMeasure} next
      * @param {Scale} [on]
      */
-    show(shown, on = scaleOf(shown)) {
-      const [down, across] = [shown.values.length, shown.values[0]?.length ?? 0];
+    show(next, on = scaleOf(next)) {
+      const [down, across] = [next.values.length, next.values[0]?.length ?? 0];
       const anew = down !== layers || across !== heads;
-      [measure, scale, layers, heads] = [shown, on, down, across];
+      [measure, scale, layers, heads] = [next, on, down, across];
       grid.setAttribute("aria-rowcount", String(layers));
       grid.setAttribute("aria-colcount", String(heads));
       if (anew) {
@@ -352,7 +352,7 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
  * Pointers: one that does not move chooses, one that moves pans, two zoom. A wheel zooms with Ctrl, or where the atlas
  * has the focus: otherwise it would catch a page that is scrolled.
  * @param {HTMLElement} grid
- * @param {{ at: (point: PointerEvent) => number[] | null, look: (place: number[]) => void, choose: (place: number[], add: boolean) => void, zoom: (by: number, x: number, y: number) => void, pan: (across: number, down: number) => void, close: () => boolean }} acts
+ * @param {{ headAt: (point: PointerEvent) => number[] | null, look: (place: number[]) => void, choose: (place: number[], add: boolean) => void, zoom: (by: number, x: number, y: number) => void, pan: (across: number, down: number) => void, close: () => boolean }} acts
  */
 function listen(grid, acts) {
   /** @type {Map<number, PointerEvent>} */
@@ -373,7 +373,7 @@ function listen(grid, acts) {
   grid.addEventListener("pointermove", (event) => {
     const before = down.get(event.pointerId);
     if (!before) {
-      const place = acts.at(event);
+      const place = acts.headAt(event);
       if (place) acts.look(place);
       return;
     }
@@ -389,7 +389,7 @@ function listen(grid, acts) {
   for (const kind of /** @type {const} */ (["pointerup", "pointercancel"])) {
     grid.addEventListener(kind, (event) => {
       const alone = down.delete(event.pointerId) && down.size === 0;
-      const place = acts.at(event);
+      const place = acts.headAt(event);
       if (kind === "pointerup" && alone && moved <= 4 && place) acts.choose(place, event.shiftKey || event.ctrlKey || event.metaKey);
     });
   }

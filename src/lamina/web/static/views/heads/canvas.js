@@ -1,5 +1,5 @@
 // @ts-check
-// Draws lines of attention on a canvas that is only as large as what one sees of a long sentence.
+// Draws lines of attention on a canvas that is only as large as the visible part of a long sentence.
 /** @import { HeadLinks } from "../../shared/api_types.js" */
 
 /**
@@ -21,10 +21,10 @@ const COMING = 60; // lines to one word from words out of sight: more would be a
  */
 export function flattened({ head, counts, to, weight }) {
   const from = new Int32Array(to.length);
-  let at = 0;
+  let start = 0;
   counts.forEach((count, row) => {
-    from.fill(row, at, at + count);
-    at += count;
+    from.fill(row, start, start + count);
+    start += count;
   });
   const order = Uint32Array.from(to.keys()).sort((one, other) => weight[other] - weight[one]);
   return {
@@ -69,25 +69,25 @@ function add(path, width, height, start, end) {
 }
 
 /**
- * The lines of one weight, from `at` on: those between words in sight, and those that leave the sight. Lines that only
+ * The lines of one weight, from `start` on: those between words in sight, and those that leave the sight. Lines that only
  * pass by are left out: they would hide the others, and neither of their words can be read.
  * @param {Links} links
- * @param {number} at
+ * @param {number} start
  * @param {number} end
  * @param {Sight} sight
  */
-function paths({ from, to, weight }, at, end, { rows, seen, focus, coming, y, width, height }) {
+function paths({ from, to, weight }, start, end, { rows, seen, focus, coming, y, width, height }) {
   const [near, far] = [new Path2D(), new Path2D()];
-  const own = level(weight[at]);
-  for (; at < end && level(weight[at]) === own; at++) {
-    const [one, other] = [from[at], to[at]];
+  const shade = level(weight[start]);
+  for (; start < end && level(weight[start]) === shade; start++) {
+    const [one, other] = [from[start], to[start]];
     if (rows[one] < 0 || rows[other] < 0) continue;
     if (focus && (focus.side === "from" ? one : other) !== focus.unit) continue;
     const both = seen(one) && seen(other);
     if (!both && !seen(one) && !focus && (!seen(other) || coming[other]++ >= COMING)) continue;
     add(both || focus ? near : far, width, height, y(one), y(other));
   }
-  return { near, far, next: at, strength: own / (LEVELS - 1) };
+  return { near, far, next: start, strength: shade / (LEVELS - 1) };
 }
 
 /**
@@ -107,7 +107,7 @@ function fitted(canvas, ratio) {
 /**
  * `rows[unit]` is where a unit stands, or -1 where it is hidden.
  * @param {HTMLCanvasElement} canvas
- * @param {{ heads: { links: Links, colour: string, dash: number[] }[], rows: number[], rowHeight: number, top: number, least: number, focus: Focus | null }} shown
+ * @param {{ heads: { links: Links, colour: string, dash: number[] }[], rows: number[], rowHeight: number, top: number, least: number, focus: Focus | null }} options
  */
 export function drawLines(canvas, { heads, rows, rowHeight, top, least, focus }) {
   const ratio = window.devicePixelRatio || 1;
@@ -120,8 +120,8 @@ export function drawLines(canvas, { heads, rows, rowHeight, top, least, focus })
     const view = { rows, seen, focus, coming: new Uint16Array(rows.length), y, width, height };
     const end = reaching(links, least);
     context.strokeStyle = colour;
-    for (let at = 0; at < end; ) {
-      const { near, far, next, strength } = paths(links, at, end, view);
+    for (let start = 0; start < end; ) {
+      const { near, far, next, strength } = paths(links, start, end, view);
       context.globalAlpha = FAINTEST + (1 - FAINTEST) * strength;
       context.lineWidth = hair;
       context.setLineDash([]);
@@ -129,7 +129,7 @@ export function drawLines(canvas, { heads, rows, rowHeight, top, least, focus })
       context.lineWidth = Math.max(hair, WIDEST * strength);
       context.setLineDash(heads.length > 1 ? dash : []);
       context.stroke(near);
-      at = next;
+      start = next;
     }
   }
 }

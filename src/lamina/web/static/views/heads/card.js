@@ -103,9 +103,9 @@ function pattern(card) {
  */
 function neighbours(card, onMove) {
   if (!card.points.length) return [];
-  const list = card.neighbours.map((each) => {
-    const name = `${each.layer}-${each.head}`;
-    const move = el("button", { type: "button", "data-head": name, title: each.behaviour }, `${name} `, el("span", { class: "soft" }, `${each.divergence.toFixed(2)}`));
+  const list = card.neighbours.map((neighbour) => {
+    const name = `${neighbour.layer}-${neighbour.head}`;
+    const move = el("button", { type: "button", "data-head": name, title: neighbour.behaviour }, `${name} `, el("span", { class: "soft" }, `${neighbour.divergence.toFixed(2)}`));
     move.addEventListener("click", () => onMove(name));
     return move;
   });
@@ -119,8 +119,8 @@ function neighbours(card, onMove) {
 
 /** @param {HeadCard} card */
 function sources(card) {
-  const said = card.sources.map((each) => `${each.analysis} on ${each.corpus} (${each.name}, ${each.created.slice(0, 10)})`);
-  return said.length ? el("p", { class: "soft" }, `From: ${said.join("; ")}.`) : el("p", {}, "No saved result is about the heads of this model yet; compute one below the atlas.");
+  const text = card.sources.map((source) => `${source.analysis} on ${source.corpus} (${source.name}, ${source.created.slice(0, 10)})`);
+  return text.length ? el("p", { class: "soft" }, `From: ${text.join("; ")}.`) : el("p", {}, "No saved result is about the heads of this model yet; compute one below the atlas.");
 }
 
 /**

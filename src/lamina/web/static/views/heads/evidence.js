@@ -16,9 +16,9 @@ const HEIGHT = 18;
  */
 function plot({ value, low, high, beside, unit }) {
   if (value === null) return null;
-  const all = [value, low, high, beside, 0].filter((each) => each !== null);
+  const all = [value, low, high, beside, 0].filter((number) => number !== null);
   const [from, to] = unit === "accuracy" || unit === "share of attention" ? [0, 1] : [Math.min(...all), Math.max(...all)];
-  const x = (/** @type {number} */ at) => 5 + ((at - from) / (to - from || 1)) * (WIDTH - 10);
+  const x = (/** @type {number} */ amount) => 5 + ((amount - from) / (to - from || 1)) * (WIDTH - 10);
   return svg(
     "svg",
     { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, class: "interval", "aria-hidden": "true" },
@@ -55,7 +55,7 @@ function line(row, compute) {
  * @param {HeadCard} card
  * @param {(needs: string[]) => Child} compute a button for what was not computed, or how to
  */
-export function told(card, compute) {
+export function explanation(card, compute) {
   return [
     el("p", { class: "says" }, card.role ? el("span", { class: "kind" }, sign(card.role), card.role) : null, card.says),
     el(

@@ -11,7 +11,7 @@ import { short } from "../../shared/scales.js";
  * @param {string[]} words
  * @param {Record<number, string>} marks
  */
-export const marked = (words, marks) => words.flatMap((word, at) => [at in marks ? el("mark", { class: marks[at] }, word) : word, " "]);
+export const marked = (words, marks) => words.flatMap((word, index) => [index in marks ? el("mark", { class: marks[index] }, word) : word, " "]);
 
 const counted = (/** @type {number} */ count, /** @type {string} */ what) => `${count} ${what}${count === 1 ? "" : "s"}`;
 
@@ -22,48 +22,48 @@ const counted = (/** @type {number} */ count, /** @type {string} */ what) => `${
 const drawing = (name, onShow) => el("button", { type: "button", "aria-label": `Draw the lines of ${name}`, onclick: onShow }, "Draw");
 
 /**
- * @param {ExamplesOfHead} found
+ * @param {ExamplesOfHead} card
  * @param {(drawn: Drawn) => void} onShow
  */
-function best(found, onShow) {
-  const about = `Links ${found.sought}, the strongest of each sentence, in ${counted(found.sentences, "sentence")} of ${found.corpus} (dev): ${found.limits}. Left out, as sinks (special tokens, the first word of a decoder): ${Math.round(100 * found.to_sinks)} % of its attention.`;
-  if (!found.examples.length) return [el("p", { class: "soft" }, about), el("p", {}, "None of these sentences has such a link.")];
-  const item = (/** @type {HeadExampleCard} */ each, /** @type {number} */ at) => {
-    const { words, source, target, relation, weight } = each;
+function best(card, onShow) {
+  const about = `Links ${card.sought}, the strongest of each sentence, in ${counted(card.sentences, "sentence")} of ${card.corpus} (dev): ${card.limits}. Left out, as sinks (special tokens, the first word of a decoder): ${Math.round(100 * card.to_sinks)} % of its attention.`;
+  if (!card.examples.length) return [el("p", { class: "soft" }, about), el("p", {}, "None of these sentences has such a link.")];
+  const item = (/** @type {HeadExampleCard} */ sample, /** @type {number} */ index) => {
+    const { words, source, target, relation, weight } = sample;
     const between = `${words[source]} → ${words[target]}${relation ? ` (${relation})` : ""}`;
-    const show = drawing(`example ${at + 1}`, () => onShow({ words, of: `example ${at + 1}, ${found.corpus}`, focus: { side: "from", word: source } }));
+    const show = drawing(`example ${index + 1}`, () => onShow({ words, of: `example ${index + 1}, ${card.corpus}`, focus: { side: "from", word: source } }));
     return el("li", {}, el("p", { class: "example" }, marked(words, { [source]: "from", [target]: "to" })), el("p", { class: "soft" }, `${between}: ${short(weight)} of its attention `, show));
   };
-  return [el("p", { class: "soft" }, about, " ", el("mark", { class: "from" }, "attends"), " to ", el("mark", { class: "to" }, "attended to"), "."), el("ol", { class: "examples" }, found.examples.map(item))];
+  return [el("p", { class: "soft" }, about, " ", el("mark", { class: "from" }, "attends"), " to ", el("mark", { class: "to" }, "attended to"), "."), el("ol", { class: "examples" }, card.examples.map(item))];
 }
 
 /**
  * How often it is wrong, and what was chosen of that.
- * @param {ExamplesOfHead} found
+ * @param {ExamplesOfHead} card
  */
-function told({ targets, hits, misses, relation }) {
+function summary({ targets, hits, misses, relation }) {
   const what = relation ? `${relation} ${targets === 1 ? "dependency" : "dependencies"}` : targets === 1 ? "word" : "words";
   const counts = `In these sentences it finds ${hits} of ${targets} ${what}`;
   if (targets === hits) return `${counts}: it fails at none of them.`;
   const wrong = targets - hits;
-  const shown = misses.length === wrong ? "" : `; ${misses.length === 1 ? "the one" : `the ${misses.length}`} with the largest weight on a wrong word, at most one per sentence`;
-  return `${counts}, and misses ${wrong}${shown}.`;
+  const rest = misses.length === wrong ? "" : `; ${misses.length === 1 ? "the one" : `the ${misses.length}`} with the largest weight on a wrong word, at most one per sentence`;
+  return `${counts}, and misses ${wrong}${rest}.`;
 }
 
 /**
- * @param {ExamplesOfHead} found
+ * @param {ExamplesOfHead} card
  * @param {(drawn: Drawn) => void} onShow
  * @returns {Child[]}
  */
-function failing(found, onShow) {
-  if (!found.targets) {
-    if (found.relation) return [];
+function failing(card, onShow) {
+  if (!card.targets) {
+    if (card.relation) return [];
     return [el("h3", {}, "Where it fails"), el("p", {}, "It is known for no relation, so that no link is right or wrong. Colour the atlas by a relation (“finds the head of …”), and see how this head does at it.")];
   }
-  const item = (/** @type {HeadMissCard} */ each, /** @type {number} */ at) => {
-    const { words, word, chosen, right, relation, weight, right_weight: beside } = each;
-    const arrow = found.attends ? "→" : "←";
-    const show = drawing(`miss ${at + 1}`, () => onShow({ words, of: `miss ${at + 1}, ${found.corpus}`, focus: { side: found.attends ? "from" : "to", word } }));
+  const item = (/** @type {HeadMissCard} */ example, /** @type {number} */ index) => {
+    const { words, word, chosen, right, relation, weight, right_weight: beside } = example;
+    const arrow = card.attends ? "→" : "←";
+    const show = drawing(`miss ${index + 1}`, () => onShow({ words, of: `miss ${index + 1}, ${card.corpus}`, focus: { side: card.attends ? "from" : "to", word } }));
     return el(
       "li",
       {},
@@ -72,14 +72,14 @@ function failing(found, onShow) {
     );
   };
   const key = [el("mark", { class: "from" }, "asked about"), ", ", el("mark", { class: "wrongly" }, "chosen"), ", ", el("mark", { class: "to" }, "right"), "."];
-  return [el("h3", {}, "Where it fails"), el("p", { class: "soft" }, told(found), " ", found.misses.length ? key : null), el("ol", { class: "misses" }, found.misses.map(item))];
+  return [el("h3", {}, "Where it fails"), el("p", { class: "soft" }, summary(card), " ", card.misses.length ? key : null), el("ol", { class: "misses" }, card.misses.map(item))];
 }
 
 /**
- * @param {ExamplesOfHead} found
+ * @param {ExamplesOfHead} card
  * @param {(drawn: Drawn) => void} onShow
  * @returns {Child[]}
  */
-export function examples(found, onShow) {
-  return [...best(found, onShow), ...failing(found, onShow)];
+export function examples(card, onShow) {
+  return [...best(card, onShow), ...failing(card, onShow)];
 }

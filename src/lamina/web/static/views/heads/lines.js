@@ -26,14 +26,14 @@ const ARROWS = { from: "→", to: "←" };
  */
 function linksOf(heads, { side, unit }, rows) {
   /** @type {[number, number, string][]} */
-  const found = [];
+  const pairs = [];
   for (const { name, links } of heads) {
-    for (let at = 0; at < links.weight.length; at++) {
-      const [own, other] = side === "from" ? [links.from[at], links.to[at]] : [links.to[at], links.from[at]];
-      if (own === unit && rows[other] >= 0) found.push([other, links.weight[at], name]);
+    for (let index = 0; index < links.weight.length; index++) {
+      const [end, other] = side === "from" ? [links.from[index], links.to[index]] : [links.to[index], links.from[index]];
+      if (end === unit && rows[other] >= 0) pairs.push([other, links.weight[index], name]);
     }
   }
-  return found.sort((one, other) => other[1] - one[1]).slice(0, SAID);
+  return pairs.sort((one, other) => other[1] - one[1]).slice(0, SAID);
 }
 
 /**
@@ -45,16 +45,16 @@ function linksOf(heads, { side, unit }, rows) {
 function inWords(tokens, heads, focus, rows) {
   if (!focus) return "";
   const several = heads.length > 1;
-  const said = linksOf(heads, focus, rows).map(([other, weight, name]) => `${tokens[other]} ${short(weight)}${several ? ` (${name})` : ""}`);
-  return `${tokens[focus.unit]} ${ARROWS[focus.side]} ${said.join(", ") || "nothing over the floor"}`;
+  const partners = linksOf(heads, focus, rows).map(([other, weight, name]) => `${tokens[other]} ${short(weight)}${several ? ` (${name})` : ""}`);
+  return `${tokens[focus.unit]} ${ARROWS[focus.side]} ${partners.join(", ") || "nothing over the floor"}`;
 }
 
 /**
  * `onFocus` gets a description in words of where the word under the pointer attends.
- * @param {StrokedHead[]} shown
+ * @param {StrokedHead[]} strokes
  * @param {{ tokens: string[], rows: number[], least: number, label: string, pinned: Focus | null, onFocus: (words: string) => void }} options
  */
-function panel(shown, { tokens, rows, least, label, pinned, onFocus }) {
+function panel(strokes, { tokens, rows, least, label, pinned, onFocus }) {
   const order = [...tokens.keys()].filter((unit) => rows[unit] >= 0);
   const words = { from: order.map((unit) => word("from", unit)), to: order.map((unit) => word("to", unit)) };
   const canvas = el("canvas", { "aria-hidden": "true" });
@@ -82,7 +82,7 @@ function panel(shown, { tokens, rows, least, label, pinned, onFocus }) {
   function draw() {
     waiting = false;
     canvas.style.height = `${box.clientHeight}px`;
-    drawLines(canvas, { heads: shown, rows, rowHeight: ROW, top: box.scrollTop, least, focus: pointed ?? pinned });
+    drawLines(canvas, { heads: strokes, rows, rowHeight: ROW, top: box.scrollTop, least, focus: pointed ?? pinned });
   }
 
   // However many reasons there are to draw, once a frame is enough.
@@ -97,7 +97,7 @@ function panel(shown, { tokens, rows, least, label, pinned, onFocus }) {
   function point(next) {
     if (same(next, pointed)) return;
     pointed = next;
-    onFocus(inWords(tokens, shown, pointed ?? pinned, rows));
+    onFocus(inWords(tokens, strokes, pointed ?? pinned, rows));
     redraw();
   }
 
@@ -105,24 +105,24 @@ function panel(shown, { tokens, rows, least, label, pinned, onFocus }) {
    * @param {Event} event
    * @returns {Focus | null}
    */
-  const at = ({ target }) => {
-    const found = target instanceof Element ? target.closest("[data-unit]") : null;
-    if (!(found instanceof HTMLElement)) return null;
-    return { side: found.dataset.side === "from" ? "from" : "to", unit: Number(found.dataset.unit) };
+  const focusAt = ({ target }) => {
+    const focus = target instanceof Element ? target.closest("[data-unit]") : null;
+    if (!(focus instanceof HTMLElement)) return null;
+    return { side: focus.dataset.side === "from" ? "from" : "to", unit: Number(focus.dataset.unit) };
   };
 
   /** @param {Event} event */
   function pin(event) {
-    const found = at(event);
-    if (!found) return;
-    pinned = same(found, pinned) ? null : found;
+    const focus = focusAt(event);
+    if (!focus) return;
+    pinned = same(focus, pinned) ? null : focus;
     press();
     redraw();
   }
 
   function press() {
-    for (const each of [...words.from, ...words.to]) {
-      each.setAttribute("aria-pressed", String(each.dataset.side === pinned?.side && Number(each.dataset.unit) === pinned?.unit));
+    for (const button of [...words.from, ...words.to]) {
+      button.setAttribute("aria-pressed", String(button.dataset.side === pinned?.side && Number(button.dataset.unit) === pinned?.unit));
     }
   }
 
@@ -130,12 +130,12 @@ function panel(shown, { tokens, rows, least, label, pinned, onFocus }) {
   function reveal() {
     if (!pinned) return;
     box.scrollTop = (rows[pinned.unit] + 0.5) * ROW - box.clientHeight / 2;
-    onFocus(inWords(tokens, shown, pinned, rows));
+    onFocus(inWords(tokens, strokes, pinned, rows));
   }
 
   /** @param {KeyboardEvent} event */
   function move(event) {
-    const now = at(event);
+    const now = focusAt(event);
     if (!now || !(event.key in STEPS)) return;
     event.preventDefault();
     const [down, across] = STEPS[event.key];
@@ -147,9 +147,9 @@ function panel(shown, { tokens, rows, least, label, pinned, onFocus }) {
     next.focus();
   }
 
-  inner.addEventListener("mouseover", (event) => point(at(event)));
+  inner.addEventListener("mouseover", (event) => point(focusAt(event)));
   inner.addEventListener("mouseleave", () => point(null));
-  inner.addEventListener("focusin", (event) => event.target instanceof Element && event.target.matches(":focus-visible") && point(at(event)));
+  inner.addEventListener("focusin", (event) => event.target instanceof Element && event.target.matches(":focus-visible") && point(focusAt(event)));
   inner.addEventListener("focusout", () => point(null));
   inner.addEventListener("click", pin);
   inner.addEventListener("keydown", move);
@@ -182,11 +182,11 @@ function stroked(heads) {
 /**
  * Where each unit stands, from the top; -1 where it is hidden.
  * @param {boolean[]} sinks
- * @param {boolean} shown
+ * @param {boolean} withSinks
  */
-function placed(sinks, shown) {
+function placed(sinks, withSinks) {
   let next = 0;
-  return sinks.map((hidden) => (hidden && !shown ? -1 : next++));
+  return sinks.map((hidden) => (hidden && !withSinks ? -1 : next++));
 }
 
 /**
@@ -198,41 +198,41 @@ export function makeLines(box, { onFocus }) {
   let panels = [];
   let again = () => {};
 
-  /** @param {Shown} shown */
+  /** @param {Shown} options */
   function show({ tokens, sinks, heads, withSinks, least, side, pinned }) {
     again = () => show({ tokens, sinks, heads, withSinks, least, side, pinned });
-    for (const each of panels) each.forget();
+    for (const view of panels) view.forget();
     const rows = placed(sinks, withSinks);
     const groups = side ? stroked(heads).map((head) => [head]) : [stroked(heads)];
     panels = groups.map((group) => {
       const names = group.map((head) => head.name).join(", ");
       return panel(group, { tokens, rows, least, label: `Attention of ${names}: lines from words that attend to words attended to`, pinned: pinned && rows[pinned.unit] >= 0 ? pinned : null, onFocus });
     });
-    replace(box, panels.map((each, at) => el("div", { class: "panel" }, side ? el("h3", {}, heads[at].name) : null, each.box)));
+    replace(box, panels.map((view, index) => el("div", { class: "panel" }, side ? el("h3", {}, heads[index].name) : null, view.box)));
     onFocus("");
-    for (const each of panels) {
-      each.reveal();
-      each.redraw();
+    for (const view of panels) {
+      view.reveal();
+      view.redraw();
     }
   }
 
   onScheme(() => again());
-  return { show, setLeast: (/** @type {number} */ least) => panels.forEach((each) => each.setLeast(least)) };
+  return { show, setLeast: (/** @type {number} */ least) => panels.forEach((view) => view.setLeast(least)) };
 }
 
 /**
  * The strongest links over all shown heads, for a table.
- * @param {Shown} shown
+ * @param {Shown} options
  */
 export function strongest({ tokens, sinks, heads, withSinks, least }, most = 50) {
   /** @type {[string, string, string, number][]} */
-  const found = [];
+  const segments = [];
   for (const { name, links } of heads) {
-    for (let at = 0; at < links.weight.length && links.weight[at] >= least; at++) {
-      const [from, to] = [links.from[at], links.to[at]];
-      if (withSinks || !(sinks[from] || sinks[to])) found.push([name, `${from}: ${tokens[from]}`, `${to}: ${tokens[to]}`, links.weight[at]]);
+    for (let index = 0; index < links.weight.length && links.weight[index] >= least; index++) {
+      const [from, to] = [links.from[index], links.to[index]];
+      if (withSinks || !(sinks[from] || sinks[to])) segments.push([name, `${from}: ${tokens[from]}`, `${to}: ${tokens[to]}`, links.weight[index]]);
     }
   }
-  found.sort((one, other) => other[3] - one[3]);
-  return found.slice(0, most).map(([head, from, to, weight]) => [head, from, to, weight.toFixed(3)]);
+  segments.sort((one, other) => other[3] - one[3]);
+  return segments.slice(0, most).map(([head, from, to, weight]) => [head, from, to, weight.toFixed(3)]);
 }

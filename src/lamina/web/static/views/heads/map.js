@@ -40,13 +40,13 @@ const drawn = (name) => ({ d: behaviour(name).shape, style: `fill: ${behaviour(n
  * @param {(head: string) => void} onChoose
  */
 function mark(point, place, onChoose) {
-  const made = svg(
+  const drawing = svg(
     "path",
     { ...drawn(point.behaviour), transform: `translate(${place(point).join(" ")}) scale(${RADIUS})`, class: "mark", "data-head": nameOf(point) },
     svg("title", {}, `${nameOf(point)}: ${point.behaviour}`),
   );
-  made.addEventListener("click", () => onChoose(nameOf(point)));
-  return made;
+  drawing.addEventListener("click", () => onChoose(nameOf(point)));
+  return drawing;
 }
 
 /**
@@ -57,24 +57,24 @@ function mark(point, place, onChoose) {
 function labels(points, place) {
   /** @type {[number, number][]} */
   const taken = [];
-  return points.map((point, at) => {
+  return points.map((point, index) => {
     const [x, y] = place(point);
     const right = x < WIDTH - 2 * EDGE;
     const left = right ? x + LABEL.away : x - LABEL.away - LABEL.width;
     if (taken.some(([across, down]) => Math.abs(across - left) < LABEL.width && Math.abs(down - y) < LABEL.height)) return null;
     taken.push([left, y]);
-    return svg("text", { x: right ? left : left + LABEL.width, y: y - 4, "text-anchor": right ? "start" : "end", class: at ? null : "own" }, nameOf(point));
+    return svg("text", { x: right ? left : left + LABEL.width, y: y - 4, "text-anchor": right ? "start" : "end", class: index ? null : "own" }, nameOf(point));
   });
 }
 
 /**
- * Lists without words are no alternative: what is near is said in the label.
+ * Lists without words are no alternative: the label names what is near.
  * @param {string} head
  * @param {HeadCard["points"]} points
  * @param {HeadCard["neighbours"]} neighbours
  */
 function summary(head, points, neighbours) {
-  const nearest = neighbours.slice(0, 3).map((each) => `${nameOf(/** @type {Point} */ (each))} (${each.divergence.toFixed(2)} nats)`);
+  const nearest = neighbours.slice(0, 3).map((neighbour) => `${nameOf(/** @type {Point} */ (neighbour))} (${neighbour.divergence.toFixed(2)} nats)`);
   return `Map of ${points.length} heads; those that attend alike are near each other. Nearest to ${head}: ${nearest.join(", ")}.`;
 }
 
@@ -87,17 +87,17 @@ export function headMap(head, card, onChoose) {
   const points = /** @type {Point[]} */ (card.points);
   const neighbours = /** @type {(Point & { divergence: number })[]} */ (card.neighbours);
   const place = plane(points);
-  const own = points.find((point) => nameOf(point) === head);
-  const near = neighbours.map((each) => points.find((point) => nameOf(point) === nameOf(each))).filter((point) => point !== undefined);
-  const [x, y] = own ? place(own) : [0, 0];
-  const ties = own ? near.map((point) => svg("line", { x1: x, y1: y, x2: place(point)[0], y2: place(point)[1], class: "tie" })) : [];
+  const selected = points.find((point) => nameOf(point) === head);
+  const near = neighbours.map((neighbour) => points.find((point) => nameOf(point) === nameOf(neighbour))).filter((point) => point !== undefined);
+  const [x, y] = selected ? place(selected) : [0, 0];
+  const ties = selected ? near.map((point) => svg("line", { x1: x, y1: y, x2: place(point)[0], y2: place(point)[1], class: "tie" })) : [];
   const map = svg(
     "svg",
     { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": summary(head, points, neighbours), class: "headmap" },
     ties,
     points.map((point) => mark(point, place, onChoose)),
-    own ? svg("circle", { cx: x, cy: y, r: 10, class: "ring" }) : null,
-    labels(own ? [own, ...near] : near, place),
+    selected ? svg("circle", { cx: x, cy: y, r: 10, class: "ring" }) : null,
+    labels(selected ? [selected, ...near] : near, place),
   );
   const there = BEHAVIOURS.filter(({ name }) => points.some((point) => point.behaviour === name));
   return el("figure", {}, map, el("figcaption", { class: "roles" }, there.map(({ name }) => key(name))));

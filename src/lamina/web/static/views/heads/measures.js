@@ -20,8 +20,8 @@ export const scaleOf = (measure) => ({ low: measure.low ?? 0, high: measure.high
  * @param {number} value
  */
 export function ranked(measure, value) {
-  const all = measure.values.flat().filter((each) => each !== null);
-  return `${1 + all.filter((each) => each > value).length} of ${all.length}`;
+  const all = measure.values.flat().filter((number) => number !== null);
+  return `${1 + all.filter((number) => number > value).length} of ${all.length}`;
 }
 
 /**
@@ -73,7 +73,7 @@ export function sign(name) {
 export function legend(box, measure, scale = scaleOf(measure)) {
   if (measure.names.length) {
     const values = measure.values.flat();
-    const kinds = measure.names.map((name, at) => ({ name, count: values.filter((value) => value === at).length })).filter(({ count }) => count);
+    const kinds = measure.names.map((name, index) => ({ name, count: values.filter((value) => value === index).length })).filter(({ count }) => count);
     replace(box, kinds.map(({ name, count }) => el("span", { class: "kind" }, sign(name), `${name} ${count}`)));
     return;
   }
@@ -97,7 +97,7 @@ export function telling(measure) {
   const known = values.filter((value) => value !== null);
   if (!known.length) return null;
   const best = measure.names.length ? Math.min(...known) : Math.max(...known);
-  const at = values.indexOf(best);
+  const index = values.indexOf(best);
   const heads = measure.values[0].length;
-  return nameOf(Math.floor(at / heads), at % heads);
+  return nameOf(Math.floor(index / heads), index % heads);
 }

@@ -88,10 +88,10 @@ function adopt() {
   if (taken) state.set({ sentence: taken });
 }
 
-function shown() {
-  const heads = (rolled() ? [ROLLOUT] : chosen).flatMap((name, at) => {
+function strokedHeads() {
+  const heads = (rolled() ? [ROLLOUT] : chosen).flatMap((name, index) => {
     const links = lines.links.get(name);
-    return links ? [{ name, links, stroke: STROKES[at] }] : [];
+    return links ? [{ name, links, stroke: STROKES[index] }] : [];
   });
   return { tokens: lines.tokens, sinks: lines.sinks, heads, withSinks: withSinks(), least: least(), side: side(), pinned: pinned() };
 }
@@ -104,10 +104,10 @@ function pinned() {
 
 function draw() {
   if (!lines.tokens.length) return;
-  drawing.show(shown());
+  drawing.show(strokedHeads());
   showTable();
-  const shares = shown().heads.map(({ name }) => `${Math.round(100 * (lines.toSinks.get(name) ?? 0))} % of ${name}`);
-  const first = lines.tokens.find((_, at) => lines.sinks[at] && lines.words[at] >= 0);
+  const shares = strokedHeads().heads.map(({ name }) => `${Math.round(100 * (lines.toSinks.get(name) ?? 0))} % of ${name}`);
+  const first = lines.tokens.find((_, index) => lines.sinks[index] && lines.words[index] >= 0);
   const who = first === undefined ? "special tokens" : `special tokens and the first word (“${first}”)`;
   replace(byId("left-out"), withSinks() ? "" : `Left out, as sinks: attention to ${who}, ${shares.join(", ")}.`);
 }
@@ -115,7 +115,7 @@ function draw() {
 function showTable() {
   replace(byId("least-said"), least().toFixed(2));
   if (!byId("links", HTMLDetailsElement).open) return;
-  replace(inside(byId("links"), "div"), table(["head", "from", "to", "weight"], strongest(shown()), { caption: "Strongest links, positions from 0" }));
+  replace(inside(byId("links"), "div"), table(["head", "from", "to", "weight"], strongest(strokedHeads()), { caption: "Strongest links, positions from 0" }));
 }
 
 /** @type {(head: string) => void} */
@@ -125,8 +125,8 @@ function showChips() {
   replace(byId("lines-title"), chosen.length > 1 ? "Where they look" : "Where it looks");
   replace(
     byId("chosen"),
-    chosen.map((head, at) => {
-      const { colour, dash } = STROKES[at];
+    chosen.map((head, index) => {
+      const { colour, dash } = STROKES[index];
       const stroke = svg("svg", { width: 34, height: 10, "aria-hidden": "true" }, svg("line", { x1: 0, y1: 5, x2: 34, y2: 5, "stroke-width": 3, style: `stroke: var(${colour})`, "stroke-dasharray": dash.join(" ") }));
       const away = chosen.length > 1 ? el("button", { type: "button", "aria-label": `take ${head} away`, onclick: () => remove(head) }, "×") : null;
       return el("span", { class: "chip", "data-head": head }, stroke, head, away);

@@ -23,7 +23,7 @@ export const BEHAVIOURS = THEME.behaviours;
  * @param {string} name
  * @returns {MarkStyle}
  */
-export const behaviour = (name) => BEHAVIOURS.find((each) => each.name === name) ?? BEHAVIOURS[BEHAVIOURS.length - 1];
+export const behaviour = (name) => BEHAVIOURS.find((entry) => entry.name === name) ?? BEHAVIOURS[BEHAVIOURS.length - 1];
 
 /** @param {string} name */
 export const behaviourPaint = (name) => solid(behaviour(name).fill);

@@ -11,7 +11,7 @@ import * as state from "../../shared/state.js";
 import { done, load as filled, wait } from "../../shared/waiting.js";
 import { makeAtlas } from "./atlas.js";
 import { showCard } from "./card.js";
-import { told } from "./evidence.js";
+import { explanation } from "./evidence.js";
 import { examples } from "./examples.js";
 import { described, legend, telling } from "./measures.js";
 import { beginPane, showExample, showLines, weights } from "./pane.js";
@@ -34,7 +34,7 @@ const keyOf = (/** @type {HeadMeasure} */ measure) => `${measure.source}.${measu
 const model = () => state.get("model");
 
 const measure = () => {
-  const named = (/** @type {string} */ key) => atlas.measures.find((each) => keyOf(each) === key);
+  const named = (/** @type {string} */ key) => atlas.measures.find((measure) => keyOf(measure) === key);
   return named(state.get("measure")) ?? named(ROLE) ?? named(FAR) ?? atlas.measures[0];
 };
 
@@ -68,9 +68,9 @@ async function load() {
 
 /** The heads of the address; where it has none, a telling one. */
 async function pick() {
-  const asked = state.getAll("head");
-  chosen = [...new Set(asked)].filter(exists).slice(0, MOST);
-  if (asked.length > chosen.length) say(`${model()} has layers 1 to ${atlas.layers} with heads 1 to ${atlas.heads}; other heads are left out`);
+  const wanted = state.getAll("head");
+  chosen = [...new Set(wanted)].filter(exists).slice(0, MOST);
+  if (wanted.length > chosen.length) say(`${model()} has layers 1 to ${atlas.layers} with heads 1 to ${atlas.heads}; other heads are left out`);
   if (!chosen.length) chosen = [telling(measure()) ?? atlas.outstanding.at(-1)?.head ?? "1-1"];
   input("several").checked ||= chosen.length > 1;
   await showHeads();
@@ -78,8 +78,8 @@ async function pick() {
 
 function showMeasures() {
   const options = atlas.groups.map(({ source, title }) => {
-    const own = atlas.measures.filter((each) => each.source === source);
-    return el("optgroup", { label: title }, own.map((each) => el("option", { value: keyOf(each) }, each.title)));
+    const measures = atlas.measures.filter((measure) => measure.source === source);
+    return el("optgroup", { label: title }, measures.map((measure) => el("option", { value: keyOf(measure) }, measure.title)));
   });
   replace(byId("measure"), options);
   const out = atlas.outstanding.map(({ head, why, value }) => headButton(head, ` ${why} ${short(value)}`));
@@ -88,10 +88,10 @@ function showMeasures() {
 
 /**
  * @param {string} head
- * @param {string} said
+ * @param {string} label
  */
-function headButton(head, said) {
-  return el("button", { type: "button", "data-head": head, onclick: (event) => choose(head, event.shiftKey || event.ctrlKey) }, el("strong", {}, head), said);
+function headButton(head, label) {
+  return el("button", { type: "button", "data-head": head, onclick: (event) => choose(head, event.shiftKey || event.ctrlKey) }, el("strong", {}, head), label);
 }
 
 function showAtlas() {
@@ -109,12 +109,12 @@ function showAtlas() {
  * @param {string} name
  */
 function computing(name) {
-  const card = known.find((each) => each.name === name && each.job && each.report !== null);
+  const card = known.find((card) => card.name === name && card.job && card.report !== null);
   return card ? button(card.title, () => job(name)) : null;
 }
 
 function showMissing() {
-  const missing = atlas.missing.map(computing).filter((each) => each !== null);
+  const missing = atlas.missing.map(computing).filter((item) => item !== null);
   replace(byId("missing"), missing.length ? [el("p", {}, `Not computed yet for ${model()}; it takes minutes, in the background:`), el("div", { class: "words" }, missing)] : []);
 }
 
@@ -124,7 +124,7 @@ function showMissing() {
  */
 async function job(name) {
   const wanted = await asInReport(name, { model: model() });
-  const settings = known.find((each) => each.name === name)?.settings.properties ?? {};
+  const settings = known.find((card) => card.name === name)?.settings.properties ?? {};
   return "weights" in settings ? { ...wanted, settings: { ...wanted.settings, weights: weights() } } : wanted;
 }
 
@@ -133,9 +133,9 @@ async function job(name) {
  * @param {string} head
  */
 function choose(head, add = false) {
-  let next = [...chosen.filter((each) => each !== head), head];
+  let next = [...chosen.filter((other) => other !== head), head];
   if (!add && !input("several").checked) next = [head];
-  else if (chosen.includes(head) && chosen.length > 1) next = chosen.filter((each) => each !== head);
+  else if (chosen.includes(head) && chosen.length > 1) next = chosen.filter((other) => other !== head);
   else if (!chosen.includes(head) && chosen.length >= MOST) return say(`${MOST} heads are shown at once; remove one first`, { wrong: true });
   state.set({ head: next });
 }
@@ -144,7 +144,7 @@ function choose(head, add = false) {
  * From its page one walks on: the active head gives way.
  * @param {string} head
  */
-const move = (head) => state.set({ head: [...chosen.slice(0, -1).filter((each) => each !== head), head] });
+const move = (head) => state.set({ head: [...chosen.slice(0, -1).filter((other) => other !== head), head] });
 
 async function showHeads() {
   grid.mark(chosen);
@@ -155,16 +155,16 @@ async function showHeads() {
 async function showPage() {
   const head = chosen[chosen.length - 1];
   /** @type {HeadRequest} */
-  const asked = { model: model(), head, weights: weights() };
+  const request = { model: model(), head, weights: weights() };
   replace(byId("card-title"), `Head ${head}`, el("span", { class: "soft" }, ` layer ${head.replace("-", ", head ")}`));
   replace(byId("more"));
   await filled(byId("card"), async (signal) => {
-    const card = await post("/heads/card", asked, signal);
-    const live = atlas.measures.filter((each) => each.source === "sentence");
+    const card = await post("/heads/card", request, signal);
+    const live = atlas.measures.filter((measure) => measure.source === "sentence");
     const rest = el("div");
     showCard(rest, card, live, move);
     replace(byId("more"), el("details", { class: "all" }, el("summary", {}, "All that was measured of it"), rest));
-    return told(card, (needs) => needs.map(computing).find((each) => each !== null) ?? el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), "."));
+    return explanation(card, (needs) => needs.map(computing).find((item) => item !== null) ?? el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), "."));
   }, { lines: 6 });
   showExamples();
 }
@@ -175,14 +175,14 @@ const relation = () => (measure().source === "heads" ? measure().name : "");
 async function showExamples() {
   sought = relation();
   /** @type {HeadExamplesRequest} */
-  const asked = { model: model(), head: chosen[chosen.length - 1], weights: weights(), relation: sought };
+  const request = { model: model(), head: chosen[chosen.length - 1], weights: weights(), relation: sought };
   const first = `Looking through the corpus with all heads of ${model()}: a few seconds, once${sought ? ` for ${sought}` : ""}.`;
-  await filled(byId("examples"), async (signal) => examples(await post("/heads/examples", asked, signal), (drawn) => attempt("drawing the example …", () => showExample(drawn))), { lines: 5, saying: first });
+  await filled(byId("examples"), async (signal) => examples(await post("/heads/examples", request, signal), (drawn) => attempt("drawing the example …", () => showExample(drawn))), { lines: 5, saying: first });
 }
 
 let begun = false;
 
-/** Nothing is asked for before somebody comes here: all heads of a large model take seconds. */
+/** Nothing is requested before this view is opened: all heads of a large model take seconds. */
 function begin() {
   if (begun) return;
   begun = true;

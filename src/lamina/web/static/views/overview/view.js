@@ -23,7 +23,7 @@ let timer;
 const model = () => state.get("model");
 const path = () => /** @type {const} */ (`/overview/${encodeURIComponent(model())}`);
 
-/** @param {OverviewFinding} found */
+/** @param {OverviewFinding} finding */
 const whole = ({ text, status, result, title }) => ({ text, status, link: el("a", { href: state.address("/runs", { result }) }, title) });
 
 /** @param {ModelOverview} seen */
@@ -47,17 +47,17 @@ let over = null; // the layer that is pointed at in the figure
  * @param {View} view
  */
 function link(view) {
-  let own = false; // whether the figure is being told, and not telling
+  let following = false; // whether the figure is being told, and not telling
   view.addSignalListener(LINK, (_, value) => {
-    if (own) return;
+    if (following) return;
     over = Number.isInteger(value?.layer?.[0]) ? value.layer[0] : null;
     point(over ?? chosenLayer());
   });
   follow("glance", async (layer) => {
-    own = true;
+    following = true;
     const lit = state.get("layer") === "" && layer === chosenLayer() ? [] : [{ unit: "", fields: [{ type: "E", field: "layer" }], values: [layer] }];
     await view.data(`${LINK}_store`, lit).runAsync();
-    own = false;
+    following = false;
   });
 }
 
@@ -65,19 +65,19 @@ function link(view) {
  * @param {ModelOverview} seen
  * @param {AbortSignal} signal
  */
-async function glance({ glance: shown, captions }, signal) {
+async function glance({ glance: picture, captions }, signal) {
   if (signal.aborted) return;
-  if (!shown && captions.length) return captions.map((why) => el("p", { class: "wrong" }, why));
-  if (!shown) return el("p", {}, "Abilities by layers need probes, heads by roles need attention: both can be started below.");
+  if (!picture && captions.length) return captions.map((why) => el("p", { class: "wrong" }, why));
+  if (!picture) return el("p", {}, "Abilities by layers need probes, heads by roles need attention: both can be started below.");
   const box = el("div", { class: "box", onclick: () => over !== null && pickLayer(over) });
-  const made = el("figure", { "data-chart": shown.name }, box, captions.map((caption) => el("figcaption", {}, caption)), el("details", {}, el("summary", {}, "The same in words"), el("p", {}, shown.summary)));
+  const element = el("figure", { "data-chart": picture.name }, box, captions.map((caption) => el("figcaption", {}, caption)), el("details", {}, el("summary", {}, "The same in words"), el("p", {}, picture.summary)));
   // A chart is drawn to the width of its place, so it has to be there first.
-  replace(byId("glance"), made);
+  replace(byId("glance"), element);
   await placed(box);
-  await draw(box, shown.spec, { summary: shown.summary, name: `${model()}-at-a-glance`, onView: link });
+  await draw(box, picture.spec, { summary: picture.summary, name: `${model()}-at-a-glance`, onView: link });
 }
 
-/** @param {MissingAnalysis} each */
+/** @param {MissingAnalysis} cell */
 function estimate({ state: known, seconds, memory }) {
   if (known === "known" && seconds !== null) return `about ${duration(seconds)}${memory ? `, ${(memory / 1e9).toFixed(1)} GB of memory` : ""}`;
   if (known === "off") return "not estimated: the server was started without";
@@ -87,11 +87,11 @@ function estimate({ state: known, seconds, memory }) {
 /** @param {MissingAnalysis[]} all */
 function unmeasured(all) {
   const [possible, not] = [all.filter(({ state: known }) => known !== "failed"), all.filter(({ state: known }) => known === "failed")];
-  const rows = possible.map((each) => {
-    const start = button("Measure", () => /** @type {JobRequest} */ (each.wanted));
-    start.setAttribute("aria-label", `Measure: ${each.title}`);
-    const waiting = each.state === "waiting" || each.state === "trying";
-    return [el("span", { title: each.question }, each.title), el("span", { class: "estimate", "data-estimate": each.state, "aria-busy": waiting ? "true" : null }, estimate(each)), start];
+  const rows = possible.map((cell) => {
+    const start = button("Measure", () => /** @type {JobRequest} */ (cell.wanted));
+    start.setAttribute("aria-label", `Measure: ${cell.title}`);
+    const waiting = cell.state === "waiting" || cell.state === "trying";
+    return [el("span", { title: cell.question }, cell.title), el("span", { class: "estimate", "data-estimate": cell.state, "aria-busy": waiting ? "true" : null }, estimate(cell)), start];
   });
   return [
     rows.length
@@ -104,9 +104,9 @@ function unmeasured(all) {
 // Estimates come one after another: the list is renewed until all are there.
 async function follows() {
   clearTimeout(timer);
-  const asked = model();
-  const all = await read(`/unmeasured/${encodeURIComponent(asked)}`).catch(() => null);
-  if (!all || asked !== model()) return;
+  const name = model();
+  const all = await read(`/unmeasured/${encodeURIComponent(name)}`).catch(() => null);
+  if (!all || name !== model()) return;
   // A row whose button has the focus, or that says how its computation comes on, stays.
   if (!byId("unmeasured").contains(document.activeElement) && !byId("unmeasured").querySelector(".job-step")) replace(byId("unmeasured"), unmeasured(all));
   if (all.some(({ state: known }) => known === "waiting" || known === "trying")) timer = setTimeout(follows, PAUSE);
@@ -115,7 +115,7 @@ async function follows() {
 /** @param {ResultSummary} summary */
 function result(summary) {
   const box = el("div");
-  const made = el(
+  const element = el(
     "section",
     { class: "result", "data-analysis": summary.analysis },
     el("h3", {}, summary.title, part(summary)),
@@ -124,9 +124,9 @@ function result(summary) {
     box,
     el("p", {}, el("a", { href: state.address("/runs", { result: summary.id }) }, "Where it came from, its tables, and how to make it again")),
   );
-  return { made, fill: () => load(box, async (signal) => {
+  return { element, fill: () => load(box, async (signal) => {
     const read_ = await read(`/results/${summary.id}`, signal);
-    return read_.figures.length ? read_.figures.map((shown) => figure(read_, shown)) : el("p", { class: "soft" }, "This result has no chart.");
+    return read_.figures.length ? read_.figures.map((chart) => figure(read_, chart)) : el("p", { class: "soft" }, "This result has no chart.");
   }, { lines: 8 }) };
 }
 
@@ -134,21 +134,21 @@ function result(summary) {
 function chapter({ name, title, question, results }) {
   const parts = results.map(result);
   const wanted = state.get("chapter") === name || results.some(({ analysis }) => analysis === state.get("analysis"));
-  const made = el(
+  const element = el(
     "details",
     { class: "chapter", "data-chapter": name },
     el("summary", {}, title, el("span", { class: "soft" }, ` ${question} (${results.length || "nothing yet"})`)),
-    parts.map((part) => part.made),
+    parts.map((part) => part.element),
   );
   let filled = false;
-  // Charts are drawn when somebody looks: a report has thirty.
-  made.addEventListener("toggle", () => {
-    if (made.open && !filled) for (const part of parts) part.fill();
-    filled ||= made.open;
-    if (made.open) state.set({ chapter: name, analysis: "" }, { quiet: true });
+  // Charts are drawn when they are in sight: a report has thirty.
+  element.addEventListener("toggle", () => {
+    if (element.open && !filled) for (const part of parts) part.fill();
+    filled ||= element.open;
+    if (element.open) state.set({ chapter: name, analysis: "" }, { quiet: true });
   });
-  if (wanted) made.open = true;
-  return made;
+  if (wanted) element.open = true;
+  return element;
 }
 
 /**
@@ -163,12 +163,12 @@ function holdInSight(part) {
 
 async function look() {
   clearTimeout(timer);
-  const asked = read(path());
-  asked.catch(() => null);
-  load(byId("findings"), async () => findings(await asked), { lines: 6 });
-  load(byId("glance"), async (signal) => glance(await asked, signal), { lines: 10 });
+  const pending = read(path());
+  pending.catch(() => null);
+  load(byId("findings"), async () => findings(await pending), { lines: 6 });
+  load(byId("glance"), async (signal) => glance(await pending, signal), { lines: 10 });
   const wanted = state.get("analysis");
-  load(byId("chapters"), async () => (await asked).chapters.map(chapter), { lines: 5 }).then(() => {
+  load(byId("chapters"), async () => (await pending).chapters.map(chapter), { lines: 5 }).then(() => {
     for (const section of byId("chapters").querySelectorAll("[data-analysis]")) {
       if (section.getAttribute("data-analysis") === wanted) holdInSight(section);
     }

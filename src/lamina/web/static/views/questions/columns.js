@@ -11,13 +11,13 @@ const MOST_IN_LEGEND = 12; // sentences
 
 /**
  * @typedef {AnsweredQuestion & { letter: string, name: string }} Lettered
- * @typedef {{ box: HTMLElement, drawn: TokenMap, map: Tokens, said: HTMLElement, fill: () => void }} Column
+ * @typedef {{ box: HTMLElement, drawn: TokenMap, map: Tokens, note: HTMLElement, fill: () => void }} Column
  */
 
 export class Columns {
   constructor() {
     /** @type {Column[]} */
-    this.shown = [];
+    this.columns = [];
     this.method = "";
     this.together = false;
     this.colouring = "role";
@@ -32,10 +32,10 @@ export class Columns {
   show(answers, { method, fit }) {
     this.method = method;
     this.together = fit === "all";
-    this.shown = answers.map((answered) => this.#column(answered));
-    replace(byId("maps"), this.shown.map(({ box }) => box));
+    this.columns = answers.map((answered) => this.#column(answered));
+    replace(byId("maps"), this.columns.map(({ box }) => box));
     if (answers.length) setLayers(Math.max(...answers.map(({ map }) => map.layers.length)));
-    follow("maps", (at) => this.#move(at));
+    follow("maps", (layer) => this.#move(layer));
     this.paint(this.colouring, this.outlined);
   }
 
@@ -46,8 +46,8 @@ export class Columns {
   paint(colouring, outlined) {
     this.colouring = colouring;
     this.outlined = outlined;
-    for (const { drawn } of this.shown) drawn.show({ colouring, outlined });
-    replace(byId("legend"), this.shown.length ? this.#legend() : []);
+    for (const { drawn } of this.columns) drawn.show({ colouring, outlined });
+    replace(byId("legend"), this.columns.length ? this.#legend() : []);
   }
 
   /**
@@ -55,8 +55,8 @@ export class Columns {
    * @returns {Column}
    */
   #column({ letter, name, map, notes }) {
-    const drawn = new TokenMap(map, { name, together: this.together, onPoint: (at) => this.#point(map, at) });
-    const said = el("p", { class: "soft reading" });
+    const drawn = new TokenMap(map, { name, together: this.together, onPoint: (index) => this.#point(map, index) });
+    const note = el("p", { class: "soft reading" });
     const tokens = el("div");
     const details = el("details", { class: "tokens" }, el("summary", {}, "The tokens of this layer as a table"), tokens);
     const box = el(
@@ -64,7 +64,7 @@ export class Columns {
       { class: "map-column", "data-letter": letter },
       el("h3", {}, el("span", { class: "letter" }, letter), ` ${name}`),
       drawn.box,
-      said,
+      note,
       notes.length ? el("p", { class: "soft" }, notes.join("; "), ".") : null,
       el("details", { class: "layers" }, el("summary", {}, "Clusters and variance of every layer"), layersTable(map)),
       details,
@@ -72,16 +72,16 @@ export class Columns {
     const fill = () => {
       if (details.open) replace(tokens, tokensTable(map, chosenLayer()));
     };
-    const column = { box, drawn, map, said, fill };
+    const column = { box, drawn, map, note, fill };
     details.addEventListener("toggle", column.fill);
     return column;
   }
 
   /** @param {number} layer */
   #move(layer) {
-    for (const { drawn, map, said, fill } of this.shown) {
+    for (const { drawn, map, note, fill } of this.columns) {
       drawn.show({ layer });
-      said.textContent = reading(map, layer, { method: this.method });
+      note.textContent = reading(map, layer, { method: this.method });
       fill();
     }
   }
@@ -89,23 +89,23 @@ export class Columns {
   /**
    * Models that cut the text into the same tokens are pointed at together.
    * @param {Tokens} map
-   * @param {number | null} at
+   * @param {number | null} index
    */
-  #point(map, at) {
-    for (const other of this.shown) {
-      const same = other.map === map || (other.map.tokens.length === map.tokens.length && other.map.tokens[at ?? 0].word === map.tokens[at ?? 0].word);
-      other.drawn.point(same ? at : null);
+  #point(map, index) {
+    for (const other of this.columns) {
+      const same = other.map === map || (other.map.tokens.length === map.tokens.length && other.map.tokens[index ?? 0].word === map.tokens[index ?? 0].word);
+      other.drawn.point(same ? index : null);
     }
   }
 
   #legend() {
-    const tokens = this.shown.flatMap(({ map }) => map.tokens);
+    const tokens = this.columns.flatMap(({ map }) => map.tokens);
     const there = new Set(tokens.map(({ role }) => role));
     /** @type {(token: { role: string, gold?: boolean }, text: string, colour?: string | null) => HTMLElement} */
     const key = (token, text, colour) => {
-      const made = mark(token);
-      if (colour) made.style.setProperty("--dot", colour);
-      return el("li", {}, svg("svg", { viewBox: "-10 -10 20 20", "aria-hidden": "true" }, made), text);
+      const dot = mark(token);
+      if (colour) dot.style.setProperty("--dot", colour);
+      return el("li", {}, svg("svg", { viewBox: "-10 -10 20 20", "aria-hidden": "true" }, dot), text);
     };
     const plain = this.colouring === "role" ? null : "var(--soft)";
     const items = ROLES.filter((role) => there.has(role)).map((role) => key({ role }, role, plain));

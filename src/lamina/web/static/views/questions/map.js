@@ -34,9 +34,9 @@ const shift = (/** @type {number} */ x, /** @type {number} */ y) => `translate($
 /**
  * A word of several pieces is named at the first.
  * @param {MapToken[]} tokens
- * @param {number} at
+ * @param {number} index
  */
-const startsWord = (tokens, at) => at === 0 || tokens[at].word !== tokens[at - 1].word || tokens[at].sentence !== tokens[at - 1].sentence;
+const startsWord = (tokens, index) => index === 0 || tokens[index].word !== tokens[index - 1].word || tokens[index].sentence !== tokens[index - 1].sentence;
 
 /**
  * How far from the middle tokens are, both ways: of each layer, or of all where they were fitted together.
@@ -47,7 +47,7 @@ function extents(positions, together) {
   /** @type {(places: Tokens["positions"][number], axis: 0 | 1) => number} */
   const furthest = (places, axis) => Math.max(1e-6, ...places.map((place) => (place ? Math.abs(place[axis]) : 0)));
   const all = positions.flat();
-  return positions.map((own) => [furthest(together ? all : own, 0), furthest(together ? all : own, 1)]);
+  return positions.map((points) => [furthest(together ? all : points, 0), furthest(together ? all : points, 1)]);
 }
 
 export class TokenMap {
@@ -71,7 +71,7 @@ export class TokenMap {
     /** @type {ReturnType<typeof placed>} */
     this.boxes = new Map();
     this.outlines = svg("g", { class: "outlines" });
-    this.marks = map.tokens.map((token, at) => this.#mark(token, at, onPoint));
+    this.marks = map.tokens.map((token, index) => this.#mark(token, index, onPoint));
     this.labels = map.tokens.map((token) => svg("text", { class: "label", "aria-hidden": "true" }, token.word));
     this.drawing = svg(
       "svg",
@@ -80,8 +80,8 @@ export class TokenMap {
       svg("g", {}, this.#inOrder()),
       svg("g", {}, this.labels),
     );
-    this.said = el("p", { class: "pointed soft" });
-    this.box = el("div", { class: "map-box" }, this.drawing, this.said);
+    this.note = el("p", { class: "pointed soft" });
+    this.box = el("div", { class: "map-box" }, this.drawing, this.note);
     this.drawing.addEventListener("keydown", (event) => this.#key(event));
     new ResizeObserver(() => this.#fit()).observe(this.box);
   }
@@ -99,51 +99,51 @@ export class TokenMap {
 
   /**
    * Marks a token here when it is pointed at in either map.
-   * @param {number | null} at
+   * @param {number | null} index
    */
-  point(at) {
-    this.pointed = at;
-    this.marks.forEach((made, place) => made.classList.toggle("is-pointed", place === at));
+  point(index) {
+    this.pointed = index;
+    this.marks.forEach((dot, place) => dot.classList.toggle("is-pointed", place === index));
     this.#name();
-    this.said.textContent = at === null ? "" : this.describe(at);
+    this.note.textContent = index === null ? "" : this.describe(index);
   }
 
-  /** @param {number} at */
-  describe(at) {
-    const token = this.map.tokens[at];
+  /** @param {number} index */
+  describe(index) {
+    const token = this.map.tokens[index];
     const sentence = token.sentence < 0 ? "" : `, sentence ${token.sentence + 1}`;
-    const cluster = this.map.clusters[this.layer][at];
+    const cluster = this.map.clusters[this.layer][index];
     return `${token.word}: ${token.roles.join(", ")}${sentence}, ${cluster < 0 ? "an outlier here, not drawn" : `cluster ${cluster + 1}`}`;
   }
 
   /**
    * @param {MapToken} token
-   * @param {number} at
+   * @param {number} index
    * @param {OnPoint} onPoint
    */
-  #mark(token, at, onPoint) {
-    const made = mark(token);
-    made.setAttribute("class", "token");
-    made.setAttribute("role", "img");
-    made.setAttribute("tabindex", at === 0 ? "0" : "-1");
-    made.addEventListener("pointerenter", () => onPoint(at));
-    made.addEventListener("pointerleave", () => onPoint(null));
-    made.addEventListener("click", () => made.focus());
-    made.addEventListener("focus", () => onPoint(at));
-    made.addEventListener("blur", () => onPoint(null));
-    return made;
+  #mark(token, index, onPoint) {
+    const dot = mark(token);
+    dot.setAttribute("class", "token");
+    dot.setAttribute("role", "img");
+    dot.setAttribute("tabindex", index === 0 ? "0" : "-1");
+    dot.addEventListener("pointerenter", () => onPoint(index));
+    dot.addEventListener("pointerleave", () => onPoint(null));
+    dot.addEventListener("click", () => dot.focus());
+    dot.addEventListener("focus", () => onPoint(index));
+    dot.addEventListener("blur", () => onPoint(null));
+    return dot;
   }
 
   // What has a role is drawn over what has none.
   #inOrder() {
-    const rank = (/** @type {number} */ at) => importance({ role: this.map.tokens[at].role });
-    return this.marks.map((_, at) => at).sort((a, b) => rank(b) - rank(a)).map((at) => this.marks[at]);
+    const rank = (/** @type {number} */ index) => importance({ role: this.map.tokens[index].role });
+    return this.marks.map((_, index) => index).sort((a, b) => rank(b) - rank(a)).map((index) => this.marks[index]);
   }
 
   /** @param {KeyboardEvent} event */
   #key(event) {
     const step = STEPS[event.key];
-    const from = this.marks.findIndex((made) => made === document.activeElement);
+    const from = this.marks.findIndex((dot) => dot === document.activeElement);
     if (!step || from < 0) return;
     event.preventDefault();
     let to = from;
@@ -166,11 +166,11 @@ export class TokenMap {
 
   /**
    * Null for a token that is not drawn at this layer.
-   * @param {number} at
+   * @param {number} index
    * @returns {Place | null}
    */
-  #place(at) {
-    const place = this.map.positions[this.layer][at];
+  #place(index) {
+    const place = this.map.positions[this.layer][index];
     if (!place) return null;
     const [x, y] = this.extents[this.layer];
     // Both axes have one scale, the largest that fits.
@@ -180,13 +180,13 @@ export class TokenMap {
 
   #draw() {
     if (!this.width) return;
-    this.places = this.map.tokens.map((_, at) => this.#place(at));
-    this.marks.forEach((made, at) => {
-      const place = this.places[at];
-      made.style.visibility = place ? "visible" : "hidden";
-      if (place) made.style.transform = shift(place.x, place.y);
-      made.style.setProperty("--dot", colourOf(this.map.tokens[at], this.map.clusters[this.layer][at], this.colouring) ?? "");
-      made.setAttribute("aria-label", this.describe(at));
+    this.places = this.map.tokens.map((_, index) => this.#place(index));
+    this.marks.forEach((dot, index) => {
+      const place = this.places[index];
+      dot.style.visibility = place ? "visible" : "hidden";
+      if (place) dot.style.transform = shift(place.x, place.y);
+      dot.style.setProperty("--dot", colourOf(this.map.tokens[index], this.map.clusters[this.layer][index], this.colouring) ?? "");
+      dot.setAttribute("aria-label", this.describe(index));
     });
     this.#outline();
     this.boxes = placed(this.#wanted(), this.#obstacles(), this.width, this.height);
@@ -215,28 +215,28 @@ export class TokenMap {
 
   // Names stand where there is room; a token that is pointed at has one in any case.
   #name() {
-    this.labels.forEach((label, at) => {
-      const place = this.places[at];
-      const pointed = at === this.pointed;
-      const found = this.boxes.get(at);
-      label.style.visibility = place && (found || pointed) ? "visible" : "hidden";
-      if (!place || !(found || pointed)) return;
-      const word = this.map.tokens[at].word;
-      label.textContent = pointed || !found ? word : found.text;
-      label.classList.toggle("number", !pointed && !found?.named);
+    this.labels.forEach((label, index) => {
+      const place = this.places[index];
+      const pointed = index === this.pointed;
+      const box = this.boxes.get(index);
+      label.style.visibility = place && (box || pointed) ? "visible" : "hidden";
+      if (!place || !(box || pointed)) return;
+      const word = this.map.tokens[index].word;
+      label.textContent = pointed || !box ? word : box.text;
+      label.classList.toggle("number", !pointed && !box?.named);
       label.classList.toggle("is-pointed", pointed);
-      const left = found?.named ? found.left : Math.min(place.x + GAP, this.width - widthOf(word));
-      label.style.transform = found && !pointed ? shift(found.left, found.bottom - DESCENT) : shift(left, (found?.named ? found.bottom : place.y) - DESCENT);
+      const left = box?.named ? box.left : Math.min(place.x + GAP, this.width - widthOf(word));
+      label.style.transform = box && !pointed ? shift(box.left, box.bottom - DESCENT) : shift(left, (box?.named ? box.bottom : place.y) - DESCENT);
     });
   }
 
   #outline() {
     const clusters = this.map.clusters[this.layer];
     const { stable } = this.map.layers[this.layer];
-    const shown = this.outlined && stable ? [...new Set(clusters)].filter((cluster) => cluster >= 0).sort((a, b) => a - b) : [];
+    const visible = this.outlined && stable ? [...new Set(clusters)].filter((cluster) => cluster >= 0).sort((a, b) => a - b) : [];
     this.outlines.replaceChildren(
-      ...shown.map((cluster) => {
-        const points = this.places.flatMap((place, at) => (place && clusters[at] === cluster ? [/** @type {Point} */ ([place.x, place.y])] : []));
+      ...visible.map((cluster) => {
+        const points = this.places.flatMap((place, index) => (place && clusters[index] === cluster ? [/** @type {Point} */ ([place.x, place.y])] : []));
         if (!points.length) return svg("g");
         const around = outline(points, PADDING);
         const top = around.reduce((a, b) => (b[1] < a[1] ? b : a));

@@ -53,7 +53,7 @@ async function measured(id, name) {
       {},
       el("p", { class: "soft" }, `${result.model} on ${result.corpus} (${result.split}). ${result.question} `, el("a", { href: `/overview?model=${encodeURIComponent(name)}` }, "More in the overview of this model")),
       listed(result.findings),
-      result.figures.map((shown) => figure(result, shown)),
+      result.figures.map((chart) => figure(result, chart)),
     );
   } catch (error) {
     return el("p", { class: "wrong" }, message(error));

@@ -18,12 +18,12 @@ const turn = (o, a, b) => (a[0] - o[0]) * (b[1] - o[1]) - (a[1] - o[1]) * (b[0] 
 /** @param {Point[]} points */
 function chain(points) {
   /** @type {Point[]} */
-  const made = [];
+  const boxes = [];
   for (const point of points) {
-    while (made.length > 1 && turn(made[made.length - 2], made[made.length - 1], point) <= 0) made.pop();
-    made.push(point);
+    while (boxes.length > 1 && turn(boxes[boxes.length - 2], boxes[boxes.length - 1], point) <= 0) boxes.pop();
+    boxes.push(point);
   }
-  return made.slice(0, -1);
+  return boxes.slice(0, -1);
 }
 
 /**
@@ -71,17 +71,17 @@ export function placed(wanted, marks, width, height) {
   /** @type {Box[]} */
   const taken = [];
   /** @type {Map<number, Wanted & Box>} */
-  const found = new Map();
+  const chosen = new Map();
   for (const label of [...wanted].sort((a, b) => a.importance - b.importance)) {
     const free = candidates(label).filter(
       (box) => box.left >= 0 && box.top >= 0 && box.right <= width && box.bottom <= height && !taken.some((other) => meet(box, other)),
     );
     /** @type {(box: Box, every: boolean) => boolean} */
     const clear = (box, every) => !around.some((mark) => mark.index !== label.index && (every || mark.important) && meet(box, mark));
-    const box = free.find((each) => clear(each, true)) ?? free.find((each) => clear(each, false));
+    const box = free.find((candidate) => clear(candidate, true)) ?? free.find((candidate) => clear(candidate, false));
     if (!box) continue;
     taken.push(box);
-    found.set(label.index, { ...label, ...box });
+    chosen.set(label.index, { ...label, ...box });
   }
-  return found;
+  return chosen;
 }

@@ -13,7 +13,7 @@ export const ROLES = THEME.roles.map(({ name }) => name);
 export const PLAIN = THEME.plain;
 
 // Which tokens are named on the map without being asked: the lower, the more wanted. An accepted answer comes second.
-const RAREST = new Map(THEME.rarest.map((name, at) => [name, at ? at + 1 : 0]));
+const RAREST = new Map(THEME.rarest.map((name, index) => [name, index ? index + 1 : 0]));
 const GOLD = 1;
 export const LAST = THEME.rarest.length + 2; // of no importance
 

@@ -15,18 +15,18 @@ const percent = (/** @type {number} */ share) => `${Math.round(100 * share)} %`;
 export function card(letter, name, answered, error) {
   const heading = el("h3", {}, el("span", { class: "letter" }, letter), ` ${name}`);
   if (!answered) return el("div", { class: "card", "data-letter": letter }, heading, el("p", { class: "wrong" }, error ? message(error) : ""));
-  const said = answered.answer;
-  if (!said.answers) {
+  const reply = answered.answer;
+  if (!reply.answers) {
     const why = "gives no answer: it was not fine-tuned to answer questions. Its token map is below.";
     return el("div", { class: "card", "data-letter": letter }, heading, el("p", { class: "said" }, why));
   }
-  const verdict = said.right === null ? null : said.right ? el("strong", { class: "verdict right" }, "✓ right") : el("strong", { class: "verdict not" }, "✗ wrong");
-  const expected = said.right === null ? "" : said.right ? elsewhere(answered.text) : ` (accepted: ${said.accepted.join(" or ")})`;
+  const verdict = reply.right === null ? null : reply.right ? el("strong", { class: "verdict right" }, "✓ right") : el("strong", { class: "verdict not" }, "✗ wrong");
+  const expected = reply.right === null ? "" : reply.right ? elsewhere(answered.text) : ` (accepted: ${reply.accepted.join(" or ")})`;
   return el(
     "div",
     { class: "card", "data-letter": letter },
     heading,
-    el("p", { class: "said" }, "answers ", el("mark", { class: "predicted" }, said.predicted), ` with a confidence of ${said.confidence?.toFixed(2)}`, verdict ? ": " : "", verdict, expected),
+    el("p", { class: "said" }, "answers ", el("mark", { class: "predicted" }, reply.predicted), ` with a confidence of ${reply.confidence?.toFixed(2)}`, verdict ? ": " : "", verdict, expected),
   );
 }
 
@@ -55,13 +55,13 @@ function run(text, { gold, by }) {
 
 /**
  * The context; its facts and answers are marked, and each sentence has its number.
- * @param {[letter: string, answered: AnsweredQuestion][]} shown
+ * @param {[letter: string, answered: AnsweredQuestion][]} question
  */
-export function context(shown) {
-  const parts = shown[0][1].text;
-  const kinds = parts.map((part, at) => ({
+export function context(question) {
+  const parts = question[0][1].text;
+  const kinds = parts.map((part, index) => ({
     ...part,
-    by: shown.filter(([, answered]) => answered.text[at]?.predicted).map(([letter]) => letter).join(""),
+    by: question.filter(([, answered]) => answered.text[index]?.predicted).map(([letter]) => letter).join(""),
   }));
   /** @type {Sentence[]} */
   const sentences = [];
@@ -100,25 +100,25 @@ function sentence({ sentence: number, support, parts }) {
     if (last && last.gold === gold && last.by === by) last.text += text;
     else runs.push({ text, gold, by });
   }
-  const made = runs.map((each) => run(each.text, each));
-  if (number < 0) return made;
-  return el("span", { class: support ? "sentence support" : "sentence" }, el("sub", { "aria-label": `sentence ${number + 1}` }, String(number + 1)), made);
+  const spans = runs.map((part) => run(part.text, part));
+  if (number < 0) return spans;
+  return el("span", { class: support ? "sentence support" : "sentence" }, el("sub", { "aria-label": `sentence ${number + 1}` }, String(number + 1)), spans);
 }
 
 /**
- * What one sees, and what not, at a layer.
+ * What a layer shows, and what not.
  * @param {TokenMap} map
  * @param {number} layer
  * @param {{ method: string }} how
  */
 export function reading(map, layer, { method }) {
-  const at = map.layers[Math.min(layer, map.layers.length - 1)];
-  const parts = [`Layer ${at.layer} of ${map.layers.length - 1}: ${at.clusters} clusters, silhouette ${at.silhouette === null ? "unknown" : at.silhouette.toFixed(2)}.`];
-  if (at.stability !== null) parts.push(`Stability over seeds ${at.stability.toFixed(2)} (adjusted Rand index)${at.stable ? "." : ": other seeds find other clusters, so none are outlined."}`);
-  if (layer > at.layer) parts.unshift("This model has fewer layers; its last one is shown.");
-  if (at.explained_x !== null && at.explained_y !== null) parts.push(`The two axes hold ${percent(at.explained_x + at.explained_y)} of the layer's variance.`);
+  const info = map.layers[Math.min(layer, map.layers.length - 1)];
+  const parts = [`Layer ${info.layer} of ${map.layers.length - 1}: ${info.clusters} clusters, silhouette ${info.silhouette === null ? "unknown" : info.silhouette.toFixed(2)}.`];
+  if (info.stability !== null) parts.push(`Stability over seeds ${info.stability.toFixed(2)} (adjusted Rand index)${info.stable ? "." : ": other seeds find other clusters, so none are outlined."}`);
+  if (layer > info.layer) parts.unshift("This model has fewer layers; its last one is shown.");
+  if (info.explained_x !== null && info.explained_y !== null) parts.push(`The two axes hold ${percent(info.explained_x + info.explained_y)} of the layer's variance.`);
   if (method === "tsne") parts.push("t-SNE keeps who is near whom, not how far groups are apart.");
-  const out = map.tokens.filter((_, token) => map.clusters[at.layer][token] < 0).map((token) => token.word);
+  const out = map.tokens.filter((_, token) => map.clusters[info.layer][token] < 0).map((token) => token.word);
   if (out.length) parts.push(`Left out as ${out.length === 1 ? "an outlier" : "outliers"}, since far longer than all others: ${out.slice(0, 5).join(", ")}${out.length > 5 ? " ..." : ""}.`);
   if (map.drawn < map.tokens.length) parts.push(`${map.drawn} of ${map.tokens.length} tokens are drawn; some without a role are not.`);
   return parts.join(" ");
@@ -127,7 +127,7 @@ export function reading(map, layer, { method }) {
 /** @param {TokenMap} map */
 export function layersTable(map) {
   const share = (/** @type {number | null} */ value) => (value === null ? "" : percent(value));
-  const rows = map.layers.map((at) => [at.layer, at.clusters, at.silhouette?.toFixed(2) ?? "", at.stability?.toFixed(2) ?? "", share(at.explained_x), share(at.explained_y), at.left_out]);
+  const rows = map.layers.map((info) => [info.layer, info.clusters, info.silhouette?.toFixed(2) ?? "", info.stability?.toFixed(2) ?? "", share(info.explained_x), share(info.explained_y), info.left_out]);
   return table(["layer", "clusters", "silhouette", "stability over seeds", "variance x", "variance y", "outliers"], rows, { caption: "Every layer" });
 }
 
@@ -136,11 +136,11 @@ export function layersTable(map) {
  * @param {number} layer
  */
 export function tokensTable(map, layer) {
-  const at = Math.min(layer, map.layers.length - 1);
+  const index = Math.min(layer, map.layers.length - 1);
   const rows = map.tokens.map((token, n) => {
-    const place = map.positions[at][n];
-    const cluster = map.clusters[at][n];
+    const place = map.positions[index][n];
+    const cluster = map.clusters[index][n];
     return [n + 1, token.word, token.roles.join(", "), token.sentence < 0 ? "" : token.sentence + 1, place?.[0].toFixed(2) ?? "", place?.[1].toFixed(2) ?? "", cluster < 0 ? "outlier" : cluster + 1];
   });
-  return table(["token", "word", "role", "sentence", "x", "y", "cluster"], rows, { caption: `Tokens at layer ${at}` });
+  return table(["token", "word", "role", "sentence", "x", "y", "cluster"], rows, { caption: `Tokens at layer ${index}` });
 }

@@ -28,7 +28,7 @@ let tuned = [];
 /** @type {string[]} */
 let models = [];
 /** @type {string[]} */
-let unconfirmed = []; // in result folders; loaded when somebody says so
+let unconfirmed = []; // in result folders; loaded once they are confirmed
 let turns = 0;
 /** @type {Promise<void> | undefined} */
 let latest;
@@ -38,8 +38,8 @@ let latest;
  * @param {string} model
  */
 function partner(model) {
-  const own = tuned.find(({ name }) => name === model);
-  if (own) return own.base ?? models.find((name) => name !== model) ?? NOBODY;
+  const card = tuned.find(({ name }) => name === model);
+  if (card) return card.base ?? models.find((name) => name !== model) ?? NOBODY;
   const answering = tuned.filter(({ answers, name }) => answers && !unconfirmed.includes(name));
   return (answering.find(({ base }) => base === model) ?? answering[0])?.name ?? NOBODY;
 }
@@ -120,15 +120,15 @@ async function look() {
   const other = second();
   select("other").value = other;
   for (const id of WAITING) wait(byId(id));
-  const asked = [{ letter: "A", name: state.get("model") }, ...(other === NOBODY ? [] : [{ letter: "B", name: other }])];
-  const settled = await Promise.allSettled(asked.map(({ letter, name }) => answer(letter, name)));
+  const models = [{ letter: "A", name: state.get("model") }, ...(other === NOBODY ? [] : [{ letter: "B", name: other }])];
+  const settled = await Promise.allSettled(models.map(({ letter, name }) => answer(letter, name)));
   if (turn !== turns) return latest;
   for (const id of WAITING) done(byId(id));
-  const answers = settled.map((each) => (each.status === "fulfilled" ? each.value : null));
-  const reasons = settled.map((each) => (each.status === "rejected" ? each.reason : null));
-  replace(byId("answers"), asked.map(({ letter, name }, at) => card(letter, name, answers[at], reasons[at])));
-  const there = asked.flatMap((one, at) => {
-    const answered = answers[at];
+  const answers = settled.map((outcome) => (outcome.status === "fulfilled" ? outcome.value : null));
+  const reasons = settled.map((outcome) => (outcome.status === "rejected" ? outcome.reason : null));
+  replace(byId("answers"), models.map(({ letter, name }, index) => card(letter, name, answers[index], reasons[index])));
+  const there = models.flatMap((one, index) => {
+    const answered = answers[index];
     return answered ? [{ ...answered, ...one }] : [];
   });
   replace(byId("text"), there.length ? context(there.map((answered) => [answered.letter, answered])) : []);
@@ -137,7 +137,7 @@ async function look() {
   phases(byId("phases-box"), there, { tuned, model: state.get("model") });
 }
 
-// Where somebody asks again before the answer is there, only the last question is answered.
+// If a new question comes before the answer, only the last question is answered.
 const again = () => (latest = attempt("Reading the question …", look));
 
 async function begin() {
@@ -152,7 +152,7 @@ async function begin() {
 }
 
 /**
- * A question of one's own: the example's answer is not an answer to it.
+ * The user's own question: the example's answer is not an answer to it.
  * @param {HTMLElement} typed
  */
 function leaveExample(typed) {

@@ -22,14 +22,14 @@ import { el } from "../../shared/dom.js";
 const withoutNull = (property) => property.anyOf?.find(({ type }) => type !== "null") ?? property;
 
 /** @param {unknown} value */
-function shown(value) {
+function textOf(value) {
   return Array.isArray(value) ? value.join(", ") || "none" : String(value);
 }
 
 /** @param {unknown} value */
 function inWords(value) {
   if (value === null || value === undefined) return "default";
-  return `${typeof value === "boolean" ? (value ? "yes" : "no") : shown(value)} (default)`;
+  return `${typeof value === "boolean" ? (value ? "yes" : "no") : textOf(value)} (default)`;
 }
 
 /**
@@ -49,22 +49,22 @@ function control(id, one, otherwise) {
   if (one.type === "boolean" || known) {
     const choices = known?.map(String) ?? ["true", "false"];
     const names = known ? choices : ["yes", "no"];
-    const made = el("select", { id }, el("option", { value: "" }, otherwise), choices.map((value, at) => el("option", { value }, names[at])));
-    const value = () => (made.value === "" ? undefined : one.type === "boolean" ? made.value === "true" : typed(made.value, one));
-    return { control: made, value };
+    const select = el("select", { id }, el("option", { value: "" }, otherwise), choices.map((value, index) => el("option", { value }, names[index])));
+    const value = () => (select.value === "" ? undefined : one.type === "boolean" ? select.value === "true" : typed(select.value, one));
+    return { control: select, value };
   }
   const number = one.type === "integer" || one.type === "number";
   const limits = number ? { min: one.minimum, max: one.maximum, step: one.type === "integer" ? 1 : "any" } : {};
-  const made = el("input", { id, type: number ? "number" : "text", placeholder: otherwise, spellcheck: "false", ...limits });
+  const input = el("input", { id, type: number ? "number" : "text", placeholder: otherwise, spellcheck: "false", ...limits });
   const items = one.items;
   const value = () => {
-    const text = made.value.trim();
+    const text = input.value.trim();
     if (!text) return undefined;
     if (!items) return typed(text, one);
     // `none` is the empty list, as on the command line.
     return text === "none" ? [] : text.split(",").map((part) => part.trim()).filter(Boolean).map((part) => typed(part, items));
   };
-  return { control: made, value };
+  return { control: input, value };
 }
 
 /**
@@ -76,13 +76,13 @@ function control(id, one, otherwise) {
  */
 export function makeField(id, name, property, { required, filled }) {
   const one = withoutNull(property);
-  const made = control(id, one, required ? "" : inWords(property.default));
+  const element = control(id, one, required ? "" : inWords(property.default));
   const list = one.items ? ` Separate several by commas${one.items.enum ? `: ${one.items.enum.join(", ")}` : ""}.` : "";
   const help = el("small", { class: "soft", id: `${id}-help` }, `${property.description ?? ""}${list}`);
-  made.control.setAttribute("aria-describedby", help.id);
+  element.control.setAttribute("aria-describedby", help.id);
   if (required) {
-    made.control.required = true;
-    if (filled !== undefined) made.control.value = shown(filled);
+    element.control.required = true;
+    if (filled !== undefined) element.control.value = textOf(filled);
   }
-  return { box: el("div", { class: "field" }, el("label", { for: id }, name.replaceAll("_", " ")), made.control, help), value: made.value };
+  return { box: el("div", { class: "field" }, el("label", { for: id }, name.replaceAll("_", " ")), element.control, help), value: element.value };
 }

@@ -23,7 +23,7 @@ function group(title, schema, prefix, filled = {}) {
   const properties = Object.entries(schema.properties ?? {});
   const fields = properties.map(([name, property]) => /** @type {[string, Field]} */ ([name, makeField(`${prefix}-${name}`, name, property, { required: schema.required?.includes(name) ?? false, filled: filled[name] })]));
   const box = el("fieldset", { class: "fields", hidden: !fields.length }, el("legend", {}, title), fields.map(([, field]) => field.box));
-  const value = () => Object.fromEntries(fields.map(([name, field]) => [name, field.value()]).filter(([, each]) => each !== undefined));
+  const value = () => Object.fromEntries(fields.map(([name, field]) => [name, field.value()]).filter(([, entry]) => entry !== undefined));
   return { box, value };
 }
 
@@ -32,9 +32,9 @@ function group(title, schema, prefix, filled = {}) {
  * @param {InputCard} given
  */
 function inputField(given) {
-  const made = el("select", { id: `input-${given.name}`, title: given.help }, given.choices.map((name) => el("option", { value: name }, name)));
-  if (given.default) made.value = given.default;
-  return made;
+  const select = el("select", { id: `input-${given.name}`, title: given.help }, given.choices.map((name) => el("option", { value: name }, name)));
+  if (given.default) select.value = given.default;
+  return select;
 }
 
 /**
@@ -82,7 +82,7 @@ export async function offer(box) {
   const compute = button("Compute", () => checked(box, wanted));
   let { wanted } = form(startable[0]);
 
-  // An analysis that the model's passport refuses is not offered; where nobody knows yet, the server says so.
+  // An analysis that the model's passport refuses is not offered; where that is not known yet, the server refuses it.
   async function refuse() {
     const [analysis, model] = [choice.value, state.get("model")];
     const why = (await verdict(model).catch(() => null))?.refused[analysis];
@@ -93,9 +93,9 @@ export async function offer(box) {
   }
 
   function choose() {
-    const made = form(startable.find(({ name }) => name === choice.value) ?? startable[0]);
-    wanted = made.wanted;
-    replace(about, made.parts);
+    const body = form(startable.find(({ name }) => name === choice.value) ?? startable[0]);
+    wanted = body.wanted;
+    replace(about, body.parts);
     refuse();
   }
 

@@ -4,7 +4,7 @@
 import { read } from "../../shared/api.js";
 import { figure } from "../../shared/charts.js";
 import { attempt, byId, el, replace, table } from "../../shared/dom.js";
-import { listed as found, part } from "../../shared/findings.js";
+import { listed as findingsList, part } from "../../shared/findings.js";
 import { onDone } from "../../shared/jobs.js";
 import { ready } from "../../shared/page.js";
 import * as state from "../../shared/state.js";
@@ -81,7 +81,7 @@ function charts(plain, result) {
   return [
     el("h3", {}, "Charts"),
     plain.tasks.length > 1 ? el("label", {}, "Task ", choice) : null,
-    ...result.figures.map((shown) => figure(result, shown, query)),
+    ...result.figures.map((chart) => figure(result, chart, query)),
   ];
 }
 
@@ -97,7 +97,7 @@ function whole(plain, result) {
     el("h2", { tabindex: "-1" }, `${result.title}: ${result.model} on ${result.corpus}`, part(result)),
     el("p", {}, result.question),
     el("p", { class: "soft" }, `Saw ${result.sample}.${result.partial ? ` ${result.partial[0].toUpperCase()}${result.partial.slice(1)}, and is shown in the overview.` : ""}`),
-    found(result.findings),
+    findingsList(result.findings),
     ...warnings.map((/** @type {string} */ warning) => el("p", { class: "note" }, warning)),
     charts(plain, result),
     el("h3", {}, "Make it again"),

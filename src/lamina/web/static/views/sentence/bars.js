@@ -9,12 +9,12 @@ const FILLED = 0.8; // of a bar's place
 const HEIGHT = 22;
 
 /** @param {number} value */
-const said = (value) => value.toFixed(2);
+const format = (value) => value.toFixed(2);
 
 const last = (/** @type {number[]} */ values) => values[values.length - 1];
 
 /** @param {LabelBelief} label */
-export const inWords = ({ label, probabilities }) => `${label} from ${said(probabilities[0])} to ${said(last(probabilities))}`;
+export const inWords = ({ label, probabilities }) => `${label} from ${format(probabilities[0])} to ${format(last(probabilities))}`;
 
 /**
  * @param {LabelBelief} label
@@ -30,7 +30,7 @@ export function bars({ label, probabilities }, order) {
       { "data-layer": layer },
       svg("rect", { class: "slot", x: layer * step, y: 0, width: FILLED * step, height: HEIGHT }),
       svg("rect", { class: "bar", x: layer * step, y: HEIGHT - high, width: FILLED * step, height: high }),
-      svg("title", {}, `${label} at layer ${layer}: ${said(value)}`),
+      svg("title", {}, `${label} at layer ${layer}: ${format(value)}`),
     );
   });
   return el(
@@ -38,6 +38,6 @@ export function bars({ label, probabilities }, order) {
     { class: `belief order${Math.min(order, 2)}` },
     el("span", { class: "label" }, label),
     svg("svg", { class: "bars", viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, "aria-hidden": "true" }, drawn),
-    el("span", { class: "value" }, said(last(probabilities))),
+    el("span", { class: "value" }, format(last(probabilities))),
   );
 }

@@ -35,10 +35,10 @@ export function turns(word, belief, margin) {
   return [el("q", {}, word), " ", ...way, decided];
 }
 
-/** @param {SentenceView} seen @param {Map<number, Belief>} told */
-export function explained(seen, told) {
+/** @param {SentenceView} seen @param {Map<number, Belief>} beliefs */
+export function explained(seen, beliefs) {
   const labels = new Map();
-  for (const belief of told.values()) for (let layer = 0; layer < belief.leads.length; layer++) labels.set(leader(belief, layer).label, (labels.get(leader(belief, layer).label) ?? 0) + 1);
+  for (const belief of beliefs.values()) for (let layer = 0; layer < belief.leads.length; layer++) labels.set(leader(belief, layer).label, (labels.get(leader(belief, layer).label) ?? 0) + 1);
   const keys = [...labels].sort((one, other) => other[1] - one[1]).map(([label]) => {
     const { fill, text } = paint(label, 1);
     return el("span", { class: "label-key", style: `background: ${fill}; color: ${text}` }, label);
@@ -57,10 +57,10 @@ export function explained(seen, told) {
 
 /**
  * @param {SentenceView} seen
- * @param {Map<number, Belief>} told
+ * @param {Map<number, Belief>} beliefs
  */
-export function asTable(seen, told) {
+export function asTable(seen, beliefs) {
   const layers = Array.from({ length: seen.layers }, (_, layer) => `P(${layer})`);
-  const rows = [...told].flatMap(([at, { labels }]) => labels.map(({ label, probabilities }) => [seen.words[at], label, ...probabilities.map((value) => value.toFixed(3))]));
+  const rows = [...beliefs].flatMap(([index, { labels }]) => labels.map(({ label, probabilities }) => [seen.words[index], label, ...probabilities.map((value) => value.toFixed(3))]));
   return el("details", { id: "beliefs-table" }, el("summary", {}, "The same as a table"), table(["word", "label", ...layers], rows, { caption: "Probability of part-of-speech labels, layer by layer" }));
 }

@@ -36,7 +36,7 @@ export function partnersOf({ attention }, word) {
   const { heads } = attention;
   const all = (/** @type {{ weight: number[][], word: number[][] }} */ side) =>
     side.weight[word]
-      .map((weight, at) => ({ head: `${Math.floor(at / heads) + 1}-${(at % heads) + 1}`, word: side.word[word][at], weight }))
+      .map((weight, index) => ({ head: `${Math.floor(index / heads) + 1}-${(index % heads) + 1}`, word: side.word[word][index], weight }))
       .filter((partner) => partner.word >= 0)
       .sort((one, other) => other.weight - one.weight);
   return { incoming: all(attention.incoming), outgoing: all(attention.outgoing) };
@@ -49,12 +49,12 @@ export function partnersOf({ attention }, word) {
 export function beliefsOf(seen) {
   const unasked = new Set(seen.tasks.filter((task) => task.unasked).map((task) => task.name));
   /** @type {Map<number, Belief>} */
-  const told = new Map();
+  const beliefs = new Map();
   for (const belief of seen.beliefs) {
     const [start, end] = belief.spans[0];
-    if (unasked.has(belief.task) && end === start + 1 && !told.has(start)) told.set(start, belief);
+    if (unasked.has(belief.task) && end === start + 1 && !beliefs.has(start)) beliefs.set(start, belief);
   }
-  return told;
+  return beliefs;
 }
 
 /**
@@ -72,10 +72,10 @@ export function leader({ labels, leads }, layer) {
  * @param {{ choose: (word: number) => void, point: (word: number | null) => void }} acts
  */
 export function bench(box, seen, { choose, point }) {
-  const told = beliefsOf(seen);
+  const beliefs = beliefsOf(seen);
   const arcs = svg("svg", { class: "arcs", "aria-hidden": "true" });
-  const names = seen.words.map((word, at) =>
-    el("button", { type: "button", class: "word", "data-word": at, "aria-pressed": "false", onclick: () => choose(at) }, word),
+  const names = seen.words.map((word, index) =>
+    el("button", { type: "button", class: "word", "data-word": index, "aria-pressed": "false", onclick: () => choose(index) }, word),
   );
   const head = el("tr", {}, el("th", { scope: "col" }, el("span", { class: "unseen" }, "layer")), names.map((name) => el("th", { scope: "col" }, name)));
   const body = el("tbody");
@@ -90,33 +90,33 @@ export function bench(box, seen, { choose, point }) {
 
   /** @param {number} word @param {number} layer */
   function cell(word, layer) {
-    const belief = told.get(word);
+    const belief = beliefs.get(word);
     if (!belief) return el("td", { "data-word": word });
     const { label, probability } = leader(belief, layer);
     const { fill, text } = paint(label, probability);
     const flip = layer > 0 && leader(belief, layer - 1).label !== label;
-    const said = `${seen.words[word]} at layer ${layer}: ${label} ${short(probability)}${flip ? ", until here another label" : ""}`;
-    return el("td", { class: flip ? "flip" : null, style: `background: ${fill}; color: ${text}`, title: said, "data-word": word }, label);
+    const message = `${seen.words[word]} at layer ${layer}: ${label} ${short(probability)}${flip ? ", until here another label" : ""}`;
+    return el("td", { class: flip ? "flip" : null, style: `background: ${fill}; color: ${text}`, title: message, "data-word": word }, label);
   }
 
   function fill() {
     const layers = Array.from({ length: seen.layers }, (_, layer) => layer);
     inner.classList.toggle("deep", seen.layers > 14);
     // Without probes there is nothing to say of a layer.
-    if (told.size) replace(body, layers.map((layer) => el("tr", { "data-layer": layer }, el("th", { scope: "row" }, String(layer)), seen.words.map((_, word) => cell(word, layer)))));
-    const decided = seen.words.map((word, at) => {
-      const layer = told.get(at)?.decided ?? null;
-      const said = layer === null ? `${word}: no label ever leads by ${short(seen.margin)}` : `${word}: from layer ${layer} on the label stays and leads by at least ${short(seen.margin)}`;
-      return el("td", { title: said, "data-word": at }, layer === null ? "never" : String(layer));
+    if (beliefs.size) replace(body, layers.map((layer) => el("tr", { "data-layer": layer }, el("th", { scope: "row" }, String(layer)), seen.words.map((_, word) => cell(word, layer)))));
+    const decided = seen.words.map((word, index) => {
+      const layer = beliefs.get(index)?.decided ?? null;
+      const text = layer === null ? `${word}: no label ever leads by ${short(seen.margin)}` : `${word}: from layer ${layer} on the label stays and leads by at least ${short(seen.margin)}`;
+      return el("td", { title: text, "data-word": index }, layer === null ? "never" : String(layer));
     });
-    const other = (/** @type {NonNullable<Beside["labels"][number]>} */ { label, probability, changed }, /** @type {number} */ at) => {
+    const other = (/** @type {NonNullable<Beside["labels"][number]>} */ { label, probability, changed }, /** @type {number} */ index) => {
       const { fill: colour, text } = paint(label, probability);
-      return el("td", { class: changed ? "flip" : null, style: `background: ${colour}; color: ${text}`, title: `${seen.words[at]}: ${label} ${short(probability)}`, "data-word": at }, label);
+      return el("td", { class: changed ? "flip" : null, style: `background: ${colour}; color: ${text}`, title: `${seen.words[index]}: ${label} ${short(probability)}`, "data-word": index }, label);
     };
     replace(
       foot,
-      told.size ? el("tr", { class: "decided" }, el("th", { scope: "row" }, "decided at"), decided) : null,
-      beside ? el("tr", { class: "beside" }, el("th", { scope: "row" }, beside.title), beside.labels.map((each, at) => (each ? other(each, at) : el("td", { "data-word": at })))) : null,
+      beliefs.size ? el("tr", { class: "decided" }, el("th", { scope: "row" }, "decided at"), decided) : null,
+      beside ? el("tr", { class: "beside" }, el("th", { scope: "row" }, beside.title), beside.labels.map((cell, index) => (cell ? other(cell, index) : el("td", { "data-word": index })))) : null,
     );
   }
 
@@ -142,8 +142,8 @@ export function bench(box, seen, { choose, point }) {
   return {
     /** @param {number} word that is looked at @param {number} chosen */
     light(word, chosen) {
-      for (const each of scroll.querySelectorAll("[data-word]")) each.classList.toggle("lit", Number(each.getAttribute("data-word")) === word);
-      for (const [at, name] of names.entries()) name.setAttribute("aria-pressed", String(at === chosen));
+      for (const element of scroll.querySelectorAll("[data-word]")) element.classList.toggle("lit", Number(element.getAttribute("data-word")) === word);
+      for (const [index, name] of names.entries()) name.setAttribute("aria-pressed", String(index === chosen));
     },
     /**
      * The links of a word, and of a head that is looked at the strongest of every word.
@@ -175,7 +175,7 @@ export function bench(box, seen, { choose, point }) {
 function byWord(partners) {
   /** @type {Map<number, Partner>} */
   const best = new Map();
-  for (const each of partners) if (!best.has(each.word) && each.weight >= LEAST) best.set(each.word, each);
+  for (const partner of partners) if (!best.has(partner.word) && partner.weight >= LEAST) best.set(partner.word, partner);
   return [...best.values()].slice(0, ARCS);
 }
 
@@ -194,14 +194,14 @@ function drawArcs(box, names, word, partners, all) {
   box.setAttribute("width", String(width));
   box.setAttribute("height", String(HIGH));
   const places = names.map((name) => (name.parentElement?.offsetLeft ?? 0) + (name.parentElement?.offsetWidth ?? 0) / 2);
-  const x = (/** @type {number} */ at) => places[at];
+  const x = (/** @type {number} */ index) => places[index];
   const widest = Math.max(1, Math.abs(x(names.length - 1) - x(0)));
   // The highest point of such a curve lies at three quarters of the way to its control points.
   const top = (/** @type {number} */ one, /** @type {number} */ other) => HIGH - 1 - (16 + (HIGH - 32) * Math.sqrt(Math.abs(x(one) - x(other)) / widest)) / 0.75;
   const shape = (/** @type {number} */ one, /** @type {number} */ other) => `M${x(one)},${HIGH - 1} C${x(one)},${top(one, other)} ${x(other)},${top(one, other)} ${x(other)},${HIGH - 1}`;
-  const arc = (/** @type {string} */ kind) => (/** @type {Partner} */ each, /** @type {number} */ at) => [
-    svg("path", { class: `arc ${kind}`, d: shape(word, each.word), "stroke-width": 1 + 4 * each.weight, opacity: 0.35 + 0.65 * each.weight }),
-    at < NAMED ? svg("text", { class: kind, x: (x(word) + x(each.word)) / 2, y: HIGH - 1 - 0.75 * (HIGH - 1 - top(word, each.word)) - 3 }, each.head) : null,
+  const arc = (/** @type {string} */ kind) => (/** @type {Partner} */ partner, /** @type {number} */ index) => [
+    svg("path", { class: `arc ${kind}`, d: shape(word, partner.word), "stroke-width": 1 + 4 * partner.weight, opacity: 0.35 + 0.65 * partner.weight }),
+    index < NAMED ? svg("text", { class: kind, x: (x(word) + x(partner.word)) / 2, y: HIGH - 1 - 0.75 * (HIGH - 1 - top(word, partner.word)) - 3 }, partner.head) : null,
   ];
   replace(
     box,

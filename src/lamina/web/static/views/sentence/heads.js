@@ -82,24 +82,24 @@ function direction(kind, title, heads, words, blocks, count, open) {
 function grid(title, heads, words, arrow, layers, count, open) {
   const cell = Math.min(LARGEST, ROOM / layers);
   const [width, height] = [Math.max(180, LEFT + count * cell), layers * cell + 14];
-  const rows = Array.from({ length: layers }, (_, at) => {
-    const layer = at + 1;
-    const y = at * cell;
+  const rows = Array.from({ length: layers }, (_, index) => {
+    const layer = index + 1;
+    const y = index * cell;
     return svg(
       "g",
       { "data-layer": layer, class: "row" },
       svg("rect", { class: "slot", x: 0, y, width, height: cell }),
       layers <= 16 || layer % 2 ? svg("text", { x: LEFT - 6, y: y + cell / 2 + 4 }, String(layer)) : null,
-      heads.filter(({ head }) => head.startsWith(`${layer}-`)).map((each) => dot(each, y, cell, words, arrow, open)),
+      heads.filter(({ head }) => head.startsWith(`${layer}-`)).map((link) => dot(link, y, cell, words, arrow, open)),
     );
   });
   const [best] = heads;
-  const said = `${title}, all heads by layer and number: the strongest is head ${best.head} with ${best.weight.toFixed(2)}.`;
-  return svg("svg", { class: "grid", viewBox: `0 0 ${width} ${height}`, width, role: "img", "aria-label": said }, rows, svg("text", { x: LEFT, y: height - 2 }, `head 1 to ${count}; rows are layers`));
+  const label = `${title}, all heads by layer and number: the strongest is head ${best.head} with ${best.weight.toFixed(2)}.`;
+  return svg("svg", { class: "grid", viewBox: `0 0 ${width} ${height}`, width, role: "img", "aria-label": label }, rows, svg("text", { x: LEFT, y: height - 2 }, `head 1 to ${count}; rows are layers`));
 }
 
 /**
- * @param {Partner} each
+ * @param {Partner} link
  * @param {number} y
  * @param {number} cell
  * @param {string[]} words

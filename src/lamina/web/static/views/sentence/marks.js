@@ -51,9 +51,9 @@ export const readMarks = () => state.getAll("mark").map(parsed).filter((mark) =>
 /** @param {SentenceView} seen */
 export function openMarks(seen) {
   return OPENING.flatMap(([task, ...words]) => {
-    const at = words.map((word) => seen.words.indexOf(word));
-    const known = seen.tasks.some((each) => each.name === task && each.arity === words.length);
-    return known && !at.includes(-1) ? [[task, ...at].join(":")] : [];
+    const places = words.map((word) => seen.words.indexOf(word));
+    const known = seen.tasks.some((candidate) => candidate.name === task && candidate.arity === words.length);
+    return known && !places.includes(-1) ? [[task, ...places].join(":")] : [];
   });
 }
 
@@ -91,9 +91,9 @@ export function showAsking(seen, ask) {
  */
 function showSlots(task) {
   byId("task-about").textContent = `${task.about}; ${task.labels} labels`;
-  const names = task.arity === 1 ? ["Span"] : (SPANS[bare(task.name)] ?? ["first span", "second span"]).map((name, at) => `Span ${at + 1}: the ${name}`);
-  const radios = names.map((name, at) =>
-    el("label", {}, el("input", { type: "radio", name: "slot", value: SLOTS[at], checked: at === 0, onchange: () => pickInto(SLOTS[at]) }), ` ${name}: `, el("b", { "data-slot": SLOTS[at] })),
+  const names = task.arity === 1 ? ["Span"] : (SPANS[bare(task.name)] ?? ["first span", "second span"]).map((name, index) => `Span ${index + 1}: the ${name}`);
+  const radios = names.map((name, index) =>
+    el("label", {}, el("input", { type: "radio", name: "slot", value: SLOTS[index], checked: index === 0, onchange: () => pickInto(SLOTS[index]) }), ` ${name}: `, el("b", { "data-slot": SLOTS[index] })),
   );
   pickInto("word");
   replace(byId("spans"), el("legend", {}, "What the strip chooses"), radios);
@@ -118,12 +118,12 @@ export function showMarked(seen, remove) {
   const unasked = new Set(seen.tasks.filter((task) => task.unasked).map((task) => task.name));
   const titles = new Map(seen.tasks.map((task) => [task.name, task.title]));
   const marks = state.getAll("mark");
-  const order = new Map(marks.map((mark, at) => [mark, at]));
-  const found = seen.beliefs
+  const order = new Map(marks.map((mark, index) => [mark, index]));
+  const items = seen.beliefs
     .map((belief) => ({ belief, mark: [belief.task, ...belief.spans.map(([start, end]) => writtenSpan([start, end - 1]))].join(":") }))
     .filter(({ belief }) => !unasked.has(belief.task))
     .sort((one, other) => (order.get(one.mark) ?? 0) - (order.get(other.mark) ?? 0));
-  replace(byId("marked"), found.map(({ belief, mark }) => answer(belief, mark, seen.words, titles.get(belief.task) ?? belief.task, remove)));
+  replace(byId("marked"), items.map(({ belief, mark }) => answer(belief, mark, seen.words, titles.get(belief.task) ?? belief.task, remove)));
 }
 
 /**
@@ -138,7 +138,7 @@ function answer(belief, mark, words, title, remove) {
   const away = el("button", { type: "button", "aria-label": `Remove ${title} of ${spans}` }, "×");
   away.addEventListener("click", () => remove(mark));
   const line = (/** @type {LabelBelief} */ label, /** @type {number} */ order) => el("li", { "aria-label": inWords(label) }, bars(label, order));
-  const likely = belief.labels.filter(({ probabilities }, at) => at < SHOWN || Math.max(...probabilities) >= LIKELY);
+  const likely = belief.labels.filter(({ probabilities }, index) => index < SHOWN || Math.max(...probabilities) >= LIKELY);
   const rest = belief.labels.filter((label) => !likely.includes(label));
   return el(
     "article",

@@ -13,7 +13,7 @@ const short = (word) => (word.length > LONG ? `${word.slice(0, LONG)}…` : word
 
 /**
  * @param {NearestWords} answer
- * @param {WordNeighbours} found of one word
+ * @param {WordNeighbours} neighbours of one word
  */
 export function near(answer, { layers }) {
   const close = el("div", { class: "close" });
@@ -22,7 +22,7 @@ export function near(answer, { layers }) {
       "tr",
       { "data-layer": layer },
       el("th", { scope: "row" }, String(layer)),
-      el("td", {}, words.slice(0, BRIEF).flatMap((each) => [el("span", { class: "near", title: each.sentence }, short(each.word), el("small", {}, each.similarity.toFixed(2))), " "])),
+      el("td", {}, words.slice(0, BRIEF).flatMap((neighbour) => [el("span", { class: "near", title: neighbour.sentence }, short(neighbour.word), el("small", {}, neighbour.similarity.toFixed(2))), " "])),
     ),
   );
   follow("near", (layer) => {
@@ -54,6 +54,6 @@ function bringIntoSight(row) {
 function inSentences(words, layer) {
   return [
     el("h4", {}, `At layer ${layer}, in their sentences`),
-    el("ol", { class: "sentences" }, words.slice(0, BRIEF).map((each) => el("li", {}, el("b", {}, short(each.word)), ` ${each.similarity.toFixed(2)} `, el("span", { class: "soft" }, each.sentence)))),
+    el("ol", { class: "sentences" }, words.slice(0, BRIEF).map((neighbour) => el("li", {}, el("b", {}, short(neighbour.word)), ` ${neighbour.similarity.toFixed(2)} `, el("span", { class: "soft" }, neighbour.sentence)))),
   ];
 }

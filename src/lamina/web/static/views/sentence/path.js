@@ -20,9 +20,9 @@ const LINE = 9; // height of a line
  */
 export function path(answer, words, word) {
   const place = scale(answer.places.flat());
-  const own = answer.places.map((layer) => layer[word]);
+  const way = answer.places.map((layer) => layer[word]);
   const others = svg("g", { class: "others" });
-  const places = own.map(place);
+  const places = way.map(place);
   const dots = places.map(([x, y], layer) =>
     svg(
       "g",
@@ -32,8 +32,8 @@ export function path(answer, words, word) {
       svg("title", {}, `${words[word]} at layer ${layer}`),
     ),
   );
-  const line = svg("polyline", { class: "way", points: places.map((each) => each.join(",")).join(" ") });
-  const share = answer.explained.map((each) => Math.round(100 * each));
+  const line = svg("polyline", { class: "way", points: places.map((place) => place.join(",")).join(" ") });
+  const share = answer.explained.map((part) => Math.round(100 * part));
   const summary = `The path of ${words[word]} through ${places.length} layers, in two dimensions that show ${share[0] + share[1]} percent of the variance; the table has the places.`;
   const drawn = svg("svg", { class: "path", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": summary }, others, line, dots);
   follow("path", (layer) => {
@@ -43,7 +43,7 @@ export function path(answer, words, word) {
   return [
     drawn,
     el("p", { class: "soft" }, `One PCA over all words at all layers, directions only; its two axes show ${share[0]} % and ${share[1]} % of the variance. Numbers are layers; grey words are the others at the layer looked at; where they would overlap, dots.`),
-    el("details", {}, el("summary", {}, "The same as a table"), table(["layer", "x", "y"], own.map(([x, y], layer) => [layer, x, y]))),
+    el("details", {}, el("summary", {}, "The same as a table"), table(["layer", "x", "y"], way.map(([x, y], layer) => [layer, x, y]))),
   ];
 }
 
@@ -52,12 +52,12 @@ export function path(answer, words, word) {
  * @returns {(place: Place) => Place}
  */
 function scale(places) {
-  const [xs, ys] = [places.map((each) => each[0]), places.map((each) => each[1])];
+  const [xs, ys] = [places.map((place) => place[0]), places.map((place) => place[1])];
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
   // One scale for both axes: distances on paper are distances.
   const unit = Math.min((WIDTH - 2 * EDGE) / (right - left || 1), (HEIGHT - 2 * EDGE) / (high - low || 1));
   const [middle, centre] = [(left + right) / 2, (low + high) / 2];
-  const rounded = (/** @type {number} */ each) => Math.round(each * 10) / 10;
+  const rounded = (/** @type {number} */ value) => Math.round(value * 10) / 10;
   return ([x, y]) => [rounded(WIDTH / 2 + (x - middle) * unit), rounded(HEIGHT / 2 - (y - centre) * unit)];
 }
 
@@ -70,15 +70,15 @@ function scale(places) {
 function otherWords(places, words, word, place) {
   /** @type {{ x: number, y: number, wide: number }[]} */
   const taken = [];
-  return places.flatMap((each, at) => {
-    if (at === word) return [];
-    const [x, y] = place(each);
-    const dot = svg("circle", { cx: x, cy: y, r: 2 }, svg("title", {}, words[at]));
+  return places.flatMap((point, index) => {
+    if (index === word) return [];
+    const [x, y] = place(point);
+    const dot = svg("circle", { cx: x, cy: y, r: 2 }, svg("title", {}, words[index]));
     // Words that would lie on each other cannot be read: the second is a dot, which says its name when pointed at.
-    const wide = (words[at].length + 1) * LETTER;
+    const wide = (words[index].length + 1) * LETTER;
     const free = taken.every((other) => Math.abs(other.x - x) > (wide + other.wide) / 2 || Math.abs(other.y - y) > LINE);
     if (words.length > NAMED || !free) return [dot];
     taken.push({ x, y, wide });
-    return [dot, svg("text", { x, y: y - 4 }, words[at])];
+    return [dot, svg("text", { x, y: y - 4 }, words[index])];
   });
 }

@@ -30,14 +30,14 @@ let reading = null;
 /** @type {ReturnType<typeof bench> | null} */
 let grid = null;
 /** @type {Map<number, Belief>} */
-let told = new Map();
-/** @type {Map<number, { answer: NearestWords, found: WordNeighbours }>} */
+let beliefMap = new Map();
+/** @type {Map<number, { answer: NearestWords, neighbour: WordNeighbours }>} */
 let known = new Map(); // neighbours, by word
 /** @type {number | null} */
 let pointed = null; // the word under the pointer, or with the focus
 let first = true;
 
-const asked = () => ({ model: state.get("model"), sentence: state.get("sentence") });
+const request = () => ({ model: state.get("model"), sentence: state.get("sentence") });
 const boxes = ["path", "near", "attended"].map((id) => inside(byId(id), ".box"));
 const [pathBox, nearBox, attendedBox] = boxes;
 const open = (/** @type {string} */ head) => state.set({ head });
@@ -53,22 +53,22 @@ async function look() {
   for (const box of boxes) wait(box, { lines: 8 });
   byId("asking").hidden = true;
   /** @type {SentenceView | undefined} */
-  let found;
+  let reply;
   const filled = await load(byId("words"), async (signal) => {
     let answer = await withMarks(signal);
-    if (first && !state.get("mark") && asked().sentence === about.sentence) answer = await withExamples(answer, signal);
+    if (first && !state.get("mark") && request().sentence === about.sentence) answer = await withExamples(answer, signal);
     if (signal.aborted) return;
     first = false;
-    seen = found = answer;
-    told = beliefsOf(answer);
+    seen = reply = answer;
+    beliefMap = beliefsOf(answer);
     setLayers(answer.layers);
     const box = el("div");
     grid = bench(box, answer, { choose: (word) => state.set({ word }), point: pointAt });
-    return told.size ? [box, ...explained(answer, told), asTable(answer, told)] : [box, ...noProbes(answer)];
+    return beliefMap.size ? [box, ...explained(answer, beliefMap), asTable(answer, beliefMap)] : [box, ...noProbes(answer)];
   }, { lines: 10 });
-  if (!filled || !found) return leave();
-  const answer = found;
-  follow("notes", (layer) => annotate(answer.words.map((_, at) => noteOf(at, layer))));
+  if (!filled || !reply) return leave();
+  const answer = reply;
+  follow("notes", (layer) => annotate(answer.words.map((_, index) => noteOf(index, layer))));
   showSpans(answer);
   chooseWord(answer);
   showCard();
@@ -77,7 +77,7 @@ async function look() {
 
 /** @param {number} word @param {number} layer */
 function noteOf(word, layer) {
-  const belief = told.get(word);
+  const belief = beliefMap.get(word);
   return belief ? leader(belief, layer).label : null;
 }
 
@@ -95,7 +95,7 @@ function leave() {
  * @param {SentenceView} answer
  */
 async function readAll(answer) {
-  const wanted = asked();
+  const wanted = request();
   const filled = await load(pathBox, async (signal) => {
     const got = await post("/lens/reading", wanted, signal);
     if (signal.aborted || seen !== answer) return;
@@ -128,7 +128,7 @@ function light() {
   const span = chosenSpan("word", seen.words.length);
   const several = pointed === null && span && span[1] > span[0];
   replace(byId("token-title"), "The word ", el("q", {}, name), several ? el("span", { class: "soft" }, ` (the first of the span ${seen.words.slice(span[0], span[1] + 1).join(" ")})`) : null);
-  const belief = told.get(word);
+  const belief = beliefMap.get(word);
   replace(byId("turns"), belief ? turns(name, belief, seen.margin) : []);
   if (reading) {
     replace(pathBox, path(reading, seen.words, word));
@@ -136,7 +136,7 @@ function light() {
     grid?.draw(word, partnersOf(reading, word), linksOf(reading, activeHead()));
   }
   const near_ = known.get(word);
-  if (near_) replace(nearBox, near(near_.answer, near_.found));
+  if (near_) replace(nearBox, near(near_.answer, near_.neighbour));
   pickLayer();
 }
 
@@ -148,9 +148,9 @@ function light() {
 function linksOf({ attention }, head) {
   const [layer, place] = head.split("-").map(Number);
   if (!attention || !(layer >= 1 && layer <= attention.blocks && place >= 1 && place <= attention.heads)) return [];
-  const at = (layer - 1) * attention.heads + place - 1;
+  const position = (layer - 1) * attention.heads + place - 1;
   const { weight, word } = attention.outgoing;
-  return weight.flatMap((row, from) => (word[from][at] >= 0 && row[at] >= 0.05 ? [{ from, to: word[from][at], weight: row[at] }] : []));
+  return weight.flatMap((row, from) => (word[from][position] >= 0 && row[position] >= 0.05 ? [{ from, to: word[from][position], weight: row[position] }] : []));
 }
 
 /**
@@ -161,14 +161,14 @@ async function nearby(answer) {
   const word = chosenWord(answer);
   if (known.has(word)) return light();
   const [from, to] = [Math.max(0, word - CLOSE), Math.min(answer.words.length, word + CLOSE + 1)];
-  const words = Array.from({ length: to - from }, (_, at) => from + at);
+  const words = Array.from({ length: to - from }, (_, index) => from + index);
   const saying = "Looking through the corpus; the first time for a model this takes up to a minute …";
   await load(nearBox, async (signal) => {
-    const got = await post("/lens/neighbours", { ...asked(), words }, signal);
+    const got = await post("/lens/neighbours", { ...request(), words }, signal);
     if (signal.aborted || seen !== answer) return;
-    for (const each of got.neighbours) known.set(each.word, { answer: got, found: each });
-    const found = known.get(current(answer));
-    return found ? near(found.answer, found.found) : [];
+    for (const neighbour of got.neighbours) known.set(neighbour.word, { answer: got, neighbour });
+    const nearest = known.get(current(answer));
+    return nearest ? near(nearest.answer, nearest.neighbour) : [];
   }, { lines: 6, saying });
   if (seen === answer) pickLayer();
 }
@@ -179,23 +179,23 @@ const activeHead = () => state.getAll("head").findLast((head) => /^\d+-\d+$/.tes
 /** The card of the head in the address, and what is different where it is switched off. */
 function showCard() {
   const head = activeHead();
-  showHead(head, (found) => grid?.compare(found ? besideOf(found, head) : null));
+  showHead(head, (comparison) => grid?.compare(comparison ? besideOf(comparison, head) : null));
   light();
 }
 
-/** @param {Intervention} found @param {string} head */
-function besideOf(found, head) {
-  const by = new Map(changes(found).map((each) => [each.word, each]));
-  const labels = found.words.map((_, at) => {
-    const change = by.get(at);
-    const after = found.after.beliefs.find(({ spans }) => spans.length === 1 && spans[0][0] === at && spans[0][1] === at + 1);
+/** @param {Intervention} comparison @param {string} head */
+function besideOf(comparison, head) {
+  const by = new Map(changes(comparison).map((change) => [change.word, change]));
+  const labels = comparison.words.map((_, index) => {
+    const change = by.get(index);
+    const after = comparison.after.beliefs.find(({ spans }) => spans.length === 1 && spans[0][0] === index && spans[0][1] === index + 1);
     return change && after ? { ...leader(after, after.leads.length - 1), changed: change.before !== change.after } : null;
   });
   return { title: `without ${head}`, labels };
 }
 
 /** @param {AbortSignal} signal */
-const askAll = (signal) => post("/lens", { ...asked(), marked: readMarks() }, signal);
+const askAll = (signal) => post("/lens", { ...request(), marked: readMarks() }, signal);
 
 /**
  * Marks of another model or sentence must not keep the sentence from being shown.
@@ -236,7 +236,7 @@ function noProbes(answer) {
 /** @param {SentenceView} answer */
 function showSpans(answer) {
   showAsking(answer, (marks) => state.set({ mark: marks }));
-  showMarked(answer, (mark) => state.set({ mark: state.getAll("mark").filter((each) => each !== mark) }));
+  showMarked(answer, (mark) => state.set({ mark: state.getAll("mark").filter((other) => other !== mark) }));
 }
 
 // Only the marks changed: the words stay.
@@ -247,7 +247,7 @@ async function askMarked() {
     const answer = await askAll(signal);
     if (signal.aborted) return;
     seen = answer;
-    showMarked(answer, (mark) => state.set({ mark: state.getAll("mark").filter((each) => each !== mark) }));
+    showMarked(answer, (mark) => state.set({ mark: state.getAll("mark").filter((other) => other !== mark) }));
     pickLayer();
   });
 }
