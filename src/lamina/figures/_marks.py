@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import altair as alt
 
-from lamina.figures.theme import FAINT, INK, SHADES, Table, series, title_of
+from lamina.figures.theme import FAINT, INK, SHADES, Look, Table, series, title_of
 
 PANEL_WIDTH = 330
 
@@ -44,7 +45,9 @@ def by_layer(
         base.mark_line(strokeWidth=2).encode(x=x, y=alt.Y("mean(value):Q", title=unit, scale=fixed)),
     ]
     if means is not None and not means.empty:
-        marks.insert(0, interval_band(means, unit, fixed).encode(x=x, color=colour))
+        marks.insert(
+            0, interval_band(alt.Chart(means), alt.Y("low:Q", title=unit, scale=fixed)).encode(x=x, color=colour)
+        )
     if "baseline" in rows:
         marks.append(base.mark_rule(strokeDash=[2, 3]).encode(y=alt.Y("max(baseline):Q", title=unit, scale=fixed)))
     return alt.LayerChart(layer=marks, title=title)
@@ -56,11 +59,33 @@ def layers_axis(last: int, field: str = "layer") -> alt.X:
     return alt.X(f"{field}:Q", title="layer", scale=scale, axis=alt.Axis(values=ticks, format="d", grid=False))
 
 
-def interval_band(means: Table, unit: str, scale: alt.Scale) -> alt.Chart:
-    """The 95 % interval of layers' means."""
-    return (
-        alt.Chart(means).mark_area(opacity=0.25).encode(y=alt.Y("low:Q", title=unit, scale=scale), y2=alt.Y2("high:Q"))
-    )
+def interval_band(base: alt.Chart, low: alt.Y, *, opacity: float = 0.2, **mark: Any) -> alt.Chart:
+    """The 95 % intervals of a line, shaded from the column of `low` to `high`."""
+    return base.mark_area(opacity=opacity, **mark).encode(y=low, y2=alt.Y2("high:Q"))
+
+
+def interval_line(base: alt.Chart, low: alt.X | alt.Y, *, width: float = 2, **mark: Any) -> alt.Chart:
+    """The 95 % interval of each point, a line from `low` to `high`: across where `low` is an x, else upright."""
+    lines = base.mark_rule(strokeWidth=width, **mark)
+    across = isinstance(low, alt.X)
+    return lines.encode(**{"x": low, "x2": alt.X2("high:Q")} if across else {"y": low, "y2": alt.Y2("high:Q")})
+
+
+def curve(
+    base: alt.Chart, look: Look, value: alt.Y, low: alt.Y, tooltip: list[alt.Tooltip] | None = None, *, size: int = 45
+) -> list[alt.Chart]:
+    """Lines with points, and their 95 % intervals shaded; series differ by colour, dash and shape."""
+    tooltip = tooltip or [alt.Tooltip("model:N"), alt.Tooltip("layer:Q"), *number_tips()]
+    return [
+        interval_band(base, low),
+        base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
+        base.mark_point(filled=True, size=size, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
+    ]
+
+
+def number_tips(*names: str, form: str = ".3f") -> list[alt.Tooltip]:
+    """Numbers in a tooltip: a value and its interval, or the columns that are named."""
+    return [alt.Tooltip(f"{name}:Q", format=form) for name in names or ("value", "low", "high")]
 
 
 def beside(panels: list[alt.LayerChart], title: str, description: str, *, uniform: bool = True) -> alt.ConcatChart:

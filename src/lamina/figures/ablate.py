@@ -7,6 +7,7 @@ import pandas as pd
 
 from lamina.analyses.cause.ablate import NORMALISED
 from lamina.analyses.cause.effects import DRAWS, RANDOM_COMPONENT, harm_of, worst_of
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, rows_of, themed
 from lamina.results import Result
 from lamina.results.finding import number
@@ -102,7 +103,7 @@ def _grid(rows: Table, target: str, how: str) -> alt.LayerChart:
         tooltip=[
             alt.Tooltip("layer:Q"),
             alt.Tooltip("column:N", title="head"),
-            *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("effect", "low", "high", "p_adjusted")),
+            *number_tips("effect", "low", "high", "p_adjusted", form=".4f"),
         ],
     )
     marks: list[alt.Chart] = [base.mark_rect(stroke=FAINT, strokeWidth=1).encode(color=colour)]
@@ -159,18 +160,16 @@ def _bars(rows: Table, twin: Table | None, target: str) -> alt.LayerChart:
     x = alt.X("layer:O", title="layer skipped", axis=axis)
     measured = f"effect ({_UNITS.get(target, _POINTS)})"
     y = alt.Y("effect:Q", title=measured, axis=alt.Axis(tickCount=5))
-    numbers = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("effect", "low", "high", "p_adjusted")]
+    numbers = number_tips("effect", "low", "high", "p_adjusted", form=".4f")
     base = alt.Chart(rows, width=PANEL_WIDTH, height=200).encode(x=x, tooltip=[alt.Tooltip("layer:Q"), *numbers])
     colour = alt.when(alt.datum.harm > 0).then(alt.value(WORSE)).otherwise(alt.value(BETTER))
     marks: list[alt.Chart] = [
         base.mark_bar(opacity=0.75).encode(y=y, color=colour),
-        base.mark_rule(color=INK, strokeWidth=1.5).encode(y=alt.Y("low:Q", title=measured), y2=alt.Y2("high:Q")),
+        interval_line(base, alt.Y("low:Q", title=measured), color=INK, width=1.5),
     ]
     if twin is not None and len(twin):
         other = alt.Chart(twin).encode(x=x, tooltip=[alt.Tooltip("layer:Q"), *numbers])
-        marks.append(
-            other.mark_rule(color=GREY, xOffset=_ASIDE).encode(y=alt.Y("low:Q", title=measured), y2=alt.Y2("high:Q"))
-        )
+        marks.append(interval_line(other, alt.Y("low:Q", title=measured), color=GREY, xOffset=_ASIDE))
         marks.append(
             other.mark_point(filled=True, shape=SHAPES[3], color=GREY, size=60, opacity=1, xOffset=_ASIDE).encode(y=y)
         )
@@ -234,7 +233,7 @@ def _scatter(rows: Table, target: str, title: str) -> alt.LayerChart:
     tooltip = [
         alt.Tooltip("layer:Q"),
         alt.Tooltip("head:Q"),
-        *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("importance", "effect", "low", "high")),
+        *number_tips("importance", "effect", "low", "high", form=".4f"),
     ]
     base = alt.Chart(rows, width=PANEL_WIDTH, height=240).encode(tooltip=tooltip)
     depth = alt.Color(

@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from lamina.figures._marks import PANEL_WIDTH
+from lamina.figures._marks import PANEL_WIDTH, interval_line
 from lamina.figures.theme import Table, rows_of, series, themed
 from lamina.results import Result
 from lamina.tasks import title_of
@@ -59,7 +59,7 @@ def _order(rows: Table) -> alt.LayerChart:
     zero = alt.Chart(known.head(1).assign(zero=0.0)).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("zero:Q"))
     layers = [
         zero,
-        base.mark_rule(strokeWidth=2).encode(x=axis, x2=alt.X2("high:Q")),
+        interval_line(base, axis),
         base.mark_point(filled=True, size=60, opacity=1).encode(x=alt.X("difference:Q"), shape=look.shape),
     ]
     first = known.iloc[0]

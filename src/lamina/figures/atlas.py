@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures import spec_of
-from lamina.figures._marks import PANEL_WIDTH
+from lamina.figures._marks import PANEL_WIDTH, interval_line
 from lamina.figures.theme import series, themed
 
 _MOST_SERIES = 8
@@ -56,7 +56,7 @@ def by_depth(rows: pd.DataFrame, kind: str, *, most: int) -> Any | None:
         charts.append(
             alt.LayerChart(
                 layer=[
-                    base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+                    interval_line(base, alt.Y("low:Q"), width=1.5, opacity=0.6),
                     base.mark_line(strokeWidth=1.5).encode(y=y, detail=alt.Detail("corpus:N")),
                     base.mark_point(filled=True, size=35).encode(y=y),
                 ],

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lamina.analyses.heads.behaviours import FIRST
 from lamina.analyses.heads.surface import constant_measures
-from lamina.figures._marks import beside, by_layer, interval_band, layers_axis
+from lamina.figures._marks import beside, by_layer, interval_band, layers_axis, number_tips
 from lamina.figures.theme import COLOURS, FAINT, INK, SHADES, Table, attention_name, themed
 from lamina.results import Result
 
@@ -336,12 +336,12 @@ def _by_type(means: Table, colour: alt.Color, width: int, last: int) -> alt.Laye
     """One line per type that occurs, with its interval."""
     there = means[means.groupby("model")["value"].transform("max") > 0].rename(columns={"model": "pattern"})
     unit, scale, x = "share of maps", alt.Scale(domain=[0, 1]), layers_axis(last)
-    numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")]
+    numbers = number_tips()
     base = alt.Chart(there, width=width, height=220).encode(x=x, color=colour)
     y = alt.Y("value:Q", title=unit, scale=scale, axis=alt.Axis(tickCount=5))
     return alt.LayerChart(
         layer=[
-            interval_band(there, unit, scale).encode(x=x, color=colour),
+            interval_band(alt.Chart(there), alt.Y("low:Q", title=unit, scale=scale)).encode(x=x, color=colour),
             base.mark_line(strokeWidth=2).encode(y=y),
             base.mark_point(filled=True, size=40, opacity=1).encode(
                 y=y, tooltip=[alt.Tooltip("layer:Q"), alt.Tooltip("pattern:N"), *numbers]

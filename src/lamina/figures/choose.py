@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import curve, interval_band, number_tips
 from lamina.figures.theme import layer_axis, series, themed
 from lamina.results import Result
 from lamina.results.finding import rows_of
@@ -49,15 +50,10 @@ def _layers(result: Result, score: str) -> alt.TopLevelMixin:
         rows = cells[cells["model"] == model].rename(columns={"model": "of"}).rename(columns={"pooling": "model"})
         base = alt.Chart(rows, width=320, height=220).encode(x=layer_axis(int(rows["layer"].max())), color=look.colour)
         y = alt.Y("value:Q", title=score, scale=alt.Scale(zero=False))
-        numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high", "regret")]
+        tooltip = [alt.Tooltip("model:N", title="pooling"), alt.Tooltip("layer:Q")]
+        tooltip += number_tips("value", "low", "high", "regret")
         marks = [
-            base.mark_area(opacity=0.12).encode(y=alt.Y("low:Q", title=score), y2=alt.Y2("high:Q")),
-            base.mark_line(strokeWidth=2).encode(y=y, strokeDash=look.dash),
-            base.mark_point(filled=True, size=40, opacity=1).encode(
-                y=y,
-                shape=look.shape,
-                tooltip=[alt.Tooltip("model:N", title="pooling"), alt.Tooltip("layer:Q"), *numbers],
-            ),
+            *curve(base, look, y, alt.Y("low:Q", title=score), tooltip),
             alt.Chart(surface).mark_rule(strokeDash=[6, 4], color="#6b7280").encode(y=alt.Y("value:Q")),
         ]
         panels.append(alt.LayerChart(layer=marks, title=str(model)))
@@ -106,7 +102,7 @@ def _curve(result: Result, score: str) -> alt.TopLevelMixin:
     )
     y = alt.Y("value:Q", title=score, scale=alt.Scale(zero=False))
     marks = [
-        base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=score), y2=alt.Y2("high:Q")),
+        interval_band(base, alt.Y("low:Q", title=score)),
         base.mark_line(strokeWidth=2, point=True).encode(
             y=y, tooltip=[alt.Tooltip("labels:Q"), alt.Tooltip("value:Q", format=".3f")]
         ),

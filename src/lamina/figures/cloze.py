@@ -8,6 +8,7 @@ from typing import NamedTuple
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.theme import INK, series, themed
 from lamina.results import Result
 from lamina.results.finding import rows_of
@@ -217,7 +218,7 @@ def _panel(
     )
     tooltip = [
         alt.Tooltip("name:N"), alt.Tooltip("model:N"), alt.Tooltip("n:Q", title="items", format=","),
-        *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")),
+        *number_tips(),
         alt.Tooltip("tick:Q", title=rows[0].tick.replace("_", " "), format=".3f"),
     ]  # fmt: skip
     step = 18 if len(order) > 20 else 26
@@ -226,7 +227,7 @@ def _panel(
     return alt.LayerChart(
         layer=[
             base.mark_tick(color=INK, thickness=1.5, size=step - 4).encode(x=tick),
-            placed.mark_rule(strokeWidth=2, opacity=0.55).encode(x=low, x2=alt.X2("high:Q")),
+            interval_line(placed, low, opacity=0.55),
             placed.mark_point(filled=True, size=45, opacity=1).encode(x=x, shape=shape, tooltip=tooltip),
         ],
         title=alt.TitleParams(title, anchor="start", fontSize=12),

@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.comparison.measures import MEAN, MEASURED, VALUE
-from lamina.figures._marks import PANEL_WIDTH, best_in_words, heat_maps
+from lamina.figures._marks import PANEL_WIDTH, best_in_words, heat_maps, interval_line, number_tips
 from lamina.figures.probe import PROBES
 from lamina.figures.theme import INK, Table, Tables, layer_axis, rows_of, series, themed, title_of
 from lamina.results import Result
@@ -159,14 +159,14 @@ def _with_interval(rows: Table, tasks: list[str], models: list[str], x: alt.Scal
         tooltip=[
             alt.Tooltip("model:N"),
             alt.Tooltip("title:N"),
-            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")),
+            *number_tips(),
         ],
     )
     low = alt.X("low:Q", scale=x, title=axis, axis=alt.Axis(tickCount=5))
     missing = rows[rows["value"].isna()].assign(said="n/a", edge=float(x.to_dict()["domain"][0]))
     absent = alt.Chart(missing).mark_text(align="left", fontSize=11, color=INK)
     return [
-        base.mark_rule(strokeWidth=2).encode(x=low, x2=alt.X2("high:Q")),
+        interval_line(base, low),
         base.mark_point(filled=True, size=70, opacity=1).encode(x=alt.X("value:Q", scale=x), shape=look.shape),
         absent.encode(x=alt.X("edge:Q"), y=base.encoding.y, yOffset=base.encoding.yOffset, text=alt.Text("said:N")),
     ]
@@ -294,12 +294,10 @@ def _curves(title: str | alt.TitleParams, rows: Table, models: list[str], x: alt
     metric = _metric_of(rows)
     scale = alt.Scale(domain=list(_domain(rows)), nice=False)
     y = alt.Y("value:Q", title=metric, scale=scale, axis=alt.Axis(tickCount=5))
-    numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
+    numbers = number_tips()
     return alt.LayerChart(
         layer=[
-            base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
-                y=alt.Y("low:Q", title=metric, scale=scale), y2=alt.Y2("high:Q")
-            ),
+            interval_line(base, alt.Y("low:Q", title=metric, scale=scale), width=1.5, opacity=0.6),
             base.mark_line(strokeWidth=2).encode(y=y, strokeDash=look.dash),
             base.mark_point(filled=True, size=50, opacity=1).encode(
                 y=y, shape=look.shape, tooltip=[alt.Tooltip("model:N"), alt.Tooltip("layer:Q"), *numbers]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from lamina.analyses.words.contextualize.scores import CHOSEN, over_seeds, overall
-from lamina.figures._marks import spread_names
+from lamina.figures._marks import curve, interval_line, number_tips, spread_names
 from lamina.figures.theme import COLOURS, GREY, INK, SHADES, Table, layer_axis, series, themed
 from lamina.results import Result
 from lamina.results.finding import rows_of as each_row
@@ -89,11 +88,11 @@ def context_chart(sizes: Table, whole: Table, title: str, chosen: int | None = N
     tooltip = [
         alt.Tooltip("row:N"),
         alt.Tooltip("context:N"),
-        *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("value", "low", "high")),
+        *number_tips(),
     ]
     chart = alt.LayerChart(
         layer=[
-            base.mark_rule(opacity=0.35).encode(y=alt.Y("low:Q", title="micro-F1"), y2=alt.Y2("high:Q")),
+            interval_line(base, alt.Y("low:Q", title="micro-F1"), opacity=0.35),
             base.mark_line(strokeWidth=2).encode(strokeDash=dash),
             base.mark_point(filled=True, size=45, opacity=1).encode(tooltip=tooltip),
             *_named_ends(full.assign(row=table["row"].to_numpy()[len(sizes) :]), chosen, top),
@@ -166,9 +165,7 @@ def finetuning_chart(table: Table, title: str) -> alt.ConcatChart:
         base = alt.Chart(task_rows, width=300, height=200).encode(x=layer_axis(last), color=look.colour)
         value = alt.Y("value:Q", title="micro-F1", scale=alt.Scale(domain=[0, 1]))
         marks = [
-            base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="micro-F1"), y2=alt.Y2("high:Q")),
-            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-            base.mark_point(filled=True, size=45, opacity=1).encode(y=value, shape=look.shape),
+            *curve(base, look, value, alt.Y("low:Q", title="micro-F1")),
         ]
         single = every[(every["task"] == task) & ~every.index.isin(task_rows.index)]
         if "seed" in single.columns and single["seed"].nunique() > 1:
@@ -215,7 +212,7 @@ def similarity_chart(table: Table, title: str) -> alt.ConcatChart | None:
                 tooltip=[
                     alt.Tooltip("layer:O"),
                     alt.Tooltip("head:O"),
-                    *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("value", "baseline")),
+                    *number_tips("value", "baseline"),
                 ],
             )
         )
@@ -317,16 +314,7 @@ def _panel(rows: Table, title: str, reading: str, last: int, top: float) -> alt.
     base = alt.Chart(table, width=PANEL_WIDTH, height=_HEIGHT).encode(x=layer_axis(last), color=look.colour)
     scale = alt.Scale(domain=[0, min(1.0, round(top + 0.1, 1))])
     value = alt.Y("value:Q", title="micro-F1", scale=scale, axis=alt.Axis(tickCount=6))
-    tooltip: list[Any] = [
-        alt.Tooltip("model:N"),
-        alt.Tooltip("layer:Q"),
-        *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("value", "low", "high")),
-    ]
     return alt.LayerChart(
-        layer=[
-            base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="micro-F1"), y2=alt.Y2("high:Q")),
-            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-            base.mark_point(filled=True, size=45, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
-        ],
+        layer=curve(base, look, value, alt.Y("low:Q", title="micro-F1")),
         title=alt.TitleParams(title, subtitle=reading, color=INK),
     )

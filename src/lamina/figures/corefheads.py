@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.heads import leads as lead_panel
 from lamina.figures.heads import reach_of
 from lamina.figures.theme import COLOURS, INK, SHADES, SHAPES, Table, attention_name, themed
@@ -125,11 +126,11 @@ def _panel(rows: Table, kind: str) -> alt.LayerChart:
     tips = [
         alt.Tooltip("system:N"),
         alt.Tooltip("count:Q"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("accuracy", "low", "high")),
+        *number_tips("accuracy", "low", "high"),
     ]
     return alt.LayerChart(
         layer=[
-            base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="share found"), x2=alt.X2("high:Q")),
+            interval_line(base, alt.X("low:Q", title="share found")),
             base.mark_point(filled=True, size=70, opacity=1).encode(x=accuracy, shape=shape, tooltip=tips),
         ],
         title=alt.TitleParams(kind, subtitle=f"{int(rows['count'].iloc[0]):,} mentions"),
@@ -178,7 +179,7 @@ def _grid(rows: Table, kind: str, top: float) -> alt.LayerChart:
     tips = [
         alt.Tooltip("layer:O"),
         alt.Tooltip("head:O"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("accuracy", "low", "high")),
+        *number_tips("accuracy", "low", "high"),
     ]
     return alt.LayerChart(
         layer=[

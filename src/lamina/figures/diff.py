@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import curve
 from lamina.figures.attention import GRID_WIDTH, head_grid
 from lamina.figures.compare import by_task, differences
 from lamina.figures.theme import Table, layer_axis, series, themed
@@ -82,17 +83,7 @@ def _panel(measure: str, rows: Table, last: int) -> alt.LayerChart:
     lowest = min(0.0, float(both[["value", "low"]].min().min()))
     base = alt.Chart(both, width=PANEL_WIDTH, height=200).encode(x=layer_axis(last), color=look.colour)
     y = alt.Y("value:Q", title=unit, scale=alt.Scale(domain=[lowest, 1]), axis=alt.Axis(tickCount=5))
-    numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
-    return alt.LayerChart(
-        layer=[
-            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=unit), y2=alt.Y2("high:Q")),
-            base.mark_line(strokeWidth=2).encode(y=y, strokeDash=look.dash),
-            base.mark_point(filled=True, size=50, opacity=1).encode(
-                y=y, shape=look.shape, tooltip=[alt.Tooltip("model:N"), alt.Tooltip("layer:Q"), *numbers]
-            ),
-        ],
-        title=title,
-    )
+    return alt.LayerChart(layer=curve(base, look, y, alt.Y("low:Q", title=unit)), title=title)
 
 
 def _heads(table: Table, about: str) -> alt.ConcatChart | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import curve, number_tips
 from lamina.figures.theme import layer_axis, series, themed
 from lamina.results import Result
 
@@ -37,15 +38,9 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     look = series([names[column] for column in columns])
     base = alt.Chart(rows, width=420, height=240).encode(x=layer_axis(int(table["layer"].max())), color=look.colour)
     value = alt.Y("value:Q", title="mean cosine")
-    numbers = (alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))
+    numbers = number_tips()
     tooltip = [alt.Tooltip("model:N"), alt.Tooltip("layer:Q"), *numbers]
-    marks = alt.LayerChart(
-        layer=[
-            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title="mean cosine"), y2=alt.Y2("high:Q")),
-            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-            base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
-        ]
-    )
+    marks = alt.LayerChart(layer=curve(base, look, value, alt.Y("low:Q", title="mean cosine"), tooltip))
     most = table.iloc[int(table["carried"].fillna(0).to_numpy(float).argmax())]
     description = (
         f"{names['carried'].capitalize()} carry {most['carried']:.2f} of the mean cosine of {most['anisotropy']:.2f} "

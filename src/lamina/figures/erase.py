@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.cause.erasure import CONCEPT, CONTROL, OPEN, RANDOM, UNKNOWN, UNUSED, USED
+from lamina.figures._marks import number_tips
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed, title_of
 from lamina.results import Result
 from lamina.targets.target import LOSS, phrase_at_start
@@ -123,7 +124,7 @@ def _marks(rows: Table, names: list[str], unit: str, scale: alt.Scale) -> list[a
     offsets = {name: (index - (len(names) - 1) / 2) * 0.2 for index, name in enumerate(names)}
     rows = rows.assign(place=rows["layer"] + rows["series"].map(offsets).astype(float))
     x, y = _layers(rows, "place"), alt.Y("value:Q", title=unit, scale=scale, axis=alt.Axis(tickCount=5))
-    numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")]
+    numbers = number_tips()
     base = alt.Chart(rows, width=PANEL_WIDTH, height=_HEIGHT).encode(x=x, color=colour)
     ends = base.encode(y=alt.Y("low:Q", title=unit, scale=scale), y2=alt.Y2("high:Q"))
     tooltip = [alt.Tooltip("series:N"), alt.Tooltip("layer:Q"), *numbers]

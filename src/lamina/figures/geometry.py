@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.figures._marks import end_labels
+from lamina.figures._marks import curve, end_labels
 from lamina.figures.theme import INK, layer_axis, series, themed
 from lamina.results import Result
 from lamina.results.finding import strongest_first
@@ -131,7 +131,7 @@ def _panel(
     panel: Panel, models: list[str], last: int, domain: list[float], named: pd.DataFrame | None = None
 ) -> alt.LayerChart:
     """One measure, taken from the table that all panels share; `named` names its series at their ends."""
-    look = series(models) if named is None else series(models).without_legend()
+    look = series(models) if named is None else series(models).with_legend(None)
     height = 170 if named is None else _HEIGHT
     base = (
         alt.Chart(width=PANEL_WIDTH if named is None else _WIDTH, height=height)
@@ -139,17 +139,10 @@ def _panel(
         .encode(x=layer_axis(last), color=look.colour)
     )
     value = alt.Y("value:Q", title=panel.axis, scale=alt.Scale(domain=domain), axis=alt.Axis(tickCount=5))
-    tooltip = [
-        alt.Tooltip("model:N"),
-        alt.Tooltip("layer:Q"),
-        *(alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high")),
-    ]
     return alt.LayerChart(
         layer=[
-            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=panel.axis), y2=alt.Y2("high:Q")),
             alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=INK).encode(y=alt.Y("zero:Q")),
-            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-            base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
+            *curve(base, look, value, alt.Y("low:Q", title=panel.axis)),
             *([] if named is None else [end_labels(named, height, (domain[0], domain[1]))]),
         ],
         title=alt.TitleParams(panel.title, subtitle=panel.reading) if named is None else alt.Undefined,

@@ -6,6 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from lamina.figures._marks import interval_band, number_tips
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHADES, Table, themed, title_of
 from lamina.results import Result
 
@@ -122,7 +123,7 @@ def _surfaces(growth: Table, suspicious: Table) -> alt.ConcatChart | None:
             legend=None,
         )
         tooltip = [alt.Tooltip("step:Q"), alt.Tooltip("layer:O")]
-        tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")]
+        tooltip += number_tips()
         marks: list[alt.Chart] = [base.mark_rect(stroke=FAINT).encode(color=shade, tooltip=tooltip)]
         odd = suspicious[suspicious["step"].isin(steps)].assign(layer=layers[0])
         if len(odd):
@@ -171,7 +172,7 @@ def _strip(onsets: Table, suspicious: Table) -> alt.ConcatChart | None:
     order = rows["ability"].tolist()
     y = alt.Y("ability:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, ticks=False, domain=False))
     tooltip = [alt.Tooltip("ability:N")]
-    tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("low", "onset", "high", "half")]
+    tooltip += number_tips("low", "onset", "high", "half", form=",.0f")
     base = alt.Chart(rows, width=440, height=max(40, _ROW * len(rows))).encode(y=y, tooltip=tooltip)
 
     marks: list[alt.Chart] = [
@@ -217,11 +218,9 @@ def _curves(growth: Table, onsets: Table, suspicious: Table) -> alt.ConcatChart 
             "value:Q", title=str(lines["measure"].iloc[0]), scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4)
         )
         tooltip = [alt.Tooltip("training:N"), alt.Tooltip("step:Q")]
-        tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")]
+        tooltip += number_tips()
         marks: list[alt.Chart] = [
-            base.mark_area(opacity=0.18).encode(
-                y=alt.Y("low:Q", title=str(lines["measure"].iloc[0])), y2=alt.Y2("high:Q")
-            ),
+            interval_band(base, alt.Y("low:Q", title=str(lines["measure"].iloc[0]))),
             base.mark_line(strokeWidth=1.8).encode(y=value),
             base.mark_point(filled=True, size=22, opacity=1).encode(y=value, tooltip=tooltip),
         ]

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.analyses.heads.behaviours import DIFFERENCE, arcs, is_ahead
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.look import Panel, lines, text_width
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, attention_name, themed
 from lamina.results import Result
@@ -170,12 +171,12 @@ def _dots(rows: Table, order: list[str]) -> alt.LayerChart:
         alt.Tooltip("relation:N"),
         alt.Tooltip("system:N"),
         alt.Tooltip("who:N"),
-        *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("accuracy", "low", "high")),
+        *number_tips("accuracy", "low", "high"),
     ]
     intervals = base.transform_filter(f"datum.system == '{HEAD}'")
     return alt.LayerChart(
         layer=[
-            intervals.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=SHARE), x2=alt.X2("high:Q")),
+            interval_line(intervals, alt.X("low:Q", title=SHARE)),
             base.mark_point(filled=True, size=55, opacity=1).encode(x=accuracy, shape=shape, tooltip=tips),
             intervals.mark_text(align="left", dx=6, fontSize=10, color=INK).encode(
                 x=alt.XDatum(1), text=alt.Text("who:N"), color=alt.ColorValue(INK)

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import curve, interval_line, number_tips
 from lamina.figures.theme import COLOURS, FAINT, INK, SHADES, Table, layer_axis, rows_of, series, themed
 from lamina.results import Result
 
@@ -143,12 +144,10 @@ def _panel(
     tooltip = [
         alt.Tooltip("model:N", title="lens"),
         alt.Tooltip("layer:Q"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")),
+        *number_tips(),
     ]
     marks: list[alt.Chart] = [
-        base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=panel.axis, scale=scale), y2=alt.Y2("high:Q")),
-        base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-        base.mark_point(filled=True, size=36, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
+        *curve(base, look, value, alt.Y("low:Q", title=panel.axis, scale=scale), tooltip),
     ]
     lines = pd.DataFrame({"value": [rule] if rule is not None else [], "name": ["chance"] if rule is not None else []})
     if baseline is not None and len(baseline):
@@ -174,11 +173,11 @@ def _reached(result: Result) -> alt.ConcatChart:
     tooltip = [
         alt.Tooltip("model:N", title="lens"),
         alt.Tooltip("layer:O"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("share", "low", "high")),
+        *number_tips("share", "low", "high"),
     ]
     marks: list[alt.Chart] = [
         base.mark_bar(opacity=0.75).encode(y=value, tooltip=tooltip),
-        base.mark_rule(color=INK, opacity=0.7).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=alt.value(INK)),
+        interval_line(base, alt.Y("low:Q"), color=INK, opacity=0.7).encode(color=alt.value(INK)),
     ]
     depth = result.tables["depth"]
     means = {row.lens if row.model == "model" else "twin": row for row in depth.itertuples()}
@@ -243,7 +242,7 @@ def _cells(rows: Table, title: str, order: list[str]) -> alt.LayerChart:
             alt.Tooltip("column:N", title="token"),
             alt.Tooltip("layer:O"),
             alt.Tooltip("piece:N"),
-            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("probability", "probability_of_actual", "kl")),
+            *number_tips("probability", "probability_of_actual", "kl"),
         ],
     )
     legend = alt.Legend(title="probability", orient="right", gradientLength=110)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import curve
 from lamina.figures.theme import Look, Table, layer_axis, series, themed
 from lamina.results import Result
 
@@ -73,12 +74,4 @@ def _panel(rows: Table, look: Look, last: int) -> alt.LayerChart:
     named = rows.rename(columns={"system": "model"})
     base = alt.Chart(named, width=_WIDTH, height=170).encode(x=layer_axis(last), color=look.colour)
     value = alt.Y("value:Q", title=title)
-    tooltip = [alt.Tooltip("model:N"), alt.Tooltip("layer:Q"), alt.Tooltip("value:Q", format=".3f")]
-    points = base.mark_point(filled=True, size=40, opacity=1)
-    return alt.LayerChart(
-        layer=[
-            base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=title), y2=alt.Y2("high:Q")),
-            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-            points.encode(y=value, shape=look.shape, tooltip=tooltip),
-        ]
-    )
+    return alt.LayerChart(layer=curve(base, look, value, alt.Y("low:Q", title=title)))

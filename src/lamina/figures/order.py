@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import curve, interval_band, number_tips
 from lamina.figures.theme import COLOURS, GREY, Table, layer_axis, series, themed, unconverged
 from lamina.results import Result
 from lamina.tasks.order_rules import BY_NAME
@@ -89,22 +90,17 @@ def _panel(rows: Table, title: str, least: float) -> alt.LayerChart:
     legend = alt.Legend(
         title=None, orient="bottom", columns=1, labelLimit=280, symbolSize=90, symbolOpacity=1, symbolStrokeWidth=0
     )
-    look = series(names)
-    colour, dash, shape = look.colour.legend(legend), look.dash.legend(legend), look.shape.legend(legend)
+    look = series(names).with_legend(legend)
     scale = alt.Scale(domain=[least, 1])
     value, low = (
         alt.Y(f"{column}:Q", title="share of the way to no error", scale=scale) for column in ("value", "low")
     )
     x = layer_axis(int(rows["layer"].max()))
-    base = alt.Chart(rows, width=PANEL_WIDTH, height=260).encode(x=x, color=colour)
-    numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")]
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=260).encode(x=x, color=look.colour)
+    numbers = number_tips()
     tooltip = [alt.Tooltip("model:N", title="task"), alt.Tooltip("layer:Q"), *numbers]
     return alt.LayerChart(
-        layer=[
-            base.mark_area(opacity=0.12).encode(y=low, y2=alt.Y2("high:Q")),
-            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=dash),
-            base.mark_point(filled=True, size=40, opacity=1).encode(y=value, shape=shape, tooltip=tooltip),
-        ],
+        layer=curve(base, look, value, low, tooltip),
         title=title,
     )
 
@@ -129,10 +125,10 @@ def _task(rows: Table) -> alt.LayerChart:
     scale = alt.Scale(domain=[0, 1])
     value, low, least = (alt.Y(f"{column}:Q", title="accuracy", scale=scale) for column in ("value", "low", "constant"))
     base = alt.Chart(rows, width=_SMALL, height=150).encode(x=layer_axis(int(rows["layer"].max())), color=colour)
-    numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")]
+    numbers = number_tips()
     return alt.LayerChart(
         layer=[
-            base.mark_area(opacity=0.2).encode(y=low, y2=alt.Y2("high:Q")),
+            interval_band(base, low),
             alt.Chart(rows.head(1)).mark_rule(color=GREY, strokeDash=[2, 3]).encode(y=least),
             base.mark_line(strokeWidth=2).encode(y=value),
             base.mark_point(filled=True, size=24, opacity=1).encode(

@@ -14,6 +14,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.overview import Spine
+from lamina.figures._marks import number_tips
 from lamina.figures.theme import BEHAVIOUR_LOOKS, COLOURS, FAINT, GREY, INK, SHADES, Table, themed
 from lamina.results.finding import layers_in_words, number, rows_of
 
@@ -81,7 +82,7 @@ constant .20.'
     tooltip = [
         alt.Tooltip("title:N", title="ability"),
         alt.Tooltip("layer:O"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("score", "low", "high", "twin", "constant", "above")),
+        *number_tips("score", "low", "high", "twin", "constant", "above"),
         alt.Tooltip("baseline:N", title="constant is"),
         alt.Tooltip("status:N", title="above both"),
         alt.Tooltip("count:Q", title="targets", format=","),
@@ -144,7 +145,7 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         alt.Tooltip("role:N"),
         alt.Tooltip("what:N", title="best at"),
         alt.Tooltip("measure:N"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high", "over")),
+        *number_tips("value", "low", "high", "over"),
         alt.Tooltip("status:N", title="beside its baseline"),
     ]
     legend = alt.Legend(title=None, orient="top", columns=4, symbolSize=80)
@@ -294,7 +295,7 @@ def _ability_lane(rows: Table, last: int) -> _Lane:
         tooltip = [
             alt.Tooltip("ability:N"),
             alt.Tooltip("layer:Q"),
-            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("score", "low", "high", "twin", "constant")),
+            *number_tips("score", "low", "high", "twin", "constant"),
             alt.Tooltip("metric:N"),
             alt.Tooltip("count:Q", title="targets", format=","),
         ]
@@ -403,7 +404,7 @@ def _use_lane(rows: Table) -> _Lane:
             other="datum.layer + 0.3",
         )
         tooltip = [alt.Tooltip("what:N"), alt.Tooltip("layer:Q"), alt.Tooltip("status:N")]
-        tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("effect", "low", "high")]
+        tooltip += number_tips("effect", "low", "high")
         bars = base.mark_rect(stroke=_USE, strokeWidth=1.5).encode(
             x=alt.X("one:Q"),
             x2=alt.X2("other:Q"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.theme import COLOURS, INK, SHAPES, themed
 from lamina.results import Result
 
@@ -197,7 +198,7 @@ def _panel(
     x, low = (alt.X(f"{column}:Q", scale=scale, axis=below) for column in ("accuracy", "low"))
     tooltip = [
         alt.Tooltip("name:N"), alt.Tooltip("of:N", title="model"), alt.Tooltip("pairs:Q", title="items", format=","),
-        *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("accuracy", "low", "high", "chance")),
+        *number_tips("accuracy", "low", "high", "chance"),
     ]  # fmt: skip
     base = alt.Chart(rows, width=PANEL_WIDTH, height=step * len(order)).encode(y=y)
     placed = base.encode(yOffset=alt.YOffset("of:N", sort=list(names))) if offset else base
@@ -211,7 +212,7 @@ def _panel(
             base.mark_tick(color=INK, thickness=1.5, size=step - 2).encode(
                 x=alt.X("chance:Q", scale=scale, axis=below)
             ),
-            reach.mark_rule(strokeWidth=2, opacity=0.55).encode(x=low, x2=alt.X2("high:Q"), color=colour),
+            interval_line(reach, low, opacity=0.55).encode(color=colour),
             placed.mark_point(filled=True, size=40, opacity=0.9).transform_filter(others).encode(x=x, **points),
             placed.mark_point(size=55, opacity=1, strokeWidth=1.5)
             .transform_filter(of_model)

@@ -8,6 +8,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.theme import COLOURS, INK, Table, attention_name, themed
 from lamina.results import Result
 
@@ -104,7 +105,7 @@ def _systems(table: Table, title: str) -> alt.ConcatChart:
         tooltip=[
             alt.Tooltip("system:N"),
             alt.Tooltip("kind:N"),
-            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")),
+            *number_tips(),
         ],
     )
     spread = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
@@ -114,7 +115,7 @@ def _systems(table: Table, title: str) -> alt.ConcatChart:
         shape=alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["circle", "diamond"]), legend=legend),
     )
     layers = [
-        spread.mark_rule(color=INK, strokeWidth=2).encode(x=alt.X("low:Q", title=axis), x2=alt.X2("high:Q")),
+        interval_line(spread, alt.X("low:Q", title=axis), color=INK),
         dots,
     ]
     heading = alt.TitleParams(

@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.cause.exchanged_states import EVERYWHERE, RANDOM, ROLES
+from lamina.figures._marks import curve, number_tips
 from lamina.figures.theme import GREY, INK, Table, layer_axis, series, themed
 from lamina.results import Result
 
@@ -126,18 +127,12 @@ def _positions(result: Result) -> list[alt.LayerChart]:
 
 def _lines(rows: Table, names: list[str], unit: str, scale: alt.Scale, *, legend: bool) -> list[alt.Chart]:
     """Lines with points, and their intervals shaded."""
-    look = series(names)
-    colour, shape = (look.colour, look.shape) if legend else (look.colour.legend(None), look.shape.legend(None))
-    dash = look.dash if legend else look.dash.legend(None)
+    look = series(names) if legend else series(names).with_legend(None)
     value, low = (alt.Y(f"{name}:Q", title=unit, scale=scale) for name in ("value", "low"))
-    numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")]
+    numbers = number_tips()
     tooltip = [alt.Tooltip("model:N", title="line"), alt.Tooltip("layer:Q"), *numbers, alt.Tooltip("n:Q")]
-    base = alt.Chart(rows, width=PANEL_WIDTH, height=210).encode(x=layer_axis(_last(rows)), color=colour)
-    return [
-        base.mark_area(opacity=0.15).encode(y=low, y2=alt.Y2("high:Q")),
-        base.mark_line(strokeWidth=2).encode(y=value, strokeDash=dash),
-        base.mark_point(filled=True, size=42, opacity=1).encode(y=value, shape=shape, tooltip=tooltip),
-    ]
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=210).encode(x=layer_axis(_last(rows)), color=look.colour)
+    return curve(base, look, value, low, tooltip)
 
 
 def _beside(panels: list[alt.LayerChart], title: str, description: str, also: str = "") -> alt.ConcatChart:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from lamina.analyses.behaviour.perturb.perturbations import HOWS, Perturbation
 from lamina.analyses.behaviour.perturb.scores import in_words
+from lamina.figures._marks import number_tips
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, themed, title_of
 from lamina.results import Result
 from lamina.targets.target import LOSS, PAIRS
@@ -110,7 +111,7 @@ def _panel(rows: Table, controls: Table, target: str, labels: list[str], *, firs
     upright = {"stroke": "M0,-1L0,1"}
     shapes = [upright.get(looks[name][1], looks[name][1]) for name in there]
     shape = alt.Shape("series:N", scale=alt.Scale(domain=there, range=shapes), legend=legend)
-    numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high", "difference")]
+    numbers = number_tips("value", "low", "high", "difference")
     tooltip = [alt.Tooltip("perturbation:N"), alt.Tooltip("series:N"), *numbers]
     layers: list[alt.Chart] = []
     for name in there:

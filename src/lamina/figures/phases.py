@@ -11,6 +11,7 @@ import pandas as pd
 from lamina.analyses.answering.failure import ADDED_OVER_TWIN, OVER_TWIN, TOGETHER
 from lamina.analyses.answering.streaming import ADJUSTED, PSEUDO, TWIN
 from lamina.corpora.questions.babi import TASK_TITLES
+from lamina.figures._marks import interval_band, interval_line, number_tips
 from lamina.figures.theme import COLOURS, FEW_SEEDS, GREY, INK, Table, layer_axis, rows_of, series, themed
 from lamina.results import Result
 from lamina.results.finding import rows_of as each_row
@@ -140,7 +141,7 @@ def _tasks(result: Result, tasks: Table) -> alt.ConcatChart:
     x = alt.X("share:Q", title="share of questions answered correctly", scale=scale, axis=alt.Axis(format="%"))
     layers: list[alt.Chart] = [
         base.mark_bar(size=16, color=COLOURS[0], opacity=0.8).encode(x=x),
-        base.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        interval_line(base, alt.X("low:Q"), color=INK, width=1.5),
         base.mark_tick(color=GREY, thickness=3, size=26).encode(x=alt.X("always:Q")),
         base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(
             x=alt.value("width"), text=alt.Text("share:Q", format=".0%")
@@ -345,7 +346,7 @@ def _panel(
     points = points.assign(sure=sure)
     base = alt.Chart(points, width=width, height=170).encode(x=layer_axis(last), color=look.colour)
     value = alt.Y("value:Q", title=panel.axis, scale=alt.Scale(domain=domain, nice=False), axis=alt.Axis(tickCount=5))
-    numbers = (alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))
+    numbers = number_tips()
     tooltip = [
         alt.Tooltip("model:N"),
         alt.Tooltip("layer:Q"),
@@ -354,7 +355,7 @@ def _panel(
     ]
     return alt.LayerChart(
         layer=[
-            base.mark_area(opacity=0.2, clip=True).encode(y=alt.Y("low:Q", title=panel.axis), y2=alt.Y2("high:Q")),
+            interval_band(base, alt.Y("low:Q", title=panel.axis), clip=True),
             alt.Chart(alt.Data(values=[{"at": line}])).mark_rule(color=INK).encode(y=alt.Y("at:Q")),
             base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
             base.mark_point(size=50, opacity=1).encode(

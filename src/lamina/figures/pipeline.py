@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.theme import (
     COLOURS,
     FAINT,
@@ -135,7 +136,7 @@ def _panel(rows: Table, task: str, notes: list[str], last: int, domain: list[flo
         tooltip=[
             alt.Tooltip("layer:Q"),
             alt.Tooltip("kind:N"),
-            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")),
+            *number_tips(),
         ],
     )
     # The solid bar is the narrower one: neither hides the other.
@@ -145,8 +146,8 @@ def _panel(rows: Table, task: str, notes: list[str], last: int, domain: list[flo
         layer=[
             solid.mark_bar(size=step * 0.45, strokeWidth=0).encode(fill=fill, stroke=stroke),
             outlined.mark_bar(size=step * 0.8, strokeWidth=1.5).encode(fill=fill, stroke=stroke),
-            outlined.mark_rule(color=COLOURS[1]).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
-            solid.mark_rule(color=INK).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+            interval_line(outlined, alt.Y("low:Q"), color=COLOURS[1]),
+            interval_line(solid, alt.Y("low:Q"), color=INK),
             alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=INK).encode(y=alt.Y("zero:Q")),
         ],
         title=alt.TitleParams(title_of(task), subtitle=notes),
@@ -196,7 +197,7 @@ def _norms(tables: Tables, last: int) -> list[alt.LayerChart]:
     step = _WIDTH / (last + 2)
     base = alt.Chart(rows, width=_WIDTH, height=_HEIGHT).encode(
         x=layer_axis(last, padding=step / 2 + 2),
-        tooltip=[alt.Tooltip("layer:Q"), *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("norm", "min", "max"))],
+        tooltip=[alt.Tooltip("layer:Q"), *number_tips("norm", "min", "max", form=".2f")],
     )
     bars = base.mark_bar(size=step * 0.8, color="#888888").encode(
         y=alt.Y("norm:Q", title="mean length", axis=alt.Axis(tickCount=5))
@@ -455,7 +456,7 @@ def _bars(places: Table, marks: Table, labels: dict[str, str], tables: Tables) -
     available, missing = (base.transform_filter(f"datum.why {sign} ''") for sign in ("==", "!="))
     layers: list[alt.Chart] = [
         base.mark_bar(strokeWidth=2).encode(x=x, x2=alt.X2("zero:Q"), fill=fill, stroke=stroke, tooltip=tooltip),
-        spread.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        interval_line(spread, alt.X("low:Q"), color=INK, width=1.5),
         available.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(
             x=alt.value("width"), text=alt.Text("said:N")
         ),
@@ -651,7 +652,7 @@ def _matrix(statistic: str, rows: Table, names: list[str]) -> alt.LayerChart:
     tooltip = [
         alt.Tooltip("first:N"),
         alt.Tooltip("second:N"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("difference", "low", "high", "p_adjusted")),
+        *number_tips("difference", "low", "high", "p_adjusted"),
     ]
     return alt.LayerChart(
         layer=[

@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.figures._marks import heat_maps
+from lamina.figures._marks import curve, heat_maps, number_tips
 from lamina.figures.pipeline import order, pipeline, statistics, weights
 from lamina.figures.theme import (
     FEW_SEEDS,
@@ -270,7 +270,7 @@ def _lines(rows: Table, look: Look, last: int, metric: str, width: int = PANEL_W
     # R2 falls below 0 where predictions are worse than the mean.
     lowest = min(0.0, math.floor(rows[["value", "low"]].min().min() * 10) / 10) if metric == "R2" else 0
     value = alt.Y("value:Q", title=metric, scale=alt.Scale(domain=[lowest, 1]), axis=alt.Axis(tickCount=5))
-    numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
+    numbers = number_tips()
     tooltip = [
         alt.Tooltip("model:N"),
         alt.Tooltip("layer:Q"),
@@ -278,12 +278,7 @@ def _lines(rows: Table, look: Look, last: int, metric: str, width: int = PANEL_W
         alt.Tooltip("count:Q", title="targets", format=","),
         alt.Tooltip("converged:N"),
     ]
-    points = base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip)
-    layers = [
-        base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=metric), y2=alt.Y2("high:Q")),
-        base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-        points,
-    ]
+    layers = curve(base, look, value, alt.Y("low:Q", title=metric), tooltip)
     if not rows["converged"].all():
         # White in the middle of a point makes it hollow, and leaves the legend as it is.
         pale = alt.Chart(rows).transform_filter("!datum.converged").mark_point(filled=True, size=14, color="white")
@@ -299,7 +294,7 @@ def _gap(tables: Tables, task: str, last: int) -> list[alt.Chart]:
         return []
     base = alt.Chart(rows).encode(
         x=layer_axis(last),
-        tooltip=[alt.Tooltip("layer:Q"), *(alt.Tooltip(f"{of}:Q", format=".3f") for of in ("model", "control"))],
+        tooltip=[alt.Tooltip("layer:Q"), *number_tips("model", "control")],
     )
     ends = [
         base.mark_point(shape=shape, size=60, color=INK, filled=True, opacity=1).encode(y=alt.Y(f"{of}:Q"))

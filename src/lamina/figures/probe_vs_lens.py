@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.behaviour.masked_words import TITLES
+from lamina.figures._marks import curve, number_tips
 from lamina.figures.theme import INK, layer_axis, series, themed
 from lamina.results import Result
 
@@ -93,17 +94,15 @@ def _panel(task: str, rows: pd.DataFrame, rings: pd.DataFrame, names: list[str],
     tooltip = [
         alt.Tooltip("model:N", title="line"),
         alt.Tooltip("layer:Q"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")),
+        *number_tips(),
     ]
     base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(x=x, color=look.colour)
     ringed = alt.Chart(rings).encode(x=x, y=value, color=look.colour)
     count = int(rows["n"].iloc[0])
     return alt.LayerChart(
         layer=[
-            base.mark_area(opacity=0.18).encode(y=low, y2=alt.Y2("high:Q")),
             alt.Chart(rows.head(1)).mark_rule(color=INK, strokeDash=[2, 3]).encode(y=least),
-            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-            base.mark_point(filled=True, size=36, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
+            *curve(base, look, value, low, tooltip),
             ringed.mark_point(size=190, strokeWidth=2, filled=False, shape="circle"),
         ],
         title=alt.TitleParams(TITLES[task], subtitle=f"{count:,} masked words"),

@@ -7,6 +7,7 @@ import pandas as pd
 
 from lamina.analyses.cause.prune import HOW
 from lamina.analyses.cause.removal_curve import POINT, RANDOM
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.theme import COLOURS, DASHES, FAINT, GREY, INK, SHAPES, Table, themed
 from lamina.results import Result
 
@@ -98,7 +99,7 @@ def _curves(table: Table, controls: Table, shares: Table, there: list[str], *, p
     ends = {"y": alt.Y("low:Q", title=unit), "y2": alt.Y2("high:Q")}
     colour, dash, shape = _looks(there)
     base = alt.Chart(rows, width=PANEL_WIDTH, height=_HEIGHT).encode(x=x, color=colour)
-    numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")]
+    numbers = number_tips()
     tooltip = [alt.Tooltip("order:N"), alt.Tooltip("removed:Q"), alt.Tooltip("left:Q"), *numbers]
     at_random = alt.datum.by == RANDOM
     layers: list[alt.Chart] = [
@@ -130,8 +131,8 @@ def _shares(shares: Table, there: list[str], *, parts: str, within: str) -> alt.
     y = alt.Y("order:N", sort=names, scale=alt.Scale(domain=names), axis=axis)
     colour, _, shape = _looks(there, legend=False)
     base = alt.Chart(rows, width=230, height=32 * len(names)).encode(y=y, color=colour)
-    numbers = [alt.Tooltip(f"{name}:Q", format=".1%") for name in ("share", "low", "high")]
-    lines = base.mark_rule(strokeWidth=2, opacity=0.6).encode(x=alt.X("low:Q", title=title), x2=alt.X2("high:Q"))
+    numbers = number_tips("share", "low", "high", form=".1%")
+    lines = interval_line(base, alt.X("low:Q", title=title), opacity=0.6)
     points = base.mark_point(filled=True, size=80, opacity=1).encode(
         x=x, shape=shape, tooltip=[alt.Tooltip("order:N"), alt.Tooltip("removed:Q"), *numbers]
     )

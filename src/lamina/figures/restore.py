@@ -10,6 +10,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.cause.restore import metric_of
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.theme import COLOURS, DASHES, GREY, INK, SHAPES, Table, layer_axis, themed
 from lamina.results import Result
 from lamina.results.finding import number
@@ -193,7 +194,7 @@ def _panel(rows: Table, rules: Table, title: str, y: alt.Y, last: int) -> alt.La
     tooltip = [
         alt.Tooltip("said:N", title="what"),
         alt.Tooltip("layer:Q", title="l"),
-        *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")),
+        *number_tips(form=".4f"),
     ]
     lines = [
         alt.Chart(alt.Data(values=[{"value": value}]))
@@ -205,7 +206,7 @@ def _panel(rows: Table, rules: Table, title: str, y: alt.Y, last: int) -> alt.La
     low.shorthand = "low:Q"
     marks = [
         base.mark_line(strokeWidth=1.5, opacity=0.7).encode(x=placed, y=y, strokeDash=dash),
-        base.mark_rule(strokeWidth=2, opacity=0.6).encode(x=placed, y=low, y2=alt.Y2("high:Q")),
+        interval_line(base, low, opacity=0.6).encode(x=placed),
         base.mark_point(filled=True, size=60, opacity=1).encode(x=placed, y=y, shape=shape, tooltip=tooltip),
     ]
     return alt.LayerChart(layer=[*lines, *marks], title=title)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import curve
 from lamina.figures.theme import layer_axis, series, themed
 from lamina.results import Result
 
@@ -36,9 +37,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         base = alt.Chart(spread, width=_WIDTH, height=200)
         base = base.encode(x=layer_axis(last), color=look.colour)
         layers = [
-            base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="translations found"), y2=alt.Y2("high:Q")),
-            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-            base.mark_point(filled=True, size=40, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
+            *curve(base, look, value, alt.Y("low:Q", title="translations found"), tooltip),
         ]
         panels.append(alt.LayerChart(layer=layers, title=str(direction)))
         model = rows[rows["system"] == "model"]

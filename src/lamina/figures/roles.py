@@ -7,6 +7,7 @@ import pandas as pd
 
 from lamina.analyses.cause.effects import harm_of
 from lamina.analyses.cause.roles import SURFACE, target_in_words
+from lamina.figures._marks import number_tips
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed
 from lamina.results import Result
 from lamina.results.finding import number, rows_of
@@ -119,7 +120,7 @@ def _panel(rows: Table, group: object, *, first: bool) -> alt.LayerChart:
     shape = alt.Shape(
         "series:N", scale=alt.Scale(domain=domain, range=list(SHAPES[:1] * 2 + SHAPES[1:2])), legend=legend
     )
-    numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("finds", "harm", "low", "high")]
+    numbers = number_tips("finds", "harm", "low", "high")
     base = alt.Chart(panel_rows, width=PANEL_WIDTH, height=_HEIGHT).encode(x=x, color=colour)
     named = panel_rows[panel_rows["series"] != _SERIES[0]]
     zero = alt.Chart(pd.DataFrame({"harm": [0.0]})).mark_rule(color=INK, strokeDash=[3, 3], opacity=0.5).encode(y=y)

@@ -9,7 +9,8 @@ import pandas as pd
 
 from lamina.analyses.words.senses.predictions import MOST_FREQUENT, SCORED_MAJORITY, SENSES
 from lamina.analyses.words.senses.targets import bag_of
-from lamina.figures.theme import COLOURS, DASHES, INK, SHAPES, Table, layer_axis, themed
+from lamina.figures._marks import curve, number_tips
+from lamina.figures.theme import COLOURS, DASHES, INK, SHAPES, Look, Table, layer_axis, themed
 from lamina.results import Result
 
 CAPTIONS = {
@@ -148,11 +149,9 @@ def _panel(rows: Table, title: str, unit: str, *, lines: Table | None = None, nu
     scaled = alt.Scale(zero=bool(min(least) < 0.3), nice=True)
     value, low = (alt.Y(f"{name}:Q", title=unit, scale=scaled) for name in ("value", "low"))
     tooltip = [alt.Tooltip("model:N", title="of"), alt.Tooltip("layer:Q"),
-               *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high", "baseline"))]  # fmt: skip
+               *number_tips("value", "low", "high", "baseline")]  # fmt: skip
     marks: list[alt.Chart] = [
-        base.mark_area(opacity=0.18).encode(y=low, y2=alt.Y2("high:Q")),
-        base.mark_line(strokeWidth=2).encode(y=value, strokeDash=dash),
-        base.mark_point(filled=True, size=42, opacity=1).encode(y=value, shape=shape, tooltip=tooltip),
+        *curve(base, Look(colour, dash, shape), value, low, tooltip),
     ]
     if null:
         level = alt.Y("baseline:Q", title=unit, scale=scaled)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.analyses.layers.structure.attention_trees import HEAD, LAYER, PROBE
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.theme import COLOURS, GREY, INK, SHADES, SHAPES, Table, layer_axis, themed
 from lamina.results import Result
 
@@ -134,12 +135,10 @@ def _by_layer(rows: Table, chain: Table, measure: str, names: list[str]) -> alt.
     scale = alt.Scale(domain=[min(lowest, 0), 1], nice=False)
     base = alt.Chart(data, width=PANEL_WIDTH, height=_HEIGHT).encode(x=x, color=colour)
     y = alt.Y("value:Q", title=unit, scale=scale, axis=alt.Axis(tickCount=5))
-    numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")]
+    numbers = number_tips()
     marks = [
         base.mark_line(strokeWidth=1, opacity=0.5).encode(y=y),
-        base.mark_rule(strokeWidth=2, opacity=0.6).encode(
-            y=alt.Y("low:Q", title=unit, scale=scale), y2=alt.Y2("high:Q")
-        ),
+        interval_line(base, alt.Y("low:Q", title=unit, scale=scale), opacity=0.6),
         base.mark_point(filled=True, size=42, opacity=1).encode(
             y=y, shape=shape, tooltip=[alt.Tooltip("series:N"), alt.Tooltip("layer:Q"), *numbers]
         ),
@@ -175,16 +174,14 @@ def _by_rank(rows: Table, measure: str) -> alt.LayerChart:
         scale=alt.Scale(scheme="viridis"),
         legend=alt.Legend(title="layer", columns=1 + model_rows["layer"].nunique() // 14),
     )
-    numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")]
+    numbers = number_tips()
     base = alt.Chart(model_rows, width=PANEL_WIDTH, height=_HEIGHT).encode(x=x)
     grey = alt.Chart(random).encode(x=x)
     return alt.LayerChart(
         layer=[
             grey.mark_line(color=GREY, strokeDash=[5, 4]).encode(y=y),
             base.mark_line(strokeWidth=1.5).encode(y=y, color=colour, detail=alt.Detail("layer:N")),
-            base.mark_rule(strokeWidth=1, opacity=0.6).encode(
-                y=alt.Y("low:Q", title=unit), y2=alt.Y2("high:Q"), color=colour
-            ),
+            interval_line(base, alt.Y("low:Q", title=unit), width=1, opacity=0.6).encode(color=colour),
             base.mark_point(filled=True, size=36, opacity=1).encode(
                 y=y, color=colour, tooltip=[alt.Tooltip("layer:Q"), alt.Tooltip("rank:Q"), *numbers]
             ),
@@ -226,13 +223,11 @@ def _trees(trees: Table, training: Table, chosen: Table, name: str) -> alt.Conca
             color=look,
         )
         x = alt.X("value:Q", title=title.partition(":")[0], scale=alt.Scale(domain=[0, 1]))
-        numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")]
+        numbers = number_tips()
         panels.append(
             alt.LayerChart(
                 layer=[
-                    base.mark_rule(strokeWidth=2, opacity=0.6).encode(
-                        x=alt.X("low:Q", title=title.partition(":")[0]), x2=alt.X2("high:Q")
-                    ),
+                    interval_line(base, alt.X("low:Q", title=title.partition(":")[0]), opacity=0.6),
                     base.mark_point(filled=True, size=48, opacity=1).encode(
                         x=x, shape=shape, tooltip=[alt.Tooltip("said:N"), alt.Tooltip("directed:N"), *numbers]
                     ),
@@ -266,7 +261,7 @@ def _heads(trees: Table, name: str) -> alt.ConcatChart:
             tooltip=[
                 alt.Tooltip("layer:O"),
                 alt.Tooltip("head:O"),
-                *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")),
+                *number_tips(),
             ],
         )
     )

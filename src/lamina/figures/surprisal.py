@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.behaviour.surprisal import is_masked
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.theme import series, themed
 from lamina.results import Result
 
@@ -84,12 +85,12 @@ def _panel(by: str, rows: pd.DataFrame, names: list[str]) -> alt.LayerChart:
         alt.Tooltip("model:N"),
         alt.Tooltip("band:N", title=by),
         alt.Tooltip("words:Q"),
-        *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("value", "low", "high")),
+        *number_tips(form=".2f"),
     ]
     base = alt.Chart(rows, width=PANEL_WIDTH, height=230).encode(x=x, xOffset=aside, color=look.colour)
     return alt.LayerChart(
         layer=[
-            base.mark_rule(strokeWidth=2, opacity=0.6).encode(y=low, y2=alt.Y2("high:Q")),
+            interval_line(base, low, opacity=0.6),
             base.mark_point(filled=True, size=45, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
         ],
         title=title,

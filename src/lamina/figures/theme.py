@@ -111,9 +111,9 @@ class Look(NamedTuple):
     dash: alt.StrokeDash
     shape: alt.Shape
 
-    def without_legend(self) -> Look:
-        """The same where series are named at their ends."""
-        return Look(self.colour.legend(None), self.dash.legend(None), self.shape.legend(None))
+    def with_legend(self, legend: alt.Legend | None) -> Look:
+        """The same under another legend; none where series are named at their ends."""
+        return Look(self.colour.legend(legend), self.dash.legend(legend), self.shape.legend(legend))
 
 
 def series(names: list[str]) -> Look:

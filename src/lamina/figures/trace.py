@@ -10,6 +10,7 @@ from typing import NamedTuple
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import interval_band, number_tips
 from lamina.figures.theme import COLOURS, GREY, Table, Tables, layer_axis, rows_of, themed, title_of
 from lamina.results import Result
 from lamina.stats.status import SURE
@@ -269,7 +270,7 @@ def _revised(rows: Table, title: str, top: float) -> alt.LayerChart:
     y = alt.Y("share:Q", title="share of targets", scale=alt.Scale(domain=[0, top * 1.05], nice=False))
     base = alt.Chart(long, width=PANEL_WIDTH * 1.2, height=130)
     revised = base.transform_filter(alt.datum.what == _REVISED)
-    band = revised.mark_area(opacity=0.2, color=COLOURS[0]).encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    band = interval_band(revised, alt.Y("low:Q"), color=COLOURS[0]).encode(x=x)
     tooltip = [alt.Tooltip("what:N"), alt.Tooltip("layer:Q"), alt.Tooltip("share:Q", format=".3f")]
     line = base.mark_line(strokeWidth=2).encode(x=x, y=y, **look)
     more = rows[(rows["p_adjusted"] < SURE) & (rows["difference"] > 0)]["layer"].tolist()
@@ -326,7 +327,7 @@ def _pairs(rows: Table, title: str) -> alt.LayerChart:
         tooltip=[
             alt.Tooltip("pair:N"),
             alt.Tooltip("what:N"),
-            *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "difference", "p_adjusted")),
+            *number_tips("value", "difference", "p_adjusted"),
         ],
     )
     x = alt.X("value:Q", title="share of pairs of targets", scale=alt.Scale(domain=[0, 1]))

@@ -7,6 +7,7 @@ from math import floor
 import altair as alt
 import pandas as pd
 
+from lamina.figures._marks import interval_line, number_tips
 from lamina.figures.theme import COLOURS, INK, themed
 from lamina.results import Result
 
@@ -38,14 +39,14 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     scale = alt.Scale(domain=[max(0.0, floor(20 * least - 0.2) / 20), 1], zero=False)
     value, low = (alt.Y(f"{name}:Q", title=title, scale=scale) for name in ("value", "low"))
     x = alt.X("window:N", sort=order, title="words seen on each side", axis=alt.Axis(labelAngle=0, grid=False))
-    tooltip = [alt.Tooltip("window:N"), *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high"))]
+    tooltip = [alt.Tooltip("window:N"), *number_tips(form=".4f")]
     base = alt.Chart(means, width=PANEL_WIDTH, height=240).encode(x=x)
     layers: list[alt.Chart] = [
         alt.Chart(beside)
         .mark_rule(color=INK, strokeDash=[5, 4])
         .encode(y=value, tooltip=[alt.Tooltip("baseline:N"), tooltip[1]]),
         base.mark_line(color=COLOURS[0], strokeWidth=2).encode(y=value),
-        base.mark_rule(color=COLOURS[0], strokeWidth=2, opacity=0.5).encode(y=low, y2=alt.Y2("high:Q")),
+        interval_line(base, low, color=COLOURS[0], opacity=0.5),
         base.mark_point(color=COLOURS[0], filled=True, size=55, opacity=1).encode(y=value, tooltip=tooltip),
     ]
     if single["seed"].nunique() > 1:
