@@ -1,6 +1,6 @@
 """Every text architecture of transformers, small: a few thousand random weights and a tokenizer of a hundred words.
 
-Sizes are found by the names that configs give them, so that architectures nobody has listed here are built as well.
+Sizes are found by the names that configs give them, so that architectures that are not listed here are built as well.
 """
 
 from __future__ import annotations

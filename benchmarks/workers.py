@@ -54,7 +54,7 @@ def _encode(
 
 
 def _unseen(by: float = 1, note: str | None = None) -> None:
-    """Progress that nobody looks at."""
+    """Progress without output."""
 
 
 def _apart(one: torch.Tensor, other: torch.Tensor) -> float:

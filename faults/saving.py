@@ -105,7 +105,7 @@ class _Stopping:
         return "; ".join(check_result(self._target))
 
     def _start_reader(self) -> int:
-        """A process that reads until it is told to end; its status is 1 if a read failed."""
+        """A process that reads until a signal ends it; its status is 1 if a read failed."""
         pid = os.fork()
         if pid == 0:
             stopped = False

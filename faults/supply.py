@@ -102,7 +102,7 @@ def _try_archive(campaign: Campaign, number: int) -> None:
     try:
         unpack(archive, into, ("*",), Allowance(_LIMIT))
     except (AssetError, OSError):
-        pass  # an OSError, such as for a name that is too long, is told as a cache that cannot be written
+        pass  # an OSError, such as for a name that is too long, is reported as a cache that cannot be written
     except Exception as error:
         fault = f"{names}: {type(error).__name__}: {error}"
     everything = [path for path in folder.rglob("*") if not path.is_dir() or path.is_symlink()]

@@ -385,7 +385,7 @@ def tokens(campaign: Campaign, server: Server) -> None:
 
 
 def half_open(campaign: Campaign, server: Server) -> None:
-    """Requests that do not go on: others are served, and the server ends when it is told to."""
+    """Requests that do not go on: others are served, and the server ends on request."""
     body = f"POST /api/lens HTTP/1.1\r\nHost: OWN\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 1000\r\n\r\n{{"
     kinds = [b"", b"GET / HTTP/1.1\r\nHost: x", body.encode()]
     links = [server.half(kinds[number % 3]) for number in range(campaign.count(30, 150))]

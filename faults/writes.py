@@ -1,6 +1,6 @@
 """A file layer that fails: of every kind of writing, the n-th call that changes a file fails, once or from then on.
 
-Afterwards nothing that was there is damaged, what was said is one sentence, and the same command then does its work.
+Afterwards nothing that was there is damaged, the message is one sentence, and the same command then does its work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs take turns: each loads what it needs, then does its work whenever it is told to, while the others wait."""
+"""Programs take turns: each loads what it needs, then does its work on request, while the others wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def take_turns(package: str, work: Callable[[], object], *, warm: bool = False, 
     """Say that the program is ready, then run `work` for every line that comes in; seconds and peak memory go out.
 
     Args:
-        package: whose version is told.
+        package: whose version is printed.
         work: what is measured; run once before, since first runs are slower.
         warm: whether that was done already.
         about: told once, as it is.

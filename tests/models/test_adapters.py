@@ -112,7 +112,7 @@ def test_a_base_that_nobody_typed_is_not_looked_up(base, tmp_path, monkeypatch):
     monkeypatch.setattr("transformers.utils.hub.cached_file", lambda *names, **_: looked_up.append(names))
     rewrite(tmp_path / "sound", base_model_name_or_path="someone/else")
     message = refusal(tmp_path / "sound")
-    assert "an adapter on 'someone/else', which nobody typed" in message
+    assert "an adapter on 'someone/else', which you did not name" in message
     assert f"name them together: someone/else+{tmp_path / 'sound'}" in message
     assert not looked_up
 

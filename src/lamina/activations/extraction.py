@@ -19,7 +19,7 @@ from lamina.activations.reading import StoredActivations
 from lamina.activations.shards import SHARD_BYTES, HalfOverflowError
 from lamina.activations.store import ActivationStore, StatePrecision, default_root
 from lamina.corpora import Corpus
-from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.corpus import TextCount, fingerprint_of
 from lamina.errors import DamagedError, InputError, RoomError
 from lamina.files.checking import check_locks, read_json, write_json
 from lamina.files.writing import readable_write_errors
@@ -82,7 +82,7 @@ def check_disk(encoder: Encoder, texts: Iterable[Text], store: ActivationStore) 
 
     Words are counted, tokens are not: a sample says how many tokens a word has. `texts` may be read twice.
     """
-    lacked = _TextCount.of(store.missing(texts))
+    lacked = TextCount.of(store.missing(texts), _SAMPLED)
     per_word = _bytes_per_word(encoder, lacked.sample, store.value_bytes)
     need, free = int(lacked.words * per_word), free_on_disk(store.folder)
     fitting = 0
@@ -98,29 +98,6 @@ def check_disk(encoder: Encoder, texts: Iterable[Text], store: ActivationStore) 
         what, need, free, f"in {store.folder}", fitting=fitting, fix="give a folder on another disk with --store"
     )
     return lacked.texts
-
-
-class _TextCount(NamedTuple):
-    """Texts, counted in one pass."""
-
-    texts: int
-    words: int
-    sample: list[Text]
-    """Some of the texts, at equal distances."""
-
-    @classmethod
-    def of(cls, texts: Iterable[Text]) -> _TextCount:
-        number = words = 0
-        sample: list[Text] = []
-        distance = 1
-        for text in texts:
-            if number % distance == 0:
-                sample.append(text)
-                if len(sample) > _SAMPLED:
-                    del sample[1::2]
-                    distance *= 2
-            number, words = number + 1, words + len(text.words)
-        return cls(number, words, sample)
 
 
 def _bytes_per_word(encoder: Encoder, sample: list[Text], value_bytes: int) -> float:
@@ -156,7 +133,7 @@ class Residence(NamedTuple):
     stored: bool
     """Whether encoded states are written to a store."""
     why: str
-    """For people, to be said after "states are"."""
+    """In words, for the end of a sentence that begins with "states are"."""
 
 
 def choose_residence(

@@ -4,7 +4,7 @@ A store is a folder named by the encoder's fingerprint. Texts are found by conte
 a sentence that occurs in two corpora, or in two runs, is encoded once.
 
 Any number of processes, of any number of machines, may write to it. The lock is held only while the head is read or
-written and while a shard appears; whoever comes second with a text leaves it out of its index.
+written and while a shard appears; the second writer of a text leaves it out of its index.
 """
 
 from __future__ import annotations

@@ -334,7 +334,7 @@ def _most_important(results: Iterable[Result]) -> list[Finding]:
 
 
 def _reading_summary(results: Mapping[str, Result]) -> Iterator[Finding]:
-    """Abilities ahead of their harder baseline, fewest best layers first; of two, the less certain test is told."""
+    """Abilities ahead of their harder baseline, fewest best layers first; of two tests, the less certain one."""
     from lamina.analyses.layers.probe.findings import highest_tested
 
     probe = results.get("probe")

@@ -306,7 +306,7 @@ def read_committed(folder: Path, name: str) -> bytes | None:
     """A file of a clone, by `commit:path` or by blob id; None if the folder is no clone or does not have it."""
     if not ((folder / ".git").exists() or (folder / "objects").is_dir()):
         return None
-    # The folder may belong to somebody else, which git refuses by default; it is only read, and its hash is checked.
+    # The folder may belong to another user, which git refuses by default; it is only read, and its hash is checked.
     command = ["git", "-c", f"safe.directory={folder.resolve()}", "-C", str(folder), "cat-file", "blob", name]
     # No promisor remote may be asked: a partial clone would fetch what it lacks.
     environment = {**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}

@@ -38,7 +38,7 @@ from lamina.errors import AssetError, DamagedError, HashError, OfflineError, Wri
 from lamina.files.checking import cache_dir, hash_file, read_json, sha256_of, write_json
 from lamina.progress import progress
 
-# Files of the Hugging Face hub whose hash nobody published: recorded at the first download, compared ever after.
+# Files of the Hugging Face hub without a published hash: recorded at the first download, compared from then on.
 
 
 def check_first_download(repo: str, revision: str, folder: Path, names: Iterable[str]) -> None:

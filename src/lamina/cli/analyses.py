@@ -93,7 +93,7 @@ class AnalysisGroup(TyperGroup):
         return written if written is not None or name not in names() else AnalysisCommand(outline(name))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """See `TyperGroup`; a misspelt analysis is told from all analyses, not only from hand-written commands."""
+        """See `TyperGroup`; a misspelt name is compared with all analyses, not only with hand-written commands."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             close = get_close_matches(args[0], self.list_commands(ctx), n=2, cutoff=0.7)
             meant = f" Did you mean {' or '.join(close)}?" if close else ""

@@ -68,7 +68,7 @@ def report(
     Results in OUT for the same model, corpus and settings are reused. Run again with nothing changed, the command finds
     the page up to date within seconds, without loading the model.
 
-    For the chapter on answering the model is fine-tuned on short stories; the CPU time is said before. --without
+    For the chapter on answering the model is fine-tuned on short stories; the CPU time is printed before. --without
     answering leaves the chapter out, and so does a --limit that leaves too few stories to learn from, unless the
     chapter is asked for with --only phases,token_map.
 

@@ -633,7 +633,7 @@ def _read_through(checkpoint: SeriesCheckpoint) -> None:
                 while file.read(2**22):
                     pass
     except (OSError, LaminaError):
-        # It is told when its turn comes.
+        # Reported when its turn comes.
         return
 
 

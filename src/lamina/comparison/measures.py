@@ -178,11 +178,7 @@ def layer_family(pairs: Sequence[PairedMeasure]) -> list[Contrast]:
     for member, pair in enumerate(pairs):
         draws[: len(pair.draws), member] = pair.draws
     units = np.array([pair.units for pair in pairs], float)
-    tests = bootstrap_family(np.array([pair.difference for pair in pairs]), draws, units)
-    return [
-        Contrast(estimate, low, high, p, int(count), int(needed))
-        for estimate, low, high, p, count, needed in zip(*(column.tolist() for column in tests), strict=True)
-    ]
+    return bootstrap_family(np.array([pair.difference for pair in pairs]), draws, units).members()
 
 
 def _tested(row: ModelDifference, test: Contrast) -> ModelDifference:
@@ -477,8 +473,7 @@ def _value_family(pairs: Sequence[tuple[str, UnitTable, UnitTable]], often: int)
         counts = pd.concat([count for *_, count in members], axis="columns").fillna(0).to_numpy(float)
         tests = sign_flip_family(apart, counts, bounds=(-1.0, 1.0))
         for member, (place, *_) in enumerate(members):
-            estimate, low, high, p, units, needed = (float(column[member]) for column in tests)
-            tested[place] = Contrast(estimate, low, high, p, int(units), int(needed))
+            tested[place] = tests.member(member)
     return tested
 
 

@@ -38,7 +38,6 @@ from lamina.probes.edge import LayerCut
 from lamina.results import Result
 from lamina.results.finding import rows_of
 from lamina.stats.best import best_set
-from lamina.stats.family import Contrasts
 from lamina.stats.intervals import interval
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.stats.status import LEAST_UNITS, Contrast
@@ -372,7 +371,7 @@ def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Itera
     for task, layer, one, other, tested in pairs:
         difference = Contrast(other.value - one.value, np.nan, np.nan, np.nan, one.units)
         if tested and tests is not None:
-            difference, member = _contrast(tests, member), member + 1
+            difference, member = tests.member(member), member + 1
         yield LayerDifference(task, layer, one.estimate, other.estimate, difference, one.unit)
 
 
@@ -551,7 +550,7 @@ def differences_of(matches: Sequence[TaskMatch], statistic: str) -> list[ModelDi
         least = ENOUGH_SEEDS if statistic == "center_of_gravity" else LEAST_UNITS
         tests = difference_family(drawn, least=least)
         for member, row in enumerate(tested):
-            rows[row] = _tested(rows[row], _contrast(tests, member))
+            rows[row] = _tested(rows[row], tests.member(member))
     return rows
 
 
@@ -559,11 +558,6 @@ def _drawn(a: ModelStatistic, b: ModelStatistic) -> DrawnDifference:
     none = np.full(1, np.nan)
     apart = (none if a.draws is None else a.draws) - (none if b.draws is None else b.draws)
     return DrawnDifference(a.value - b.value, apart, min(a.units, b.units))
-
-
-def _contrast(tests: Contrasts, member: int) -> Contrast:
-    estimate, low, high, p, units, needed = (float(column[member]) for column in tests)
-    return Contrast(estimate, low, high, p, int(units), int(needed))
 
 
 def _tested(row: ModelDifference, test: Contrast) -> ModelDifference:

@@ -550,8 +550,7 @@ def special_attention(
         (
             block + 1, called, float(before[:, place, block][there[:, place, block]].mean()),
             float(after[:, place, block][there[:, place, block]].mean()),
-            *(float(column[place, block]) for column in tests[:4]), int(tests.units[place, block]),
-            int(tests.needed[place, block]), units.kind,
+            *tests.member((place, block)), units.kind,
         )
         for place, called in enumerate(PLACES.values())
         for block in range(before.shape[2])

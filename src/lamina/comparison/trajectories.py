@@ -27,7 +27,7 @@ from lamina.models.contract import SPECIAL, Encoder
 from lamina.probes.edge import LayerCut
 from lamina.results import Result
 from lamina.stats.correlations import rank_correlation
-from lamina.stats.family import Contrasts, alike_in_all_units, bootstrap_family, permutation_family
+from lamina.stats.family import alike_in_all_units, bootstrap_family, permutation_family
 from lamina.stats.intervals import interval
 from lamina.stats.seeds import draws_over_seeds
 from lamina.stats.status import NEGLIGIBLE, Contrast, status_of
@@ -487,11 +487,7 @@ def _at_the_end(training: Measured) -> list[Contrast]:
     estimates = np.array([above_reference(quantity, part.value)[-1] for quantity, part in training.items()])
     draws = np.stack([above_reference(quantity, part.draws)[:, -1] for quantity, part in training.items()], axis=1)
     units = np.array([part.units for part in training.values()], float)
-    tests: Contrasts = bootstrap_family(estimates, draws, units, widen=False)
-    contrasts = [
-        Contrast(estimate, low, high, p, int(count), int(needed))
-        for estimate, low, high, p, count, needed in zip(*(column.tolist() for column in tests), strict=True)
-    ]
+    contrasts = bootstrap_family(estimates, draws, units, widen=False).members()
     still = np.ptp(draws, axis=0) < _STILL
     return [
         alike_in_all_units(test.estimate, test.units, len(contrasts)) if same and abs(test.estimate) > _STILL else test
@@ -577,15 +573,13 @@ def orders(growths: Sequence[Grown]) -> list[Order]:
     tests = bootstrap_family(estimates, draws, units, widen=False)
     rows = []
     for number, (a, b) in enumerate(pairs):
-        numbers = (float(column[number]) for column in tests)
-        estimate, low, high, p, count, needed = numbers
         shares = (float((a.first < b.first).mean()), float((a.first == b.first).mean()))
         rows.append(
             Order(
                 *a.onset[:2],
                 *(a.quantity.analysis, a.quantity.task, b.quantity.analysis, b.quantity.task),
                 *(shares[0], shares[1], float((a.first > b.first).mean())),
-                *(estimate, low, high, p, int(count), int(needed)),
+                *tests.member(number),
             )
         )
     return rows

@@ -621,6 +621,36 @@ def first_of_each(items: Sequence[Item], most: int, group: Callable[[Item], Hash
     return chosen
 
 
+class TextCount(NamedTuple):
+    """Texts and words, counted in one pass."""
+
+    texts: int
+    words: int
+    sample: list[Text]
+    """Some of the texts, at equal distances."""
+
+    @classmethod
+    def of(cls, texts: Iterable[Text], most: int) -> TextCount:
+        """Count the texts, and keep `most` of them at most.
+
+        Example:
+            >>> count = TextCount.of([Text("a", ("Dogs", "bark")), Text("b", ("Yes",)), Text("c", ("No",))], 2)
+            >>> count.texts, count.words, [text.id for text in count.sample]
+            (3, 4, ['a', 'c'])
+        """
+        number = words = 0
+        sample: list[Text] = []
+        distance = 1
+        for text in texts:
+            if number % distance == 0:
+                sample.append(text)
+                if len(sample) > most:
+                    del sample[1::2]
+                    distance *= 2
+            number, words = number + 1, words + len(text.words)
+        return cls(number, words, sample)
+
+
 @dataclass(frozen=True)
 class DocumentSample:
     """Which documents are drawn: those up to a place in the order of a seed; the last one is cut."""

@@ -1,6 +1,6 @@
 """Treebanks with lemmas and features: CoNLL-U (GUM's too) and UDS graphs.
 
-`Text` keeps what probes ask of; whoever inflects words needs more of a file: the lemma, the features, and how the words
+`Text` keeps what probes ask of; inflecting words needs more of a file: the lemma, the features, and how the words
 were written. In CoNLL-U, `SpaceAfter=No` and multi-word tokens say so; UDS graphs do not, and words are separated by
 spaces.
 """
@@ -85,7 +85,7 @@ class LemmaTreebank(NamedTuple):
 
 
 def load_treebank(name_or_path: str | Path, split: str = "all", *, seed: int = 0) -> LemmaTreebank:
-    """A corpus of the catalogue or one's own file or folder, if it has lemmas.
+    """A corpus of the catalogue or your own file or folder, if it has lemmas.
 
     Example:
         >>> import tempfile

@@ -253,7 +253,7 @@ _NUMBER = re.compile(r"(?:os error|errno) (\d+)", re.IGNORECASE)
 
 
 def error_number(error: BaseException) -> int | None:
-    """The system's number of an error: of its own, or said in the text of a library's error.
+    """The system's number of an error: its own, or the one in the text of a library's error.
 
     Example:
         >>> error_number(OSError(28, "No space left on device"))

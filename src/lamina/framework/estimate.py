@@ -28,6 +28,7 @@ from lamina.activations import ActivationStore
 from lamina.activations.runtime import ENCODED, Runtime
 from lamina.activations.store import default_precision
 from lamina.corpora import Corpus, Splits
+from lamina.corpora.corpus import TextCount
 from lamina.errors import LaminaError
 from lamina.files.checking import cache_dir, read_json, write_json
 from lamina.framework.declare import Query
@@ -45,7 +46,7 @@ _SHORTEST = 1.0
 _ALONE = 0.8
 """Cores that a run has at least where nothing keeps it from running."""
 _DEFAULT = 0.02
-"""CPU seconds per billion operations of an analysis that nobody has measured."""
+"""CPU seconds per billion operations of an analysis that was never measured."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ def reference(name: str) -> float:
     """CPU seconds per billion operations on the machine that lamina was measured on.
 
     Example:
-        >>> reference("encoding") < reference("an analysis that nobody has measured")
+        >>> reference("encoding") < reference("an analysis that was never measured")
         True
     """
     return float(_reference()["seconds"].get(name, _DEFAULT))
@@ -454,36 +455,18 @@ class Estimator:
         return encoder.layers * encoder.width * getattr(torch, precision).itemsize
 
 
-class _CountedWords(NamedTuple):
-    """Texts and words of a corpus, and some of its texts."""
-
-    texts: int
-    words: int
-    sample: list[Text]
-
-
-_COUNTED: WeakKeyDictionary[Any, _CountedWords] = WeakKeyDictionary()
+_COUNTED: WeakKeyDictionary[Any, TextCount] = WeakKeyDictionary()
 """Corpora that were counted: a report asks for the same one many times."""
 
 
-def _words_of(texts: Iterable[Text]) -> _CountedWords:
+def _words_of(texts: Iterable[Text]) -> TextCount:
     try:
         if texts in _COUNTED:
             return _COUNTED[texts]
     except TypeError:
         # Neither a list nor an iterator can be remembered.
         pass
-    number = words = 0
-    sample: list[Text] = []
-    every = 1
-    for text in texts:
-        if number % every == 0:
-            sample.append(text)
-            if len(sample) > _SAMPLED:
-                del sample[1::2]
-                every *= 2
-        number, words = number + 1, words + len(text.words)
-    counted = _CountedWords(number, words, sample)
+    counted = TextCount.of(texts, _SAMPLED)
     if isinstance(texts, Corpus):
         _COUNTED[texts] = counted
     return counted

@@ -650,7 +650,7 @@ def _texts_to_encode(
     waiting: dict[str, _QueuedText],
     skipped: list[Counter[str]],
 ) -> Iterator[Text]:
-    """Every text that somebody wants, once; a text cut in two ways is two texts."""
+    """Every text that a meter wants, once; a text cut in two ways is two texts."""
     first, *others = _readings(watches)
     # What others want, and whether it was cut for them: shown together with the same text of the first.
     also: dict[Hashable, list[tuple[list[int], bool]]] = {}

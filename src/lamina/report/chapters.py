@@ -339,7 +339,7 @@ def _subject(result: Result) -> str:
 
 
 def words_of(analysis: str) -> tuple[str, str, str]:
-    """Title, question and method of an analysis; the bare name where nobody declares it.
+    """Title, question and method of an analysis; the bare name of an unknown one.
 
     Example:
         >>> words_of("geometry")[0], words_of("head_roles")[0]

@@ -219,7 +219,7 @@ def read_part(name: str) -> str:
 
 
 def refuse_other_page(path: Path) -> None:
-    """A page of somebody else's is never replaced."""
+    """A page that lamina did not write is never replaced."""
     if path.exists() and _MARK not in read_regular(path).decode("utf-8", errors="replace"):
         raise ResultError(f"{path} is not a report of lamina; name another folder with --out")
 
@@ -287,7 +287,7 @@ def _usual_seconds(name: str) -> float | None:
 
 
 class GrowingPage:
-    """Writes the page as results come in. Use as a context: what stops a run is said on the page."""
+    """Writes the page as results come in. Use as a context: an error that ends the run is shown on the page."""
 
     def __init__(self, page: ReportPage, titles: Mapping[str, str]) -> None:
         """`titles`: analysis -> title, of all that the page will have, in their order."""

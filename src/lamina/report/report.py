@@ -75,7 +75,7 @@ def page_up_to_date(out: Path, key: str) -> Path | None:
             return None
         whole = all(_is_whole(out / "results" / name, sha256) for name, sha256 in record["results"].items())
         whole = whole and all(hash_file(out / name) == sha256 for name, sha256 in record["beside"].items())
-        # Results of models that somebody put there since are compared too.
+        # Results that were put there since are compared too.
         there = (path.parent for name in BY_NAME for path in (out / "results").glob(f"*/{name}/{HEAD}"))
         whole = whole and {path.relative_to(out / "results").as_posix() for path in there} <= {*record["results"]}
     except (OSError, DamagedError, InputError, ResultError, LookupError, AttributeError):

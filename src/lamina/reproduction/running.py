@@ -205,7 +205,7 @@ def _means(table: PublishedTable, rows: Sequence[ComparedNumber]) -> Iterator[Co
 
 
 _REFUSED = (AssetError, CorpusError, ModelError, TaskError, InputError)
-"""What a model or the data cannot do is told before anything runs; the rest is run."""
+"""What the model or the data cannot do is reported before anything runs; the rest is run."""
 
 
 @dataclass
@@ -615,7 +615,7 @@ class PaperTable(NamedTuple):
 
 
 def write_page(plan: PaperPlan, numbers: pd.DataFrame, out: Path) -> Path:
-    """Write `out/index.html`; a page of somebody else's is never replaced."""
+    """Write `out/index.html`; a page that lamina did not write is never replaced."""
     page = out / "index.html"
     refuse_other_page(page)
     parts = [_part(planned, planned.result) for planned in plan.runs if planned.result is not None]

@@ -1,7 +1,7 @@
 """Findings: one tested claim each, and the sentences made of them.
 
 A finding has the contrast that was tested for its claim; the status belongs to that contrast. How each status is worded
-is said here and nowhere else.
+is worded here and nowhere else.
 """
 
 from __future__ import annotations

@@ -58,10 +58,23 @@ class Contrasts(NamedTuple):
         rest = {"p_adjusted": self.p, "units": self.units, "needed": self.needed}
         return flat | {name: np.ravel(values) for name, values in rest.items()}
 
+    def member(self, place: int | tuple[int, ...]) -> Contrast:
+        """One member by its place, as values of one row.
+
+        Example:
+            >>> sign_flip_family(np.eye(8, 2) + 1, np.ones((8, 2))).member(1).units
+            8
+        """
+        estimate, low, high, p, units, needed = (float(values[place]) for values in self)
+        return Contrast(estimate, low, high, p, int(units), int(needed))
+
+    def members(self) -> list[Contrast]:
+        """All members of a family along one axis."""
+        return [self.member(place) for place in range(len(self.estimate))]
+
     def one(self) -> Contrast:
         """The only member of a family of one."""
-        estimate, low, high, p, units, needed = (float(np.ravel(values)[0]) for values in self)
-        return Contrast(estimate, low, high, p, int(units), int(needed))
+        return Contrasts(*map(np.ravel, self)).member(0)
 
 
 def sign_flip_family(

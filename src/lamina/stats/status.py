@@ -1,4 +1,4 @@
-"""What a test allows to be said: clear, null, open or untested. Defined here and nowhere else."""
+"""The verdict of a test: clear, null, open or untested. Defined here and nowhere else."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ HEADS: dict[str, Kind] = {
 _TUNING = {QA: "squad", QA_EXACT: "squad", TAGS: "pos", CLASSES_OF_TEXTS: "classify"}
 """Target -> the task of `lamina finetune` that gives a model its head."""
 _CHECKED_TEXTS = 200
-"""Texts by which to tell whether the targets of a task have one label each."""
+"""Texts that show whether the targets of a task have one label each."""
 _CHOICES = f"{LOSS}, {PAIRS}, {', '.join(HEADS)} or {PROBE}TASK@LAYER, such as {PROBE}pos@6"
 
 

@@ -71,7 +71,7 @@ _PLURALS = {"person": "people", "apposition": "appositions", "country or city": 
 
 
 def word_for(label: str) -> str:
-    """What a label is called, in the singular; the label itself where nobody named it.
+    """What a label is called, in the singular; the label itself where it has no name.
 
     A subtype that is not listed is called as its relation.
 

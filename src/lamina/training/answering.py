@@ -37,7 +37,7 @@ _LENGTH = 384
 _AT_ONCE = 256
 """Questions held in memory."""
 _SAMPLED = 200
-"""Questions by which to tell whether a model's classes are their answers."""
+"""Questions that show whether a model's classes are their answers."""
 _NAMED = 5
 """Classes named in an error."""
 

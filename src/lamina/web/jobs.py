@@ -65,7 +65,7 @@ class BackgroundJob:
     message: str = ""
     """Why it failed, in one sentence."""
     estimate: float | None = None
-    """Seconds that it was expected to take; None if nobody tried."""
+    """Seconds that it was expected to take; None if there is no estimate."""
     started: float | None = None
     """When it began, by the clock of `time.monotonic`."""
     ended: float | None = None
@@ -214,7 +214,7 @@ class Jobs:
         variables = {progress.VARIABLE: "json", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         if self._lifeline:
             variables[lifeline.VARIABLE] = str(self._lifeline[0])
-        # A file, not a pipe: nobody has to wait until the process reads it.
+        # A file, not a pipe: the server does not wait until the process reads it.
         with tempfile.TemporaryFile("w+", encoding="utf-8") as request_file:
             json.dump(request, request_file)
             request_file.seek(0)
@@ -329,7 +329,7 @@ class Estimates:
         self._closed = False
 
     def get(self, request: Mapping[str, Any]) -> CostEstimate:
-        """What is known of a request; one that nobody tried yet is queued."""
+        """What is known of a request; one that was not started yet is queued."""
         key = _key(request)
         with self._changed:
             if key not in self._known:

@@ -30,7 +30,7 @@ class UnknownModelError(ModelError):
 
 
 class UnconfirmedModelError(ModelError):
-    """A model of a result folder that nobody has confirmed yet."""
+    """A model of a result folder that is not confirmed yet."""
 
 
 def load_model(name: str, device: str | None, dtype: Precision, chat: bool) -> Encoder:
@@ -89,7 +89,7 @@ class Models(ABC):
         return self._confirmed.get(name, unnamed[name])
 
     def unconfirmed(self, name: str) -> bool:
-        """Whether somebody has to confirm the model before it is loaded."""
+        """Whether a user has to confirm the model before it is loaded."""
         named = self._named()
         if name in named or name in self._confirmed:
             return False
@@ -211,7 +211,7 @@ class LoadedModels(Models):
         return self._failed.get(name)
 
     def ask(self, name: str, endpoint: EndpointInWorker, body: Any) -> bytes:
-        """See `Models.ask`; in this process there is nobody else to ask."""
+        """See `Models.ask`; in this process there is no other to ask."""
         raise NotImplementedError
 
     def waiting(self) -> dict[str, int]:
@@ -279,7 +279,7 @@ class ModelWorkers(Models):
         stray: Callable[[], Mapping[str, str]] = dict,
         seeds: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        """`start` gives what a process is told first, from a model's name and what is loaded for it."""
+        """`start` gives the first request of a process, from a model's name and what is loaded for it."""
         super().__init__(named, stray=stray, seeds=seeds)
         self._start = start
         self._limits = limits

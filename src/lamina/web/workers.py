@@ -44,7 +44,7 @@ SHAPE = ("blocks", "heads", "width", "limit")
 ERROR, _LAST = b"!", b"!!"
 """How an answer begins that is an error, and the last answer of a process."""
 MARGIN = 5.0
-"""Seconds after its time in which a process that nobody ended ends itself."""
+"""Seconds after its time after which a process ends itself."""
 
 
 class BusyError(InputError):
@@ -125,7 +125,7 @@ class ModelWorker:
     """One model in a process of its own, started for the first request; requests wait in line."""
 
     def __init__(self, name: str, start: Mapping[str, Any], limits: Limits) -> None:
-        """`start` is what the process is told first: what to load and how."""
+        """`start` is the process's first request: what to load and how."""
         self._name = name
         self._start = dict(start)
         self._limits = limits
@@ -170,14 +170,14 @@ class ModelWorker:
         return self._process is not None and not self._process.over
 
     def rest(self) -> None:
-        """End the process if nobody waits for it; the next request starts another one."""
+        """End the process if no request waits for it; the next request starts another one."""
         with self._changed:
             if not self.waiting and self._process is not None:
                 self._process.discard()
                 self._process = None
 
     def close(self) -> None:
-        """End the process at once, and answer nobody any more."""
+        """End the process at once, and answer no more requests."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -231,7 +231,7 @@ class ModelWorker:
         ticket.end(process.ask(what, self._limits.answer_seconds, "answer"))
 
     def _begin(self) -> _WorkerProcess:
-        """A process that has loaded the model; if it cannot, everybody in line is told."""
+        """A process that has loaded the model; if it cannot, all waiting requests fail."""
         if self._process is not None:
             self._process.discard()
         # What lies in a folder needs nothing from elsewhere, whatever its files name.
@@ -251,7 +251,7 @@ class ModelWorker:
             raise
         self.trouble = None
         process.ready = True
-        # Nobody waited for an answer while it was loaded.
+        # No request waited for an answer while it was loaded.
         now = time.monotonic()
         with self._changed:
             for ticket in self._line:

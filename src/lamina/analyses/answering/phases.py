@@ -90,7 +90,7 @@ _SMALL_GAIN = 0.01
 
 
 class _MeasureWording(NamedTuple):
-    """How a measure is said."""
+    """A measure in words."""
 
     higher: str
     """What it means that it is above a null."""
@@ -114,7 +114,7 @@ _ROLES = {
         {PSEUDO: "to another sentence", TWIN: "with random weights"},
     ),
 }
-"""Measure -> how it is said; each is a difference of cosines, 0 where roles make no difference."""
+"""Measure -> its words; each is a difference of cosines, 0 where roles make no difference."""
 _CONTRASTS = {
     "answer_apart": "the gold answer stands {more} apart",
     "predicted_apart": "the predicted answer stands {more} apart",

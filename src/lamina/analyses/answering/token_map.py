@@ -72,7 +72,7 @@ def _fitted(points: Float[np.ndarray, "token width"], method: Method, seed: int)
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
-        # FastICA that has not converged is still a picture; its warning helps nobody.
+        # FastICA that has not converged still gives a picture; its warning is of no use.
         warnings.simplefilter("ignore", ConvergenceWarning)
         # Scales of thousands (a decoder's middle layers) are no trouble in double precision.
         return _projector(method, len(points), seed).fit_transform(points.astype(np.float64))

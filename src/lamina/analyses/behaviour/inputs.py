@@ -349,7 +349,7 @@ class SpokenSuite(Reads):
         """See `Reads.load`; a model without a head is refused before a named suite is read."""
         suite = given["suite"]
         if isinstance(suite, str | Path) and Path(suite).exists():
-            # One's own file may have faults, which are told before the model is loaded.
+            # A user's file may have faults: report them before the model is loaded.
             suite = self.read(suite, options)
         encoder = as_encoder(given["model"], options, runtime)
         model = speaking(encoder)

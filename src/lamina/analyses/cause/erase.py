@@ -59,7 +59,7 @@ _OTHERS = {
 }
 _SUBSPACES = ("task", "layer", "what", "draw", "rank", "variance")
 _TRIED = 16
-"""Items that are tried to tell how long all of them take."""
+"""Items that are timed to estimate the time of all."""
 
 
 @analysis(

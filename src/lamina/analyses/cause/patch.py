@@ -75,7 +75,7 @@ _NATS = 0.05
 _SUITE, _QUESTIONS = "blimp", "stories"
 """Pairs and questions where none are named."""
 _TRIED = 4
-"""Questions and pairs that are tried to tell how long all of them take."""
+"""Questions and pairs that are timed to estimate the time of all."""
 _MARKS = ("model", *EFFECTS)
 _NAMES: dict[Swap, str] = {"answer": "patch", "asked": "asked"}
 """What changes places -> the table."""

@@ -318,11 +318,10 @@ def combination_tables(
             of_relation, of_units = combined[place], units[:, place]
             count = of_units[:, -1].sum()
             low, high = ratio_intervals(drawn @ of_units[:, 0], drawn @ of_units[:, -1])
-            tested = [float(column[member]) for column in tests]
             rows.append((
                 of_relation.relation, systems[system], int(count), *(chosen.heads for chosen in of_relation.sets),
                 of_units[:, 0].sum() / count, float(low), float(high), of_units[:, system].sum() / count,
-                *tested[:4], int(tested[4]), int(tested[5]), halves.by,
+                *tests.member(member), halves.by,
             ))  # fmt: skip
     weights = [
         (of_relation.relation, number_of + 1, head // per_block + 1, head % per_block + 1, direction, float(weight))

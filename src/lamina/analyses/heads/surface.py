@@ -589,7 +589,7 @@ def _segments(batch: WatchedBatch) -> Bool[Tensor, "text token segment"]:
 
 
 COPY = 25
-"""Tokens that are said twice, as in Olsson et al. (2022); fewer where the model or its vocabulary has no room."""
+"""Tokens that are repeated, as in Olsson et al. (2022); fewer where the model or its vocabulary has no room."""
 _BEFORE = 1
 """Words before the tokens that are repeated."""
 _FEWEST = 4
@@ -646,7 +646,7 @@ def sequences_of(encoder: Encoder, count: int, *, seed: int) -> RepeatedSequence
 
 
 def _words(encoder: Encoder, draw: np.random.Generator) -> list[str]:
-    """Different words of the vocabulary that are one token each, wherever they are said."""
+    """Different words of the vocabulary that are one token each, in every position."""
     known = encoder.vocabulary() or _letters(draw)
     named = list(dict.fromkeys(word for word in known if word and not any(letter.isspace() for letter in word)))
     some = [named[index] for index in draw.permutation(len(named))[:_CANDIDATES]]

@@ -294,10 +294,7 @@ def _readings(about: tuple[str, str, str], outcomes: LayerOutcomes, seed: int) -
     counts = np.stack([one.counts for _, _, one, _ in members], 1)
     tests = sign_flip_family(ahead, counts, seed=seed)
     for member, (layer, name, one, other) in enumerate(members):
-        tested = [float(column[member]) for column in tests]
-        yield (
-            *about, layer, name, one.measure, _score(one), _score(other), *tested[:4], int(tested[4]), int(tested[5]),
-        )  # fmt: skip
+        yield (*about, layer, name, one.measure, _score(one), _score(other), *tests.member(member))
 
 
 def _score(outcome: NumberOutcome) -> float:

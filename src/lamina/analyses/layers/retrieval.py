@@ -135,11 +135,8 @@ def retrieval_tables(
     tests = sign_flip_family(ahead, units.sums(np.ones((pairs, len(members)))), bounds=(-1.0, 1.0), seed=seed)
     readings = []
     for member, (place, one, other) in enumerate(members):
-        tested = [float(column[member]) for column in tests]
         values = float(one.right[place].mean()), float(other.right[place].mean())
-        readings.append(
-            (directions[place], one.layer, other.system, *values, *tested[:4], int(tested[4]), int(tested[5]))
-        )
+        readings.append((directions[place], one.layer, other.system, *values, *tests.member(member)))
     return {
         "retrieval": pd.DataFrame(rows, columns=list(COLUMNS)),
         "readings": pd.DataFrame(readings, columns=list(READINGS)),

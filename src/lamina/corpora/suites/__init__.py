@@ -37,7 +37,7 @@ _READ_AT_ONCE = 2_000_000
 
 
 def refuse_faulty_suite(name: str, how: Mapping[str, Any]) -> None:
-    """Raise the error of a small suite of one's own that cannot be read: pairs, read as `how` says, or cloze items.
+    """Raise the error of a user's small suite that cannot be read: pairs, read as `how` says, or cloze items.
 
     Example:
         >>> import tempfile

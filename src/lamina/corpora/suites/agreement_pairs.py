@@ -181,7 +181,7 @@ def without_meaning(
 def agreement_pairs(
     name_or_path: str | Path = DEFAULT, split: str = "all", *, nonce: bool = False, seed: int = 0
 ) -> MinimalPairs:
-    """Pairs made of a treebank of the catalogue or of one's own; other forms of verbs are looked up in all its splits.
+    """Pairs made of a treebank of the catalogue or of your own; other forms of verbs are looked up in all its splits.
 
     With `nonce`, each has one beside it whose content words are replaced.
 

@@ -1,6 +1,6 @@
 """Cloze suites: texts with one slot and what belongs into it, psycholinguistic diagnostics, and facts of relations.
 
-A table of one's own (TSV, CSV or JSONL) has one text per row, with one slot written `[MASK]`, `<mask>`, `[Y]` or `___`,
+Your own table (TSV, CSV or JSONL) has one text per row, with one slot written `[MASK]`, `<mask>`, `[Y]` or `___`,
 and a column `answer`. `read_cloze` recognises two other layouts by what is in their files.
 
 Ettinger's diagnostics, TSV files. CPRAG: a context of two sentences, the expected word and two that do not fit. ROLE: a
@@ -97,7 +97,7 @@ class Clozes:
 
 
 def read_cloze(name_or_path: str | Path) -> Clozes | Diagnostics | Relations:
-    """A cloze suite by name, or a file or folder in any of the layouts; what is in the files tells which.
+    """A cloze suite by name, or a file or folder in any of the layouts; recognised by the columns of its files.
 
     Example:
         >>> import tempfile

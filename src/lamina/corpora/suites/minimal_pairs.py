@@ -1,7 +1,7 @@
 """Minimal pairs: two sentences that differ in one point, of which one is good.
 
 BLiMP's JSONL (one file, or one per paradigm), suites in its layout under other names of the same fields, and tables of
-one's own: TSV, CSV or JSONL with one pair per row (`good`, `bad`), or one sentence per row and its grammaticality.
+your own: TSV, CSV or JSONL with one pair per row (`good`, `bad`), or one sentence per row and its grammaticality.
 """
 
 from __future__ import annotations

@@ -615,7 +615,7 @@ class _TablePlanner:
         return column
 
     def _annotated(self) -> dict[str, tuple[str, str | None]]:
-        """Column -> the annotation it was chosen for, and its kind where that was said."""
+        """Column -> the annotation it was chosen for, and its kind where that was given."""
         annotated: dict[str, tuple[str, str | None]] = {}
         for name, column in self.chosen.items():
             if name not in RESERVED:

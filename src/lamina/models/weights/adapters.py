@@ -144,7 +144,7 @@ def _base(name: ModelName, settings: Mapping[str, Any]) -> ModelName:
     alias = _in_catalogue(named)
     if alias is None:
         raise ModelError(
-            f"{name.source} is an adapter on {named!r}, which nobody typed: its {CONFIG} names it. If you trust both, "
+            f"{name.source} is an adapter on {named!r}, which you did not name: its {CONFIG} does. If you trust both, "
             f"name them together: {named}+{name.source}"
         )
     return ModelName(alias)

@@ -28,7 +28,7 @@ class ModelCard(BaseModel):
     trouble: str | None
     """Why it could not be loaded; null if it could, or was not tried yet."""
     unconfirmed: bool
-    """Whether somebody has to confirm that it may be loaded: it lies in a result folder and was not named."""
+    """Whether a user has to confirm that it may be loaded: it lies in a result folder and was not named."""
     waiting: int
     """Its requests that wait or are being answered."""
     training: str | None
@@ -134,7 +134,7 @@ class ConfirmedModel(BaseModel):
 
 @router.get("/strange-models/{name:path}", responses={code: ERRORS[code] for code in (400, 404)})
 def strange(app: State, name: Annotated[str, Path(max_length=1000)]) -> StrangeModel:
-    """What would be loaded if somebody confirmed this model; its files are not read but for an adapter's settings."""
+    """What would be loaded if this model were confirmed; its files are not read but for an adapter's settings."""
     from lamina.models.weights.bounds import weights_files
 
     folder = app.models.folder(name)

@@ -431,7 +431,7 @@ def _shown(side: ModelEntries) -> str:
 def _compared(
     app: AppState, analysis: str, sides: Sequence[ModelEntries], alike: Sequence[ModelEntries]
 ) -> tuple[Result | None, str]:
-    """The comparison of one analysis, or why there is none; both empty where nobody has it."""
+    """The comparison of one analysis, or why there is none; both empty where no model has it."""
     if isinstance(get_analysis(analysis).compares, ComparedLayers | ComparedValues):
         # One result of each, of those that were made on the same texts with the same settings.
         probed = [[side.entries[analysis]] for side in alike if not side.twin]

@@ -219,7 +219,7 @@ tables_router = APIRouter(
     prefix="/tables", tags=["tables"], responses={code: ERRORS[code] for code in (400, 401, 403, 413)}
 )
 _MOST_TABLES = 50
-"""Tables that are kept; for more, somebody has to remove some."""
+"""Tables that are kept; for more, some have to be removed."""
 _MOST_CLASSES = 50
 """Different values up to which a column looks like labels."""
 _WORDS_OF_TEXT = 3

@@ -183,7 +183,7 @@ class MissingAnalysis(BaseModel):
 
 @router.get("/unmeasured/{name:path}")
 def unmeasured(app: State, name: ModelName) -> list[MissingAnalysis]:
-    """What a report would ask of a model and nobody has, with an estimate for this machine.
+    """Analyses of a report that this model has no result of, with an estimate for this machine.
 
     Not which layer to use: that is asked of a table with one kind of label, on a page of its own.
     """

@@ -33,7 +33,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def whole(text: str) -> str:
-    """The text, unless it contains an unpaired surrogate, which JSON can spell but nobody can read."""
+    """The text, unless it contains an unpaired surrogate, which JSON can spell but no text can hold."""
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError("it contains an unpaired surrogate")
     return text

@@ -105,7 +105,7 @@ class Belief(BaseModel):
     spans: list[tuple[int, int]]
     """First word and one past the last."""
     labels: list[LabelBelief]
-    """Of words that nobody marked: the most probable ones, and all that lead at a layer."""
+    """Of words that are not marked: the most probable ones, and all that lead at a layer."""
     leads: list[int]
     """For each layer, which of the labels leads."""
     decided: int | None
@@ -401,7 +401,7 @@ def _card(name: str, traced: TracedTask) -> TaskCard:
 
 
 def beliefs_of(beliefs: Beliefs) -> Iterator[Belief]:
-    """What probes make of each target; of words that nobody marked, the strongest labels alone."""
+    """What probes make of each target; of words that are not marked, only the strongest labels."""
     from lamina.analyses.layers.trace import EVERY_WORD, decided_at
 
     for target, spans in enumerate(beliefs.words.tolist()):

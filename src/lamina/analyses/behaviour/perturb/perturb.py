@@ -81,7 +81,7 @@ GUESS, UNIFORM = "guessing", "every token equally likely"
 """Controls of pairs and of the loss."""
 _CONTROLS = ("target", "control", "value", "low", "high")
 _TRIED = 8
-"""Texts, pairs and questions that are tried to tell how long all of them take."""
+"""Texts, pairs and questions that are timed to estimate the time of all."""
 
 
 @dataclass(frozen=True)

@@ -242,7 +242,7 @@ class OnlineCode:
         return {f"{name}/{of}": array for name, by_sender in named.items() for of, array in by_sender.items()}
 
     def head(self) -> dict[str, Any]:
-        """What makes it this code; a task of one's own may have the name of another."""
+        """What makes it this code; a user's task may have the name of another."""
         return {
             "format": FORMAT,
             "task": json.loads(json.dumps(self.task.describe())),

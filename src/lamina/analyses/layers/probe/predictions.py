@@ -324,7 +324,7 @@ def write_texts(corpora: Sequence[Corpus], folder: Path) -> Path:
     return path
 
 
-# What saved probes said of every scored target, layer by layer, read back from `TASK.predictions.parquet`.
+# Predictions of saved probes for every scored target, layer by layer, read from `TASK.predictions.parquet`.
 
 SUFFIX = ".predictions.parquet"
 _PLACES = ("start1", "end1", "start2", "end2")

@@ -157,7 +157,7 @@ def load_run(task: Task, path: Path) -> TaskRun | None:
     except DamagedError as error:
         say(f"{error}; {task.name} is probed again")
         return None
-    # A task of one's own may have the name of another.
+    # A user's task may have the name of another.
     if head.get("format") != FORMAT or head["task"] != json.loads(json.dumps(task.describe())):
         return None
     if damaged := _damaged_probes(path, head):

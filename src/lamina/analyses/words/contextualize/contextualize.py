@@ -509,7 +509,7 @@ def skipgram_work(corpus: Corpus) -> float:
 
 
 _SKIPGRAM = 5e-7
-"""Billions of operations of a word in an epoch, per dimension: its neighbours, and the words they are told from."""
+"""Billions of operations of a word in an epoch, per dimension: its neighbours, and the negative samples."""
 
 
 @contextualize.finds
