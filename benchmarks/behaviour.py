@@ -3,8 +3,8 @@
 Models: a masked one that was saved with its head (`--masked`, or LAMINA_MASKED) and smollm2. Without a masked one, its
 place is taken by a BERT of the same size with random weights, which do not change the amount of work.
 
-    python -m benchmarks.behaviour --masked ../shared/data/growing_bert/seed0 --blimp
-    python -m benchmarks.behaviour --masked ../shared/data/growing_bert/seed0 --device cuda
+    python -m benchmarks.behaviour --masked growing_bert/seed0 --blimp
+    python -m benchmarks.behaviour --masked growing_bert/seed0 --device cuda
 """
 
 from __future__ import annotations

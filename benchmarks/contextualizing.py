@@ -110,9 +110,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from benchmarks.contextualizing import Quick, occurrences
-from lamina.analyses.words.contextualize.vectors import Wanted, Workspace, word_vectors
+from lamina.analyses.words.contextualize.vectors import VectorRequest, Workspace, word_vectors
 from lamina.analyses.words.occurrences import find_words
-from lamina.probes.mlp import ClassProbe, Examples, MLPTraining, Vectors, train
+from lamina.probes.mlp import ClassExamples, ClassProbe, MLPTraining, Vectors, train
 
 def note(name):
     print(name, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, time.perf_counter() - start)
@@ -124,12 +124,12 @@ data = find_words(corpus, encoder)
 assert len(data.text) == int(sys.argv[1])
 note("found")
 with ExitStack() as stack:
-    kept = word_vectors(Wanted(encoder, data), Workspace(Path(sys.argv[2]), stack))
+    kept = word_vectors(VectorRequest(encoder, data), Workspace(Path(sys.argv[2]), stack))
     note("encoded")
     layer = kept.layer(1)
     some = {split: data.of(split) for split in ("train", "dev")}
     learn, choose = (
-        Examples(Vectors(layer, items), torch.from_numpy(data.gold[items]).unsqueeze(0)) for items in some.values()
+        ClassExamples(Vectors(layer, items), torch.from_numpy(data.gold[items]).unsqueeze(0)) for items in some.values()
     )
     train(learn, choose, [ClassProbe(label) for label in range(2)], MLPTraining(16, epochs=1, batch=4096))
     note("trained")

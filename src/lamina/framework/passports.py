@@ -17,7 +17,7 @@ def needs_of(analysis: Analysis, settings: Mapping[str, Any]) -> tuple[str, ...]
     One that watches maps is a generator, so it need not say so.
 
     Example:
-        >>> from lamina.framework.outline import get_analysis
+        >>> from lamina.framework.registry import get_analysis
         >>> needs_of(get_analysis("heads"), {"weights": "norm"}), needs_of(get_analysis("geometry"), {})
         (('maps', 'norms'), ('states',))
     """
@@ -45,7 +45,7 @@ def refused_analyses(passport: Passport, analyses: Iterable[Analysis]) -> dict[s
     """Analysis -> why it refuses a model, with its default settings.
 
     Example:
-        >>> from lamina.framework.outline import all_analyses
+        >>> from lamina.framework.registry import all_analyses
         >>> from lamina.models.checks.passports import passport_of
         >>> from lamina.testing import TinyEncoder
         >>> refused_analyses(passport_of(TinyEncoder()), all_analyses())

@@ -132,7 +132,7 @@ def finetuning_settings(declared: Analysis, limit: int | None) -> dict[str, Any]
     """The settings of the fine-tuning; with a limit, no more stories than that are learned from, or scored.
 
     Example:
-        >>> from lamina.framework.outline import get_analysis
+        >>> from lamina.framework.registry import get_analysis
         >>> finetuning_settings(get_analysis("finetune"), 100)["limit"]
         100
     """

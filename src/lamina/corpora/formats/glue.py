@@ -3,7 +3,7 @@
 Tab-separated; the first line names the columns. One column is the label (`label`, MRPC's `Quality`, QQP's
 `is_duplicate`, `gold_label`) or STS-B's graded `score`, one or two are the sentences; other columns are ignored. Two
 sentences are two segments. Annotation: `label` or `score`, of the whole text; a test file without labels has none.
-Any other table is read by `lamina.corpora.reader.reader`, of which this is a part with fixed names.
+Any other table is read by `lamina.corpora.tables.reader`, of which this is a part with fixed names.
 """
 
 from __future__ import annotations
