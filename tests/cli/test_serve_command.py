@@ -85,6 +85,17 @@ def test_a_series_is_served_checkpoint_by_checkpoint(tmp_path):
     ]  # fmt: skip
 
 
+def test_series_of_one_name_in_two_places_are_two_trainings(tmp_path):
+    named = [tmp_path / place / "series" for place in ("one", "other")]
+    for folder in named:
+        for step in (1, 2):
+            (folder / f"step{step}").mkdir(parents=True)
+            (folder / f"step{step}" / "config.json").write_text("{}")
+    models, steps = served_models([str(folder) for folder in named])
+    assert [steps[model].step for model in models] == [1, 2, 1, 2]
+    assert [steps[model].training for model in models] == ["series"] * 2 + [str(named[1])] * 2
+
+
 def test_a_folder_of_other_files_is_a_model_as_before(tmp_path):
     # ELMo's have no config.json.
     (tmp_path / "elmo").mkdir()

@@ -154,6 +154,7 @@ def served_models(named: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Trai
     from lamina.web.state import TrainingStep
 
     models: dict[str, None] = {}
+    folders: dict[str, Path] = {}
     steps: dict[str, TrainingStep] = {}
     for name in named:
         folder = Path(name).expanduser()
@@ -163,7 +164,11 @@ def served_models(named: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Trai
         # Loaded here: it takes torch along.
         from lamina.models.series import checkpoints_of
 
-        series = folder.resolve().name if folder.is_dir() else name.partition("@")[0]
+        series = name.partition("@")[0]
+        if folder.is_dir():
+            path = folder.resolve()
+            # Folders of one name are several trainings.
+            series = path.name if folders.setdefault(path.name, path) == path else str(path)
         for checkpoint in sorted(checkpoints_of(name), key=lambda one: (one.path, one.step is None, one.step or 0)):
             models[checkpoint.source] = None
             training = f"{series} {checkpoint.path}".strip()

@@ -102,10 +102,11 @@ def _line_chart(result: Result) -> alt.TopLevelMixin:
     )
     dash = alt.StrokeDash("said:N", scale=alt.Scale(domain=order, range=DASHES[:2]), legend=None)
     loss = alt.Y("loss:Q", title="loss (nats)")
-    tooltip = ["said:N", "position:Q", *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("loss", "low", "high"))]
+    numbers = number_tips("loss", "low", "high", form=".4f")
+    tooltip = [alt.Tooltip("said:N", title="direction"), alt.Tooltip("position:Q"), *numbers]
     marks = [
         base.mark_line(strokeWidth=1.5, opacity=0.7).encode(y=loss, strokeDash=dash),
-        base.mark_rule(strokeWidth=2, opacity=0.6).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        interval_line(base, alt.Y("low:Q"), opacity=0.6),
         base.mark_point(filled=True, size=60, opacity=1).encode(y=loss, tooltip=tooltip),
     ]
     title = alt.TitleParams(

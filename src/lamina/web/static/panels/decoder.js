@@ -94,7 +94,7 @@ function grid(lens, about) {
   const rows = Array.from({ length: lens.layers }, (_, layer) => {
     return el("tr", { "data-layer": layer }, el("th", { scope: "row" }, layerName(lens, layer)), cells.map((column) => column[layer]));
   });
-  const box = el("div", { class: lens.layers > DEEP ? "scroll tokens deep" : "scroll tokens", role: "region", tabindex: "0", "aria-label": "Tokens by layers" }, el("table", {}, el("caption", {}, `Columns are tokens, ${lens.kind === "causal" ? "each told from those before it" : "each hidden in turn"}; rows are layers, the last one is the model's answer.`), el("thead", {}, head, bits), el("tbody", {}, rows)));
+  const box = el("div", { class: lens.layers > DEEP ? "scroll tokens deep" : "scroll tokens", role: "region", tabindex: "0", "aria-label": "Tokens by layers" }, el("table", {}, el("caption", {}, `Columns are tokens, ${lens.kind === "causal" ? "each predicted from those before it" : "each hidden in turn"}; rows are layers, the last one is the model's answer.`), el("thead", {}, head, bits), el("tbody", {}, rows)));
   cells[0][last].tabIndex = 0;
   box.addEventListener("pointerover", (event) => {
     const cell = cellAt(event);

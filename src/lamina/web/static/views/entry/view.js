@@ -82,7 +82,7 @@ function matchesIn(other, { correspondence: answer, missing }) {
   if (first !== model()) {
     // Measured the other way round: heads of the other model whose best match is this one.
     const backwards = answer.heads.filter(({ match, agrees }) => match === name && agrees);
-    if (!backwards.length) return el("p", {}, `No head of ${other} has it as its best match.`);
+    if (!backwards.length) return el("p", {}, `No head of ${other} has it as its best match in both halves of the documents.`);
     return el("p", {}, backwards.flatMap(({ head, overlap }) => [linked(head), ` (overlap ${short(overlap)}) `]), `attend${backwards.length === 1 ? "s" : ""} like it more than like any other head of ${model()}.`);
   }
   const mine = answer.heads.find(({ head }) => head === name);
