@@ -198,6 +198,22 @@ def test_objects_within_objects_are_columns(kind: str, tmp_path: Path) -> None:
     assert labels(texts, "meta.genre") == labels(chosen, "kind") == [("a",), ("b",)] * 3
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_objects_stay_whole_where_a_name_is_taken_or_they_hold_borders_of_spans(kind: str, tmp_path: Path) -> None:
+    row = {"text": "Dogs bark", "meta": {"genre": "c"}, "ner": {"start": [0], "end": [4], "label": ["A"]}}
+    rows = [row | {"meta.genre": "ab"[number % 2]} for number in range(6)]
+    path = tmp_path / f"own.{kind}"
+    if kind == "parquet":
+        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    texts, _ = checked(path)
+
+    assert labels(texts, "meta.genre") == [("a",), ("b",)] * 3
+    assert {*texts[0].edges} == {"meta.genre"}
+
+
 def test_objects_whose_names_are_no_labels_are_not_taken_for_classes() -> None:
     from lamina.corpora import corpus_from
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -17,6 +19,7 @@ import lamina
 from lamina.activations import Runtime
 from lamina.corpora import corpus_from
 from lamina.errors import ModelError
+from lamina.files.checking import read_json
 from lamina.framework import estimate
 from lamina.framework.estimate import (
     ENCODING,
@@ -182,6 +185,31 @@ def test_a_folder_whose_files_changed_is_loaded_for_its_estimate(folder: Path, t
         attention.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu")
 
 
+def test_other_weights_of_the_same_size_and_date_are_loaded_for_their_estimate(folder: Path, tmp_path: Path) -> None:
+    attention, weights = get_analysis("attention"), folder / "model.safetensors"
+    attention.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu")
+    about = weights.stat()
+    weights.write_bytes(bytes(about.st_size))
+    os.utime(weights, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        attention.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu")
+
+
+def test_a_model_whose_files_change_while_it_is_loaded_is_not_described(
+    folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(name: str, **options: Any) -> Any:
+        encoder = load_encoder(name, **options)
+        (folder / "config.json").touch()
+        return encoder
+
+    load_encoder = lamina.load_encoder
+    monkeypatch.setattr("lamina.models.load_encoder", load)
+    as_encoder(str(folder), {}, Runtime(device="cpu"))
+    assert not list((cache / "passports" / "models").glob("*"))
+
+
 @pytest.mark.parametrize("content", ["", "{", "{}", '{"name": "bert"}'])
 def test_a_damaged_description_is_not_counted_with(content: str, folder: Path, tmp_path: Path, cache: Path) -> None:
     attention = get_analysis("attention")
@@ -190,6 +218,7 @@ def test_a_damaged_description_is_not_counted_with(content: str, folder: Path, t
     description.write_text(content, encoding="utf-8")
 
     assert attention.estimate(str(folder), corpus_from(TEXTS), store=tmp_path, device="cpu").tokens == first.tokens
+    assert read_json(description)["name"] == "bert", "it is written again"
 
 
 def test_a_described_model_is_loaded_for_whatever_is_not_in_its_description(folder: Path) -> None:

@@ -34,14 +34,17 @@ def as_encoder(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Enco
     """An encoder from a name, a folder, an encoder, or a model with its tokenizer; examined if it has no passport."""
     from lamina.models.checks.passports import passport_of
 
-    if runtime.described and (file := _description(model, options, runtime)) is not None:
-        described = file.read(lambda: _loaded(model, options, runtime))
+    before = _description(model, options, runtime)
+    if runtime.described and before is not None:
+        described = before.read(lambda: _loaded(model, options, runtime))
         if described is not None:
             return described
     encoder = _loaded(model, options, runtime)
     passport_of(encoder)
-    if (file := _description(model, options, runtime)) is not None:
-        file.keep(encoder)
+    after = _description(model, options, runtime)
+    # Files that changed meanwhile may not be those that were loaded; before a download there are none.
+    if after is not None and before in (None, after):
+        after.keep(encoder)
     return encoder
 
 

@@ -675,6 +675,7 @@ def _changed(apart: Float[np.ndarray, "one other"], order: list[int]) -> list[in
 
 
 _BETTER = 0.5
+"""Misfit with a changed checkpoint, as a share of that of another order, below which the checkpoint is blamed."""
 
 
 def _misfit(apart: Float[np.ndarray, "one other"], order: Sequence[int], changed: int | None = None) -> float:

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from lamina.models import Encoder
     from lamina.results import Result
     from lamina.studies.declaration import Study
-    from lamina.studies.plan import CellRecord, StudyCell
-
 
 _REFUSED = (CorpusError, ModelError, TaskError, InputError)
 """What a model or the data cannot do is known before the cell runs."""

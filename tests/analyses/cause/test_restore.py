@@ -113,6 +113,7 @@ def test_the_loss_along_the_line_is_that_of_the_weights_at_its_ends(top_tuned: P
     assert line["random"][1.0] == line["value"][1.0], "no step, whatever its direction"
     assert line["value"][0.0] > line["value"][1.0] + 0.05, "tuning lowered the loss"
     assert line["random"][0.0] != line["value"][0.0]
+    assert line["difference"].to_numpy() == pytest.approx((line["value"] - line["random"]).to_numpy(), abs=1e-9)
     widths = result.tables["widths"].set_index("direction")["value"]
     assert 0 < widths["line"] <= 2
     assert not check_findings(result)

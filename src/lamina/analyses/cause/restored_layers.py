@@ -153,20 +153,22 @@ def along_line(
 def width_of(positions: Float[np.ndarray, " place"], losses: Float[np.ndarray, "*draw place"], most: Any) -> np.ndarray:
     """How long the stretch around the tuned weights (1) is on which the loss is at most `most`, points joined by lines.
 
+    Of a loss that is higher there, it is 0.
+
     Example:
         >>> float(width_of(np.array([0, 0.5, 1, 1.5, 2]), np.array([4.0, 2, 0, 2, 4]), 1.0))
         0.5
+        >>> float(width_of(np.array([0, 0.5, 1, 1.5, 2]), np.array([0.0, 0, 2, 0, 0]), 1.0))
+        0.0
     """
     most = np.asarray(most)[..., None]
     middle = int(np.flatnonzero(positions == 1)[0])
     total = np.zeros(losses.shape[:-1])
     for side in (slice(middle, None), slice(middle, None, -1)):
         away, level = np.abs(positions[side] - 1), losses[..., side]
-        rise = level[..., 1:] - level[..., :-1]
-        room = np.divide(most - level[..., :-1], rise, out=np.ones_like(rise), where=level[..., 1:] > most)
-        below = np.concatenate([np.ones_like(level[..., :1]), level[..., 1:-1] <= most], axis=-1)
-        reached = np.cumprod(below, axis=-1)
-        total += (reached * room.clip(0, 1) * np.diff(away)).sum(-1)
+        rise, below = level[..., 1:] - level[..., :-1], level[..., :-1] <= most
+        room = np.divide(most - level[..., :-1], rise, out=np.ones_like(rise), where=below & (level[..., 1:] > most))
+        total += (np.cumprod(below, axis=-1) * room * np.diff(away)).sum(-1)
     return total
 
 

@@ -244,7 +244,7 @@ def tag_edges(annotation: str, labels: Sequence[str | None], size: int) -> tuple
     return tuple(Edge((label,), Span(word, word + 1)) for word, label in enumerate(labels) if label is not None)
 
 
-_SPAN_KEYS = (
+SPAN_KEYS = (
     ("start", "begin", "start_offset", "start_char"),
     ("end", "end_offset", "end_char"),
     ("label", "type", "tag", "entity", "entity_group", "labels", "class"),
@@ -259,7 +259,7 @@ def _items(cell: Any) -> Any:
 def _triple(item: Any) -> tuple[Any, Any, Any] | None:
     """Start, end and label of a span; None if it is none."""
     if isinstance(item, Mapping):
-        parts = [next((item[key] for key in keys if key in item), None) for keys in _SPAN_KEYS]
+        parts = [next((item[key] for key in keys if key in item), None) for keys in SPAN_KEYS]
         return None if parts[0] is None or parts[1] is None else (parts[0], parts[1], parts[2])
     if is_list(item) and len(item) == 3:
         return item[0], item[1], item[2]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lamina.corpora.reading import Fault, Line, Report, head_lines, json_start, read_lines
-from lamina.corpora.tables.columns import is_column_name
+from lamina.corpora.tables.columns import SPAN_KEYS, is_column_name
 from lamina.errors import FormatError
 from lamina.files.reading import BoundedJson, open_regular, parse_json
 
@@ -490,14 +490,24 @@ def flattened(record: Any) -> dict[str, Any] | None:
 
 
 def _without_objects(cells: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """The cells, those of an object as columns of their own; spaCy's `{"entities": [...]}` is one cell."""
+    """The cells, those of an object as columns of their own.
+
+    Spans stay one cell: spaCy's `{"entities": [...]}`, and lists of their borders. So does an object with a name that
+    another column has.
+    """
     flat: dict[str, Any] = {}
     for name, cell in cells.items():
-        if isinstance(cell, dict) and "entities" not in cell:
-            flat |= _without_objects(cell, f"{above}{name}.")
-        else:
-            flat[f"{above}{name}"] = cell
+        part = {f"{above}{name}": cell}
+        if isinstance(cell, dict) and not _holds_spans(cell):
+            inner = _without_objects(cell, f"{above}{name}.")
+            part = inner if inner.keys().isdisjoint((*flat, *(f"{above}{other}" for other in cells))) else part
+        flat |= part
     return flat
+
+
+def _holds_spans(cell: Mapping[str, Any]) -> bool:
+    lists = {key for key, value in cell.items() if isinstance(value, list)}
+    return "entities" in cell or all(not lists.isdisjoint(keys) for keys in SPAN_KEYS[:2])
 
 
 def _label_studio(annotations: list[Any]) -> dict[str, Any]:
@@ -598,20 +608,17 @@ def arrow_rows(path: Path, make: ArrowKind, columns: Sequence[str] | None, repor
             yield TableRow(number, values)
 
 
-def column_names(schema: pyarrow.Schema) -> tuple[str, ...]:
-    """The columns of a file; those of a struct are columns of their own, as in `flattened`."""
+def column_types(schema: pyarrow.Schema) -> dict[str, Any]:
+    """The columns of a file and their types, of lists in a list; structs are read as objects are in `flattened`."""
     import pyarrow
 
-    def inner(name: str, kind: pyarrow.DataType) -> Iterator[str]:
-        fields = list(kind) if pyarrow.types.is_struct(kind) else []
-        if not fields or any(field.name == "entities" for field in fields):
-            yield name
-            return
-        for field in fields:
-            yield from inner(f"{name}.{field.name}", field.type)
+    def inner(kind: pyarrow.DataType) -> Any:
+        if pyarrow.types.is_struct(kind):
+            return {field.name: inner(field.type) for field in kind}
+        return [kind] if pyarrow.types.is_nested(kind) else kind
 
     named = zip(unique_names(schema.names), schema.types, strict=True)
-    return tuple(column for name, kind in named for column in inner(name, kind))
+    return _without_objects({name: inner(kind) for name, kind in named})
 
 
 def _outer(columns: Sequence[str]) -> set[str]:
@@ -640,7 +647,8 @@ def fractions(schema: pyarrow.Schema) -> tuple[str, ...]:
     """The columns whose type is a number with a fraction."""
     import pyarrow
 
-    return tuple(field.name for field in schema if pyarrow.types.is_floating(field.type))
+    types = column_types(schema).items()
+    return tuple(name for name, kind in types if isinstance(kind, pyarrow.DataType) and pyarrow.types.is_floating(kind))
 
 
 def _parquet(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:

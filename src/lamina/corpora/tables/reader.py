@@ -37,7 +37,7 @@ from lamina.corpora.tables.files import (
     arrow_kind,
     arrow_rows,
     class_names,
-    column_names,
+    column_types,
     delimited_rows,
     fractions,
     is_lines,
@@ -382,7 +382,7 @@ def open_table(path: Path, header: bool | None = None) -> TableFile | None:
         schema = schema_of(path, make)
         read = partial(_arrow_rows, path, make)
         classes, graded = class_names(schema), fractions(schema)
-        return TableFile(path, f"a table in {make}", column_names(schema), read, classes, graded)
+        return TableFile(path, f"a table in {make}", tuple(column_types(schema)), read, classes, graded)
     where = list_of(path)
     if where is not None or is_lines(path):
         return _json_table(path, where)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -429,7 +429,10 @@ class DescriptionFile:
         folder = model_folder(parsed.source) if is_model else Path(parsed.source)
         if not (folder / "config.json").is_file():
             return None
-        files = sorted((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in folder.iterdir())
+        try:
+            files = sorted((file.name, *_state(file)) for file in folder.iterdir())
+        except OSError:
+            return None  # Loading says why.
         identity = [str(folder.resolve()), files, parsed.display_name, placement, dtype, chat, *_versions()]
         digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
         return cls(cache_dir() / "passports" / "models" / f"{digest}.json")
@@ -438,7 +441,11 @@ class DescriptionFile:
         """The model that was described; None where there is no description. `load` loads it."""
         try:
             return DescribedModel(read_json(self.path), load, self)
+        except FileNotFoundError:
+            return None
         except (OSError, DamagedError, LookupError, TypeError, ValueError):
+            with suppress(OSError):
+                self.path.unlink()  # To be written again.
             return None
 
     def keep(self, encoder: Encoder) -> None:
@@ -510,8 +517,15 @@ class DescribedModel(HuggingFaceEncoder):
         return DescribedModel(self._description | twins[key], draw, self._file)
 
 
+def _state(file: Path) -> tuple[int, int, int]:
+    """What changes with a file's content; `cp -p` keeps the date of the content, but not that of the file."""
+    about = file.stat()
+    return about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
 def _versions() -> tuple[int | str, ...]:
-    return FORMAT, PASSPORT_VERSION, version("transformers"), version("torch"), version("tokenizers")
+    packages = ("lamina", "transformers", "torch", "tokenizers")
+    return (FORMAT, PASSPORT_VERSION, *map(version, packages))
 
 
 def _untried(encoder: Encoder, reason: str) -> Passport:
