@@ -108,7 +108,10 @@ def test_a_model_corresponds_to_itself_and_its_untrained_twin_does_not():
     model = TinyEncoder()
     result = lamina.correspondence(model, model, list(map(list, (text.words for text in TEXTS))), samples=50)
     layers = result.tables["layers"]
-    assert layers.loc[layers["layer"] == layers["other_layer"], "value"].to_numpy() == pytest.approx(1, abs=1e-4)
+    same = layers[layers["layer"] == layers["other_layer"]]
+    assert same["value"].to_numpy() == pytest.approx(1, abs=1e-4)
+    assert (same["baseline"] < 0.9).all()
+    assert same["difference"].to_numpy() == pytest.approx(same["value"] - same["baseline"])
     heads = result.tables["heads"]
     assert (heads[["layer", "head"]].to_numpy() == heads[["match_layer", "match_head"]].to_numpy()).all()
     assert heads["value"].to_numpy() == pytest.approx(1, abs=1e-4)

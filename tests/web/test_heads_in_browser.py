@@ -37,10 +37,13 @@ def address(chromium, served, pets, tmp_path_factory) -> str:
     lamina.heads(own, lamina.load_corpus(str(pets), "dev"), samples=20).save(folder / "heads", charts=False)
     for name, encoder in (("tiny", own), ("other", other)):
         lamina.geometry(encoder, corpus, samples=20, min_count=2).save(folder / f"geometry-{name}", charts=False)
+    deep = TinyEncoder(blocks=3, seed=3)
+    deep.name = "deep"
+    lamina.correspondence(other, deep, corpus, samples=20).save(folder / "correspondence", charts=False)
     large = {"wide": tiny("wide", 32, 32), "wider": tiny("wider", 48, 64)}
     for name, encoder in large.items():
         save_roles(encoder, folder / f"headmap-{name}")
-    return served({"tiny": own, "other": other, **large}, [folder], corpora=(str(pets),))
+    return served({"tiny": own, "other": other, "deep": deep, **large}, [folder], corpora=(str(pets),))
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +216,22 @@ def test_what_is_not_alike_is_told(page, address):
     # Models of different depth can be matched too.
     name = "Measure which layers and heads of tiny and wide correspond"
     page.locator("#changed").get_by_role("button", name=name).wait_for()
+
+
+def test_layers_and_heads_that_correspond_are_shown_in_either_order(page, address):
+    page.goto(f"{address}/compare?{SENTENCE}&model=deep&with=other")
+    page.locator("#changed .cka").wait_for()
+    # In the order of the result: layers of `other` by layers of `deep`.
+    assert page.locator("#changed .cka tbody tr").count() == 3
+    assert page.locator("#changed .cka thead th").count() == 1 + 4
+    assert page.locator("#changed .cka .best").count() >= 3
+    page.locator("#changed", has_text="Heads that match").wait_for()
+    page.goto(f"{address}/head/1-1?model=other")
+    page.locator("[data-model=deep]", has_text="attends most alike").wait_for()
+    page.goto(f"{address}/head/1-1?model=deep")
+    page.locator(
+        "[data-model=other]", has_text=re.compile("than like any other head of deep|as its best match")
+    ).wait_for()
 
 
 DRAWN = """
