@@ -115,7 +115,7 @@ def _numbers(rng: np.random.Generator, planted: bool) -> bool:
     def outcome(size: float) -> NumberOutcome:
         return NumberOutcome("r2", around - np.square(size * rng.standard_t(4, 60)), around)
 
-    layers = [outcome(0.5 if planted and layer == 3 else 1.0) for layer in range(7)]
+    layers = [outcome(0.4 if planted and layer == 3 else 1.0) for layer in range(7)]
     one = LayerOutcomes(
         "decoding", "integers", "inside", layers, [outcome(1.0) for _ in range(7)], {CHARACTERS: outcome(1.0)}
     )
