@@ -68,6 +68,8 @@ def test_nothing_is_clear_without_a_small_p(one: float, other: float, p: float) 
             Contrast(0.2, -0.01, 0.41, 0.04, 13),
             "Head 2-1 finds objects (lead .20, p = .040; the interval, of a more cautious test, is [-.01, .41]).",
         ),
+        # Without a lower end there is no interval to speak of.
+        (Contrast(0.2, -math.inf, 0.41, 0.04, 13), "Head 2-1 finds objects (lead .20)."),
         (
             Contrast(0.2, math.nan, math.nan, math.nan, 5, 6),
             "5 documents are too few to test whether head 2-1 finds objects; at least 6 are needed.",

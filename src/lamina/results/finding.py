@@ -258,8 +258,9 @@ def _statistics(finding: Finding) -> str:
     if finding.estimate is None or not finding.contrast:
         return ""
     text = f"{finding.contrast} {number(finding.estimate, finding.low, finding.high, finding.digits)}"
-    if finding.low is not None and finding.high is not None and finding.p is not None:
-        excludes = finding.low > 0 or finding.high < 0
+    low, high = finding.low, finding.high
+    if low is not None and high is not None and finding.p is not None and math.isfinite(low):
+        excludes = low > 0 or high < 0
         if excludes != (finding.p < SURE):
             # Tests are stepwise and their intervals are not, so that one can be sharper than the other; p decides.
             value, ends = number(finding.estimate, digits=finding.digits), text.removeprefix(f"{finding.contrast} ")

@@ -286,7 +286,7 @@ def _reason(code: int, last: list[str]) -> str:
 
 # What computations would take for a model: tried one after another in processes of their own, and remembered.
 #
-# A trial loads the model and counts what would be done, for some seconds. It runs with low priority, and not while a
+# A trial counts what would be done, and loads a model only the first time. It runs with low priority, and not while a
 # computation runs, which would make both slower and the estimate wrong.
 
 TRIAL_PROGRAM = (sys.executable, "-m", "lamina", "run", "-", "--dry-run", "--json")

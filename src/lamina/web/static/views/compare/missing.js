@@ -8,7 +8,7 @@ import { button } from "../../shared/jobs.js";
 /** @param {MissingResult} cell */
 export function takes({ state, seconds }) {
   if (state === "known" && seconds !== null) return `about ${duration(seconds)}`;
-  return state === "off" ? "not estimated: the server was started without" : "being estimated by a trial …";
+  return state === "off" ? "not estimated: the server was started without" : "being estimated …";
 }
 
 /** @param {MissingResult[]} all */
