@@ -89,13 +89,14 @@ def test_every_damaged_thing_is_named_with_what_to_do(bert: Path, treebank: Path
     assert "store: 1 of 1 shards, 1 of 1 indexes intact" in sound.output
     assert "results: 1 of 1 intact in results" in sound.output
     assert "assets: 1 of 1 intact" in sound.output
-    assert "parsed corpora, converted models, passports, hashes: 2 of 2 intact" in sound.output
+    assert "parsed corpora, converted models, passports, hashes: 3 of 3 intact" in sound.output
 
     (shard,) = Path("cache/activations").glob("*/*.safetensors")
     (parsed,) = Path("cache/parsed").iterdir()
     table = next(Path("results/g").glob("*.csv"))
-    (passport,) = Path("cache/passports").iterdir()
-    for path in (shard, parsed, passport, table, cached_asset, probing / "pos-0.run"):
+    (passport,) = Path("cache/passports").glob("*.json")
+    (description,) = Path("cache/passports/models").glob("*.json")
+    for path in (shard, parsed, passport, description, table, cached_asset, probing / "pos-0.run"):
         flip(path)
     left = left_by_a_killed_process(Path("results/g"))
 
@@ -106,6 +107,7 @@ def test_every_damaged_thing_is_named_with_what_to_do(bert: Path, treebank: Path
         shard: "lamina encode ... --repair",
         parsed: "made again when needed",
         passport: "made again when needed",
+        description: "made again when needed",
         table: "geometry",
         cached_asset: "`lamina assets get demo` fetches demo again",
         probing / "pos-0.run": "the next `lamina probe` computes it again",

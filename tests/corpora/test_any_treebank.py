@@ -106,7 +106,7 @@ def test_one_split_is_divided_on_request(tmp_path: Path, only: str, scored: str)
 @pytest.mark.parametrize("name", ["order", "structure", "probe", "parse"])
 def test_commands_that_learn_give_this_advice_at_once(tmp_path: Path, name: str) -> None:
     """Before torch is imported; and with the option the command goes on."""
-    folder = treebank(tmp_path / "one", {"dev": 40})
+    folder = treebank(tmp_path / "one", {"dev": 300})
     inputs: dict[str, Any] = {"model": "minilm", "data": str(folder)}
     split = {"split": "dev+test" if name == "order" else "dev"}
     with pytest.raises(CorpusError, match="divide it by document with --split-from dev") as refused:

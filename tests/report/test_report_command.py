@@ -23,7 +23,7 @@ def run(tmp_path, monkeypatch):
     text = tmp_path / "pets.txt"
     text.write_text("the dog saw the cat\nthe cat ran\na dog ran\n" * 5, encoding="utf-8")
     monkeypatch.setattr(lamina.models, "load_encoder", lambda name, **_: TinyEncoder())
-    monkeypatch.setattr("lamina.cli.terminal.refuse_misspelt", lambda *_: None)
+    monkeypatch.setattr("lamina.cli.terminal.refuse_misspelt", lambda *_, **__: None)
     monkeypatch.chdir(tmp_path)
     given = ["report", "tiny", "--corpus", "pets.txt", "--split", "all", "--format", "plain", "--store", "store"]
 

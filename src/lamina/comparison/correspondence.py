@@ -325,6 +325,7 @@ def correspondence(
     out.
 
     Example:
+        >>> import lamina
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
         >>> texts = [text.words for text in SAMPLE_TEXTS]
         >>> result = lamina.correspondence(TinyEncoder(), TinyEncoder(blocks=3, seed=1), texts, samples=20)

@@ -118,7 +118,10 @@ class Outline:
         selection = FileSelection.of(settings.get("include"), settings.get("exclude"))
         how = settings.get("format"), settings.get("split_from")
         refuse_split(data, wanted, *how, learns=learns, selection=selection)
-        refuse_faulty(data, wanted, learns=learns, **{name: settings[name] for name in _HOW_READ if name in settings})
+        # Senses ask for annotations by a setting of that name, which renames none.
+        taken = {setting.name for setting in self.settings}
+        how_read = {name: settings[name] for name in _HOW_READ if name in settings and name not in taken}
+        refuse_faulty(data, wanted, learns=learns, **how_read)
 
 
 @cache
