@@ -22,6 +22,7 @@ from lamina.comparison.correspondence import (
     read_texts,
 )
 from lamina.comparison.similarity import CkaSums, word_vectors
+from lamina.corpora import corpus_from
 from lamina.errors import InputError
 from lamina.framework.registry import get_analysis
 from lamina.results import Provenance, Result
@@ -116,6 +117,14 @@ def test_a_model_corresponds_to_itself_and_its_untrained_twin_does_not():
     assert (heads[["layer", "head"]].to_numpy() == heads[["match_layer", "match_head"]].to_numpy()).all()
     assert heads["value"].to_numpy() == pytest.approx(1, abs=1e-4)
     assert result.provenance.corpus["words_read"] == 144
+
+
+def test_of_few_documents_nothing_is_tested():
+    result = lamina.correspondence(TinyEncoder(), TinyEncoder(seed=1), corpus_from(TEXTS[:4]), samples=20)
+    layers, heads = get_analysis("correspondence").overview(result)
+    assert [row[1] for row in layers.rows] == ["n/a"] * 3
+    assert len(heads.rows) <= 4
+    assert {finding.status for finding in result.findings} <= {"untested"}
 
 
 def test_two_models_of_seeds_are_refused():

@@ -438,7 +438,7 @@ def _findings(result: Result) -> Iterable[Finding]:
 
 
 def _nearest_layer(rows: Sequence[Any], one: str, other: str) -> Iterator[Finding]:
-    first = next((row for row in rows if row.lead != row.lead and row.value == row.value), None)
+    first = next((row for row in rows if row.lead != row.lead and row.among_best), None)
     others = [row for row in rows if row.lead == row.lead]
     if first is None or not others:
         return
@@ -548,7 +548,8 @@ def _overview(result: Result) -> Iterable[Overview]:
         if there.empty:
             continue
         best = there.iloc[there["value"].argmax()]
-        alike = layers_in_words(there.loc[there["among_best"], "other_layer"])
+        # Of few documents there are no draws, and nothing is known of the best.
+        alike = layers_in_words(there.loc[there["among_best"], "other_layer"]) if there["among_best"].any() else "n/a"
         rows.append((layer, alike, cell(best["value"], best["low"], best["high"]), cell(best["baseline"])))
     yield Overview(
         f"Layers of {one} and {other}", (f"layer of {one}", f"most like, of {other}", "CKA", "untrained twin"), rows
