@@ -311,9 +311,7 @@ def _minimised(problem: _Problem, members: GridMembers) -> tuple[Tensor, np.ndar
     together = _Together.of(problem, members, final)
     for penalty in sorted(set(members.penalty.tolist()), reverse=True):
         some = np.flatnonzero(members.penalty == penalty)
-        if together is None or penalty < _TOLERANCE:
-            # Where little but the penalty curves the loss, a search stops as far from its end as slope by penalty: far
-            # enough to lean towards labels that a member leaves out.
+        if together is None or penalty < _LED:
             steps, bend = None, None
         else:
             steps, bend = together.descend(problem, penalty)
@@ -327,6 +325,10 @@ def _minimised(problem: _Problem, members: GridMembers) -> tuple[Tensor, np.ndar
     return final, done, rounds
 
 
+_LED = 1e-3
+"""Penalty down to which members are led by a search with all examples. Where little but the penalty curves the loss, a
+search stops as far from its end as slope by penalty: near `_TOLERANCE`, far enough to lean towards labels that are left
+out."""
 _ALIKE = 0.5
 """Share of all examples from which on what members learn from is much the same."""
 _SEVERAL = 3
