@@ -58,11 +58,12 @@ TRAINING = {
 }
 BY_A_BIT = {
     "choose": {"choose.seconds_per_1000_texts", "front.seconds_per_1000_texts"},
-    "structure": {"training.epochs"},
-    "erase": {"readable.after", "readable.after_low", "readable.after_high"},
+    "structure": {"training.epochs", "best.p_beaten", "contrasts.p_adjusted"},
+    "erase": {f"readable.{part}{end}" for part in ("after", "left") for end in ("", "_low", "_high")},
 }
-"""Analysis -> columns that hang on the last bit or are measured times: when a plateau is told, and what a probe says
-where nothing is left to be read. How many numbers they have is compared, not which."""
+"""Analysis -> columns that hang on the last bit or are measured times: when training has reached a plateau, what a
+probe answers where nothing is left to be read, and p-values of so few draws that one of them moves p by a tenth. How
+many numbers they have is compared, not which."""
 
 
 def sentences(count: int, split: str, seed: int) -> Corpus:
